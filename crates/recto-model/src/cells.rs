@@ -1,0 +1,393 @@
+//! Rows as cells in one buffer.
+
+/// Where a cell's bytes lie in its buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    start: u32,
+    length: u32,
+}
+
+/// The length that stands for null.
+const NULL: u32 = u32::MAX;
+
+impl Span {
+    #[inline]
+    fn slice(self, data: &[u8]) -> Option<&[u8]> {
+        if self.length == NULL {
+            return None;
+        }
+        let start = self.start as usize;
+        Some(&data[start..start + self.length as usize])
+    }
+}
+
+/// A sequence of cells, each null or the bytes of one value (see [`cell`](crate::cell)), in one
+/// buffer: a key, a part of a key, a whole row. At most 4 GiB.
+#[derive(Debug, Clone, Default)]
+pub struct Cells {
+    data: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl Cells {
+    /// No cells.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// No cells, with room for `cells` cells of `bytes` bytes together.
+    pub fn with_capacity(cells: usize, bytes: usize) -> Self {
+        Self {
+            data: Vec::with_capacity(bytes),
+            spans: Vec::with_capacity(cells),
+        }
+    }
+
+    /// Appends a cell.
+    pub fn push(&mut self, cell: Option<&[u8]>) {
+        match cell {
+            None => self.spans.push(Span {
+                start: 0,
+                length: NULL,
+            }),
+            Some(bytes) => self.push_with(|data| data.extend_from_slice(bytes)),
+        }
+    }
+
+    /// Appends the cell that `write` writes at the end of the buffer it is given.
+    pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.data.len();
+        write(&mut self.data);
+        self.spans.push(Span {
+            start: start as u32,
+            length: (self.data.len() - start) as u32,
+        });
+    }
+
+    /// As [`push_with`](Self::push_with), for a writer that can fail; on error nothing is appended.
+    pub fn try_push_with<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+        let start = self.data.len();
+        if let Err(error) = write(&mut self.data) {
+            self.data.truncate(start);
+            return Err(error);
+        }
+        self.spans.push(Span {
+            start: start as u32,
+            length: (self.data.len() - start) as u32,
+        });
+        Ok(())
+    }
+
+    /// Appends all cells of `row`.
+    pub fn extend(&mut self, row: RowRef<'_>) {
+        for cell in row.iter() {
+            self.push(cell);
+        }
+    }
+
+    /// Drops all cells after the first `count`. The buffer keeps its bytes.
+    pub fn truncate(&mut self, count: usize) {
+        self.spans.truncate(count);
+    }
+
+    /// How many cells there are.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The cell at `index`; `None` if null.
+    ///
+    /// # Panics
+    /// If there is no such cell.
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        self.spans[index].slice(&self.data)
+    }
+
+    /// All cells as a row.
+    pub fn as_row(&self) -> RowRef<'_> {
+        RowRef {
+            data: &self.data,
+            spans: &self.spans,
+        }
+    }
+
+    /// The cells in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> + '_ {
+        self.as_row().iter()
+    }
+
+    /// The bytes of all cells together.
+    pub fn byte_len(&self) -> usize {
+        self.as_row().byte_len()
+    }
+}
+
+impl PartialEq for Cells {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_row() == other.as_row()
+    }
+}
+
+impl Eq for Cells {}
+
+impl std::hash::Hash for Cells {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        for cell in self.iter() {
+            cell.hash(state);
+        }
+    }
+}
+
+impl<'a> FromIterator<Option<&'a [u8]>> for Cells {
+    fn from_iter<I: IntoIterator<Item = Option<&'a [u8]>>>(iter: I) -> Self {
+        let mut cells = Cells::new();
+        for cell in iter {
+            cells.push(cell);
+        }
+        cells
+    }
+}
+
+/// One row, borrowed: cells in the order of its table's columns or of whatever made it.
+#[derive(Debug, Clone, Copy)]
+pub struct RowRef<'a> {
+    data: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> RowRef<'a> {
+    /// How many cells the row has.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The cell at `index`; `None` if null.
+    ///
+    /// # Panics
+    /// If there is no such cell.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.spans[index].slice(self.data)
+    }
+
+    /// The cells in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + use<'a> {
+        let data = self.data;
+        self.spans.iter().map(move |span| span.slice(data))
+    }
+
+    /// The bytes of all cells together.
+    pub fn byte_len(&self) -> usize {
+        self.spans
+            .iter()
+            .filter(|span| span.length != NULL)
+            .map(|span| span.length as usize)
+            .sum()
+    }
+
+    /// The row with its own buffer.
+    pub fn to_cells(&self) -> Cells {
+        self.iter().collect()
+    }
+}
+
+impl PartialEq for RowRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for RowRef<'_> {}
+
+/// Rows of equal width in one buffer: three allocations, however many rows.
+#[derive(Debug, Clone, Default)]
+pub struct RowSet {
+    width: usize,
+    data: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl RowSet {
+    /// No rows, of `width` cells each.
+    pub fn new(width: usize) -> Self {
+        Self {
+            width,
+            data: Vec::new(),
+            spans: Vec::new(),
+        }
+    }
+
+    /// No rows of `width` cells each, with room for `rows` rows of `row_bytes` bytes.
+    pub fn with_capacity(width: usize, rows: usize, row_bytes: usize) -> Self {
+        Self {
+            width,
+            data: Vec::with_capacity(rows * row_bytes),
+            spans: Vec::with_capacity(rows * width),
+        }
+    }
+
+    /// Cells per row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How many whole rows there are.
+    pub fn len(&self) -> usize {
+        self.spans.len().checked_div(self.width).unwrap_or(0)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes the rows take.
+    pub fn byte_len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// The row at `index`.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub fn row(&self, index: usize) -> RowRef<'_> {
+        let start = index * self.width;
+        RowRef {
+            data: &self.data,
+            spans: &self.spans[start..start + self.width],
+        }
+    }
+
+    /// The rows in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = RowRef<'_>> + ExactSizeIterator {
+        (0..self.len()).map(|index| self.row(index))
+    }
+
+    /// Appends a row.
+    ///
+    /// # Panics
+    /// If its width is another.
+    pub fn push_row(&mut self, row: RowRef<'_>) {
+        assert_eq!(
+            row.len(),
+            self.width,
+            "a row has as many cells as its set is wide"
+        );
+        for cell in row.iter() {
+            self.push_cell(cell);
+        }
+    }
+
+    /// Appends one cell of the row being built; `width` cells make a row.
+    #[inline]
+    pub fn push_cell(&mut self, cell: Option<&[u8]>) {
+        match cell {
+            None => self.spans.push(Span {
+                start: 0,
+                length: NULL,
+            }),
+            Some(bytes) => {
+                let start = self.data.len() as u32;
+                self.data.extend_from_slice(bytes);
+                self.spans.push(Span {
+                    start,
+                    length: bytes.len() as u32,
+                });
+            }
+        }
+    }
+
+    /// Appends the cell that `write` writes at the end of the buffer it is given; on error
+    /// nothing is appended.
+    pub fn try_push_cell_with<E>(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.data.len();
+        if let Err(error) = write(&mut self.data) {
+            self.data.truncate(start);
+            return Err(error);
+        }
+        self.spans.push(Span {
+            start: start as u32,
+            length: (self.data.len() - start) as u32,
+        });
+        Ok(())
+    }
+
+    /// Appends `bytes` to the buffer without making a cell; returns where they start, for
+    /// [`push_span`](Self::push_span). For stores that copy a stored row whole.
+    #[inline]
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> usize {
+        let start = self.data.len();
+        self.data.extend_from_slice(bytes);
+        start
+    }
+
+    /// Appends a cell that lies at `start..start + length` of the buffer already.
+    ///
+    /// # Panics
+    /// If it does not lie in the buffer.
+    #[inline]
+    pub fn push_span(&mut self, start: usize, length: usize) {
+        assert!(start + length <= self.data.len(), "a cell lies in its buffer");
+        self.spans.push(Span {
+            start: start as u32,
+            length: length as u32,
+        });
+    }
+
+    /// Drops all rows after the first `rows`, and any half-built row.
+    pub fn truncate(&mut self, rows: usize) {
+        self.spans.truncate(rows * self.width);
+    }
+
+    /// Drops the cells of a row that was begun and not finished.
+    pub fn abandon_row(&mut self) {
+        let whole = self.len();
+        self.truncate(whole);
+    }
+
+    /// Reverses the order of the rows. Linear in cells; no bytes are moved.
+    pub fn reverse(&mut self) {
+        let (width, rows) = (self.width, self.len());
+        for front in 0..rows / 2 {
+            let back = rows - 1 - front;
+            for cell in 0..width {
+                self.spans.swap(front * width + cell, back * width + cell);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_keep_cells_and_reverse() {
+        let mut rows = RowSet::new(2);
+        rows.push_cell(Some(b"a"));
+        rows.push_cell(None);
+        rows.push_cell(Some(b""));
+        rows.push_cell(Some(b"bc"));
+        rows.push_cell(Some(b"half"));
+        rows.abandon_row();
+        assert_eq!(rows.len(), 2);
+        rows.reverse();
+        assert_eq!(rows.row(0).get(0), Some(&b""[..]));
+        assert_eq!(rows.row(1).get(1), None);
+        assert_eq!(rows.row(0).to_cells().get(1), Some(&b"bc"[..]));
+    }
+}

@@ -1,0 +1,36 @@
+//! The words every other crate of Recto speaks: types, values and their order, byte-comparable
+//! keys, tables, records and schemas.
+//!
+//! Nothing here does I/O, is async, or reads a clock.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`types`] | [`Type`]: the CQL types a field can have |
+//! | [`value`] | [`Value`]: one decoded value, for tools, filters and tests |
+//! | [`cell`] | the bytes of one value, exactly as CQL's native protocol serializes it |
+//! | [`cells`] | [`Cells`] and [`RowSet`]: rows as cells in one buffer |
+//! | [`order`] | the one definition of how values compare |
+//! | [`key`] | byte-comparable keys: the order as bytes |
+//! | [`table`] | wide-column tables, positions in them and slices of them |
+//! | [`schema`] | collections, views, and the TOML they are written in |
+//! | [`json`] | record JSON, one mapping for HTTP, command line and files |
+//! | [`native`] | Rust types as fields, what `#[derive(Record)]` builds on |
+//! | [`environment`] | the one handle on time and randomness |
+
+pub mod cell;
+pub mod cells;
+pub mod environment;
+pub mod json;
+pub mod key;
+pub mod native;
+pub mod order;
+pub mod schema;
+pub mod table;
+pub mod types;
+pub mod value;
+
+pub use cells::{Cells, RowRef, RowSet};
+pub use environment::Environment;
+pub use table::{Bound, Column, Direction, Slice, Table};
+pub use types::Type;
+pub use value::Value;

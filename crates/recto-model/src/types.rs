@@ -1,0 +1,136 @@
+//! The CQL types a field can have.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The type of a field, in CQL's terms.
+///
+/// The first eighteen are *order types*: they may be key, partition and order columns. The
+/// others are stored values only. Collections, tuples, UDTs and vectors are always frozen: Recto
+/// writes and reads them whole.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // each variant is the CQL type of its name
+pub enum Type {
+    Ascii,
+    Text,
+    Blob,
+    Boolean,
+    TinyInt,
+    SmallInt,
+    Int,
+    BigInt,
+    Varint,
+    Decimal,
+    Float,
+    Double,
+    Date,
+    Time,
+    Timestamp,
+    TimeUuid,
+    Uuid,
+    Inet,
+    Duration,
+    List(Box<Type>),
+    Set(Box<Type>),
+    Map(Box<Type>, Box<Type>),
+    Tuple(Vec<Type>),
+    Udt(Arc<UdtType>),
+    /// Element type and dimension (1 to 8192).
+    Vector(Box<Type>, u16),
+}
+
+/// A user-defined type: a name and its fields in order.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct UdtType {
+    /// The type's name, `[a-z][a-z0-9_]{0,47}`.
+    pub name: String,
+    /// Field names and types, in declaration order.
+    pub fields: Vec<(String, Type)>,
+}
+
+impl Type {
+    /// Whether values of this type can be ordered, and so be key, partition and order columns.
+    pub fn is_orderable(&self) -> bool {
+        !matches!(
+            self,
+            Type::Duration
+                | Type::List(_)
+                | Type::Set(_)
+                | Type::Map(..)
+                | Type::Tuple(_)
+                | Type::Udt(_)
+                | Type::Vector(..)
+        )
+    }
+
+    /// The eighteen order types.
+    pub const ORDERABLE: [Type; 18] = [
+        Type::Ascii,
+        Type::Text,
+        Type::Blob,
+        Type::Boolean,
+        Type::TinyInt,
+        Type::SmallInt,
+        Type::Int,
+        Type::BigInt,
+        Type::Varint,
+        Type::Decimal,
+        Type::Float,
+        Type::Double,
+        Type::Date,
+        Type::Time,
+        Type::Timestamp,
+        Type::TimeUuid,
+        Type::Uuid,
+        Type::Inet,
+    ];
+
+    /// Whether the type is text or ascii, which text prefixes and collations apply to.
+    pub fn is_textual(&self) -> bool {
+        matches!(self, Type::Ascii | Type::Text)
+    }
+}
+
+/// Writes the type as the schema language and CQL write it, without `frozen`:
+/// `list<int>`, `tuple<int, text>`, `vector<float, 3>`, a UDT by its name.
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Type::Ascii => "ascii",
+            Type::Text => "text",
+            Type::Blob => "blob",
+            Type::Boolean => "boolean",
+            Type::TinyInt => "tinyint",
+            Type::SmallInt => "smallint",
+            Type::Int => "int",
+            Type::BigInt => "bigint",
+            Type::Varint => "varint",
+            Type::Decimal => "decimal",
+            Type::Float => "float",
+            Type::Double => "double",
+            Type::Date => "date",
+            Type::Time => "time",
+            Type::Timestamp => "timestamp",
+            Type::TimeUuid => "timeuuid",
+            Type::Uuid => "uuid",
+            Type::Inet => "inet",
+            Type::Duration => "duration",
+            Type::List(element) => return write!(f, "list<{element}>"),
+            Type::Set(element) => return write!(f, "set<{element}>"),
+            Type::Map(key, value) => return write!(f, "map<{key}, {value}>"),
+            Type::Vector(element, dimension) => return write!(f, "vector<{element}, {dimension}>"),
+            Type::Udt(udt) => return f.write_str(&udt.name),
+            Type::Tuple(elements) => {
+                f.write_str("tuple<")?;
+                for (index, element) in elements.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(", ")?;
+                    }
+                    write!(f, "{element}")?;
+                }
+                return f.write_str(">");
+            }
+        };
+        f.write_str(name)
+    }
+}

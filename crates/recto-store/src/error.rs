@@ -1,0 +1,91 @@
+//! Why a store call failed.
+
+use std::error::Error;
+use std::fmt;
+
+/// What kind of failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The store cannot be reached, or too few replicas are alive.
+    Unavailable,
+    /// The deadline passed.
+    Timeout,
+    /// The store is taken by another process, or the schema by another writer.
+    Conflict,
+    /// Credentials are missing, wrong, or may not do this.
+    Unauthorized,
+    /// A read crossed more tombstones than the store allows.
+    Tombstones,
+    /// There is no such table, or it has other columns than the caller thinks.
+    Table,
+    /// What the store holds is damaged.
+    Corrupt,
+    /// What the store holds was written by another version that this one cannot read.
+    Version,
+    /// The disk is full, or the operating system refused.
+    Storage,
+    /// The request is one the store cannot serve; a defect of the caller.
+    Invalid,
+    /// Anything else.
+    Other,
+}
+
+/// Why a store call failed, with what to do about it.
+#[derive(Debug)]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    message: String,
+    hint: Option<String>,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl StoreError {
+    /// An error of `kind` that says `message`.
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+            source: None,
+        }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds what caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// What kind of failure it was.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn Error + 'static))
+    }
+}

@@ -1,0 +1,144 @@
+//! Reading.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto_model::{Cells, RowSet, Slice, Table};
+
+use crate::StoreError;
+
+/// How many replicas must agree. The embedded store has one copy and treats all alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ConsistencyLevel {
+    /// One replica.
+    One,
+    /// One replica of the local data centre.
+    LocalOne,
+    /// A majority.
+    Quorum,
+    /// A majority of the local data centre.
+    #[default]
+    LocalQuorum,
+    /// Every replica.
+    All,
+    /// A read that sees every decided conditional write; reads of one partition only.
+    Serial,
+    /// The same within the local data centre.
+    LocalSerial,
+}
+
+/// How to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// `None`: the store's configured level.
+    pub consistency: Option<ConsistencyLevel>,
+    /// How long the call may take.
+    pub timeout: Duration,
+    /// Whether to return when each row was written.
+    pub stamps: bool,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            consistency: None,
+            timeout: Duration::from_secs(5),
+            stamps: false,
+        }
+    }
+}
+
+/// What a read returned.
+#[derive(Debug, Default)]
+pub struct RowsRead {
+    /// The rows, in the order of the read; cells in the table's column order, statics included.
+    pub rows: RowSet,
+    /// Whether the source has no further row in the direction of the read (within the slice).
+    pub exhausted: bool,
+    /// Bytes of the rows as stored or sent.
+    pub bytes: u64,
+    /// Sequential round trips the read took; 0 on the embedded store.
+    pub round_trips: u32,
+    /// Requests sent; 0 on the embedded store.
+    pub statements: u32,
+    /// Tombstones crossed, where the store says.
+    pub tombstones: u64,
+    /// If asked for: each row's newest write stamp, microseconds.
+    pub stamps: Vec<i64>,
+}
+
+/// A row addressed by its full key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PointRead {
+    /// The table.
+    pub table: Arc<Table>,
+    /// The cells of all partition columns.
+    pub partition: Cells,
+    /// The cells of all clustering columns.
+    pub clustering: Cells,
+}
+
+/// A contiguous piece of a table in its store's token order. Opaque: each store has its own
+/// order, and only the set of rows agrees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRange {
+    /// Where it begins, in the store's own form; empty for the beginning.
+    pub start: Vec<u8>,
+    /// Where it ends (exclusive), in the store's own form; empty for the end.
+    pub end: Vec<u8>,
+}
+
+/// Where a token scan stopped, to go on from; in the store's own form, safe to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScanPosition(pub Vec<u8>);
+
+/// What a piece of a token scan returned.
+#[derive(Debug, Default)]
+pub struct ScanRead {
+    /// Rows; cells in the table's column order.
+    pub rows: RowSet,
+    /// Where to go on; `None` at the end of the range.
+    pub next: Option<ScanPosition>,
+    /// Bytes of the rows as stored or sent.
+    pub bytes: u64,
+}
+
+/// A view of a store to read through.
+#[async_trait]
+pub trait ReadView: Send + Sync {
+    /// The rows of one slice: at most its limit, in its direction.
+    async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError>;
+
+    /// The rows of a slice, if that can be had at once without waiting (the embedded store): what
+    /// [`slice`](Self::slice) would return. `None`: ask `slice`.
+    fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
+        let _ = (slice, options);
+        None
+    }
+
+    /// One row by its full key: a set of one row or none.
+    async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError>;
+
+    /// The static cells of a partition: one row of `table.statics().len()` cells, or none if the
+    /// partition has none.
+    async fn get_statics(
+        &self,
+        table: &Arc<Table>,
+        partition: &Cells,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError>;
+
+    /// Splits a table into about `pieces` ranges (at least one) that together hold every row once.
+    async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError>;
+
+    /// At most about `limit` rows of a range, from its start or from where an earlier call stopped.
+    async fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &TokenRange,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError>;
+}

@@ -1,0 +1,157 @@
+//! Cassandra from Maven: its jars, fetched once, and the Java to run them.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::process::{run, wait_until};
+use super::{RigError, base_dir};
+
+const POM: &str = include_str!("pom.xml");
+/// Pinned, since Maven would else take whichever version it was built with.
+const COPY_GOAL: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+/// The version that `pom.xml` names; the jars are kept under it.
+const CASSANDRA_VERSION: &str = "5.0.8";
+const JAVA_MAJOR: &str = "17";
+const FETCH_TIMEOUT: Duration = Duration::from_secs(300);
+const JAVA_VERSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What Cassandra 5.0 needs to see of Java 17's modules, as far as compiled against.
+const EXPORTS: [&str; 9] = [
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.management.rmi/com.sun.jmx.remote.internal.rmi",
+    "java.rmi/sun.rmi.registry",
+    "java.rmi/sun.rmi.server",
+    "java.rmi/sun.rmi.transport.tcp",
+    "java.sql/java.sql",
+    "jdk.unsupported/sun.misc",
+];
+/// The same, as far as reached by reflection.
+const OPENS: [&str; 19] = [
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.lang.module",
+    "java.base/java.lang.reflect",
+    "java.base/java.math",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.loader",
+    "java.base/jdk.internal.math",
+    "java.base/jdk.internal.module",
+    "java.base/jdk.internal.ref",
+    "java.base/jdk.internal.reflect",
+    "java.base/jdk.internal.util.jar",
+    "java.base/sun.nio.ch",
+    "java.rmi/sun.rmi.transport.tcp",
+    "jdk.management/com.sun.management.internal",
+];
+
+/// A Java that runs Cassandra, and Cassandra's jars.
+#[derive(Debug)]
+pub(super) struct Artefacts {
+    java: PathBuf,
+    lib: PathBuf,
+    /// The jar that measures objects, which must be loaded before Cassandra.
+    agent: PathBuf,
+}
+
+impl Artefacts {
+    /// Finds Java and the jars; fetches the jars if they are not there.
+    pub(super) fn ready() -> Result<Self, RigError> {
+        let java = find_java()?;
+        let lib = fetched(&base_dir()?)?;
+        let agent = find_agent(&lib)?;
+        Ok(Self { java, lib, agent })
+    }
+
+    /// `java` with the modules opened and the class path set; the caller adds options, class and arguments.
+    pub(super) fn java(&self) -> Command {
+        let mut command = Command::new(&self.java);
+        command.arg("-Djdk.attach.allowAttachSelf=true");
+        command.args(EXPORTS.map(|name| format!("--add-exports={name}=ALL-UNNAMED")));
+        command.args(OPENS.map(|name| format!("--add-opens={name}=ALL-UNNAMED")));
+        command.arg("-cp").arg(self.lib.join("*"));
+        // Options of the surroundings would print themselves, and may not fit.
+        command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS").env_remove("_JAVA_OPTIONS");
+        command
+    }
+
+    /// The option that loads the agent.
+    pub(super) fn agent_option(&self) -> OsString {
+        let mut option = OsString::from("-javaagent:");
+        option.push(&self.agent);
+        option
+    }
+}
+
+fn find_java() -> Result<PathBuf, RigError> {
+    let java = env::var_os("JAVA_HOME")
+        .filter(|home| !home.is_empty())
+        .map_or_else(|| PathBuf::from("java"), |home| Path::new(&home).join("bin/java"));
+    let said = run(Command::new(&java).arg("-version"), JAVA_VERSION_TIMEOUT)?.stderr;
+    // `openjdk version "17.0.15" 2025-04-15`, after lines such as `Picked up …`.
+    let version = said.lines().find_map(|line| line.split_once(" version \"")?.1.split('"').next());
+    match version {
+        Some(version) if version.split(['.', '-', '+']).next() == Some(JAVA_MAJOR) => Ok(java),
+        found => Err(RigError::JavaVersion { java, found: found.unwrap_or("unknown").to_owned() }),
+    }
+}
+
+/// The folder of the jars, complete: it gets its name only once it is.
+fn fetched(base: &Path) -> Result<PathBuf, RigError> {
+    let lib = base.join(format!("lib-{CASSANDRA_VERSION}"));
+    let mark = lib.join(".complete");
+    if mark.exists() {
+        return Ok(lib);
+    }
+    fs::create_dir_all(base).map_err(RigError::io("make", base))?;
+    let lock_path = base.join("lib.lock");
+    let lock = File::create(&lock_path).map_err(RigError::io("make", &lock_path))?;
+    if !wait_until(FETCH_TIMEOUT, || lock.try_lock().is_ok()) {
+        let what = format!("waiting for another process to fetch Cassandra ({})", lock_path.display());
+        return Err(RigError::TookTooLong { what, limit: FETCH_TIMEOUT });
+    }
+    if mark.exists() {
+        return Ok(lib);
+    }
+    let partial = base.join(format!("lib-{CASSANDRA_VERSION}.partial"));
+    for left_over in [&lib, &partial] {
+        if left_over.exists() {
+            fs::remove_dir_all(left_over).map_err(RigError::io("remove", left_over))?;
+        }
+    }
+    fs::create_dir_all(&partial).map_err(RigError::io("make", &partial))?;
+    let pom = base.join("pom.xml");
+    fs::write(&pom, POM).map_err(RigError::io("write", &pom))?;
+    let mut maven = Command::new("mvn");
+    maven.args(["-q", "-B", "-f"]).arg(&pom).arg(COPY_GOAL).arg("-DincludeScope=runtime");
+    let mut target = OsString::from("-DoutputDirectory=");
+    target.push(&partial);
+    run(maven.arg(target), FETCH_TIMEOUT)?;
+    let mark = partial.join(".complete");
+    fs::write(&mark, "").map_err(RigError::io("write", &mark))?;
+    fs::rename(&partial, &lib).map_err(RigError::io("name", &lib))?;
+    Ok(lib)
+}
+
+fn find_agent(lib: &Path) -> Result<PathBuf, RigError> {
+    let entries = fs::read_dir(lib).map_err(RigError::io("list", lib))?;
+    let is_agent = |path: &PathBuf| {
+        path.file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with("jamm-") && Path::new(name).extension().is_some_and(|end| end == "jar"))
+    };
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(is_agent)
+        .ok_or(RigError::BadState { path: lib.to_owned(), what: "the jar of jamm" })
+}

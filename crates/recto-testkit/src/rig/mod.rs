@@ -1,0 +1,267 @@
+//! Real Apache Cassandra clusters for tests.
+//!
+//! Most tests want one node, which every test binary of a run shares, and a keyspace each:
+//!
+//! ```no_run
+//! use recto_testkit::rig::{Cluster, unique_keyspace};
+//!
+//! let cassandra = Cluster::shared().expect("a Cassandra");
+//! let keyspace = unique_keyspace("pages");
+//! // connect to cassandra.address(), CREATE KEYSPACE …, test, DROP KEYSPACE …
+//! ```
+//!
+//! Tests of faults start a cluster of their own and hurt its nodes:
+//!
+//! ```no_run
+//! use recto_testkit::rig::{Cluster, Nodes};
+//!
+//! # fn main() -> Result<(), recto_testkit::rig::RigError> {
+//! let dir = tempfile::tempdir().expect("a folder");
+//! let cluster = Cluster::start(Nodes::Three, dir.path())?;
+//! cluster.node(3).kill()?;
+//! cluster.node(2).pause()?;
+//! cluster.node(2).resume()?;
+//! cluster.node(3).start()?;
+//! cluster.wait_until_all_up()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Cluster::shared`] takes, in this order: the address in `RECTO_TEST_CASSANDRA`; the shared node that runs already;
+//! a container, if docker or podman answers; Java 17 and Cassandra's jars, which Maven fetches once. There is no fifth
+//! way: without Cassandra a test that needs one fails, and the error says what to install.
+//!
+//! | variable | default | |
+//! |---|---|---|
+//! | `RECTO_TEST_CASSANDRA` | | host:port of a Cassandra that runs: nothing is started |
+//! | `RECTO_TEST_CASSANDRA_DIR` | `cassandra` in cargo's target folder | jars and the shared node's files |
+//! | `RECTO_TEST_CASSANDRA_HEAP` | `384M` for one node, `256M` for each of three | |
+//! | `JAVA_HOME` | `java` in the path | a Java 17 |
+//!
+//! Linux only: the rig looks at processes through `/proc` and uses any address in 127.0.0.0/8.
+
+mod artefacts;
+mod block;
+mod container;
+mod error;
+mod node;
+mod process;
+mod shared;
+
+use std::env;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio, id};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use artefacts::Artefacts;
+use block::Block;
+use process::wait_until;
+
+pub use error::RigError;
+pub use node::{ANSWER_TIMEOUT, KILL_TIMEOUT, Member, NODETOOL_TIMEOUT, Node, START_TIMEOUT, STOP_TIMEOUT};
+pub use process::Output;
+pub use shared::{IDLE_LIMIT, Rig, Shared, Source};
+
+const ADDRESS_VARIABLE: &str = "RECTO_TEST_CASSANDRA";
+const DIR_VARIABLE: &str = "RECTO_TEST_CASSANDRA_DIR";
+const HEAP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_HEAP";
+const APT_LINE: &str = "apt-get install openjdk-17-jre-headless maven";
+const CQL_PORT: u16 = 9042;
+/// Clusters of tests' own begin here; the shared one is at block 0, that is 127.0.0.*, if that is free.
+const FIRST_OWN_BLOCK: u8 = 1;
+/// How long running nodes may take to see each other up.
+pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
+const GUARD_TIMEOUT: Duration = Duration::from_secs(10);
+const WATCH_SCRIPT: &str = include_str!("watch.sh");
+/// Cassandra's own limit is 48.
+const KEYSPACE_PREFIX_CHARS: usize = 20;
+
+/// How many nodes a cluster has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// One: for behaviour and bulk.
+    One,
+    /// Three: for faults. A keyspace can then have three replicas.
+    Three,
+}
+
+impl Nodes {
+    /// The number.
+    pub fn count(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Three => 3,
+        }
+    }
+}
+
+/// A cluster of a test's own, at loopback addresses of its own. Dropping it kills its nodes; so does the end of the
+/// process that started it, however it ends.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Node>,
+    guard: Child,
+    _block: Block,
+}
+
+impl Cluster {
+    /// The Cassandra that all tests share. The first call finds or starts it, later ones return the same.
+    ///
+    /// It holds what other tests wrote: take a keyspace by [`unique_keyspace`], and drop it at the end.
+    pub fn shared() -> Result<&'static Shared, &'static RigError> {
+        static SHARED: OnceLock<Result<Shared, RigError>> = OnceLock::new();
+        SHARED.get_or_init(Shared::find_or_start).as_ref()
+    }
+
+    /// Starts a cluster in a fresh folder and waits until every node answers and sees the others.
+    ///
+    /// The folder is not removed: give one of `tempfile::tempdir`, or keep it to read the logs.
+    pub fn start(nodes: Nodes, dir: impl AsRef<Path>) -> Result<Self, RigError> {
+        let dir = dir.as_ref();
+        fs::create_dir_all(dir).map_err(RigError::io("make", dir))?;
+        let dir = dir.canonicalize().map_err(RigError::io("find", dir))?;
+        if dir.join("node1").exists() {
+            return Err(RigError::DirInUse { dir });
+        }
+        let artefacts = Arc::new(Artefacts::ready()?);
+        let count = nodes.count();
+        let block = Block::claim(FIRST_OWN_BLOCK, count)?;
+        let nodes = (1..=count).map(|n| Node::new(&dir, block.number, n, count, Arc::clone(&artefacts))).collect();
+        let guard = watch_command(&["owner"], &dir).stdin(Stdio::piped()).spawn();
+        let guard = guard.map_err(|source| RigError::Io { doing: "start sh".to_owned(), source })?;
+        // From here on an error drops the cluster, which ends what was started.
+        let cluster = Self { nodes, guard, _block: block };
+        launch_all(&cluster.nodes)?;
+        Ok(cluster)
+    }
+
+    /// A node, from 1.
+    ///
+    /// # Panics
+    /// If the cluster has no such node.
+    pub fn node(&self, number: usize) -> &Node {
+        assert!((1..=self.nodes.len()).contains(&number), "nodes are 1 to {}, not {number}", self.nodes.len());
+        &self.nodes[number - 1]
+    }
+
+    /// All nodes, node 1 first.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Where the nodes speak CQL, as `ip:port`, node 1 first: the contact points for a driver.
+    pub fn addresses(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.address().to_string()).collect()
+    }
+
+    /// Waits until every node sees every node up. All must run.
+    pub fn wait_until_all_up(&self) -> Result<(), RigError> {
+        wait_until_all_up(&self.nodes)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for node in &self.nodes {
+            // Nobody is left to hear of a failure, and the guard tries once more.
+            let _ = node.kill();
+        }
+        drop(self.guard.stdin.take());
+        wait_until(GUARD_TIMEOUT, || !matches!(self.guard.try_wait(), Ok(None)));
+    }
+}
+
+/// A keyspace name that no other test has, on this machine at least: at most 48 characters, lower case, no quotes needed.
+///
+/// Of the prefix the first 20 letters, digits and underscores are kept.
+pub fn unique_keyspace(prefix: &str) -> String {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let is_kept = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    let mut name: String = prefix.chars().filter(is_kept).take(KEYSPACE_PREFIX_CHARS).collect();
+    name.make_ascii_lowercase();
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        name.insert(0, 'k');
+    }
+    format!("{name}_{:x}_{:x}_{counter:x}", id(), since.as_millis())
+}
+
+/// Starts nodes side by side, and waits until all answer and see each other.
+fn launch_all(nodes: &[Node]) -> Result<(), RigError> {
+    nodes.iter().try_for_each(Node::launch)?;
+    nodes.iter().try_for_each(Node::wait_for_answer)?;
+    if nodes.len() > 1 { wait_until_all_up(nodes) } else { Ok(()) }
+}
+
+fn wait_until_all_up(nodes: &[Node]) -> Result<(), RigError> {
+    let deadline = Instant::now() + SETTLE_TIMEOUT;
+    let sees_all = |node: &Node| -> Result<bool, RigError> {
+        let members = node.members()?;
+        Ok(members.len() == nodes.len() && members.iter().all(|member| member.up && member.normal))
+    };
+    let settles = |node: &Node| {
+        // nodetool paces this: a call takes half a second.
+        while !sees_all(node)? {
+            if Instant::now() >= deadline {
+                let what = format!("node {} seeing all nodes up", node.number());
+                return Err(RigError::TookTooLong { what, limit: SETTLE_TIMEOUT });
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let waits: Vec<_> = nodes.iter().map(|node| scope.spawn(move || settles(node))).collect();
+        waits.into_iter().try_for_each(|wait| wait.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+/// The folder of the jars and, unless told otherwise, of the shared node.
+fn base_dir() -> Result<PathBuf, RigError> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let dir = set(DIR_VARIABLE)
+        .or_else(|| Some(set("CARGO_TARGET_DIR")?.join("cassandra")))
+        .unwrap_or_else(|| workspace.join("target/cassandra"));
+    fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
+    dir.canonicalize().map_err(RigError::io("find", &dir))
+}
+
+/// The command which ends what is left over in a folder. Its words go first, the folder second, then `more`.
+fn watch_command(words: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", WATCH_SCRIPT, "recto-watch"]);
+    let (when, more) = words.split_at(1);
+    command.args(when).arg(dir).args(more);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keyspace_names_are_unique_and_short() {
+        let names = ["Pages", "", "9", "a-very-long-name-of-a-test-in-some-module"].map(unique_keyspace);
+        for name in &names {
+            assert!(name.len() <= 48, "{name}");
+            assert!(name.starts_with(|c: char| c.is_ascii_lowercase()), "{name}");
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'), "{name}");
+        }
+        assert_ne!(unique_keyspace("a"), unique_keyspace("a"));
+    }
+
+    #[test]
+    fn the_words_of_an_error_are_seen_by_expect() {
+        let error = RigError::Missing { program: "java".to_owned() };
+        assert_eq!(format!("{error:?}"), error.to_string());
+        assert!(error.to_string().contains("apt-get install openjdk-17-jre-headless maven"));
+        assert!(error.to_string().contains("RECTO_TEST_CASSANDRA=host:port"));
+    }
+}

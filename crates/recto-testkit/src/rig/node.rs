@@ -1,0 +1,410 @@
+//! One node of a cluster: a process of the rig's, and all one may do to it.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::artefacts::Artefacts;
+use super::process::{Output, is_alive, is_gone, run, signal, tail, wait_until};
+use super::{HEAP_VARIABLE, RigError, block};
+
+/// How long a node may take from launch to its first answer. Generous, for machines that compile meanwhile.
+pub const START_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long a node may take to end by SIGTERM, which drains it.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a process may take to be gone after SIGKILL.
+pub const KILL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a call of nodetool may take. Repair and compaction of test data are well below.
+pub const NODETOOL_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a node may take to answer one small request.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+const HEAP_OF_ONE: &str = "384M";
+const HEAP_OF_MANY: &str = "256M";
+const LOG_EXCERPT_BYTES: usize = 3000;
+/// A request of CQL's native protocol, version 4: OPTIONS, without a body.
+const OPTIONS_REQUEST: [u8; 9] = [0x04, 0, 0, 0, 0x05, 0, 0, 0, 0];
+const RESPONSE_VERSION: u8 = 0x84;
+const SUPPORTED_OPCODE: u8 = 0x06;
+const LOGBACK: &str = r#"<configuration>
+  <appender name="file" class="ch.qos.logback.core.FileAppender">
+    <file>${cassandra.storagedir}/system.log</file>
+    <encoder><pattern>%-5level %date{ISO8601} [%thread] %logger{0} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="file"/></root>
+</configuration>
+"#;
+
+/// A node as another node sees it, in `nodetool status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where it listens.
+    pub ip: IpAddr,
+    /// Whether gossip holds it for alive.
+    pub up: bool,
+    /// Whether it is a settled member: not joining, leaving or moving.
+    pub normal: bool,
+}
+
+/// One node of a cluster. Its methods may be called from several threads.
+#[derive(Debug)]
+pub struct Node {
+    number: usize,
+    of: usize,
+    block: u8,
+    dir: PathBuf,
+    artefacts: Arc<Artefacts>,
+    /// The process if this very process started it: then its end must be collected here.
+    child: Mutex<Option<Child>>,
+}
+
+impl Node {
+    /// A handle to node `number` of `of` in a cluster's folder, running or not.
+    pub(super) fn new(cluster: &Path, block: u8, number: usize, of: usize, artefacts: Arc<Artefacts>) -> Self {
+        let dir = cluster.join(format!("node{number}"));
+        Self { number, of, block, dir, artefacts, child: Mutex::new(None) }
+    }
+
+    /// Which node of its cluster, from 1.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Where it speaks CQL, when it runs.
+    pub fn address(&self) -> SocketAddr {
+        block::cql_address(self.block, self.number)
+    }
+
+    /// Its folder: data, commit log, `cassandra.yaml`, `system.log`.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Its log.
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("system.log")
+    }
+
+    /// The id of its process, if it runs or is paused.
+    pub fn pid(&self) -> Option<u32> {
+        self.last_pid().filter(|pid| is_alive(*pid, &self.mark()))
+    }
+
+    /// Whether it answers a small CQL request within [`ANSWER_TIMEOUT`]. A paused node does not.
+    pub fn answers(&self) -> bool {
+        answers_cql(self.address(), ANSWER_TIMEOUT)
+    }
+
+    /// Starts it, unless it runs, and waits until it answers. Its data are those it had when it ended.
+    pub fn start(&self) -> Result<(), RigError> {
+        self.launch()?;
+        self.wait_for_answer()
+    }
+
+    /// Ends it as an administrator would, by SIGTERM: it drains, which takes some 6 s. Waits until it is gone.
+    pub fn stop(&self) -> Result<(), RigError> {
+        self.signal(Signal::TERM)?;
+        self.signal(Signal::CONT)?;
+        self.wait_until_gone("stopping", STOP_TIMEOUT)
+    }
+
+    /// Ends it at once, by SIGKILL, running or paused. Waits until it is gone.
+    pub fn kill(&self) -> Result<(), RigError> {
+        self.signal(Signal::KILL)?;
+        self.wait_until_gone("killing", KILL_TIMEOUT)
+    }
+
+    /// Freezes it, by SIGSTOP: its connections stay open and nothing answers.
+    pub fn pause(&self) -> Result<(), RigError> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets a paused node go on, by SIGCONT.
+    pub fn resume(&self) -> Result<(), RigError> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Calls nodetool on this node, for example `&["flush", "my_keyspace"]`. Another code than 0 is an error.
+    pub fn nodetool(&self, arguments: &[&str]) -> Result<Output, RigError> {
+        let home = self.dir.join("home");
+        fs::create_dir_all(&home).map_err(RigError::io("make", &home))?;
+        let silent = home.join("silent.xml");
+        if !silent.exists() {
+            fs::write(&silent, "<configuration/>").map_err(RigError::io("write", &silent))?;
+        }
+        let mut command = self.artefacts.java();
+        command.args(["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]);
+        command.arg(format!("-Duser.home={}", home.display()));
+        command.arg(format!("-Dlogback.configurationFile={}", file_url(&silent)));
+        command.arg("org.apache.cassandra.tools.NodeTool");
+        command.args(["-h", "127.0.0.1", "-p", &block::jmx_port(self.block, self.number).to_string()]);
+        run(command.args(arguments), NODETOOL_TIMEOUT)
+    }
+
+    /// The cluster as this node sees it.
+    pub fn members(&self) -> Result<Vec<Member>, RigError> {
+        Ok(self.nodetool(&["status"])?.stdout.lines().filter_map(member).collect())
+    }
+
+    /// Waits until this node holds `other` for alive (`up`) or for dead, and fails after `limit`.
+    ///
+    /// Gossip takes 10–20 s to hold a killed node for dead, and longer for a paused one.
+    pub fn wait_until_sees(&self, other: &Self, up: bool, limit: Duration) -> Result<(), RigError> {
+        let wanted = Member { ip: other.address().ip(), up, normal: true };
+        let deadline = Instant::now() + limit;
+        // nodetool paces this: a call takes half a second.
+        while Instant::now() < deadline {
+            if self.members()?.contains(&wanted) {
+                return Ok(());
+            }
+        }
+        let state = if up { "up" } else { "down" };
+        Err(RigError::TookTooLong { what: format!("node {} seeing node {} {state}", self.number, other.number), limit })
+    }
+
+    /// Starts the process, unless it runs.
+    pub(super) fn launch(&self) -> Result<(), RigError> {
+        if self.pid().is_some() {
+            return Ok(());
+        }
+        let scratch = self.dir.join("tmp");
+        // Libraries unpacked by a killed process are left there.
+        if scratch.exists() {
+            fs::remove_dir_all(&scratch).map_err(RigError::io("remove", &scratch))?;
+        }
+        fs::create_dir_all(&scratch).map_err(RigError::io("make", &scratch))?;
+        let config = self.dir.join("cassandra.yaml");
+        fs::write(&config, self.settings()).map_err(RigError::io("write", &config))?;
+        let logback = self.dir.join("logback.xml");
+        fs::write(&logback, LOGBACK).map_err(RigError::io("write", &logback))?;
+        let printed = self.dir.join("out.log");
+        let out = File::create(&printed).map_err(RigError::io("make", &printed))?;
+        let err = out.try_clone().map_err(RigError::io("share", &printed))?;
+
+        let mut command = self.artefacts.java();
+        self.add_options(&mut command, &config, &logback, &scratch);
+        command.arg("org.apache.cassandra.service.CassandraDaemon");
+        command.current_dir(&self.dir).stdin(Stdio::null()).stdout(out).stderr(err);
+        // A Ctrl-C at the terminal is for the tests; the node is ended by who started it.
+        command.process_group(0);
+        let spawned = command.spawn();
+        let started = spawned.map_err(|source| RigError::Io { doing: "start java".to_owned(), source })?;
+        let file = self.pid_file();
+        let written = fs::write(&file, started.id().to_string()).map_err(RigError::io("write", &file));
+        *self.child() = Some(started);
+        written
+    }
+
+    fn add_options(&self, command: &mut Command, config: &Path, logback: &Path, scratch: &Path) {
+        let heap_default = if self.of == 1 { HEAP_OF_ONE } else { HEAP_OF_MANY };
+        let heap = env::var(HEAP_VARIABLE).unwrap_or_else(|_| heap_default.to_owned());
+        command.args([format!("-Xms{heap}"), format!("-Xmx{heap}")]);
+        command.args(["-Xss512k", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=128M", "-XX:-UsePerfData"]);
+        if self.of > 1 {
+            // Several nodes share few cores: compile quickly rather than well.
+            command.arg("-XX:TieredStopAtLevel=1");
+        }
+        command.arg(self.artefacts.agent_option());
+        command.arg(self.mark());
+        command.arg(format!("-Dcassandra.config={}", file_url(config)));
+        command.arg(format!("-Dlogback.configurationFile={}", file_url(logback)));
+        command.arg(format!("-Djava.io.tmpdir={}", scratch.display()));
+        command.arg(format!("-Dcassandra.jmx.local.port={}", block::jmx_port(self.block, self.number)));
+        command.args([
+            "-Dcassandra-foreground=yes",
+            "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+            "-Dcassandra.ring_delay_ms=1000",
+            "-Dcassandra.superuser_setup_delay_ms=0",
+        ]);
+    }
+
+    /// Waits for a launched node.
+    pub(super) fn wait_for_answer(&self) -> Result<(), RigError> {
+        let mut alive = true;
+        let answered = wait_until(START_TIMEOUT, || {
+            alive = self.pid().is_some();
+            !alive || self.answers()
+        });
+        if !alive {
+            return Err(RigError::NodeEnded { node: self.number, log: self.log(), excerpt: self.excerpt() });
+        }
+        if answered {
+            return Ok(());
+        }
+        Err(RigError::NotAnswering { address: self.address().to_string(), waited: START_TIMEOUT })
+    }
+
+    fn excerpt(&self) -> String {
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let printed = fs::read_to_string(self.dir.join("out.log")).unwrap_or_default();
+        let errors = log.find("\nERROR").map_or("", |at| &log[at + 1..]);
+        let errors = errors.lines().take(12).collect::<Vec<_>>().join("\n");
+        tail(&format!("{}\n{errors}", tail(&printed, LOG_EXCERPT_BYTES / 2)), LOG_EXCERPT_BYTES)
+    }
+
+    fn wait_until_gone(&self, verb: &str, limit: Duration) -> Result<(), RigError> {
+        let Some(pid) = self.last_pid() else { return Ok(()) };
+        let mark = self.mark();
+        let gone = wait_until(limit, || {
+            let mut child = self.child();
+            match child.as_mut() {
+                Some(own) => {
+                    let ended = !matches!(own.try_wait(), Ok(None));
+                    if ended {
+                        *child = None;
+                    }
+                    ended
+                }
+                None => is_gone(pid, &mark),
+            }
+        });
+        if gone {
+            return Ok(());
+        }
+        Err(RigError::TookTooLong { what: format!("{verb} node {} (process {pid})", self.number), limit })
+    }
+
+    fn signal(&self, which: Signal) -> Result<(), RigError> {
+        self.last_pid().map_or(Ok(()), |pid| signal(pid, &self.mark(), which))
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        self.dir.join("pid")
+    }
+
+    fn last_pid(&self) -> Option<u32> {
+        fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()
+    }
+
+    /// The argument by which one knows that a process is this node. `watch.sh` knows it too.
+    fn mark(&self) -> String {
+        format!("-Dcassandra.storagedir={}", self.dir.display())
+    }
+
+    /// `cassandra.yaml`.
+    fn settings(&self) -> String {
+        let ring = 1_i128 << 64;
+        let token = i128::from(i64::MIN) + ring / self.of as i128 * (self.number as i128 - 1);
+        let ip = block::ip(self.block, self.number);
+        let seed = block::ip(self.block, 1);
+        let [data, commitlog, saved_caches, hints, cdc_raw] = ["data", "commitlog", "saved_caches", "hints", "cdc_raw"]
+            .map(|name| quoted(&self.dir.join(name).display().to_string()));
+        format!(
+            r#"cluster_name: recto-test
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+num_tokens: 1
+initial_token: "{token}"
+auto_bootstrap: false
+listen_address: {ip}
+rpc_address: {ip}
+endpoint_snitch: SimpleSnitch
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters: [{{seeds: "{seed}"}}]
+data_file_directories: [{data}]
+commitlog_directory: {commitlog}
+saved_caches_directory: {saved_caches}
+hints_directory: {hints}
+cdc_raw_directory: {cdc_raw}
+commitlog_sync: periodic
+commitlog_sync_period: 10000ms
+commitlog_segment_size: 8MiB
+commitlog_total_space: 128MiB
+memtable_heap_space: 48MiB
+memtable_offheap_space: 48MiB
+key_cache_size: 4MiB
+counter_cache_size: 1MiB
+networking_cache_size: 16MiB
+concurrent_reads: 8
+concurrent_writes: 8
+concurrent_compactors: 1
+auto_snapshot: false
+truncate_request_timeout: 10s
+paxos_variant: v2
+"#
+        )
+    }
+}
+
+/// Whether Cassandra answers at an address, with the versions it supports, within `limit` for each step.
+pub(super) fn answers_cql(address: SocketAddr, limit: Duration) -> bool {
+    let ask = || -> io::Result<bool> {
+        let mut stream = TcpStream::connect_timeout(&address, limit)?;
+        stream.set_read_timeout(Some(limit))?;
+        stream.set_write_timeout(Some(limit))?;
+        stream.write_all(&OPTIONS_REQUEST)?;
+        let mut header = [0; OPTIONS_REQUEST.len()];
+        stream.read_exact(&mut header)?;
+        Ok(header[0] == RESPONSE_VERSION && header[4] == SUPPORTED_OPCODE)
+    };
+    ask().unwrap_or(false)
+}
+
+/// `UN  127.0.0.1  100 KiB …`, a line of `nodetool status`.
+fn member(line: &str) -> Option<Member> {
+    let mut words = line.split_whitespace();
+    let (up, normal) = match words.next()? {
+        "UN" => (true, true),
+        "DN" => (false, true),
+        "UJ" | "UL" | "UM" => (true, false),
+        "DJ" | "DL" | "DM" => (false, false),
+        _ => return None,
+    };
+    let ip = words.next()?.parse().ok()?;
+    Some(Member { ip, up, normal })
+}
+
+/// A path as YAML's double quotes hold it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A path as a URL, which Cassandra and logback want.
+fn file_url(path: &Path) -> String {
+    use std::fmt::Write as _;
+    let mut url = "file://".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => url.push(char::from(*byte)),
+            // Writing to a String cannot fail.
+            _ => drop(write!(url, "%{byte:02X}")),
+        }
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn reads_the_lines_of_nodetool_status() {
+        let up = member("UN  127.0.1.2  100.1 KiB  1  66.7%  0c2e  rack1");
+        assert_eq!(up, Some(Member { ip: Ipv4Addr::new(127, 0, 1, 2).into(), up: true, normal: true }));
+        let down = member("DN  127.0.1.3  ?  1  66.7%  0c2e  rack1");
+        assert_eq!(down.map(|member| member.up), Some(false));
+        for other in ["", "Datacenter: datacenter1", "|/ State=Normal/Leaving/Joining/Moving", "--  Address  Load", "UN"] {
+            assert_eq!(member(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn escapes_paths() {
+        assert_eq!(file_url(Path::new("/a b/ü#")), "file:///a%20b/%C3%BC%23");
+        assert_eq!(quoted(r#"a"b\c"#), r#""a\"b\\c""#);
+    }
+}

@@ -1,0 +1,131 @@
+//! Processes of others: run with a deadline, look at, signal.
+
+use std::fs;
+use std::io::{self, Read};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::RigError;
+
+/// How often a wait looks again.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How much of a failed command's words an error carries.
+const EXCERPT_BYTES: usize = 4000;
+
+/// What a command printed, once it ended with code 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+/// Asks until `done` is true, at the latest until `limit` has passed. False at the deadline.
+pub(super) fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        if done() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// Runs a command to its end, which must be code 0, within `limit`.
+pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, RigError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = spawned.map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => RigError::Missing { program: program.clone() },
+        _ => RigError::Io { doing: format!("run {program}"), source },
+    })?;
+    let stdout = child.stdout.take().map(read_aside);
+    let stderr = child.stderr.take().map(read_aside);
+    let mut ended = None;
+    let in_time = wait_until(limit, || {
+        ended = child.try_wait().transpose();
+        ended.is_some()
+    });
+    if !in_time {
+        // Ends only the process just started; that it is gone already is no failure.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(RigError::TookTooLong { what: line_of(command), limit });
+    }
+    let status = ended
+        .transpose()
+        .map_err(|source| RigError::Io { doing: format!("wait for {program}"), source })?;
+    let collect = |reader: Option<thread::JoinHandle<String>>| {
+        reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
+    };
+    let output = Output { stdout: collect(stdout), stderr: collect(stderr) };
+    if status.is_some_and(|status| status.success()) {
+        return Ok(output);
+    }
+    Err(RigError::CommandFailed {
+        command: line_of(command),
+        code: status.and_then(|status| status.code()),
+        output: tail(&format!("{}{}", output.stdout, output.stderr), EXCERPT_BYTES),
+    })
+}
+
+fn read_aside(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is worth more than the error.
+        let _ = from.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn line_of(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// The last lines of a text, at most `bytes` of it.
+pub(super) fn tail(text: &str, bytes: usize) -> String {
+    let text = text.trim_end();
+    let mut from = text.len().saturating_sub(bytes);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    text[from..].to_owned()
+}
+
+/// Whether the process of this id runs (or is paused) and has `mark` among its arguments.
+pub(super) fn is_alive(pid: u32, mark: &str) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline"))
+        .is_ok_and(|line| line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()))
+}
+
+/// Whether nothing is left of a process: its id is free, another's, or a zombie's whose threads have all ended.
+pub(super) fn is_gone(pid: u32, mark: &str) -> bool {
+    if is_alive(pid, mark) {
+        return false;
+    }
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    let zombie = stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'));
+    // The first thread of a process loses its command line while others may still hold ports.
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    !zombie || threads <= 1
+}
+
+/// Signals a process which has `mark` among its arguments. No such process: nothing is signalled, and that is fine.
+pub(super) fn signal(pid: u32, mark: &str, signal: Signal) -> Result<(), RigError> {
+    if !is_alive(pid, mark) {
+        return Ok(());
+    }
+    let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    match kill_process(target, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(RigError::Io { doing: format!("signal process {pid}"), source: error.into() }),
+    }
+}
