@@ -37,7 +37,14 @@ pub struct ReadOptions {
     pub timeout: Duration,
     /// Whether to return when each row was written.
     pub stamps: bool,
+    /// A slice or a scan stops after the row that takes it to this many bytes (it returns at least
+    /// one row), so that memory is bounded whatever rows hold. Cassandra may overshoot by the rows
+    /// of one protocol page.
+    pub max_bytes: u64,
 }
+
+/// The bytes a read returns unless told otherwise.
+pub const DEFAULT_MAX_READ_BYTES: u64 = 4 << 20;
 
 impl Default for ReadOptions {
     fn default() -> Self {
@@ -45,6 +52,7 @@ impl Default for ReadOptions {
             consistency: None,
             timeout: Duration::from_secs(5),
             stamps: false,
+            max_bytes: DEFAULT_MAX_READ_BYTES,
         }
     }
 }
@@ -54,7 +62,8 @@ impl Default for ReadOptions {
 pub struct RowsRead {
     /// The rows, in the order of the read; cells in the table's column order, statics included.
     pub rows: RowSet,
-    /// Whether the source has no further row in the direction of the read (within the slice).
+    /// Whether the slice has no further row in the direction of the read. A read that stopped at
+    /// its row limit or at [`ReadOptions::max_bytes`] says false, even if nothing is left.
     pub exhausted: bool,
     /// Bytes of the rows as stored or sent.
     pub bytes: u64,
