@@ -80,7 +80,10 @@ impl Artefacts {
         command.args(OPENS.map(|name| format!("--add-opens={name}=ALL-UNNAMED")));
         command.arg("-cp").arg(self.lib.join("*"));
         // Options of the surroundings would print themselves, and may not fit.
-        command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS").env_remove("_JAVA_OPTIONS");
+        command
+            .env_remove("JAVA_TOOL_OPTIONS")
+            .env_remove("JDK_JAVA_OPTIONS")
+            .env_remove("_JAVA_OPTIONS");
         command
     }
 
@@ -98,10 +101,15 @@ fn find_java() -> Result<PathBuf, RigError> {
         .map_or_else(|| PathBuf::from("java"), |home| Path::new(&home).join("bin/java"));
     let said = run(Command::new(&java).arg("-version"), JAVA_VERSION_TIMEOUT)?.stderr;
     // `openjdk version "17.0.15" 2025-04-15`, after lines such as `Picked up …`.
-    let version = said.lines().find_map(|line| line.split_once(" version \"")?.1.split('"').next());
+    let version = said
+        .lines()
+        .find_map(|line| line.split_once(" version \"")?.1.split('"').next());
     match version {
         Some(version) if version.split(['.', '-', '+']).next() == Some(JAVA_MAJOR) => Ok(java),
-        found => Err(RigError::JavaVersion { java, found: found.unwrap_or("unknown").to_owned() }),
+        found => Err(RigError::JavaVersion {
+            java,
+            found: found.unwrap_or("unknown").to_owned(),
+        }),
     }
 }
 
@@ -116,8 +124,14 @@ fn fetched(base: &Path) -> Result<PathBuf, RigError> {
     let lock_path = base.join("lib.lock");
     let lock = File::create(&lock_path).map_err(RigError::io("make", &lock_path))?;
     if !wait_until(FETCH_TIMEOUT, || lock.try_lock().is_ok()) {
-        let what = format!("waiting for another process to fetch Cassandra ({})", lock_path.display());
-        return Err(RigError::TookTooLong { what, limit: FETCH_TIMEOUT });
+        let what = format!(
+            "waiting for another process to fetch Cassandra ({})",
+            lock_path.display()
+        );
+        return Err(RigError::TookTooLong {
+            what,
+            limit: FETCH_TIMEOUT,
+        });
     }
     if mark.exists() {
         return Ok(lib);
@@ -132,7 +146,11 @@ fn fetched(base: &Path) -> Result<PathBuf, RigError> {
     let pom = base.join("pom.xml");
     fs::write(&pom, POM).map_err(RigError::io("write", &pom))?;
     let mut maven = Command::new("mvn");
-    maven.args(["-q", "-B", "-f"]).arg(&pom).arg(COPY_GOAL).arg("-DincludeScope=runtime");
+    maven
+        .args(["-q", "-B", "-f"])
+        .arg(&pom)
+        .arg(COPY_GOAL)
+        .arg("-DincludeScope=runtime");
     let mut target = OsString::from("-DoutputDirectory=");
     target.push(&partial);
     run(maven.arg(target), FETCH_TIMEOUT)?;
@@ -147,11 +165,16 @@ fn find_agent(lib: &Path) -> Result<PathBuf, RigError> {
     let is_agent = |path: &PathBuf| {
         path.file_name()
             .and_then(|name| name.to_str())
-            .is_some_and(|name| name.starts_with("jamm-") && Path::new(name).extension().is_some_and(|end| end == "jar"))
+            .is_some_and(|name| {
+                name.starts_with("jamm-") && Path::new(name).extension().is_some_and(|end| end == "jar")
+            })
     };
     entries
         .filter_map(Result::ok)
         .map(|entry| entry.path())
         .find(is_agent)
-        .ok_or(RigError::BadState { path: lib.to_owned(), what: "the jar of jamm" })
+        .ok_or(RigError::BadState {
+            path: lib.to_owned(),
+            what: "the jar of jamm",
+        })
 }

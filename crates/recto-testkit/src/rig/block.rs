@@ -25,12 +25,17 @@ impl Block {
         fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
         for number in first..=LAST_BLOCK {
             // A lock file of another user cannot be opened: then the block is theirs.
-            let Ok(lock) = File::create(dir.join(format!("block-{number}.lock"))) else { continue };
+            let Ok(lock) = File::create(dir.join(format!("block-{number}.lock"))) else {
+                continue;
+            };
             if lock.try_lock().is_ok() && (1..=nodes).all(|node| is_free(number, node)) {
                 return Ok(Self { number, _lock: lock });
             }
         }
-        Err(RigError::NoFreeAddress { first: cql_address(first, 1), last_block: LAST_BLOCK })
+        Err(RigError::NoFreeAddress {
+            first: cql_address(first, 1),
+            last_block: LAST_BLOCK,
+        })
     }
 }
 
@@ -46,13 +51,21 @@ pub(super) fn cql_address(block: u8, node: usize) -> SocketAddr {
 
 /// The port of a node's JMX, which is on 127.0.0.1 for every node of every block. Below the ephemeral ports.
 pub(super) fn jmx_port(block: u8, node: usize) -> u16 {
-    let base = if block == 0 { 7198 } else { 17_000 + 10 * u16::from(block) };
+    let base = if block == 0 {
+        7198
+    } else {
+        17_000 + 10 * u16::from(block)
+    };
     base + node as u16
 }
 
 fn is_free(block: u8, node: usize) -> bool {
     let ip = ip(block, node);
-    [(ip, CQL_PORT), (ip, STORAGE_PORT), (Ipv4Addr::LOCALHOST, jmx_port(block, node))]
-        .into_iter()
-        .all(|address| TcpListener::bind(address).is_ok())
+    [
+        (ip, CQL_PORT),
+        (ip, STORAGE_PORT),
+        (Ipv4Addr::LOCALHOST, jmx_port(block, node)),
+    ]
+    .into_iter()
+    .all(|address| TcpListener::bind(address).is_ok())
 }

@@ -79,7 +79,7 @@ pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
 const GUARD_TIMEOUT: Duration = Duration::from_secs(10);
 const WATCH_SCRIPT: &str = include_str!("watch.sh");
 /// Cassandra's own limit is 48.
-const KEYSPACE_PREFIX_CHARS: usize = 20;
+const KEYSPACE_PREFIX_CHARS: usize = 18;
 
 /// How many nodes a cluster has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,11 +131,20 @@ impl Cluster {
         let artefacts = Arc::new(Artefacts::ready()?);
         let count = nodes.count();
         let block = Block::claim(FIRST_OWN_BLOCK, count)?;
-        let nodes = (1..=count).map(|n| Node::new(&dir, block.number, n, count, Arc::clone(&artefacts))).collect();
+        let nodes = (1..=count)
+            .map(|n| Node::new(&dir, block.number, n, count, Arc::clone(&artefacts)))
+            .collect();
         let guard = watch_command(&["owner"], &dir).stdin(Stdio::piped()).spawn();
-        let guard = guard.map_err(|source| RigError::Io { doing: "start sh".to_owned(), source })?;
+        let guard = guard.map_err(|source| RigError::Io {
+            doing: "start sh".to_owned(),
+            source,
+        })?;
         // From here on an error drops the cluster, which ends what was started.
-        let cluster = Self { nodes, guard, _block: block };
+        let cluster = Self {
+            nodes,
+            guard,
+            _block: block,
+        };
         launch_all(&cluster.nodes)?;
         Ok(cluster)
     }
@@ -145,7 +154,11 @@ impl Cluster {
     /// # Panics
     /// If the cluster has no such node.
     pub fn node(&self, number: usize) -> &Node {
-        assert!((1..=self.nodes.len()).contains(&number), "nodes are 1 to {}, not {number}", self.nodes.len());
+        assert!(
+            (1..=self.nodes.len()).contains(&number),
+            "nodes are 1 to {}, not {number}",
+            self.nodes.len()
+        );
         &self.nodes[number - 1]
     }
 
@@ -178,13 +191,17 @@ impl Drop for Cluster {
 
 /// A keyspace name that no other test has, on this machine at least: at most 48 characters, lower case, no quotes needed.
 ///
-/// Of the prefix the first 20 letters, digits and underscores are kept.
+/// Of the prefix the first 18 letters, digits and underscores are kept.
 pub fn unique_keyspace(prefix: &str) -> String {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let is_kept = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
-    let mut name: String = prefix.chars().filter(is_kept).take(KEYSPACE_PREFIX_CHARS).collect();
+    let mut name: String = prefix
+        .chars()
+        .filter(is_kept)
+        .take(KEYSPACE_PREFIX_CHARS)
+        .collect();
     name.make_ascii_lowercase();
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
         name.insert(0, 'k');
@@ -196,7 +213,11 @@ pub fn unique_keyspace(prefix: &str) -> String {
 fn launch_all(nodes: &[Node]) -> Result<(), RigError> {
     nodes.iter().try_for_each(Node::launch)?;
     nodes.iter().try_for_each(Node::wait_for_answer)?;
-    if nodes.len() > 1 { wait_until_all_up(nodes) } else { Ok(()) }
+    if nodes.len() > 1 {
+        wait_until_all_up(nodes)
+    } else {
+        Ok(())
+    }
 }
 
 fn wait_until_all_up(nodes: &[Node]) -> Result<(), RigError> {
@@ -210,23 +231,43 @@ fn wait_until_all_up(nodes: &[Node]) -> Result<(), RigError> {
         while !sees_all(node)? {
             if Instant::now() >= deadline {
                 let what = format!("node {} seeing all nodes up", node.number());
-                return Err(RigError::TookTooLong { what, limit: SETTLE_TIMEOUT });
+                return Err(RigError::TookTooLong {
+                    what,
+                    limit: SETTLE_TIMEOUT,
+                });
             }
         }
         Ok(())
     };
     thread::scope(|scope| {
-        let waits: Vec<_> = nodes.iter().map(|node| scope.spawn(move || settles(node))).collect();
-        waits.into_iter().try_for_each(|wait| wait.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        let waits: Vec<_> = nodes
+            .iter()
+            .map(|node| scope.spawn(move || settles(node)))
+            .collect();
+        waits.into_iter().try_for_each(|wait| {
+            wait.join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     })
 }
 
 /// The folder of the jars and, unless told otherwise, of the shared node.
 fn base_dir() -> Result<PathBuf, RigError> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let dir = set(DIR_VARIABLE)
-        .or_else(|| Some(set("CARGO_TARGET_DIR")?.join("cassandra")))
+        // A relative one is relative to where cargo was called, which nobody knows here.
+        .or_else(|| {
+            Some(
+                set("CARGO_TARGET_DIR")
+                    .filter(|dir| dir.is_absolute())?
+                    .join("cassandra"),
+            )
+        })
         .unwrap_or_else(|| workspace.join("target/cassandra"));
     fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
     dir.canonicalize().map_err(RigError::io("find", &dir))
@@ -238,7 +279,11 @@ fn watch_command(words: &[&str], dir: &Path) -> Command {
     command.args(["-c", WATCH_SCRIPT, "recto-watch"]);
     let (when, more) = words.split_at(1);
     command.args(when).arg(dir).args(more);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
     command
 }
 
@@ -252,16 +297,26 @@ mod tests {
         for name in &names {
             assert!(name.len() <= 48, "{name}");
             assert!(name.starts_with(|c: char| c.is_ascii_lowercase()), "{name}");
-            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'), "{name}");
+            assert!(
+                name.chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
+                "{name}"
+            );
         }
         assert_ne!(unique_keyspace("a"), unique_keyspace("a"));
     }
 
     #[test]
     fn the_words_of_an_error_are_seen_by_expect() {
-        let error = RigError::Missing { program: "java".to_owned() };
+        let error = RigError::Missing {
+            program: "java".to_owned(),
+        };
         assert_eq!(format!("{error:?}"), error.to_string());
-        assert!(error.to_string().contains("apt-get install openjdk-17-jre-headless maven"));
+        assert!(
+            error
+                .to_string()
+                .contains("apt-get install openjdk-17-jre-headless maven")
+        );
         assert!(error.to_string().contains("RECTO_TEST_CASSANDRA=host:port"));
     }
 }

@@ -68,9 +68,22 @@ pub struct Node {
 
 impl Node {
     /// A handle to node `number` of `of` in a cluster's folder, running or not.
-    pub(super) fn new(cluster: &Path, block: u8, number: usize, of: usize, artefacts: Arc<Artefacts>) -> Self {
+    pub(super) fn new(
+        cluster: &Path,
+        block: u8,
+        number: usize,
+        of: usize,
+        artefacts: Arc<Artefacts>,
+    ) -> Self {
         let dir = cluster.join(format!("node{number}"));
-        Self { number, of, block, dir, artefacts, child: Mutex::new(None) }
+        Self {
+            number,
+            of,
+            block,
+            dir,
+            artefacts,
+            child: Mutex::new(None),
+        }
     }
 
     /// Which node of its cluster, from 1.
@@ -95,6 +108,14 @@ impl Node {
 
     /// The id of its process, if it runs or is paused.
     pub fn pid(&self) -> Option<u32> {
+        let mut child = self.child();
+        if let Some(own) = child.as_mut() {
+            // Its arguments are not a sign yet: right after the start there are none to be seen.
+            if matches!(own.try_wait(), Ok(None)) {
+                return Some(own.id());
+            }
+            *child = None;
+        }
         self.last_pid().filter(|pid| is_alive(*pid, &self.mark()))
     }
 
@@ -141,24 +162,43 @@ impl Node {
             fs::write(&silent, "<configuration/>").map_err(RigError::io("write", &silent))?;
         }
         let mut command = self.artefacts.java();
-        command.args(["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]);
+        command.args([
+            "-Xmx64m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:-UsePerfData",
+        ]);
         command.arg(format!("-Duser.home={}", home.display()));
         command.arg(format!("-Dlogback.configurationFile={}", file_url(&silent)));
         command.arg("org.apache.cassandra.tools.NodeTool");
-        command.args(["-h", "127.0.0.1", "-p", &block::jmx_port(self.block, self.number).to_string()]);
+        command.args([
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &block::jmx_port(self.block, self.number).to_string(),
+        ]);
         run(command.args(arguments), NODETOOL_TIMEOUT)
     }
 
     /// The cluster as this node sees it.
     pub fn members(&self) -> Result<Vec<Member>, RigError> {
-        Ok(self.nodetool(&["status"])?.stdout.lines().filter_map(member).collect())
+        Ok(self
+            .nodetool(&["status"])?
+            .stdout
+            .lines()
+            .filter_map(member)
+            .collect())
     }
 
     /// Waits until this node holds `other` for alive (`up`) or for dead, and fails after `limit`.
     ///
     /// Gossip takes 10–20 s to hold a killed node for dead, and longer for a paused one.
     pub fn wait_until_sees(&self, other: &Self, up: bool, limit: Duration) -> Result<(), RigError> {
-        let wanted = Member { ip: other.address().ip(), up, normal: true };
+        let wanted = Member {
+            ip: other.address().ip(),
+            up,
+            normal: true,
+        };
         let deadline = Instant::now() + limit;
         // nodetool paces this: a call takes half a second.
         while Instant::now() < deadline {
@@ -167,7 +207,10 @@ impl Node {
             }
         }
         let state = if up { "up" } else { "down" };
-        Err(RigError::TookTooLong { what: format!("node {} seeing node {} {state}", self.number, other.number), limit })
+        Err(RigError::TookTooLong {
+            what: format!("node {} seeing node {} {state}", self.number, other.number),
+            limit,
+        })
     }
 
     /// Starts the process, unless it runs.
@@ -192,11 +235,18 @@ impl Node {
         let mut command = self.artefacts.java();
         self.add_options(&mut command, &config, &logback, &scratch);
         command.arg("org.apache.cassandra.service.CassandraDaemon");
-        command.current_dir(&self.dir).stdin(Stdio::null()).stdout(out).stderr(err);
+        command
+            .current_dir(&self.dir)
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err);
         // A Ctrl-C at the terminal is for the tests; the node is ended by who started it.
         command.process_group(0);
         let spawned = command.spawn();
-        let started = spawned.map_err(|source| RigError::Io { doing: "start java".to_owned(), source })?;
+        let started = spawned.map_err(|source| RigError::Io {
+            doing: "start java".to_owned(),
+            source,
+        })?;
         let file = self.pid_file();
         let written = fs::write(&file, started.id().to_string()).map_err(RigError::io("write", &file));
         *self.child() = Some(started);
@@ -207,7 +257,12 @@ impl Node {
         let heap_default = if self.of == 1 { HEAP_OF_ONE } else { HEAP_OF_MANY };
         let heap = env::var(HEAP_VARIABLE).unwrap_or_else(|_| heap_default.to_owned());
         command.args([format!("-Xms{heap}"), format!("-Xmx{heap}")]);
-        command.args(["-Xss512k", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=128M", "-XX:-UsePerfData"]);
+        command.args([
+            "-Xss512k",
+            "-XX:+UseSerialGC",
+            "-XX:MaxDirectMemorySize=128M",
+            "-XX:-UsePerfData",
+        ]);
         if self.of > 1 {
             // Several nodes share few cores: compile quickly rather than well.
             command.arg("-XX:TieredStopAtLevel=1");
@@ -217,7 +272,10 @@ impl Node {
         command.arg(format!("-Dcassandra.config={}", file_url(config)));
         command.arg(format!("-Dlogback.configurationFile={}", file_url(logback)));
         command.arg(format!("-Djava.io.tmpdir={}", scratch.display()));
-        command.arg(format!("-Dcassandra.jmx.local.port={}", block::jmx_port(self.block, self.number)));
+        command.arg(format!(
+            "-Dcassandra.jmx.local.port={}",
+            block::jmx_port(self.block, self.number)
+        ));
         command.args([
             "-Dcassandra-foreground=yes",
             "-Dcassandra.skip_wait_for_gossip_to_settle=0",
@@ -234,12 +292,19 @@ impl Node {
             !alive || self.answers()
         });
         if !alive {
-            return Err(RigError::NodeEnded { node: self.number, log: self.log(), excerpt: self.excerpt() });
+            return Err(RigError::NodeEnded {
+                node: self.number,
+                log: self.log(),
+                excerpt: self.excerpt(),
+            });
         }
         if answered {
             return Ok(());
         }
-        Err(RigError::NotAnswering { address: self.address().to_string(), waited: START_TIMEOUT })
+        Err(RigError::NotAnswering {
+            address: self.address().to_string(),
+            waited: START_TIMEOUT,
+        })
     }
 
     fn excerpt(&self) -> String {
@@ -247,33 +312,27 @@ impl Node {
         let printed = fs::read_to_string(self.dir.join("out.log")).unwrap_or_default();
         let errors = log.find("\nERROR").map_or("", |at| &log[at + 1..]);
         let errors = errors.lines().take(12).collect::<Vec<_>>().join("\n");
-        tail(&format!("{}\n{errors}", tail(&printed, LOG_EXCERPT_BYTES / 2)), LOG_EXCERPT_BYTES)
+        tail(
+            &format!("{}\n{errors}", tail(&printed, LOG_EXCERPT_BYTES / 2)),
+            LOG_EXCERPT_BYTES,
+        )
     }
 
     fn wait_until_gone(&self, verb: &str, limit: Duration) -> Result<(), RigError> {
         let Some(pid) = self.last_pid() else { return Ok(()) };
         let mark = self.mark();
-        let gone = wait_until(limit, || {
-            let mut child = self.child();
-            match child.as_mut() {
-                Some(own) => {
-                    let ended = !matches!(own.try_wait(), Ok(None));
-                    if ended {
-                        *child = None;
-                    }
-                    ended
-                }
-                None => is_gone(pid, &mark),
-            }
-        });
+        let gone = wait_until(limit, || self.pid().is_none() && is_gone(pid, &mark));
         if gone {
             return Ok(());
         }
-        Err(RigError::TookTooLong { what: format!("{verb} node {} (process {pid})", self.number), limit })
+        Err(RigError::TookTooLong {
+            what: format!("{verb} node {} (process {pid})", self.number),
+            limit,
+        })
     }
 
     fn signal(&self, which: Signal) -> Result<(), RigError> {
-        self.last_pid().map_or(Ok(()), |pid| signal(pid, &self.mark(), which))
+        self.pid().map_or(Ok(()), |pid| signal(pid, which))
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
@@ -299,8 +358,9 @@ impl Node {
         let token = i128::from(i64::MIN) + ring / self.of as i128 * (self.number as i128 - 1);
         let ip = block::ip(self.block, self.number);
         let seed = block::ip(self.block, 1);
-        let [data, commitlog, saved_caches, hints, cdc_raw] = ["data", "commitlog", "saved_caches", "hints", "cdc_raw"]
-            .map(|name| quoted(&self.dir.join(name).display().to_string()));
+        let [data, commitlog, saved_caches, hints, cdc_raw] =
+            ["data", "commitlog", "saved_caches", "hints", "cdc_raw"]
+                .map(|name| quoted(&self.dir.join(name).display().to_string()));
         format!(
             r#"cluster_name: recto-test
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
@@ -377,7 +437,9 @@ fn file_url(path: &Path) -> String {
     let mut url = "file://".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => url.push(char::from(*byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+                url.push(char::from(*byte));
+            }
             // Writing to a String cannot fail.
             _ => drop(write!(url, "%{byte:02X}")),
         }
@@ -394,10 +456,23 @@ mod tests {
     #[test]
     fn reads_the_lines_of_nodetool_status() {
         let up = member("UN  127.0.1.2  100.1 KiB  1  66.7%  0c2e  rack1");
-        assert_eq!(up, Some(Member { ip: Ipv4Addr::new(127, 0, 1, 2).into(), up: true, normal: true }));
+        assert_eq!(
+            up,
+            Some(Member {
+                ip: Ipv4Addr::new(127, 0, 1, 2).into(),
+                up: true,
+                normal: true
+            })
+        );
         let down = member("DN  127.0.1.3  ?  1  66.7%  0c2e  rack1");
         assert_eq!(down.map(|member| member.up), Some(false));
-        for other in ["", "Datacenter: datacenter1", "|/ State=Normal/Leaving/Joining/Moving", "--  Address  Load", "UN"] {
+        for other in [
+            "",
+            "Datacenter: datacenter1",
+            "|/ State=Normal/Leaving/Joining/Moving",
+            "--  Address  Load",
+            "UN",
+        ] {
             assert_eq!(member(other), None, "{other}");
         }
     }

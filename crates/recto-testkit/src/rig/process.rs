@@ -41,10 +41,19 @@ pub(super) fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> boo
 /// Runs a command to its end, which must be code 0, within `limit`.
 pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, RigError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let spawned = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
     let mut child = spawned.map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => RigError::Missing { program: program.clone() },
-        _ => RigError::Io { doing: format!("run {program}"), source },
+        io::ErrorKind::NotFound => RigError::Missing {
+            program: program.clone(),
+        },
+        _ => RigError::Io {
+            doing: format!("run {program}"),
+            source,
+        },
     })?;
     let stdout = child.stdout.take().map(read_aside);
     let stderr = child.stderr.take().map(read_aside);
@@ -57,15 +66,22 @@ pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, RigE
         // Ends only the process just started; that it is gone already is no failure.
         let _ = child.kill();
         let _ = child.wait();
-        return Err(RigError::TookTooLong { what: line_of(command), limit });
+        return Err(RigError::TookTooLong {
+            what: line_of(command),
+            limit,
+        });
     }
-    let status = ended
-        .transpose()
-        .map_err(|source| RigError::Io { doing: format!("wait for {program}"), source })?;
+    let status = ended.transpose().map_err(|source| RigError::Io {
+        doing: format!("wait for {program}"),
+        source,
+    })?;
     let collect = |reader: Option<thread::JoinHandle<String>>| {
         reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
     };
-    let output = Output { stdout: collect(stdout), stderr: collect(stderr) };
+    let output = Output {
+        stdout: collect(stdout),
+        stderr: collect(stderr),
+    };
     if status.is_some_and(|status| status.success()) {
         return Ok(output);
     }
@@ -87,7 +103,10 @@ fn read_aside(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String
 
 fn line_of(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The last lines of a text, at most `bytes` of it.
@@ -111,21 +130,28 @@ pub(super) fn is_gone(pid: u32, mark: &str) -> bool {
     if is_alive(pid, mark) {
         return false;
     }
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
-    let zombie = stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'));
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
+    let zombie = stat
+        .rsplit(')')
+        .next()
+        .is_some_and(|rest| rest.trim_start().starts_with('Z'));
     // The first thread of a process loses its command line while others may still hold ports.
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
     !zombie || threads <= 1
 }
 
-/// Signals a process which has `mark` among its arguments. No such process: nothing is signalled, and that is fine.
-pub(super) fn signal(pid: u32, mark: &str, signal: Signal) -> Result<(), RigError> {
-    if !is_alive(pid, mark) {
+/// Signals a process, which the caller knows to be the rig's. Gone meanwhile: nothing is signalled, and that is fine.
+pub(super) fn signal(pid: u32, signal: Signal) -> Result<(), RigError> {
+    let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return Ok(());
-    }
-    let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    };
     match kill_process(target, signal) {
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-        Err(error) => Err(RigError::Io { doing: format!("signal process {pid}"), source: error.into() }),
+        Err(error) => Err(RigError::Io {
+            doing: format!("signal process {pid}"),
+            source: error.into(),
+        }),
     }
 }

@@ -1,0 +1,111 @@
+//! Starts and ends the Cassandra which all tests share; for CI, and to have it warm while working.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use recto_testkit::rig::{Nodes, Rig, RigError};
+
+const USAGE: &str = "\
+recto-rig start [--dir DIR] [--nodes 1|3] [--idle-minutes N]
+                          starts the shared Cassandra, unless it runs; prints its address. It stays until `stop`,
+                          or until no test has used it for N minutes
+recto-rig stop [--dir DIR]
+recto-rig address [--dir DIR]
+recto-rig nodetool [--dir DIR] NODE ARGUMENTS…
+Without --dir: $RECTO_TEST_CASSANDRA_DIR, else target/cassandra. Tests find the one there.";
+const SECONDS_PER_MINUTE: u64 = 60;
+
+/// What the words on the command line say.
+struct Call {
+    verb: String,
+    dir: Option<PathBuf>,
+    nodes: Nodes,
+    idle: Option<Duration>,
+    rest: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let Some(call) = parse(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match obey(&call) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("recto-rig: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Option<Call> {
+    let mut call = Call {
+        verb: words.next()?,
+        dir: None,
+        nodes: Nodes::One,
+        idle: None,
+        rest: Vec::new(),
+    };
+    while let Some(word) = words.next() {
+        match (call.verb.as_str(), word.as_str()) {
+            (_, "--dir") => call.dir = Some(PathBuf::from(words.next()?)),
+            ("start", "--nodes") => {
+                call.nodes = match words.next()?.as_str() {
+                    "1" => Nodes::One,
+                    "3" => Nodes::Three,
+                    _ => return None,
+                }
+            }
+            ("start", "--idle-minutes") => {
+                let minutes: u64 = words.next()?.parse().ok()?;
+                call.idle = Some(Duration::from_secs(minutes.checked_mul(SECONDS_PER_MINUTE)?));
+            }
+            ("nodetool", _) => {
+                call.rest = std::iter::once(word).chain(words.by_ref()).collect();
+            }
+            _ => return None,
+        }
+    }
+    Some(call)
+}
+
+fn obey(call: &Call) -> Result<ExitCode, RigError> {
+    let rig = match &call.dir {
+        Some(dir) => Rig::at(dir)?,
+        None => Rig::at_default()?,
+    };
+    match call.verb.as_str() {
+        "start" => {
+            let shared = rig.start(call.nodes, call.idle)?;
+            println!("{}", shared.address());
+        }
+        "stop" => {
+            let stopped = rig.stop()?;
+            println!("{}", if stopped { "stopped" } else { "nothing ran" });
+        }
+        "address" => {
+            let Some(address) = rig.address()? else {
+                eprintln!("recto-rig: nothing runs; `recto-rig start`");
+                return Ok(ExitCode::FAILURE);
+            };
+            println!("{address}");
+        }
+        "nodetool" => {
+            let mut words = call.rest.iter().map(String::as_str);
+            let Some(node) = words.next().and_then(|word| word.parse().ok()) else {
+                eprintln!("{USAGE}");
+                return Ok(ExitCode::from(2));
+            };
+            let output = rig.nodetool(node, &words.collect::<Vec<_>>())?;
+            print!("{}", output.stdout);
+            eprint!("{}", output.stderr);
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return Ok(ExitCode::from(2));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

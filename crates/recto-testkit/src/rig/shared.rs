@@ -1,0 +1,491 @@
+//! The Cassandra which all tests share, across processes: whoever needs it first starts it.
+//!
+//! The folder holds `lock` (held while someone starts or stops), `users.lock` (held in common by every process that
+//! uses the node, and alone by the watch that ends it), `state` (there while something runs or should), `idle` (the
+//! token of the watch, if there shall be one), `used` (changes with every use), and the nodes' folders or `container`.
+
+use std::env;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::id;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::artefacts::Artefacts;
+use super::block::Block;
+use super::container::Container;
+use super::node::{Node, answers_cql};
+use super::process::{Output, wait_until};
+use super::{
+    ADDRESS_VARIABLE, ANSWER_TIMEOUT, CQL_PORT, HEAP_VARIABLE, Nodes, RigError, base_dir, launch_all,
+    watch_command,
+};
+
+/// How long a shared node which a test started may stay without any process using it.
+pub const IDLE_LIMIT: Duration = Duration::from_secs(600);
+const IDLE_TICK: Duration = Duration::from_secs(5);
+/// How long another process may take to start or stop the node; it may have to fetch it first.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
+/// How long the watch may take to end a node.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a Cassandra from the environment may take to answer: it should run already.
+const GIVEN_TIMEOUT: Duration = Duration::from_secs(20);
+const HEAP_OF_CONTAINER: &str = "512M";
+
+/// Where the shared Cassandra comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// From the address in `RECTO_TEST_CASSANDRA`. The rig neither starts nor ends it.
+    Environment,
+    /// A container.
+    Container,
+    /// Java and the jars from Maven.
+    Maven,
+}
+
+#[derive(Debug)]
+enum Running {
+    Given,
+    Container(Container),
+    Nodes(Vec<Node>),
+}
+
+/// The Cassandra which all tests share. Nothing here can hurt it: for that, start one of your own.
+#[derive(Debug)]
+pub struct Shared {
+    address: String,
+    running: Running,
+    /// Held in common for as long as this lives: the watch leaves the node alone.
+    _in_use: Option<File>,
+}
+
+impl Shared {
+    /// Where it speaks CQL, as `host:port`: the contact point for a driver.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Where it comes from.
+    pub fn source(&self) -> Source {
+        match self.running {
+            Running::Given => Source::Environment,
+            Running::Container(_) => Source::Container,
+            Running::Nodes(_) => Source::Maven,
+        }
+    }
+
+    /// Calls nodetool on its first node, for example `&["flush", "my_keyspace"]`.
+    ///
+    /// A Cassandra from the environment is out of nodetool's reach: an error.
+    pub fn nodetool(&self, arguments: &[&str]) -> Result<Output, RigError> {
+        self.nodetool_on(1, arguments)
+    }
+
+    fn nodetool_on(&self, number: usize, arguments: &[&str]) -> Result<Output, RigError> {
+        match &self.running {
+            Running::Nodes(nodes) if (1..=nodes.len()).contains(&number) => {
+                nodes[number - 1].nodetool(arguments)
+            }
+            Running::Container(container) if number == 1 => container.nodetool(arguments),
+            _ => Err(RigError::NoSuchNode { node: number }),
+        }
+    }
+
+    /// What the environment names; else what runs; else a new one, which ends when idle for [`IDLE_LIMIT`].
+    pub(super) fn find_or_start() -> Result<Self, RigError> {
+        match Self::given()? {
+            Some(given) => Ok(given),
+            None => Rig::at_default()?.use_or_start(Nodes::One, Some(IDLE_LIMIT)),
+        }
+    }
+
+    fn given() -> Result<Option<Self>, RigError> {
+        let Some(text) = env::var(ADDRESS_VARIABLE).ok().filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let Some(addresses) = text.to_socket_addrs().ok().map(Iterator::collect::<Vec<_>>) else {
+            return Err(RigError::BadAddress { text });
+        };
+        let answers = || {
+            addresses
+                .iter()
+                .any(|address| answers_cql(*address, ANSWER_TIMEOUT))
+        };
+        if wait_until(GIVEN_TIMEOUT, answers) {
+            return Ok(Some(Self {
+                address: text,
+                running: Running::Given,
+                _in_use: None,
+            }));
+        }
+        Err(RigError::NotAnswering {
+            address: text,
+            waited: GIVEN_TIMEOUT,
+        })
+    }
+}
+
+/// The shared Cassandra from outside tests: what `recto-rig` uses to start and end it.
+#[derive(Debug)]
+pub struct Rig {
+    dir: PathBuf,
+}
+
+/// What `state` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Container,
+    Nodes { count: usize, block: u8 },
+}
+
+impl Rig {
+    /// The one that [`Cluster::shared`](super::Cluster::shared) uses.
+    pub fn at_default() -> Result<Self, RigError> {
+        Self::at(&base_dir()?)
+    }
+
+    /// One in another folder, for other uses; several run side by side.
+    pub fn at(dir: &Path) -> Result<Self, RigError> {
+        let dir = dir.join("shared");
+        fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
+        let dir = dir.canonicalize().map_err(RigError::io("find", &dir))?;
+        Ok(Self { dir })
+    }
+
+    /// Where the logs and data are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Starts it, unless it runs, and returns once it answers. It starts empty, and stays until [`Rig::stop`], or until
+    /// no process has used it for `idle`.
+    pub fn start(&self, nodes: Nodes, idle: Option<Duration>) -> Result<Shared, RigError> {
+        let shared = self.use_or_start(nodes, idle)?;
+        let running = match &shared.running {
+            Running::Nodes(nodes) => nodes.len(),
+            Running::Given | Running::Container(_) => 1,
+        };
+        if running != nodes.count() {
+            return Err(RigError::NodesDiffer {
+                running,
+                wanted: nodes.count(),
+            });
+        }
+        match idle {
+            Some(_) => {}
+            // It may have been started by a test, with a watch, and shall stay from now on.
+            None => self.end_watch()?,
+        }
+        Ok(shared)
+    }
+
+    /// Ends it at once, whoever uses it. False if nothing ran.
+    pub fn stop(&self) -> Result<bool, RigError> {
+        let _lock = self.lock()?;
+        let Some(running) = self.attach()? else {
+            return Ok(false);
+        };
+        self.end_watch()?;
+        self.end(&running)?;
+        Ok(true)
+    }
+
+    /// Where it speaks CQL, if it runs.
+    pub fn address(&self) -> Result<Option<String>, RigError> {
+        Ok(self.running()?.map(|shared| shared.address))
+    }
+
+    /// Calls nodetool on one of its nodes, from 1.
+    pub fn nodetool(&self, node: usize, arguments: &[&str]) -> Result<Output, RigError> {
+        self.running()?
+            .ok_or(RigError::NoSuchNode { node })?
+            .nodetool_on(node, arguments)
+    }
+
+    fn running(&self) -> Result<Option<Shared>, RigError> {
+        let _lock = self.lock()?;
+        let Some(running) = self.attach()? else {
+            return Ok(None);
+        };
+        if !is_running(&running) {
+            return Ok(None);
+        }
+        Ok(Some(Shared {
+            address: address_of(&running)?,
+            running,
+            _in_use: None,
+        }))
+    }
+
+    fn use_or_start(&self, nodes: Nodes, idle: Option<Duration>) -> Result<Shared, RigError> {
+        let _lock = self.lock()?;
+        let in_use = self.mark_in_use()?;
+        if let Some(running) = self.attach()? {
+            if is_running(&running) && answers_in_time(&running) {
+                return Ok(Shared {
+                    address: address_of(&running)?,
+                    running,
+                    _in_use: Some(in_use),
+                });
+            }
+            self.end_watch()?;
+            self.end(&running)?;
+        }
+        let running = self.start_anew(nodes)?;
+        if let Some(limit) = idle {
+            self.start_watch(limit)?;
+        }
+        Ok(Shared {
+            address: address_of(&running)?,
+            running,
+            _in_use: Some(in_use),
+        })
+    }
+
+    fn start_anew(&self, nodes: Nodes) -> Result<Running, RigError> {
+        // A container has one node.
+        let engine = if nodes == Nodes::One {
+            Container::engine()
+        } else {
+            None
+        };
+        let Some(engine) = engine else {
+            return self.start_nodes(nodes.count());
+        };
+        self.start_container(engine).or_else(|container| {
+            let both = |maven| RigError::NeitherWay {
+                container: Box::new(container),
+                maven: Box::new(maven),
+            };
+            self.start_nodes(nodes.count()).map_err(both)
+        })
+    }
+
+    fn start_container(&self, engine: &str) -> Result<Running, RigError> {
+        let usual = format!("127.0.0.1:{CQL_PORT}");
+        let publish = if TcpListener::bind(&usual).is_ok() {
+            usual
+        } else {
+            "127.0.0.1:".to_owned()
+        };
+        let heap = env::var(HEAP_VARIABLE).unwrap_or_else(|_| HEAP_OF_CONTAINER.to_owned());
+        let container = Container::start(engine, &publish, &heap)?;
+        container.write(&self.file("container"))?;
+        self.write_state(State::Container)?;
+        Ok(Running::Container(container))
+    }
+
+    fn start_nodes(&self, count: usize) -> Result<Running, RigError> {
+        let artefacts = Arc::new(Artefacts::ready()?);
+        self.clear_nodes()?;
+        let block = Block::claim(0, count)?;
+        let nodes = self.nodes(count, block.number, &artefacts);
+        // Before the launch, so that after a crash here the nodes are found, and ended.
+        self.write_state(State::Nodes {
+            count,
+            block: block.number,
+        })?;
+        let launched = launch_all(&nodes);
+        let running = Running::Nodes(nodes);
+        match launched {
+            Ok(()) => Ok(running),
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = self.end(&running);
+                Err(error)
+            }
+        }
+    }
+
+    fn nodes(&self, count: usize, block: u8, artefacts: &Arc<Artefacts>) -> Vec<Node> {
+        (1..=count)
+            .map(|number| Node::new(&self.dir, block, number, count, Arc::clone(artefacts)))
+            .collect()
+    }
+
+    /// Removes what earlier nodes left: data, and logs.
+    fn clear_nodes(&self) -> Result<(), RigError> {
+        for number in 1..=Nodes::Three.count() {
+            let dir = self.file(&format!("node{number}"));
+            if dir.exists() {
+                fs::remove_dir_all(&dir).map_err(RigError::io("remove", &dir))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles to what `state` says there is, running or not.
+    fn attach(&self) -> Result<Option<Running>, RigError> {
+        match self.read_state()? {
+            None => Ok(None),
+            Some(State::Container) => Ok(Some(Running::Container(Container::read(
+                &self.file("container"),
+            )?))),
+            Some(State::Nodes { count, block }) => {
+                let artefacts = Arc::new(Artefacts::ready()?);
+                Ok(Some(Running::Nodes(self.nodes(count, block, &artefacts))))
+            }
+        }
+    }
+
+    fn end(&self, running: &Running) -> Result<(), RigError> {
+        match running {
+            Running::Given => {}
+            Running::Container(container) => {
+                container.remove()?;
+                remove_if_there(&self.file("container"))?;
+            }
+            Running::Nodes(nodes) => nodes.iter().try_for_each(Node::kill)?,
+        }
+        remove_if_there(&self.file("state"))
+    }
+
+    fn start_watch(&self, limit: Duration) -> Result<(), RigError> {
+        let token = token();
+        self.write("idle", &token)?;
+        let [limit, tick] = [limit, IDLE_TICK].map(|time| time.as_secs().to_string());
+        let spawned = watch_command(&["idle", &token, &limit, &tick], &self.dir).spawn();
+        // It outlives this process, or is collected by its end.
+        spawned.map(drop).map_err(|source| RigError::Io {
+            doing: "start sh".to_owned(),
+            source,
+        })
+    }
+
+    fn end_watch(&self) -> Result<(), RigError> {
+        remove_if_there(&self.file("idle"))
+    }
+
+    fn lock(&self) -> Result<File, RigError> {
+        let path = self.file("lock");
+        let lock = File::create(&path).map_err(RigError::io("make", &path))?;
+        locked(lock, &path, LOCK_TIMEOUT, |lock| lock.try_lock().is_ok())
+    }
+
+    fn mark_in_use(&self) -> Result<File, RigError> {
+        let path = self.file("users.lock");
+        let lock = File::create(&path).map_err(RigError::io("make", &path))?;
+        let lock = locked(lock, &path, WATCH_TIMEOUT, |lock| lock.try_lock_shared().is_ok())?;
+        self.write("used", &token())?;
+        Ok(lock)
+    }
+
+    fn read_state(&self) -> Result<Option<State>, RigError> {
+        let path = self.file("state");
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&path).map_err(RigError::io("read", &path))?;
+        State::parse(&text).map(Some).ok_or(RigError::BadState {
+            path,
+            what: "the state of a shared Cassandra",
+        })
+    }
+
+    fn write_state(&self, state: State) -> Result<(), RigError> {
+        self.write("state", &state.to_text())
+    }
+
+    /// Writes a file so that a reader sees it whole or not at all.
+    fn write(&self, name: &str, text: &str) -> Result<(), RigError> {
+        let path = self.file(name);
+        let new = self.file(&format!("{name}.{}", id()));
+        fs::write(&new, text).map_err(RigError::io("write", &new))?;
+        fs::rename(&new, &path).map_err(RigError::io("write", &path))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+}
+
+impl State {
+    fn to_text(self) -> String {
+        match self {
+            Self::Container => "container\n".to_owned(),
+            Self::Nodes { count, block } => format!("nodes {count} {block}\n"),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.split_whitespace().collect::<Vec<_>>()[..] {
+            ["container"] => Some(Self::Container),
+            ["nodes", count, block] => Some(Self::Nodes {
+                count: count.parse().ok()?,
+                block: block.parse().ok()?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn is_running(running: &Running) -> bool {
+    match running {
+        Running::Given => true,
+        Running::Container(container) => container.is_running(),
+        Running::Nodes(nodes) => nodes.iter().all(|node| node.pid().is_some()),
+    }
+}
+
+/// Whether what runs answers; one that was just started by a process which died may need its time.
+fn answers_in_time(running: &Running) -> bool {
+    match running {
+        Running::Given => true,
+        Running::Container(container) => container.wait_for_answer().is_ok(),
+        Running::Nodes(nodes) => nodes.iter().all(|node| node.wait_for_answer().is_ok()),
+    }
+}
+
+fn address_of(running: &Running) -> Result<String, RigError> {
+    let address: SocketAddr = match running {
+        Running::Container(container) => container.address()?,
+        Running::Nodes(nodes) => nodes.first().ok_or(RigError::NoSuchNode { node: 1 })?.address(),
+        Running::Given => return Err(RigError::NoSuchNode { node: 1 }),
+    };
+    Ok(address.to_string())
+}
+
+fn locked(
+    lock: File,
+    path: &Path,
+    limit: Duration,
+    mut take: impl FnMut(&File) -> bool,
+) -> Result<File, RigError> {
+    if wait_until(limit, || take(&lock)) {
+        return Ok(lock);
+    }
+    Err(RigError::TookTooLong {
+        what: format!("waiting for another process at {}", path.display()),
+        limit,
+    })
+}
+
+fn remove_if_there(path: &Path) -> Result<(), RigError> {
+    if path.exists() {
+        fs::remove_file(path).map_err(RigError::io("remove", path))
+    } else {
+        Ok(())
+    }
+}
+
+/// A word that no other call returns.
+fn token() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}", id(), since.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_as_written() {
+        for state in [State::Container, State::Nodes { count: 3, block: 7 }] {
+            assert_eq!(State::parse(&state.to_text()), Some(state));
+        }
+        for broken in ["", "nodes", "nodes x 0", "nodes 1 2 3", "other"] {
+            assert_eq!(State::parse(broken), None, "{broken}");
+        }
+    }
+}
