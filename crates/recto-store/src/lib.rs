@@ -9,8 +9,71 @@
 //! | [`read`] | [`ReadView`], what a read returns, consistency, token scans |
 //! | [`write`] | mutations, conditions and their outcomes |
 //! | [`tables`] | what making and dropping tables returns, limits |
+//! | [`check`] | what every store refuses |
 //! | [`error`] | [`StoreError`] |
+//! | `conformance` (feature) | the suite every store passes |
+//! | `memory` (feature `testing`) | the reference store, in memory |
+//! | `faults` (feature `testing`) | a wrapper that makes a store fail, by seed |
+//!
+//! # What every store does
+//!
+//! The conformance suite asserts each of these sentences.
+//!
+//! **Keys.** The cells of keys and edges are valid cells of their types in canonical form
+//! ([`recto_model::cell::canonical_key`]); a store may take two keys as one by bytes or by order.
+//! Wrong arities, null or oversize key parts, and an empty sole partition part are refused
+//! ([`Limits`] checks all that a store must refuse; every store calls it first).
+//!
+//! **Slices.** A slice returns the first rows in its direction, exactly `limit` of them if there
+//! are as many. Fewer than `limit` rows: `exhausted` is true. Exactly `limit` rows: `exhausted` is
+//! true only if there are no more, and may be false although there are none (a store need not
+//! look one row further). An inverted slice is empty and exhausted. A partition with static cells
+//! and no rows has no rows.
+//!
+//! **Rows.** A put or patch makes the row exist, even with nulls only or with no columns; it then
+//! exists until it is deleted or expires. Empty text or blob is a value; null is its absence.
+//! Values come back byte for byte. Every row of a read carries its partition's static cells.
+//!
+//! **Stamps.** Of the writes to one row a store may compare stamps cell by cell (Cassandra) or row
+//! by row; callers let stamps rise per row, and both then agree. A write or deletion older than
+//! what a replacing put or a deletion found alive leaves it alone. At equal stamps a deletion of
+//! what is there wins, and of two values the larger by bytes, cell by cell. A store need not keep
+//! tombstones: after a deletion, a put that is older or of the same stamp may come back, or not.
+//! Mutations of one [`PartitionWrite`] stand in any order and act by rising stamps; at equal stamps
+//! deletions act last. A null in a replacing put, a patch or a static patch is a deletion of that cell.
+//!
+//! **Deletions.** [`DeleteRange`](Operation::DeleteRange) leaves static cells;
+//! [`DeletePartition`](Operation::DeletePartition) deletes them too. Deleting what is not there is done.
+//!
+//! **Expiry.** What a put or patch writes with a `ttl_seconds` is gone that many seconds later, by
+//! the store's clock and to the second; a row put with one is gone whole. Callers keep one expiry per
+//! row: a store may keep it per cell or per row.
+//!
+//! **Outcomes.** `Refused`: the request is over a limit or not allowed; nothing was sent. `Err`: the
+//! call failed and nothing of it is or will be applied (no replica was reached, no such table).
+//! `Unknown`: may be applied, now or at any later time; for [`Atomicity::Each`] any subset of the
+//! partitions, each wholly or not at all; for [`Atomicity::Logged`] all or none. A write of no
+//! mutations, or of no partitions, is `Done`.
+//!
+//! **Conditional writes.** A [`Cas`] puts, patches and deletes rows and patches statics; ranges and
+//! partitions it may not delete, and one row it may write once. It touches only columns of kind
+//! [`WriteKind::Cas`](recto_model::table::WriteKind), plain writes only the others; a replacing put
+//! or a row deletion touches all regular columns, a partition deletion all columns. A column that
+//! a non-replacing put leaves null is not touched. Conditional writes and serial reads of one partition are linearizable.
+//!
+//! **Deadlines.** A read whose timeout is zero fails with [`StoreErrorKind::Timeout`]; a write whose
+//! timeout is zero is an `Err` or `Unknown` of that kind. No call outlives its timeout for long.
+//!
+//! **Tables.** Making an equal table again is done; another table of a name that is taken, and every
+//! read or write of a table that is not there, is an error of kind [`StoreErrorKind::Table`] (a write
+//! may be `Refused` with it). [`Store::list_tables`] returns tables equal to what was made.
+//!
+//! **Scans.** Every row is in one of the ranges of [`ReadView::token_ranges`] and is returned once. A
+//! scan returns at most `limit` rows, perhaps fewer, perhaps none, with a position to go on from,
+//! which any later view takes. A partition that has static cells and no rows is returned as one row with
+//! null clustering and regular cells, so that a copy made by scanning misses nothing.
 
+pub mod check;
 pub mod error;
 pub mod read;
 pub mod tables;

@@ -73,7 +73,8 @@ pub struct RowsRead {
     pub statements: u32,
     /// Tombstones crossed, where the store says.
     pub tombstones: u64,
-    /// If asked for: each row's newest write stamp, microseconds.
+    /// If asked for: for each row, the newest stamp of its regular cells that are not null,
+    /// microseconds; 0 if all are null (Cassandra does not tell the stamp of such a row).
     pub stamps: Vec<i64>,
 }
 
@@ -107,7 +108,7 @@ pub struct ScanPosition(pub Vec<u8>);
 pub struct ScanRead {
     /// Rows; cells in the table's column order.
     pub rows: RowSet,
-    /// Where to go on; `None` at the end of the range.
+    /// Where to go on, from any view; `None` at the end of the range.
     pub next: Option<ScanPosition>,
     /// Bytes of the rows as stored or sent.
     pub bytes: u64,
@@ -129,8 +130,8 @@ pub trait ReadView: Send + Sync {
     /// One row by its full key: a set of one row or none.
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError>;
 
-    /// The static cells of a partition: one row of `table.statics().len()` cells, or none if the
-    /// partition has none.
+    /// The static cells of a partition: one row of `table.statics().len()` cells, or none if all
+    /// of them are null.
     async fn get_statics(
         &self,
         table: &Arc<Table>,
@@ -141,7 +142,9 @@ pub trait ReadView: Send + Sync {
     /// Splits a table into about `pieces` ranges (at least one) that together hold every row once.
     async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError>;
 
-    /// At most about `limit` rows of a range, from its start or from where an earlier call stopped.
+    /// At most `limit` rows of a range, from its start or from where an earlier call stopped. There
+    /// may be fewer, or none, with more to come: only `next` says where the range ends. A partition
+    /// with static cells and no rows is one row, its clustering and regular cells null.
     async fn scan(
         &self,
         table: &Arc<Table>,

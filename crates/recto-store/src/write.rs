@@ -48,14 +48,14 @@ pub enum Operation {
         /// All clustering columns.
         clustering: Cells,
     },
-    /// Deletes the rows between two edges.
+    /// Deletes the rows between two edges; static cells stay. Not in a [`Cas`].
     DeleteRange {
         /// Where it begins, in clustering order.
         from: Bound,
         /// Where it ends, in clustering order.
         to: Bound,
     },
-    /// Deletes the partition, statics included.
+    /// Deletes the partition, statics included. Not in a [`Cas`].
     DeletePartition,
 }
 
@@ -66,7 +66,8 @@ pub struct Mutation {
     pub operation: Operation,
     /// When it happened. Required for plain writes; must be absent in a [`Cas`].
     pub stamp: Option<Stamp>,
-    /// How long what it writes lives, whole seconds (at least 1); `None`: for ever.
+    /// How long what it writes lives, whole seconds (1 to
+    /// [`MAX_TTL_SECONDS`](crate::check::MAX_TTL_SECONDS)); `None`: for ever. Nothing to deletions.
     pub ttl_seconds: Option<u32>,
 }
 
@@ -119,7 +120,7 @@ pub enum WriteOutcome {
     Done,
     /// May or may not be applied, now or later. Repeating the identical write settles it.
     Unknown(StoreError),
-    /// Nothing was sent: it is over a limit or not allowed.
+    /// Nothing was sent: it is over a limit or not allowed; sending it again changes nothing.
     Refused(StoreError),
 }
 
@@ -146,7 +147,8 @@ pub struct CasCondition {
 /// A conditional change of one partition. All conditions hold: all mutations are applied; else none.
 ///
 /// A condition on a row needs a mutation of that row; a condition on static columns needs any
-/// mutation (both are CQL's rules).
+/// mutation (both are CQL's rules). Each row is written once, and neither ranges nor the partition
+/// are deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cas {
     /// The table.

@@ -1,0 +1,321 @@
+//! What makes a request one that no store may serve, checked the same way before every store.
+//!
+//! A store calls the check of its request first and refuses what it refuses. So the same request is
+//! refused on the embedded store and on Cassandra, before anything is sent.
+
+use recto_model::table::{ColumnKind, WriteKind};
+use recto_model::{Bound, Cells, Column, Slice, Table};
+
+use crate::{
+    Cas, Limits, Mutation, Operation, PartitionWrite, PointRead, RowAddress, StoreError, StoreErrorKind,
+};
+
+/// What a mutation is counted with beside its bytes, against [`Limits::mutation_bytes`].
+pub const MUTATION_OVERHEAD_BYTES: usize = 32;
+
+/// What a cell is counted with beside its bytes, against [`Limits::mutation_bytes`].
+pub const CELL_OVERHEAD_BYTES: usize = 16;
+
+/// The longest expiry Cassandra takes: 20 years.
+pub const MAX_TTL_SECONDS: u32 = 630_720_000;
+
+fn invalid(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Invalid, message)
+}
+
+fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), StoreError> {
+    if holds { Ok(()) } else { Err(invalid(message())) }
+}
+
+impl Limits {
+    /// Checks one plain write: keys, arities, stamps, expiries, that it touches no column that is
+    /// written by [`Cas`] only, and its size.
+    pub fn check_write(&self, write: &PartitionWrite) -> Result<(), StoreError> {
+        self.check_partition(&write.table, &write.partition)?;
+        for mutation in &write.mutations {
+            require(mutation.stamp.is_some(), || {
+                format!("a plain write to table {} has no stamp", write.table.name())
+            })?;
+            self.check_mutation(&write.table, mutation, WriteKind::Plain)?;
+        }
+        self.check_mutation_size(&write.table, write.byte_len())
+    }
+
+    /// Checks the writes of one [`write_many`](crate::Store::write_many): each as
+    /// [`check_write`](Self::check_write) does and, if they are `logged`, their size together.
+    pub fn check_writes(&self, writes: &[PartitionWrite], logged: bool) -> Result<(), StoreError> {
+        let mut together = 0;
+        for write in writes {
+            self.check_write(write)?;
+            together += write.byte_len();
+        }
+        require(!logged || together <= self.batch_bytes, || {
+            format!("the logged batch has {together} bytes, {} are the most", self.batch_bytes)
+        })
+        .map_err(|error| error.with_hint("write the partitions one by one, or in smaller batches"))
+    }
+
+    /// Checks one conditional write: at least one condition and one mutation, keys and arities; no
+    /// stamps; only puts, patches and row deletions; each row written once; each row with a
+    /// condition written; no column that plain writes write; and its size.
+    pub fn check_cas(&self, cas: &Cas) -> Result<(), StoreError> {
+        let table = &cas.table;
+        self.check_partition(table, &cas.partition)?;
+        require(!cas.conditions.is_empty() && !cas.mutations.is_empty(), || {
+            format!(
+                "a conditional write to table {} needs a condition and a mutation",
+                table.name()
+            )
+        })?;
+        let mut rows: Vec<&Cells> = Vec::new();
+        for mutation in &cas.mutations {
+            require(mutation.stamp.is_none(), || {
+                format!("a conditional write to table {} has a stamp", table.name())
+            })?;
+            self.check_mutation(table, mutation, WriteKind::Cas)?;
+            let row = mutation.operation.row();
+            require(!row.is_some_and(|row| rows.contains(&row)), || {
+                format!(
+                    "a conditional write to table {} writes one row twice",
+                    table.name()
+                )
+            })?;
+            rows.extend(row);
+        }
+        for condition in &cas.conditions {
+            let columns = match &condition.row {
+                RowAddress::Static => table.statics(),
+                RowAddress::Row(row) => {
+                    self.check_clustering(table, row)?;
+                    require(rows.contains(&row), || {
+                        format!(
+                            "a condition on a row of table {} needs a mutation of that row",
+                            table.name()
+                        )
+                    })?;
+                    table.regular()
+                }
+            };
+            check_column(table, columns, condition.column)
+                .and_then(|()| check_kind(table, &columns[usize::from(condition.column)], WriteKind::Cas))?;
+        }
+        self.check_mutation_size(table, cas.byte_len())
+    }
+
+    /// Checks a slice: its partition, its edges (prefixes of the clustering columns, without
+    /// nulls) and its limit.
+    pub fn check_slice(&self, slice: &Slice) -> Result<(), StoreError> {
+        self.check_partition(&slice.table, &slice.partition)?;
+        self.check_bound(&slice.table, &slice.from)?;
+        self.check_bound(&slice.table, &slice.to)?;
+        require(slice.limit > 0, || "a slice has the limit 0".to_owned())
+    }
+
+    /// Checks the full key of a point read.
+    pub fn check_point(&self, read: &PointRead) -> Result<(), StoreError> {
+        self.check_partition(&read.table, &read.partition)?;
+        self.check_clustering(&read.table, &read.clustering)
+    }
+
+    fn check_bound(&self, table: &Table, bound: &Bound) -> Result<(), StoreError> {
+        let cells = bound.cells();
+        require(cells.len() <= table.clustering().len(), || {
+            format!(
+                "an edge in table {} has {} cells, there are {} clustering columns",
+                table.name(),
+                cells.len(),
+                table.clustering().len()
+            )
+        })?;
+        self.check_parts(table.clustering(), cells)
+    }
+
+    fn check_mutation(&self, table: &Table, mutation: &Mutation, kind: WriteKind) -> Result<(), StoreError> {
+        if let Some(seconds) = mutation.ttl_seconds {
+            require((1..=MAX_TTL_SECONDS).contains(&seconds), || {
+                format!("an expiry of {seconds} s is not between 1 and {MAX_TTL_SECONDS}")
+            })?;
+        }
+        match &mutation.operation {
+            Operation::Put {
+                clustering,
+                cells,
+                replace,
+            } => {
+                self.check_clustering(table, clustering)?;
+                require(cells.len() == table.regular().len(), || {
+                    arity(table, "regular", table.regular().len(), cells.len())
+                })?;
+                for (column, cell) in table.regular().iter().zip(cells.iter()) {
+                    if *replace || cell.is_some() {
+                        check_kind(table, column, kind)?;
+                    }
+                }
+                Ok(())
+            }
+            Operation::Patch {
+                clustering,
+                columns,
+                cells,
+            } => {
+                self.check_clustering(table, clustering)?;
+                check_patch(table, table.regular(), columns, cells, kind)
+            }
+            Operation::PatchStatic { columns, cells } => {
+                require(!columns.is_empty(), || {
+                    format!("a write of static columns of table {} names none", table.name())
+                })?;
+                check_patch(table, table.statics(), columns, cells, kind)
+            }
+            Operation::DeleteRow { clustering } => {
+                self.check_clustering(table, clustering)?;
+                check_kinds(table, table.regular(), kind)
+            }
+            Operation::DeleteRange { from, to } => {
+                check_plain(table, kind)?;
+                self.check_bound(table, from)?;
+                self.check_bound(table, to)?;
+                check_kinds(table, table.regular(), kind)
+            }
+            Operation::DeletePartition => {
+                check_plain(table, kind)?;
+                check_kinds(table, table.statics(), kind)?;
+                check_kinds(table, table.regular(), kind)
+            }
+        }
+    }
+
+    fn check_mutation_size(&self, table: &Table, bytes: usize) -> Result<(), StoreError> {
+        require(bytes <= self.mutation_bytes, || {
+            format!(
+                "the write to table {} has {bytes} bytes, {} are the most",
+                table.name(),
+                self.mutation_bytes
+            )
+        })
+        .map_err(|error| error.with_hint("store smaller records, or keep large values elsewhere"))
+    }
+}
+
+fn arity(table: &Table, kind: &str, columns: usize, cells: usize) -> String {
+    format!(
+        "table {} has {columns} {kind} columns, {cells} cells were given",
+        table.name()
+    )
+}
+
+fn check_column(table: &Table, columns: &[Column], column: u16) -> Result<(), StoreError> {
+    require(usize::from(column) < columns.len(), || {
+        format!(
+            "table {} has {} such columns, number {column} is none of them",
+            table.name(),
+            columns.len()
+        )
+    })
+}
+
+fn check_patch(
+    table: &Table,
+    of: &[Column],
+    columns: &[u16],
+    cells: &Cells,
+    kind: WriteKind,
+) -> Result<(), StoreError> {
+    require(columns.len() == cells.len(), || {
+        format!(
+            "a write to table {} names {} columns and has {} cells",
+            table.name(),
+            columns.len(),
+            cells.len()
+        )
+    })?;
+    for (index, column) in columns.iter().enumerate() {
+        check_column(table, of, *column)?;
+        require(!columns[..index].contains(column), || {
+            format!(
+                "a write to table {} names column {} twice",
+                table.name(),
+                of[usize::from(*column)].name
+            )
+        })?;
+        check_kind(table, &of[usize::from(*column)], kind)?;
+    }
+    Ok(())
+}
+
+fn check_plain(table: &Table, kind: WriteKind) -> Result<(), StoreError> {
+    require(kind == WriteKind::Plain, || {
+        format!(
+            "a conditional write to table {} deletes a range or a partition",
+            table.name()
+        )
+    })
+}
+
+fn check_kinds(table: &Table, columns: &[Column], kind: WriteKind) -> Result<(), StoreError> {
+    columns.iter().try_for_each(|column| check_kind(table, column, kind))
+}
+
+fn check_kind(table: &Table, column: &Column, kind: WriteKind) -> Result<(), StoreError> {
+    let (ColumnKind::Static(declared) | ColumnKind::Regular(declared)) = column.kind else {
+        return Ok(());
+    };
+    require(declared == kind, || {
+        let (declared, other) = match declared {
+            WriteKind::Plain => ("plain", "a conditional write"),
+            WriteKind::Cas => ("conditional", "a plain write"),
+        };
+        format!(
+            "column {} of table {} is for {declared} writes, {other} touches it",
+            column.name,
+            table.name()
+        )
+    })
+}
+
+impl Operation {
+    /// The clustering cells of the one row it writes or deletes, if it is about one row.
+    pub fn row(&self) -> Option<&Cells> {
+        match self {
+            Self::Put { clustering, .. } | Self::Patch { clustering, .. } | Self::DeleteRow { clustering } => {
+                Some(clustering)
+            }
+            Self::PatchStatic { .. } | Self::DeleteRange { .. } | Self::DeletePartition => None,
+        }
+    }
+
+    fn byte_len(&self) -> usize {
+        let counted = |cells: &Cells| cells.byte_len() + cells.len() * CELL_OVERHEAD_BYTES;
+        match self {
+            Self::Put { clustering, cells, .. } | Self::Patch { clustering, cells, .. } => {
+                counted(clustering) + counted(cells)
+            }
+            Self::PatchStatic { cells, .. } => counted(cells),
+            Self::DeleteRow { clustering } => counted(clustering),
+            Self::DeleteRange { from, to } => counted(from.cells()) + counted(to.cells()),
+            Self::DeletePartition => 0,
+        }
+    }
+}
+
+fn mutations_len(partition: &Cells, mutations: &[Mutation]) -> usize {
+    let mutations: usize = mutations
+        .iter()
+        .map(|mutation| MUTATION_OVERHEAD_BYTES + mutation.operation.byte_len())
+        .sum();
+    partition.byte_len() + mutations
+}
+
+impl PartitionWrite {
+    /// How many bytes it is counted with against [`Limits`]: an estimate, the same for every store.
+    pub fn byte_len(&self) -> usize {
+        mutations_len(&self.partition, &self.mutations)
+    }
+}
+
+impl Cas {
+    /// How many bytes it is counted with against [`Limits`]: an estimate, the same for every store.
+    pub fn byte_len(&self) -> usize {
+        mutations_len(&self.partition, &self.mutations)
+    }
+}
