@@ -1,7 +1,10 @@
 //! The rig does to real nodes what it says.
 
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +16,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const OWNER_VARIABLE: &str = "RECTO_TEST_OWNER_DIR";
 
 fn is_running(pid: u32) -> bool {
-    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
 }
 
 fn assert_ends(pid: u32) {
@@ -110,17 +113,14 @@ fn the_shared_node_is_one_for_all() {
 #[test]
 fn a_shared_node_is_started_again_when_dead_and_ended_when_idle() {
     let dir = tempfile::tempdir().expect("a folder");
-    let rig = Rig::at(dir.path()).expect("a rig");
+    let rig = Rig::at(dir.path()).expect("a rig").without_containers();
     assert_eq!(rig.address().expect("no address"), None);
     let idle = Duration::from_secs(5);
     let first = rig.start(Nodes::One, Some(idle)).expect("started");
-    if first.source() == Source::Container {
-        rig.stop().expect("stopped");
-        return;
-    }
+    assert_eq!(first.source(), Source::Maven);
     let pid_file = rig.dir().join("node1/pid");
     let pid = || -> u32 {
-        std::fs::read_to_string(&pid_file)
+        fs::read_to_string(&pid_file)
             .expect("a pid")
             .trim()
             .parse()
@@ -157,6 +157,97 @@ fn a_shared_node_is_started_again_when_dead_and_ended_when_idle() {
     assert_ends(after);
     assert_eq!(rig.address().expect("no address"), None);
     assert!(!rig.stop().expect("nothing to stop"));
+}
+
+/// `recto-rig` in a folder of its own, with nothing of this process's surroundings.
+fn recto_rig(dir: &Path, path: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_recto-rig"));
+    command
+        .args(&arguments[..1])
+        .arg("--dir")
+        .arg(dir.join("rig"))
+        .args(&arguments[1..]);
+    command
+        .env_clear()
+        .env("PATH", path)
+        .env("RECTO_TEST_CASSANDRA_DIR", dir);
+    command.output().expect("recto-rig")
+}
+
+/// There may be no container engine here: a stand-in shows that the rig calls one in the right order. It leads to the
+/// shared node.
+#[test]
+fn a_container_engine_that_answers_is_used() {
+    let shared = Cluster::shared().expect("a Cassandra");
+    let dir = tempfile::tempdir().expect("a folder");
+    let docker = dir.path().join("docker");
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> {}/calls\ncase $1 in info) echo 29.0.1 ;; run) echo pulling; echo 0a1b ;; \
+         port) echo {} ;; inspect) echo true ;; exec) echo \"$4\" ;; esac\n",
+        dir.path().display(),
+        shared.address()
+    );
+    fs::write(&docker, script).expect("written");
+    fs::set_permissions(&docker, Permissions::from_mode(0o755)).expect("set");
+    let path = format!("{}:/usr/bin:/bin", dir.path().display());
+    let said = |arguments: &[&str]| {
+        let output = recto_rig(dir.path(), &path, arguments);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    assert_eq!(said(&["start"]), shared.address());
+    assert_eq!(said(&["start"]), shared.address());
+    assert_eq!(said(&["address"]), shared.address());
+    assert_eq!(said(&["nodetool", "1", "status"]), "status");
+    assert_eq!(said(&["stop"]), "stopped");
+    assert_eq!(said(&["stop"]), "nothing ran");
+    let calls = fs::read_to_string(dir.path().join("calls")).expect("calls");
+    let verbs: Vec<&str> = calls.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(verbs.iter().filter(|verb| **verb == "run").count(), 1, "{calls}");
+    assert_eq!(verbs.last(), Some(&"rm"), "{calls}");
+    assert!(calls.contains("paxos_variant: v2"), "{calls}");
+}
+
+#[test]
+fn without_anything_the_error_says_what_to_install() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let output = recto_rig(dir.path(), "/nonexistent", &["start"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    for words in [
+        "no `java`",
+        "apt-get install openjdk-17-jre-headless maven",
+        "RECTO_TEST_CASSANDRA=host:port",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn an_address_in_the_environment_wins() {
+    let shared = Cluster::shared().expect("a Cassandra");
+    let start = |address: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_recto-rig"));
+        command
+            .arg("start")
+            .env("RECTO_TEST_CASSANDRA", address)
+            .env("PATH", "/nonexistent");
+        command.output().expect("recto-rig")
+    };
+    let output = start(shared.address());
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), shared.address());
+    let output = start("nonsense");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nonsense is not host:port"));
 }
 
 #[test]

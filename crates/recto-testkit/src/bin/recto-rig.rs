@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use recto_testkit::rig::{Nodes, Rig, RigError};
+use recto_testkit::rig::{Nodes, Rig, RigError, Shared};
 
 const USAGE: &str = "\
-recto-rig start [--dir DIR] [--nodes 1|3] [--idle-minutes N]
+recto-rig start [--dir DIR] [--nodes 1|3] [--idle-minutes N] [--maven]
                           starts the shared Cassandra, unless it runs; prints its address. It stays until `stop`,
-                          or until no test has used it for N minutes
+                          or until no test has used it for N minutes. With --maven no container engine is asked.
+                          Does nothing where $RECTO_TEST_CASSANDRA names one that answers
 recto-rig stop [--dir DIR]
 recto-rig address [--dir DIR]
 recto-rig nodetool [--dir DIR] NODE ARGUMENTS…
@@ -23,6 +24,7 @@ struct Call {
     dir: Option<PathBuf>,
     nodes: Nodes,
     idle: Option<Duration>,
+    maven: bool,
     rest: Vec<String>,
 }
 
@@ -46,6 +48,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Call> {
         dir: None,
         nodes: Nodes::One,
         idle: None,
+        maven: false,
         rest: Vec::new(),
     };
     while let Some(word) = words.next() {
@@ -58,6 +61,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Call> {
                     _ => return None,
                 }
             }
+            ("start", "--maven") => call.maven = true,
             ("start", "--idle-minutes") => {
                 let minutes: u64 = words.next()?.parse().ok()?;
                 call.idle = Some(Duration::from_secs(minutes.checked_mul(SECONDS_PER_MINUTE)?));
@@ -72,12 +76,20 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Call> {
 }
 
 fn obey(call: &Call) -> Result<ExitCode, RigError> {
+    if call.verb == "start"
+        && call.dir.is_none()
+        && let Some(given) = Shared::given()?
+    {
+        println!("{}", given.address());
+        return Ok(ExitCode::SUCCESS);
+    }
     let rig = match &call.dir {
         Some(dir) => Rig::at(dir)?,
         None => Rig::at_default()?,
     };
     match call.verb.as_str() {
         "start" => {
+            let rig = if call.maven { rig.without_containers() } else { rig };
             let shared = rig.start(call.nodes, call.idle)?;
             println!("{}", shared.address());
         }

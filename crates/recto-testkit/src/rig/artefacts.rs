@@ -153,7 +153,10 @@ fn fetched(base: &Path) -> Result<PathBuf, RigError> {
         .arg("-DincludeScope=runtime");
     let mut target = OsString::from("-DoutputDirectory=");
     target.push(&partial);
-    run(maven.arg(target), FETCH_TIMEOUT)?;
+    run(maven.arg(target), FETCH_TIMEOUT).map_err(|error| match error {
+        missing @ RigError::Missing { .. } => missing,
+        why => RigError::NotFetched { why: Box::new(why) },
+    })?;
     let mark = partial.join(".complete");
     fs::write(&mark, "").map_err(RigError::io("write", &mark))?;
     fs::rename(&partial, &lib).map_err(RigError::io("name", &lib))?;

@@ -4,6 +4,8 @@ use std::env;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
+use rustix::process::getuid;
+
 use super::{CQL_PORT, RigError};
 
 /// The port of Cassandra nodes among themselves.
@@ -21,13 +23,11 @@ pub(super) struct Block {
 impl Block {
     /// The first block from `first` on which nobody has claimed and on whose ports nobody listens.
     pub(super) fn claim(first: u8, nodes: usize) -> Result<Self, RigError> {
-        let dir = env::temp_dir().join("recto-rig");
+        let dir = env::temp_dir().join(format!("recto-rig-{}", getuid().as_raw()));
         fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
         for number in first..=LAST_BLOCK {
-            // A lock file of another user cannot be opened: then the block is theirs.
-            let Ok(lock) = File::create(dir.join(format!("block-{number}.lock"))) else {
-                continue;
-            };
+            let path = dir.join(format!("block-{number}.lock"));
+            let lock = File::create(&path).map_err(RigError::io("make", &path))?;
             if lock.try_lock().is_ok() && (1..=nodes).all(|node| is_free(number, node)) {
                 return Ok(Self { number, _lock: lock });
             }

@@ -115,6 +115,15 @@ pub enum RigError {
         /// What it should hold.
         what: &'static str,
     },
+    /// Maven did not bring Cassandra's jars.
+    #[error(
+        "could not fetch Cassandra: {why}\nMaven needs the network for this once, or a mirror in ~/.m2/settings.xml; \
+         or set {ADDRESS_VARIABLE}=host:port to use a Cassandra that runs"
+    )]
+    NotFetched {
+        /// What Maven said.
+        why: Box<RigError>,
+    },
     /// Neither way of starting a shared node worked.
     #[error("no Cassandra by container: {container}\nand none by Maven: {maven}")]
     NeitherWay {

@@ -100,7 +100,8 @@ impl Shared {
         }
     }
 
-    fn given() -> Result<Option<Self>, RigError> {
+    /// The one that `RECTO_TEST_CASSANDRA` names, if it is set. An error if that does not answer.
+    pub fn given() -> Result<Option<Self>, RigError> {
         let Some(text) = env::var(ADDRESS_VARIABLE).ok().filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
@@ -130,6 +131,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Rig {
     dir: PathBuf,
+    containers: bool,
 }
 
 /// What `state` holds.
@@ -150,7 +152,19 @@ impl Rig {
         let dir = dir.join("shared");
         fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
         let dir = dir.canonicalize().map_err(RigError::io("find", &dir))?;
-        Ok(Self { dir })
+        Ok(Self {
+            dir,
+            containers: true,
+        })
+    }
+
+    /// The same, but a container engine is not even asked.
+    #[must_use]
+    pub fn without_containers(self) -> Self {
+        Self {
+            containers: false,
+            ..self
+        }
     }
 
     /// Where the logs and data are.
@@ -172,10 +186,9 @@ impl Rig {
                 wanted: nodes.count(),
             });
         }
-        match idle {
-            Some(_) => {}
+        if idle.is_none() {
             // It may have been started by a test, with a watch, and shall stay from now on.
-            None => self.end_watch()?,
+            self.end_watch()?;
         }
         Ok(shared)
     }
@@ -245,7 +258,7 @@ impl Rig {
 
     fn start_anew(&self, nodes: Nodes) -> Result<Running, RigError> {
         // A container has one node.
-        let engine = if nodes == Nodes::One {
+        let engine = if self.containers && nodes == Nodes::One {
             Container::engine()
         } else {
             None
