@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Filter and sort text, normalised queries, cursors and plans of Recto. Pure: no I/O, no clock.
+
+pub mod text;

@@ -1,0 +1,173 @@
+//! Filter text: a subset of [AIP-160](https://google.aip.dev/160).
+//!
+//! ```text
+//! filter  = [ term { "AND" term } ]
+//! term    = or | "(" or ")" | "startsWith" "(" field "," string ")"
+//! or      = cond { "OR" cond }                    only equalities of one field
+//! cond    = field op literal
+//!         | "(" field { "," field } ")" op "(" literal { "," literal } ")"
+//! op      = "=" | "<" | "<=" | ">" | ">="
+//! literal = string | number | "true" | "false"
+//! ```
+//!
+//! OR binds tighter than AND, as in AIP-160, and keywords are in capitals. White space alone does
+//! not join conditions. Strings stand in double quotes, or in single quotes as in AIP-160's own
+//! examples, and take JSON's escapes (in single quotes also `\'`); `*` in a string is a star.
+//! Numbers are JSON's. `!=`, `NOT`, `-`, `:` and wildcards are refused by name.
+
+use std::fmt;
+
+use super::error::TextError;
+use super::filter_parser;
+use super::literal::{Literal, Name};
+
+/// The most conditions a filter may have. An OR is one condition.
+pub const MAX_CONDITIONS: usize = 64;
+
+/// The most literals a filter may have, all conditions together.
+pub const MAX_VALUES: usize = 128;
+
+/// A filter: all of its terms must hold. Without terms everything passes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FilterText {
+    /// The terms, in text order.
+    pub terms: Vec<Term>,
+}
+
+/// How a field compares with a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// `=`
+    Equal,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+impl Operator {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+        }
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One condition of a filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Term {
+    /// `field operator literal`.
+    Compare {
+        /// The field.
+        field: Name,
+        /// How it compares.
+        operator: Operator,
+        /// With what.
+        literal: Literal,
+    },
+    /// An OR of at least two equalities of one field.
+    AnyOf {
+        /// The field, where it stands first.
+        field: Name,
+        /// The values, in text order; duplicates are kept.
+        literals: Vec<Literal>,
+    },
+    /// `startsWith(field, "prefix")`.
+    StartsWith {
+        /// The field.
+        field: Name,
+        /// The prefix, always a string.
+        prefix: Literal,
+    },
+    /// `(a, b) operator (1, 2)`: the tuples compare as one value, field by field. There are as many
+    /// literals as fields, and no field twice. One field is possible, and so is `=`.
+    Tuple {
+        /// The fields.
+        fields: Vec<Name>,
+        /// How they compare.
+        operator: Operator,
+        /// With what.
+        literals: Vec<Literal>,
+    },
+}
+
+/// Reads filter text. Text without a word in it has no terms.
+///
+/// # Errors
+/// [`TextError`], pointing at what is not filter text or goes over a limit
+/// ([`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES), [`MAX_CONDITIONS`], [`MAX_VALUES`]).
+pub fn parse(text: &str) -> Result<FilterText, TextError> {
+    filter_parser::parse(text)
+}
+
+/// The canonical text, which parses back to an equal filter.
+impl fmt::Display for FilterText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, term) in self.terms.iter().enumerate() {
+            if index > 0 {
+                f.write_str(" AND ")?;
+            }
+            term.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Compare {
+                field,
+                operator,
+                literal,
+            } => write!(f, "{field} {operator} {literal}"),
+            Self::AnyOf { field, literals } => {
+                f.write_str("(")?;
+                list(f, literals, " OR ", |f, literal| write!(f, "{field} = {literal}"))?;
+                f.write_str(")")
+            }
+            Self::StartsWith { field, prefix } => write!(f, "startsWith({field}, {prefix})"),
+            Self::Tuple {
+                fields,
+                operator,
+                literals,
+            } => {
+                f.write_str("(")?;
+                list(f, fields, ", ", |f, field| field.fmt(f))?;
+                write!(f, ") {operator} (")?;
+                list(f, literals, ", ", |f, literal| literal.fmt(f))?;
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+fn list<T>(
+    f: &mut fmt::Formatter<'_>,
+    items: &[T],
+    separator: &str,
+    write: impl Fn(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            f.write_str(separator)?;
+        }
+        write(f, item)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,680 @@
+//! Reads filter text by recursive descent. The grammar stands in [`filter`](super::filter).
+//!
+//! Each function takes one rule from the scanner. What AIP-160 has and Recto has not is recognised
+//! where it would stand, so that the error can name it and say what to write instead.
+
+use super::Span;
+use super::error::{Subject, TextError, TextErrorKind as Kind};
+use super::filter::{FilterText, MAX_CONDITIONS, MAX_VALUES, Operator, Term};
+use super::literal::{Literal, LiteralValue, Name, is_number, quote};
+use super::scanner::{Scanner, shorten};
+
+type Parsed<T> = Result<T, TextError>;
+
+const STARTS_WITH: &str = "startsWith";
+const OR_HINT: &str = "OR joins equalities of one field: `a = 1 OR a = 2`. Ask anything else in two queries.";
+const NEGATION_HINT: &str = "Name the values that are wanted (`a = 1 OR a = 2`), or ask for the ranges on either side in two queries.";
+
+pub(super) fn parse(text: &str) -> Parsed<FilterText> {
+    let mut parser = Parser {
+        scanner: Scanner::new(Subject::Filter, text)?,
+        values: 0,
+    };
+    parser.filter()
+}
+
+struct Parser<'t> {
+    scanner: Scanner<'t>,
+    /// How many literals were read.
+    values: usize,
+}
+
+impl Parser<'_> {
+    fn filter(&mut self) -> Parsed<FilterText> {
+        let mut terms = Vec::new();
+        self.scanner.skip_white();
+        if self.scanner.peek().is_none() {
+            return Ok(FilterText { terms });
+        }
+        loop {
+            self.scanner.skip_white();
+            let start = self.scanner.at();
+            let term = self.term()?;
+            if terms.len() == MAX_CONDITIONS {
+                let span = Span::new(start, self.scanner.at());
+                let message = format!("more than {MAX_CONDITIONS} conditions");
+                return Err(self
+                    .scanner
+                    .error(Kind::TooManyConditions, span, message)
+                    .with_hint("Leave conditions out, or ask in several queries."));
+            }
+            terms.push(term);
+            self.scanner.skip_white();
+            if self.scanner.peek().is_none() {
+                return Ok(FilterText { terms });
+            }
+            if !self.keyword("AND") {
+                return Err(self.not_joined("AND or the end"));
+            }
+        }
+    }
+
+    fn term(&mut self) -> Parsed<Term> {
+        if self.scanner.peek() == Some('(') && !self.tuple_follows() {
+            return self.group();
+        }
+        if self.scanner.peek_word() == STARTS_WITH {
+            return self.starts_with();
+        }
+        self.or()
+    }
+
+    /// `"(" or ")"`.
+    fn group(&mut self) -> Parsed<Term> {
+        let open = self.here(1);
+        self.scanner.eat('(');
+        self.scanner.skip_white();
+        if self.scanner.peek() == Some('(') && !self.tuple_follows() {
+            return Err(self
+                .scanner
+                .error(Kind::Parentheses, self.here(1), "parentheses inside parentheses")
+                .with_hint("One pair is enough: parentheses only hold conditions joined by OR."));
+        }
+        if self.scanner.peek_word() == STARTS_WITH {
+            return Err(self
+                .scanner
+                .error(Kind::Parentheses, open, "startsWith(…) stands in parentheses")
+                .with_hint("Write it without them, joined to the rest by AND."));
+        }
+        let term = self.or()?;
+        self.scanner.skip_white();
+        if self.scanner.eat(')') {
+            return Ok(term);
+        }
+        if self.scanner.peek_word() == "AND" {
+            return Err(self
+                .scanner
+                .error(Kind::Parentheses, self.here(3), "AND stands inside parentheses")
+                .with_hint(
+                    "Write AND without parentheses around it: they only hold conditions joined by OR.",
+                ));
+        }
+        if self.scanner.peek().is_none() {
+            return Err(self
+                .scanner
+                .error(Kind::Parentheses, open, "this parenthesis is not closed")
+                .with_hint("Write `)` after the last condition joined by OR."));
+        }
+        Err(self.not_joined("`)` or OR"))
+    }
+
+    /// `cond { "OR" cond }`.
+    fn or(&mut self) -> Parsed<Term> {
+        let first = self.condition()?;
+        self.scanner.skip_white();
+        if self.scanner.peek_word() != "OR" {
+            return Ok(first);
+        }
+        let Term::Compare {
+            field,
+            operator: Operator::Equal,
+            literal,
+        } = first
+        else {
+            return Err(self.or_error(self.here(2), "OR of something else than equalities"));
+        };
+        let mut literals = vec![literal];
+        while self.keyword("OR") {
+            self.scanner.skip_white();
+            literals.push(self.alternative(&field)?);
+            self.scanner.skip_white();
+        }
+        Ok(Term::AnyOf { field, literals })
+    }
+
+    /// A condition after OR, which must be an equality of `field`.
+    fn alternative(&mut self, field: &Name) -> Parsed<Literal> {
+        let start = self.scanner.at();
+        if self.scanner.peek_word() == STARTS_WITH {
+            return Err(self.or_error(
+                self.here(STARTS_WITH.len()),
+                "OR of something else than equalities",
+            ));
+        }
+        if self.scanner.peek() == Some('(') && !self.tuple_follows() {
+            return Err(self
+                .scanner
+                .error(Kind::Parentheses, self.here(1), "parentheses after OR")
+                .with_hint("Write the equalities after one another: `a = 1 OR a = 2 OR a = 3`."));
+        }
+        let condition = self.condition()?;
+        let span = Span::new(start, self.scanner.at());
+        match condition {
+            Term::Compare {
+                field: other,
+                operator: Operator::Equal,
+                literal,
+            } => {
+                if other == *field {
+                    return Ok(literal);
+                }
+                let message = format!(
+                    "OR of different fields, {} and {}",
+                    shorten(&field.text),
+                    shorten(&other.text)
+                );
+                Err(self.or_error(other.span, message))
+            }
+            _ => Err(self.or_error(span, "OR of something else than equalities")),
+        }
+    }
+
+    fn or_error(&self, span: Span, message: impl Into<String>) -> TextError {
+        self.scanner
+            .error(Kind::UnsupportedOr, span, message)
+            .with_hint(OR_HINT)
+    }
+
+    /// `cond`.
+    fn condition(&mut self) -> Parsed<Term> {
+        if self.scanner.peek() == Some('(') {
+            return self.tuple();
+        }
+        let field = self.field()?;
+        self.scanner.skip_white();
+        let operator = self.operator(&field)?;
+        let literal = self.literal()?;
+        Ok(Term::Compare {
+            field,
+            operator,
+            literal,
+        })
+    }
+
+    /// A field's name where a condition begins.
+    fn field(&mut self) -> Parsed<Name> {
+        let word = self.scanner.peek_word();
+        let lower = word.to_ascii_lowercase();
+        match self.scanner.peek() {
+            Some('-' | '!') => return Err(self.negation(1)),
+            Some('*') => return Err(self.wildcard()),
+            _ if word == "NOT" => return Err(self.negation(word.len())),
+            _ if matches!(word, "AND" | "OR") => return Err(self.scanner.unexpected("a condition")),
+            _ => {}
+        }
+        let start = self.scanner.at();
+        self.scanner.go_to(start + word.len());
+        self.scanner.skip_white();
+        let after = self.scanner.peek();
+        let next = self.scanner.peek_word();
+        self.scanner.go_to(start);
+        if lower == "not" && (after == Some('(') || !next.is_empty()) {
+            return Err(self.negation(word.len()));
+        }
+        if !word.is_empty() && after == Some('(') {
+            return Err(self.function(word, "the only function is startsWith(field, \"prefix\")"));
+        }
+        self.scanner.name("a field name")
+    }
+
+    /// Whether `"(" name ( "," | ")" )` follows: the beginning of a tuple and of nothing else.
+    fn tuple_follows(&mut self) -> bool {
+        let start = self.scanner.at();
+        self.scanner.eat('(');
+        self.scanner.skip_white();
+        let word = self.scanner.peek_word();
+        self.scanner.go_to(self.scanner.at() + word.len());
+        self.scanner.skip_white();
+        let follows = !word.is_empty() && matches!(self.scanner.peek(), Some(',' | ')'));
+        self.scanner.go_to(start);
+        follows
+    }
+
+    /// `"(" field { "," field } ")" op "(" literal { "," literal } ")"`.
+    fn tuple(&mut self) -> Parsed<Term> {
+        let mut fields: Vec<Name> = Vec::new();
+        self.scanner.eat('(');
+        loop {
+            self.scanner.skip_white();
+            let field = self.scanner.name("a field name")?;
+            if fields.contains(&field) {
+                let message = format!("field {} stands twice in a tuple", shorten(&field.text));
+                return Err(self
+                    .scanner
+                    .error(Kind::DuplicateField, field.span, message)
+                    .with_hint("Name each field once."));
+            }
+            fields.push(field);
+            if self.list_ends()? {
+                break;
+            }
+        }
+        self.scanner.skip_white();
+        let operator = self.operator(&fields[0])?;
+        self.scanner.skip_white();
+        let start = self.scanner.at();
+        if !self.scanner.eat('(') {
+            return Err(self
+                .scanner
+                .unexpected("`(`")
+                .with_hint("A tuple compares with a tuple: `(a, b) > (1, 2)`."));
+        }
+        let mut literals = Vec::new();
+        loop {
+            literals.push(self.literal()?);
+            if self.list_ends()? {
+                break;
+            }
+        }
+        if literals.len() != fields.len() {
+            let span = Span::new(start, self.scanner.at());
+            let message = format!("{} values for {} fields", literals.len(), fields.len());
+            return Err(self
+                .scanner
+                .error(Kind::TupleLength, span, message)
+                .with_hint("A tuple has one value for each of its fields."));
+        }
+        Ok(Term::Tuple {
+            fields,
+            operator,
+            literals,
+        })
+    }
+
+    /// Takes `,` (the list goes on) or `)` (it ends).
+    fn list_ends(&mut self) -> Parsed<bool> {
+        self.scanner.skip_white();
+        if self.scanner.eat(',') {
+            return Ok(false);
+        }
+        if self.scanner.eat(')') {
+            return Ok(true);
+        }
+        Err(self.scanner.unexpected("`,` or `)`"))
+    }
+
+    /// `"startsWith" "(" field "," string ")"`.
+    fn starts_with(&mut self) -> Parsed<Term> {
+        const HINT: &str = "Write startsWith(field, \"prefix\").";
+        self.scanner.go_to(self.scanner.at() + STARTS_WITH.len());
+        let expect = |parser: &mut Self, wanted: char| {
+            parser.scanner.skip_white();
+            if parser.scanner.eat(wanted) {
+                return Ok(());
+            }
+            let error = parser.scanner.unexpected(&format!("`{wanted}`"));
+            Err(error.with_hint(HINT))
+        };
+        expect(self, '(')?;
+        self.scanner.skip_white();
+        let field = self.scanner.name("a field name")?;
+        expect(self, ',')?;
+        self.scanner.skip_white();
+        let prefix = self.literal()?;
+        if !matches!(prefix.value, LiteralValue::String(_)) {
+            return Err(self
+                .scanner
+                .error(Kind::InvalidLiteral, prefix.span, "the prefix is not a string")
+                .with_hint(HINT));
+        }
+        expect(self, ')')?;
+        Ok(Term::StartsWith { field, prefix })
+    }
+
+    /// `op`, after `field`.
+    fn operator(&mut self, field: &Name) -> Parsed<Operator> {
+        let (operator, length) = match operator_at(self.scanner.rest()) {
+            Ok(found) => found,
+            Err(Some((found, hint))) => {
+                let message = format!("operator {} is not supported", shorten(found));
+                return Err(self
+                    .scanner
+                    .error(Kind::UnsupportedOperator, self.here(found.len()), message)
+                    .with_hint(hint));
+            }
+            Err(None) => return Err(self.no_operator(field)),
+        };
+        self.scanner.go_to(self.scanner.at() + length);
+        Ok(operator)
+    }
+
+    fn no_operator(&self, field: &Name) -> TextError {
+        if self.scanner.peek() == Some('*') {
+            return self.wildcard();
+        }
+        self.scanner
+            .unexpected(&format!("an operator after {}", shorten(&field.text)))
+            .with_hint("A condition is a field, an operator (=, <, <=, >, >=) and a value: `due < 5`.")
+    }
+
+    /// `literal`, after white space.
+    fn literal(&mut self) -> Parsed<Literal> {
+        self.scanner.skip_white();
+        let start = self.scanner.at();
+        let value = match self.scanner.peek() {
+            Some(quote @ ('"' | '\'')) => LiteralValue::String(self.string(quote)?),
+            Some('*') => return Err(self.wildcard()),
+            Some('(') => {
+                return Err(self.scanner.unexpected("a value").with_hint(
+                    "Several values of one field are written `a = 1 OR a = 2`, tuples `(a, b) > (1, 2)`.",
+                ));
+            }
+            _ => self.bare()?,
+        };
+        let span = Span::new(start, self.scanner.at());
+        if self.values == MAX_VALUES {
+            let message = format!("more than {MAX_VALUES} values");
+            return Err(self
+                .scanner
+                .error(Kind::TooManyValues, span, message)
+                .with_hint("Ask in several queries."));
+        }
+        self.values += 1;
+        Ok(Literal::new(value, span))
+    }
+
+    /// A literal without quotes. All that could have been meant as one value is taken together, so
+    /// that `2024-05-01` or `10s` is refused as a whole.
+    fn bare(&mut self) -> Parsed<LiteralValue> {
+        let start = self.scanner.at();
+        let text = self.scanner.take_while(|character| {
+            character.is_alphanumeric() || matches!(character, '_' | '.' | '+' | '-' | ':' | '/')
+        });
+        let span = Span::new(start, self.scanner.at());
+        let next = self.scanner.peek();
+        match text {
+            _ if next == Some('*') => return Err(self.wildcard()),
+            "true" => return Ok(LiteralValue::Boolean(true)),
+            "false" => return Ok(LiteralValue::Boolean(false)),
+            "" | "AND" | "OR" | "NOT" => {
+                self.scanner.go_to(start);
+                return Err(self.scanner.unexpected("a value"));
+            }
+            _ if is_number(text) => return Ok(LiteralValue::Number(text.to_owned())),
+            _ => {}
+        }
+        self.scanner.skip_white();
+        if self.scanner.peek() == Some('(') && text.starts_with(char::is_alphabetic) {
+            self.scanner.go_to(start);
+            return Err(self.function(text, "values are written out"));
+        }
+        let message = format!("{} is not a value", shorten(text));
+        Err(self
+            .scanner
+            .error(Kind::InvalidLiteral, span, message)
+            .with_hint(literal_hint(text)))
+    }
+
+    /// A string in quotes of the kind `quote`.
+    fn string(&mut self, quote: char) -> Parsed<String> {
+        let start = self.scanner.at();
+        let mut out = String::new();
+        self.scanner.eat(quote);
+        loop {
+            let at = self.scanner.at();
+            match self.scanner.next() {
+                None => {
+                    let message = "this string has no closing quote";
+                    return Err(self
+                        .scanner
+                        .error(Kind::UnterminatedString, Span::new(start, at), message)
+                        .with_hint(format!(
+                            "Write {quote} after it; a {quote} inside it is written \\{quote}."
+                        )));
+                }
+                Some('\\') => out.push(self.escape(at, quote)?),
+                Some(character) if character == quote => return Ok(out),
+                Some(character) if character < ' ' => {
+                    let span = Span::new(at, self.scanner.at());
+                    let written = super::quote(&character.to_string());
+                    return Err(self
+                        .scanner
+                        .error(Kind::ControlCharacter, span, "a control character in a string")
+                        .with_hint(format!("Write it as {}.", written.trim_matches('"'))));
+                }
+                Some(character) => out.push(character),
+            }
+        }
+    }
+
+    /// The character of the escape whose backslash, at `start`, was taken.
+    fn escape(&mut self, start: usize, quote: char) -> Parsed<char> {
+        let plain = match self.scanner.next() {
+            Some(character @ ('"' | '\\' | '/')) => character,
+            Some('\'') if quote == '\'' => '\'',
+            Some('b') => '\u{8}',
+            Some('f') => '\u{c}',
+            Some('n') => '\n',
+            Some('r') => '\r',
+            Some('t') => '\t',
+            Some('u') => return self.unicode_escape(start),
+            _ => {
+                let span = Span::new(start, self.scanner.at());
+                return Err(self
+                    .scanner
+                    .error(Kind::InvalidEscape, span, "not an escape that strings know")
+                    .with_hint(
+                        "Escapes are \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX, and \\' in single quotes; a backslash is \\\\.",
+                    ));
+            }
+        };
+        Ok(plain)
+    }
+
+    /// The character of `\uXXXX`, or of two of them that are a surrogate pair (RFC 8259, section 7).
+    fn unicode_escape(&mut self, start: usize) -> Parsed<char> {
+        let first = self.four_digits(start)?;
+        let code = match first {
+            0xd800..=0xdbff if self.scanner.rest().starts_with("\\u") => {
+                let second_start = self.scanner.at();
+                self.scanner.go_to(second_start + 2);
+                let second = self.four_digits(second_start)?;
+                if (0xdc00..=0xdfff).contains(&second) {
+                    0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)
+                } else {
+                    first
+                }
+            }
+            code => code,
+        };
+        char::from_u32(code).ok_or_else(|| {
+            let span = Span::new(start, self.scanner.at());
+            self.scanner
+                .error(Kind::InvalidEscape, span, "half of a surrogate pair")
+                .with_hint(
+                    "Characters over U+FFFF take two escapes, \\uD83D\\uDE00, or are written as they are.",
+                )
+        })
+    }
+
+    fn four_digits(&mut self, start: usize) -> Parsed<u32> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let Some(digit) = self.scanner.peek().and_then(|digit| digit.to_digit(16)) else {
+                let span = Span::new(start, self.scanner.at());
+                return Err(self
+                    .scanner
+                    .error(Kind::InvalidEscape, span, "\\u without its four digits")
+                    .with_hint("Write four hexadecimal digits: \\u00e9."));
+            };
+            self.scanner.next();
+            code = code * 16 + digit;
+        }
+        Ok(code)
+    }
+
+    /// Takes the keyword `word` if it follows.
+    fn keyword(&mut self, word: &str) -> bool {
+        let follows = self.scanner.peek_word() == word;
+        if follows {
+            self.scanner.go_to(self.scanner.at() + word.len());
+        }
+        follows
+    }
+
+    /// The error for what follows a condition and does not join it to the next.
+    fn not_joined(&self, expected: &str) -> TextError {
+        let word = self.scanner.peek_word();
+        let upper = word.to_ascii_uppercase();
+        let rest = self.scanner.rest();
+        if word == "OR" {
+            return self.or_error(self.here(2), "OR of something else than equalities");
+        }
+        if matches!(upper.as_str(), "AND" | "OR") && word != upper {
+            let message = format!("keyword {} is not in capitals", shorten(word));
+            return self
+                .scanner
+                .error(Kind::KeywordCase, self.here(word.len()), message)
+                .with_hint(format!("Write {upper}."));
+        }
+        for (symbol, keyword) in [("&", "AND"), ("|", "OR")] {
+            if rest.starts_with(symbol) {
+                return self
+                    .scanner
+                    .unexpected(expected)
+                    .with_hint(format!("Write {keyword}."));
+            }
+        }
+        match self.scanner.peek() {
+            Some(')') => self
+                .scanner
+                .error(Kind::Parentheses, self.here(1), "this parenthesis was not opened")
+                .with_hint("Take it away."),
+            Some('*') => self.wildcard(),
+            Some('(' | '-' | '!' | '"' | '\'' | ',') => self.missing_and(1),
+            _ if !word.is_empty() => self.missing_and(word.len()),
+            _ => self.scanner.unexpected(expected),
+        }
+    }
+
+    fn missing_and(&self, length: usize) -> TextError {
+        self.scanner
+            .error(
+                Kind::MissingAnd,
+                self.here(length),
+                "conditions follow one another without AND",
+            )
+            .with_hint("Write AND between conditions; white space or a comma does not join them.")
+    }
+
+    fn negation(&self, length: usize) -> TextError {
+        self.scanner
+            .error(
+                Kind::UnsupportedNegation,
+                self.here(length),
+                "negation (NOT, -) is not supported",
+            )
+            .with_hint(NEGATION_HINT)
+    }
+
+    fn wildcard(&self) -> TextError {
+        self.scanner
+            .error(
+                Kind::UnsupportedWildcard,
+                self.here(1),
+                "the wildcard `*` is not supported",
+            )
+            .with_hint(
+                "Write startsWith(field, \"prefix\") for a prefix, or leave the condition out; a star in a string is a star.",
+            )
+    }
+
+    fn function(&self, name: &str, reason: &str) -> TextError {
+        let message = format!("function {} is not supported: {reason}", shorten(name));
+        let hint = if name.eq_ignore_ascii_case("startswith") {
+            "Write startsWith with a capital W.".to_owned()
+        } else {
+            "Write a field, an operator (=, <, <=, >, >=) and a value: `due < 5`.".to_owned()
+        };
+        self.scanner
+            .error(Kind::UnsupportedFunction, self.here(name.len()), message)
+            .with_hint(hint)
+    }
+
+    /// The next `length` bytes.
+    fn here(&self, length: usize) -> Span {
+        Span::new(self.scanner.at(), self.scanner.at() + length)
+    }
+}
+
+/// The operator `rest` begins with and its length; otherwise what it begins with that is an
+/// operator elsewhere, and what to write instead.
+fn operator_at(rest: &str) -> Result<(Operator, usize), Option<(&str, &'static str)>> {
+    const REFUSED: [(&str, &str); 11] = [
+        ("!=", NEGATION_HINT),
+        ("<>", NEGATION_HINT),
+        ("==", "Write = once."),
+        ("=~", "Write startsWith(field, \"prefix\") for a prefix."),
+        ("=<", "Write <=."),
+        ("=>", "Write >=."),
+        ("!", NEGATION_HINT),
+        (
+            ":",
+            "`:` asks whether a collection has an element; write = for an equality.",
+        ),
+        ("~", "Write startsWith(field, \"prefix\") for a prefix."),
+        (
+            ".",
+            "Fields of fields cannot be asked for: write the name of a field of the collection.",
+        ),
+        ("≠", NEGATION_HINT),
+    ];
+    const REFUSED_WORDS: [(&str, &str); 6] = [
+        ("IN", "Write one equality for each value: `a = 1 OR a = 2`."),
+        ("LIKE", "Write startsWith(field, \"prefix\") for a prefix."),
+        ("BETWEEN", "Write both ends: `a >= 1 AND a < 5`."),
+        ("CONTAINS", "Write startsWith(field, \"prefix\") for a prefix."),
+        ("IS", "Write = for an equality."),
+        ("NOT", NEGATION_HINT),
+    ];
+    for (symbol, hint) in REFUSED {
+        if rest.starts_with(symbol) {
+            return Err(Some((&rest[..symbol.len()], hint)));
+        }
+    }
+    for (symbol, operator) in [
+        ("<=", Operator::LessOrEqual),
+        (">=", Operator::GreaterOrEqual),
+        ("=", Operator::Equal),
+        ("<", Operator::Less),
+        (">", Operator::Greater),
+    ] {
+        if rest.starts_with(symbol) {
+            return Ok((operator, symbol.len()));
+        }
+    }
+    let length = rest
+        .find(|character: char| !character.is_ascii_alphabetic())
+        .unwrap_or(rest.len());
+    let word = &rest[..length];
+    Err(REFUSED_WORDS
+        .into_iter()
+        .find(|(refused, _)| word.eq_ignore_ascii_case(refused))
+        .map(|(_, hint)| (word, hint)))
+}
+
+/// What to write instead of the bare `text`, which is no literal.
+fn literal_hint(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    if matches!(lower.as_str(), "true" | "false") {
+        return format!("Write {lower} in small letters.");
+    }
+    if lower == "null" {
+        return "A value cannot be compared with null: leave the condition out.".to_owned();
+    }
+    let unsigned = text.trim_start_matches('+');
+    let stripped = unsigned.trim_start_matches('0');
+    let padded = unsigned.strip_suffix('.').unwrap_or(unsigned);
+    for number in [unsigned, padded, stripped, &format!("0{unsigned}")] {
+        if is_number(number) {
+            return format!("Write the number as {number}.");
+        }
+    }
+    if text.chars().count() > 40 {
+        return "Values that are not numbers, true or false stand in quotes.".to_owned();
+    }
+    format!(
+        "Values that are not numbers, true or false stand in quotes: {}.",
+        quote(text)
+    )
+}

@@ -1,0 +1,186 @@
+//! Walks over a text; what the filter and sort parsers share.
+
+use super::error::{Subject, TextError, TextErrorKind};
+use super::literal::{Name, is_name};
+use super::{MAX_TEXT_BYTES, Span};
+
+/// How many characters of someone's text a message repeats.
+const QUOTED_LENGTH: usize = 40;
+
+/// A text and a place in it.
+pub(super) struct Scanner<'t> {
+    text: &'t str,
+    at: usize,
+    subject: Subject,
+}
+
+impl<'t> Scanner<'t> {
+    /// At the beginning of `text`, which must not be longer than [`MAX_TEXT_BYTES`].
+    pub(super) fn new(subject: Subject, text: &'t str) -> Result<Self, TextError> {
+        let scanner = Self { text, at: 0, subject };
+        if text.len() > MAX_TEXT_BYTES {
+            let mut limit = MAX_TEXT_BYTES;
+            while !text.is_char_boundary(limit) {
+                limit -= 1;
+            }
+            return Err(scanner
+                .error(
+                    TextErrorKind::TooLong,
+                    Span::new(limit, limit),
+                    format!(
+                        "the text is {} bytes long, the limit is {MAX_TEXT_BYTES}",
+                        text.len()
+                    ),
+                )
+                .with_hint("Ask with fewer conditions, in several queries."));
+        }
+        Ok(scanner)
+    }
+
+    /// The offset of the next character.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes back, or ahead, to an offset taken from [`at`](Self::at).
+    pub(super) fn go_to(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    /// What is still to be read.
+    pub(super) fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    /// The next character.
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// Takes the next character.
+    pub(super) fn next(&mut self) -> Option<char> {
+        let next = self.peek()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    /// Takes the next character if it is `wanted`.
+    pub(super) fn eat(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.at += wanted.len_utf8();
+        }
+        found
+    }
+
+    /// Takes spaces, tabs and line ends.
+    pub(super) fn skip_white(&mut self) {
+        self.take_while(|character| matches!(character, ' ' | '\t' | '\n' | '\r'));
+    }
+
+    /// Takes characters as long as `belongs` says so.
+    pub(super) fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> &'t str {
+        let rest = self.rest();
+        let length = rest.find(|character| !belongs(character)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    /// The word that begins here, empty if none does: letters, digits and underscores, not
+    /// beginning with a digit.
+    pub(super) fn peek_word(&self) -> &'t str {
+        let rest = self.rest();
+        if rest.starts_with(|first: char| first.is_numeric()) {
+            return "";
+        }
+        let length = rest
+            .find(|character: char| !(character.is_alphanumeric() || character == '_'))
+            .unwrap_or(rest.len());
+        &rest[..length]
+    }
+
+    /// Takes the field's name that begins here; `role` says in a message what it is for.
+    pub(super) fn name(&mut self, role: &str) -> Result<Name, TextError> {
+        let word = self.peek_word();
+        if word.is_empty() {
+            return Err(self.not_a_name(role));
+        }
+        let span = Span::new(self.at, self.at + word.len());
+        if !is_name(word) {
+            let lower = word.to_ascii_lowercase();
+            let hint = if is_name(&lower) {
+                format!("Field names are lower-case letters, digits and underscores: did you mean `{lower}`?")
+            } else {
+                "Field names are lower-case letters, digits and underscores and begin with a letter."
+                    .to_owned()
+            };
+            let message = format!("{} is not a field name", shorten(word));
+            return Err(self
+                .error(TextErrorKind::InvalidName, span, message)
+                .with_hint(hint));
+        }
+        self.at = span.end;
+        Ok(Name::new(word, span))
+    }
+
+    fn not_a_name(&self, role: &str) -> TextError {
+        let error = self.unexpected(role);
+        match self.peek() {
+            Some('"' | '\'' | '`') => error.with_hint("A field's name stands without quotes."),
+            Some('0'..='9') => {
+                error.with_hint("A field stands on the left of its operator: `due < 5`, not `5 > due`.")
+            }
+            _ => error,
+        }
+    }
+
+    /// An error of this text.
+    pub(super) fn error(&self, kind: TextErrorKind, span: Span, message: impl Into<String>) -> TextError {
+        TextError::new(self.subject, kind, self.text, span, message)
+    }
+
+    /// An error that `expected` should stand here.
+    pub(super) fn unexpected(&self, expected: &str) -> TextError {
+        let word = self.peek_word();
+        let (found, length) = match self.peek() {
+            None => ("the text ends".to_owned(), 0),
+            Some(_) if !word.is_empty() => (format!("{} stands", shorten(word)), word.len()),
+            Some(character) => (
+                format!("`{}` stands", character.escape_debug()),
+                character.len_utf8(),
+            ),
+        };
+        let error = self.error(
+            TextErrorKind::Unexpected,
+            Span::new(self.at, self.at + length),
+            format!("{expected} is expected here, but {found}"),
+        );
+        match self.peek() {
+            Some('“' | '”' | '„' | '‘' | '’' | '«' | '»') => {
+                error.with_hint("Strings stand in straight quotes: \"…\".")
+            }
+            Some(character) if character.is_whitespace() => {
+                error.with_hint("This is a special kind of space: write a plain one.")
+            }
+            _ => error,
+        }
+    }
+}
+
+/// `text` in backquotes, cut if it is long, control characters escaped.
+pub(super) fn shorten(text: &str) -> String {
+    let mut out = String::from("`");
+    for (count, character) in text.chars().enumerate() {
+        if count == QUOTED_LENGTH {
+            out.push('…');
+            break;
+        }
+        if character.is_control() {
+            out.extend(character.escape_debug());
+        } else {
+            out.push(character);
+        }
+    }
+    out.push('`');
+    out
+}

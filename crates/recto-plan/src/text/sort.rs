@@ -1,0 +1,121 @@
+//! Sort text, `due desc, id`: the `order_by` of [AIP-132](https://google.aip.dev/132).
+//!
+//! A list of fields with commas between them, each ascending unless ` desc` follows. Surplus white
+//! space means nothing. ` asc`, which AIP-132 does not have, is taken too: people coming from SQL
+//! write it, and it can mean only one thing. Fields of fields (`a.b`) are not supported.
+
+use std::fmt;
+
+use recto_model::Direction;
+
+use super::Span;
+use super::error::{Subject, TextError, TextErrorKind};
+use super::literal::Name;
+use super::scanner::Scanner;
+
+/// The most fields a sort text may name.
+pub const MAX_SORT_FIELDS: usize = 32;
+
+/// A field to sort by, with its direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortTerm {
+    /// The field.
+    pub field: Name,
+    /// Its direction.
+    pub direction: Direction,
+}
+
+impl fmt::Display for SortTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.field.fmt(f)?;
+        match self.direction {
+            Direction::Ascending => Ok(()),
+            Direction::Descending => f.write_str(" desc"),
+        }
+    }
+}
+
+/// `terms` as sort text, which parses back to equal terms.
+pub fn print(terms: &[SortTerm]) -> String {
+    let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
+    terms.join(", ")
+}
+
+/// Reads sort text. Text without a word in it is no terms: the view's own order.
+///
+/// # Errors
+/// [`TextError`], pointing at what is not sort text, at a field that is named twice, or at the
+/// first field over [`MAX_SORT_FIELDS`].
+pub fn parse(text: &str) -> Result<Vec<SortTerm>, TextError> {
+    let mut scanner = Scanner::new(Subject::Sort, text)?;
+    let mut terms: Vec<SortTerm> = Vec::new();
+    scanner.skip_white();
+    if scanner.peek().is_none() {
+        return Ok(terms);
+    }
+    loop {
+        scanner.skip_white();
+        let field = scanner.name("a field name").map_err(sort_hint)?;
+        check(&scanner, &terms, &field)?;
+        scanner.skip_white();
+        let direction = direction(&mut scanner)?;
+        terms.push(SortTerm { field, direction });
+        scanner.skip_white();
+        if scanner.peek().is_none() {
+            return Ok(terms);
+        }
+        if !scanner.eat(',') {
+            return Err(sort_hint(scanner.unexpected("a comma or the end")));
+        }
+    }
+}
+
+fn check(scanner: &Scanner<'_>, terms: &[SortTerm], field: &Name) -> Result<(), TextError> {
+    if terms.iter().any(|earlier| earlier.field == *field) {
+        let message = format!("field `{field}` is named twice");
+        return Err(scanner
+            .error(TextErrorKind::DuplicateField, field.span, message)
+            .with_hint("Name each field once: what is equal in a field stays equal."));
+    }
+    if terms.len() == MAX_SORT_FIELDS {
+        let message = format!("more than {MAX_SORT_FIELDS} fields");
+        return Err(scanner
+            .error(TextErrorKind::TooManyFields, field.span, message)
+            .with_hint("Leave out the last ones: the view's own order completes a sort."));
+    }
+    Ok(())
+}
+
+fn direction(scanner: &mut Scanner<'_>) -> Result<Direction, TextError> {
+    let word = scanner.peek_word();
+    let span = Span::new(scanner.at(), scanner.at() + word.len());
+    let direction = match word {
+        "" => return Ok(Direction::Ascending),
+        "asc" => Direction::Ascending,
+        "desc" => Direction::Descending,
+        other => {
+            let lower = other.to_ascii_lowercase();
+            return Err(if matches!(lower.as_str(), "asc" | "desc") {
+                let message = format!("`{other}` stands where `{lower}` is expected");
+                scanner
+                    .error(TextErrorKind::KeywordCase, span, message)
+                    .with_hint(format!("Write `{lower}` in small letters."))
+            } else {
+                scanner
+                    .unexpected("`desc`, a comma or the end")
+                    .with_hint("Fields have commas between them: `due desc, id`.")
+            });
+        }
+    };
+    scanner.go_to(span.end);
+    Ok(direction)
+}
+
+fn sort_hint(error: TextError) -> TextError {
+    if error.hint.is_some() {
+        return error;
+    }
+    error.with_hint(
+        "Sort text is field names with commas between them, each with `desc` or not: `due desc, id`.",
+    )
+}
