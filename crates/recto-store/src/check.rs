@@ -50,7 +50,10 @@ impl Limits {
             together += write.byte_len();
         }
         require(!logged || together <= self.batch_bytes, || {
-            format!("the logged batch has {together} bytes, {} are the most", self.batch_bytes)
+            format!(
+                "the logged batch has {together} bytes, {} are the most",
+                self.batch_bytes
+            )
         })
         .map_err(|error| error.with_hint("write the partitions one by one, or in smaller batches"))
     }
@@ -253,7 +256,9 @@ fn check_plain(table: &Table, kind: WriteKind) -> Result<(), StoreError> {
 }
 
 fn check_kinds(table: &Table, columns: &[Column], kind: WriteKind) -> Result<(), StoreError> {
-    columns.iter().try_for_each(|column| check_kind(table, column, kind))
+    columns
+        .iter()
+        .try_for_each(|column| check_kind(table, column, kind))
 }
 
 fn check_kind(table: &Table, column: &Column, kind: WriteKind) -> Result<(), StoreError> {
@@ -277,9 +282,9 @@ impl Operation {
     /// The clustering cells of the one row it writes or deletes, if it is about one row.
     pub fn row(&self) -> Option<&Cells> {
         match self {
-            Self::Put { clustering, .. } | Self::Patch { clustering, .. } | Self::DeleteRow { clustering } => {
-                Some(clustering)
-            }
+            Self::Put { clustering, .. }
+            | Self::Patch { clustering, .. }
+            | Self::DeleteRow { clustering } => Some(clustering),
             Self::PatchStatic { .. } | Self::DeleteRange { .. } | Self::DeletePartition => None,
         }
     }
@@ -287,9 +292,12 @@ impl Operation {
     fn byte_len(&self) -> usize {
         let counted = |cells: &Cells| cells.byte_len() + cells.len() * CELL_OVERHEAD_BYTES;
         match self {
-            Self::Put { clustering, cells, .. } | Self::Patch { clustering, cells, .. } => {
-                counted(clustering) + counted(cells)
+            Self::Put {
+                clustering, cells, ..
             }
+            | Self::Patch {
+                clustering, cells, ..
+            } => counted(clustering) + counted(cells),
             Self::PatchStatic { cells, .. } => counted(cells),
             Self::DeleteRow { clustering } => counted(clustering),
             Self::DeleteRange { from, to } => counted(from.cells()) + counted(to.cells()),

@@ -74,10 +74,15 @@
 //! null clustering and regular cells, so that a copy made by scanning misses nothing.
 
 pub mod check;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod error;
 pub mod read;
 pub mod tables;
 pub mod write;
+
+#[cfg(any(feature = "conformance", feature = "testing"))]
+mod random;
 
 use std::sync::Arc;
 

@@ -66,7 +66,11 @@ impl Limits {
         self.check_parts(table.clustering(), clustering)
     }
 
-    pub(crate) fn check_parts(&self, columns: &[recto_model::Column], parts: &Cells) -> Result<(), StoreError> {
+    pub(crate) fn check_parts(
+        &self,
+        columns: &[recto_model::Column],
+        parts: &Cells,
+    ) -> Result<(), StoreError> {
         let refuse = |message: String| Err(StoreError::new(StoreErrorKind::Invalid, message));
         for (column, part) in columns.iter().zip(parts.iter()) {
             match part {

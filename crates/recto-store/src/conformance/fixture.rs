@@ -1,0 +1,317 @@
+//! A table under test, and short ways to write to it and to assert what it holds.
+
+use std::sync::Arc;
+
+use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
+use recto_model::{Bound, Cells, Column, Direction, Slice, Table, Type};
+
+use super::Bench;
+use super::model::Model;
+use crate::{
+    Mutation, Operation, PartitionWrite, PointRead, ReadOptions, RowsRead, Stamp, Store, StoreError,
+    TableOutcome, WriteOptions, WriteOutcome,
+};
+
+/// A cell of type int.
+pub(crate) fn int(value: i32) -> Vec<u8> {
+    value.to_be_bytes().to_vec()
+}
+
+/// The cells of a key of ints.
+pub(crate) fn ints<const N: usize>(values: [i32; N]) -> Cells {
+    let mut cells = Cells::new();
+    for value in values {
+        cells.push(Some(&int(value)));
+    }
+    cells
+}
+
+/// Cells that may be null.
+pub(crate) fn cells<const N: usize>(values: [Option<&[u8]>; N]) -> Cells {
+    values.into_iter().collect()
+}
+
+/// `left`, then `right`.
+pub(crate) fn concat(left: &Cells, right: &Cells) -> Cells {
+    left.iter().chain(right.iter()).collect()
+}
+
+pub(crate) fn partition(name: &str, ty: Type) -> Column {
+    column(name, ty, ColumnKind::Partition)
+}
+
+pub(crate) fn clustering(name: &str, ty: Type, direction: Direction) -> Column {
+    column(name, ty, ColumnKind::Clustering(direction))
+}
+
+pub(crate) fn ascending(name: &str, ty: Type) -> Column {
+    clustering(name, ty, Direction::Ascending)
+}
+
+pub(crate) fn fixed(name: &str, ty: Type) -> Column {
+    column(name, ty, ColumnKind::Static(WriteKind::Plain))
+}
+
+pub(crate) fn regular(name: &str, ty: Type) -> Column {
+    column(name, ty, ColumnKind::Regular(WriteKind::Plain))
+}
+
+pub(crate) fn column(name: &str, ty: Type, kind: ColumnKind) -> Column {
+    Column {
+        name: name.to_owned(),
+        ty,
+        kind,
+    }
+}
+
+/// A mutation with a stamp.
+pub(crate) fn at(stamp: i64, operation: Operation) -> Mutation {
+    Mutation {
+        operation,
+        stamp: Some(Stamp(stamp)),
+        ttl_seconds: None,
+    }
+}
+
+/// Puts a row whole.
+pub(crate) fn put(clustering: Cells, cells: Cells) -> Operation {
+    Operation::Put {
+        clustering,
+        cells,
+        replace: true,
+    }
+}
+
+/// Sets some columns of a row.
+pub(crate) fn patch<const N: usize>(clustering: Cells, columns: [u16; N], cells: Cells) -> Operation {
+    Operation::Patch {
+        clustering,
+        columns: columns.to_vec(),
+        cells,
+    }
+}
+
+/// Sets some static columns.
+pub(crate) fn patch_static<const N: usize>(columns: [u16; N], cells: Cells) -> Operation {
+    Operation::PatchStatic {
+        columns: columns.to_vec(),
+        cells,
+    }
+}
+
+pub(crate) async fn make(store: &Arc<dyn Store>, table: &Table) {
+    match store.create_table(table).await {
+        Ok(TableOutcome::Done) => {}
+        other => panic!("making table {} ended as {other:?}", table.name()),
+    }
+}
+
+/// A table of its own.
+pub(crate) struct Fixture {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) table: Arc<Table>,
+}
+
+impl Fixture {
+    /// Makes a table of `columns`.
+    pub(crate) async fn new(bench: &dyn Bench, prefix: &str, columns: Vec<Column>) -> Self {
+        let name = bench.unique_name(prefix);
+        let table = Table::new(name, columns, TableOptions::default()).expect("the suite's tables are valid");
+        let store = bench.store();
+        make(&store, &table).await;
+        Self {
+            store,
+            table: Arc::new(table),
+        }
+    }
+
+    /// Partition `p int`, clustering `c int`, regular `a text` and `b int`.
+    pub(crate) async fn simple(bench: &dyn Bench, prefix: &str) -> Self {
+        let columns = vec![
+            partition("p", Type::Int),
+            ascending("c", Type::Int),
+            regular("a", Type::Text),
+            regular("b", Type::Int),
+        ];
+        Self::new(bench, prefix, columns).await
+    }
+
+    /// Partition `p int`, clustering `c int`, static `s text` and `t int`, regular `a text`.
+    pub(crate) async fn with_statics(bench: &dyn Bench, prefix: &str) -> Self {
+        let columns = vec![
+            partition("p", Type::Int),
+            ascending("c", Type::Int),
+            fixed("s", Type::Text),
+            fixed("t", Type::Int),
+            regular("a", Type::Text),
+        ];
+        Self::new(bench, prefix, columns).await
+    }
+
+    /// Drops the table.
+    pub(crate) async fn drop(self) {
+        match self.store.drop_table(self.table.name()).await {
+            Ok(TableOutcome::Done) => {}
+            other => panic!("dropping table {} ended as {other:?}", self.table.name()),
+        }
+    }
+
+    pub(crate) fn write_of(&self, partition: &Cells, mutations: Vec<Mutation>) -> PartitionWrite {
+        PartitionWrite {
+            table: self.table.clone(),
+            partition: partition.clone(),
+            mutations,
+        }
+    }
+
+    pub(crate) async fn try_write(&self, write: PartitionWrite) -> Result<WriteOutcome, StoreError> {
+        self.store.write(write, WriteOptions::default()).await
+    }
+
+    /// Writes, which must succeed.
+    pub(crate) async fn write(&self, partition: &Cells, mutations: Vec<Mutation>) {
+        let outcome = self.try_write(self.write_of(partition, mutations.clone())).await;
+        assert!(
+            matches!(outcome, Ok(WriteOutcome::Done)),
+            "a write of table {} ended as {outcome:?}: {mutations:?}",
+            self.table.name()
+        );
+    }
+
+    /// One mutation at `stamp`.
+    pub(crate) async fn apply(&self, partition: &Cells, stamp: i64, operation: Operation) {
+        self.write(partition, vec![at(stamp, operation)]).await;
+    }
+
+    /// Puts whole rows (without static cells) into the store, at stamp 1, and into the model.
+    pub(crate) async fn fill(&self, model: &mut Model, rows: Vec<Cells>) {
+        /// Rows of one write.
+        const CHUNK: usize = 50;
+        assert!(self.table.statics().is_empty());
+        let mut partitions: Vec<(Cells, Vec<Mutation>)> = Vec::new();
+        for row in rows {
+            let (partition, operation) = self.put_of(&row);
+            model.put(row);
+            match partitions.iter_mut().find(|(there, _)| *there == partition) {
+                Some((_, mutations)) => mutations.push(at(1, operation)),
+                None => partitions.push((partition, vec![at(1, operation)])),
+            }
+        }
+        for (partition, mutations) in partitions {
+            for chunk in mutations.chunks(CHUNK) {
+                self.write(&partition, chunk.to_vec()).await;
+            }
+        }
+    }
+
+    /// The partition of a whole row, and the put that makes it.
+    pub(crate) fn put_of(&self, row: &Cells) -> (Cells, Operation) {
+        let part = |from: usize, to: usize| (from..to).map(|index| row.get(index)).collect::<Cells>();
+        let partition = self.table.partition().len();
+        let key = self.table.key_len();
+        let regular = key + self.table.statics().len();
+        (
+            part(0, partition),
+            put(part(partition, key), part(regular, row.len())),
+        )
+    }
+
+    pub(crate) fn slice_of(
+        &self,
+        partition: &Cells,
+        from: Bound,
+        to: Bound,
+        direction: ReadDirection,
+        limit: u32,
+    ) -> Slice {
+        Slice {
+            table: self.table.clone(),
+            partition: partition.clone(),
+            from,
+            to,
+            direction,
+            limit,
+        }
+    }
+
+    /// The whole partition, forwards.
+    pub(crate) fn whole(&self, partition: &Cells) -> Slice {
+        self.slice_of(
+            partition,
+            Bound::start(),
+            Bound::end(),
+            ReadDirection::Forward,
+            10_000,
+        )
+    }
+
+    pub(crate) async fn read(&self, slice: &Slice) -> RowsRead {
+        let view = self.store.view().expect("a store under test gives views");
+        let read = view.slice(slice, &ReadOptions::default()).await;
+        let read = read.unwrap_or_else(|error| panic!("{error} (reading {slice:?})"));
+        if let Some(now) = view.slice_now(slice, &ReadOptions::default()) {
+            let now = now.unwrap_or_else(|error| panic!("{error} (reading at once {slice:?})"));
+            assert!(
+                now.rows.iter().eq(read.rows.iter()) && now.exhausted == read.exhausted,
+                "slice_now differs from slice: {slice:?}"
+            );
+        }
+        read
+    }
+
+    /// The rows of a partition in order.
+    pub(crate) async fn rows(&self, partition: &Cells) -> Vec<Cells> {
+        let read = self.read(&self.whole(partition)).await;
+        assert!(read.exhausted, "a partition shorter than the limit is exhausted");
+        read.rows.iter().map(|row| row.to_cells()).collect()
+    }
+
+    /// Asserts that a partition holds these rows, in this order.
+    pub(crate) async fn expect(&self, partition: &Cells, rows: &[Cells]) {
+        let found = self.rows(partition).await;
+        assert_eq!(found, rows, "the rows of table {}", self.table.name());
+    }
+
+    /// Asserts that the store reads `slice` as the model says.
+    pub(crate) async fn check(&self, model: &Model, slice: &Slice) {
+        let expected = model.slice(slice);
+        let read = self.read(slice).await;
+        let found: Vec<Cells> = read.rows.iter().map(|row| row.to_cells()).collect();
+        let limit = slice.limit as usize;
+        let first: Vec<Cells> = expected.iter().take(limit).map(|row| (*row).clone()).collect();
+        assert_eq!(read.rows.width(), self.table.columns().len());
+        assert_eq!(found, first, "the rows of {slice:?}");
+        if expected.len() < limit {
+            assert!(read.exhausted, "fewer rows than the limit: exhausted: {slice:?}");
+        }
+        if expected.len() > limit {
+            assert!(
+                !read.exhausted,
+                "more rows than the limit: not exhausted: {slice:?}"
+            );
+        }
+    }
+
+    pub(crate) async fn get(&self, partition: &Cells, clustering: &Cells) -> Option<Cells> {
+        let read = PointRead {
+            table: self.table.clone(),
+            partition: partition.clone(),
+            clustering: clustering.clone(),
+        };
+        let view = self.store.view().expect("a store under test gives views");
+        let found = view.get(&read, &ReadOptions::default()).await;
+        let found = found.unwrap_or_else(|error| panic!("{error} (reading {read:?})"));
+        assert!(found.rows.len() <= 1, "a full key is of one row: {read:?}");
+        found.rows.iter().next().map(|row| row.to_cells())
+    }
+
+    pub(crate) async fn get_statics(&self, partition: &Cells) -> Option<Cells> {
+        let view = self.store.view().expect("a store under test gives views");
+        let found = view
+            .get_statics(&self.table, partition, &ReadOptions::default())
+            .await
+            .unwrap_or_else(|error| panic!("{error} (reading statics of {partition:?})"));
+        assert!(found.rows.len() <= 1, "a partition has one row of statics");
+        found.rows.iter().next().map(|row| row.to_cells())
+    }
+}

@@ -1,0 +1,150 @@
+//! The suite that every store passes.
+//!
+//! Each behaviour is an `async fn` that takes a [`Bench`]; [`conformance_suite!`](crate::conformance_suite) makes a
+//! named test of each:
+//!
+//! ```ignore
+//! async fn bench() -> impl Bench { /* a store, and how to reopen it */ }
+//! recto_store::conformance_suite!(bench());
+//! ```
+//!
+//! What a read must return is computed from a list of rows and the order of values, never by a
+//! store's key codec. What the behaviours assert is written in the [crate's documentation](crate).
+//!
+//! A behaviour makes tables of its own under unique names, as few as it can (a schema change costs
+//! 0.1 s on Cassandra), and drops them at its end; it needs nothing else of the store, so that one
+//! store or keyspace can serve all of them side by side.
+
+mod fixture;
+mod model;
+
+pub mod rows;
+pub mod slices;
+pub mod tables;
+
+use std::future::Future;
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::Store;
+
+/// A store under test.
+#[async_trait]
+pub trait Bench: Send + Sync {
+    /// The store, the same at each call.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// The store, closed and opened again, or a new connection to it: later calls of
+    /// [`store`](Self::store) return it. Callers hold no store and no view. A store that cannot be
+    /// closed without losing its rows returns itself.
+    async fn reopen(&self) -> Arc<dyn Store>;
+
+    /// Whether reads go to another process, and so see writes made after their view.
+    fn is_remote(&self) -> bool {
+        self.store().limits().remote
+    }
+
+    /// A table name that begins with `prefix` (at most 20 bytes) and that nobody else uses.
+    fn unique_name(&self, prefix: &str) -> String {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        format!(
+            "{prefix}_{:x}_{:x}",
+            process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        )
+    }
+
+    /// Lets `duration` pass on the store's clock.
+    async fn wait(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// Runs one behaviour to its end, on a runtime that all behaviours of a process share: a driver's
+/// connection belongs to the runtime it was made on, and may so serve all of them.
+pub fn run<F: Future>(behaviour: F) -> F::Output {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME
+        .get_or_init(|| {
+            Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .expect("a process that runs tests can start threads")
+        })
+        .block_on(behaviour)
+}
+
+/// Makes one test of each behaviour of the [conformance suite](crate::conformance). Takes an
+/// expression whose value is a future of a [`Bench`](crate::conformance::Bench); it is evaluated
+/// for each test.
+#[macro_export]
+macro_rules! conformance_suite {
+    ($bench:expr) => {
+        $crate::conformance_tests! { $bench;
+            tables: [
+                make_is_idempotent,
+                make_another_of_the_same_name_fails,
+                list_returns_equal_tables_sorted,
+                drop_removes_rows_and_is_idempotent,
+                empty_removes_rows_and_statics,
+                unknown_tables_are_errors,
+                reopening_keeps_everything,
+            ];
+            slices: [
+                read_both_ways_with_limits,
+                read_every_form_of_bound,
+                inverted_is_empty,
+                exhausted_is_exact_below_the_limit,
+                random_bounds_one_column,
+                random_bounds_two_columns,
+                random_bounds_three_columns,
+                random_bounds_four_columns,
+                pages_tile_the_partition,
+                table_without_clustering,
+                invalid_reads_are_errors,
+            ];
+            rows: [
+                nulls_and_empty_values_differ,
+                wide_rows,
+                rows_of_nulls_exist,
+                put_replaces_or_merges,
+                patch_sets_some_columns,
+                delete_row_range_partition,
+                delete_range_with_every_bound,
+                statics,
+                statics_without_rows,
+                point_reads,
+                large_rows,
+            ];
+        }
+    };
+}
+
+/// The tests of [`conformance_suite!`](crate::conformance_suite).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests {
+    ($bench:expr; $($module:ident: [$($name:ident),* $(,)?];)*) => {
+        $(
+            mod $module {
+                #[allow(unused_imports)]
+                use super::*;
+                $(
+                    #[test]
+                    fn $name() {
+                        $crate::conformance::run(async {
+                            let bench = $bench.await;
+                            $crate::conformance::$module::$name(&bench).await;
+                        });
+                    }
+                )*
+            }
+        )*
+    };
+}

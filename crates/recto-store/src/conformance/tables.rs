@@ -1,0 +1,201 @@
+//! Making, listing, emptying and dropping tables.
+
+use std::sync::Arc;
+
+use recto_model::table::{ColumnKind, ReadDirection};
+use recto_model::table::{Compaction, TableOptions, WriteKind};
+use recto_model::{Bound, Direction, Table, Type};
+
+use super::Bench;
+use super::fixture::{
+    Fixture, ascending, at, cells, clustering, column, concat, fixed, int, ints, make, partition,
+    patch_static, put, regular,
+};
+use crate::{PartitionWrite, ReadOptions, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome};
+
+/// Making an equal table again is done, and keeps its rows.
+pub async fn make_is_idempotent(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "again").await;
+    let row = cells([Some(b"x"), None]);
+    fixture.apply(&ints([1]), 1, put(ints([1]), row.clone())).await;
+    make(&fixture.store, &fixture.table).await;
+    fixture.expect(&ints([1]), &[concat(&ints([1, 1]), &row)]).await;
+    fixture.drop().await;
+}
+
+/// A table of other columns under a name that is taken is an error, and changes nothing.
+pub async fn make_another_of_the_same_name_fails(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "taken").await;
+    let others = [
+        vec![partition("p", Type::Int), ascending("c", Type::Int)],
+        vec![
+            partition("p", Type::Int),
+            clustering("c", Type::Int, Direction::Descending),
+            regular("a", Type::Text),
+            regular("b", Type::Int),
+        ],
+        vec![
+            partition("p", Type::Int),
+            ascending("c", Type::Int),
+            regular("a", Type::Text),
+            column("b", Type::Int, ColumnKind::Regular(WriteKind::Cas)),
+        ],
+    ];
+    for columns in others {
+        let other = Table::new(fixture.table.name(), columns, TableOptions::default())
+            .expect("the suite's tables are valid");
+        match fixture.store.create_table(&other).await {
+            Err(error) => assert_eq!(error.kind(), StoreErrorKind::Table, "{error}"),
+            Ok(outcome) => panic!("making another table of a taken name ended as {outcome:?}"),
+        }
+    }
+    let row = cells([Some(b"x"), None]);
+    fixture.apply(&ints([1]), 1, put(ints([1]), row.clone())).await;
+    fixture.expect(&ints([1]), &[concat(&ints([1, 1]), &row)]).await;
+    fixture.drop().await;
+}
+
+/// Listing returns tables equal to those made: columns, kinds, types, options.
+pub async fn list_returns_equal_tables_sorted(bench: &dyn Bench) {
+    let store = bench.store();
+    let options = TableOptions {
+        compaction: Compaction::Tombstones,
+        gc_grace_seconds: 14_400,
+    };
+    let columns = vec![
+        partition("p", Type::Uuid),
+        partition("q", Type::Text),
+        clustering("c", Type::Timestamp, Direction::Descending),
+        ascending("d", Type::Decimal),
+        fixed("s", Type::Int),
+        column("t", Type::BigInt, ColumnKind::Static(WriteKind::Cas)),
+        regular(
+            "z",
+            Type::Map(Box::new(Type::Text), Box::new(Type::List(Box::new(Type::Int)))),
+        ),
+        regular("a", Type::Tuple(vec![Type::Int, Type::Text])),
+        column(
+            "m",
+            Type::Vector(Box::new(Type::Float), 3),
+            ColumnKind::Regular(WriteKind::Cas),
+        ),
+    ];
+    let valid = "the suite's tables are valid";
+    let first = Table::new(bench.unique_name("list_b"), columns, options).expect(valid);
+    let columns = vec![partition("p", Type::Inet)];
+    let second = Table::new(bench.unique_name("list_a"), columns, TableOptions::default()).expect(valid);
+    make(&store, &first).await;
+    make(&store, &second).await;
+    let tables = store.list_tables().await.expect("tables can be listed");
+    assert!(tables.is_sorted_by_key(Table::name), "tables are sorted by name");
+    for made in [&first, &second] {
+        let found = tables.iter().find(|table| table.name() == made.name());
+        assert_eq!(found, Some(made));
+        assert!(matches!(
+            store.drop_table(made.name()).await,
+            Ok(TableOutcome::Done)
+        ));
+    }
+}
+
+/// A dropped table is gone with its rows; dropping what is not there is done; the name is free.
+pub async fn drop_removes_rows_and_is_idempotent(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "dropped").await;
+    let row = put(ints([1]), cells([Some(b"x"), None]));
+    fixture.apply(&ints([1]), 1, row).await;
+    for _ in 0..2 {
+        let outcome = fixture.store.drop_table(fixture.table.name()).await;
+        assert!(matches!(outcome, Ok(TableOutcome::Done)), "{outcome:?}");
+    }
+    let tables = fixture.store.list_tables().await.expect("tables can be listed");
+    assert!(tables.iter().all(|table| table.name() != fixture.table.name()));
+    make(&fixture.store, &fixture.table).await;
+    fixture.expect(&ints([1]), &[]).await;
+    fixture.drop().await;
+}
+
+/// Emptying removes rows and static cells; what is written afterwards stands, whatever its stamp.
+pub async fn empty_removes_rows_and_statics(bench: &dyn Bench) {
+    let fixture = Fixture::with_statics(bench, "emptied").await;
+    for p in 0..5 {
+        let mutations = vec![
+            at(100, put(ints([1]), cells([Some(b"x")]))),
+            at(100, patch_static([0], cells([Some(b"s")]))),
+        ];
+        fixture.write(&ints([p]), mutations).await;
+    }
+    let outcome = fixture.store.empty_table(&fixture.table).await;
+    assert!(matches!(outcome, Ok(TableOutcome::Done)), "{outcome:?}");
+    for p in 0..5 {
+        fixture.expect(&ints([p]), &[]).await;
+        assert_eq!(fixture.get_statics(&ints([p])).await, None);
+    }
+    fixture
+        .apply(&ints([1]), 1, put(ints([2]), cells([Some(b"y")])))
+        .await;
+    let row = cells([Some(&int(1)), Some(&int(2)), None, None, Some(b"y")]);
+    fixture.expect(&ints([1]), &[row]).await;
+    fixture.drop().await;
+}
+
+/// Reading or writing a table that is not there is an error of that kind.
+pub async fn unknown_tables_are_errors(bench: &dyn Bench) {
+    let store = bench.store();
+    let columns = vec![partition("p", Type::Int), ascending("c", Type::Int)];
+    let table = Table::new(bench.unique_name("absent"), columns, TableOptions::default());
+    let fixture = Fixture {
+        store,
+        table: Arc::new(table.expect("the suite's tables are valid")),
+    };
+    let view = fixture.store.view().expect("a store under test gives views");
+    let read = view
+        .slice(&fixture.whole(&ints([1])), &ReadOptions::default())
+        .await;
+    assert_eq!(
+        read.expect_err("there is no such table").kind(),
+        StoreErrorKind::Table
+    );
+    let write: PartitionWrite = fixture.write_of(&ints([1]), vec![at(1, put(ints([1]), cells([])))]);
+    match fixture.store.write(write, WriteOptions::default()).await {
+        Err(error) | Ok(WriteOutcome::Refused(error)) => assert_eq!(error.kind(), StoreErrorKind::Table),
+        other => panic!("a write to a table that is not there ended as {other:?}"),
+    }
+    let emptied = fixture.store.empty_table(&fixture.table).await;
+    assert_eq!(
+        emptied.expect_err("there is no such table").kind(),
+        StoreErrorKind::Table
+    );
+}
+
+/// Tables, rows and static cells are there after the store was closed and opened.
+pub async fn reopening_keeps_everything(bench: &dyn Bench) {
+    let fixture = Fixture::with_statics(bench, "reopened").await;
+    for c in 0..20 {
+        let mutations = vec![
+            at(1, put(ints([c]), cells([Some(b"x")]))),
+            at(1, patch_static([1], ints([7]))),
+        ];
+        fixture.write(&ints([1]), mutations).await;
+    }
+    let table = fixture.table.clone();
+    drop(fixture);
+    let store = bench.reopen().await;
+    let fixture = Fixture { store, table };
+    let tables = fixture.store.list_tables().await.expect("tables can be listed");
+    assert!(
+        tables.contains(&fixture.table),
+        "the table is there after reopening"
+    );
+    let slice = fixture.slice_of(
+        &ints([1]),
+        Bound::start(),
+        Bound::end(),
+        ReadDirection::Backward,
+        100,
+    );
+    let read = fixture.read(&slice).await;
+    assert_eq!(read.rows.len(), 20);
+    let last = cells([Some(&int(1)), Some(&int(19)), None, Some(&int(7)), Some(b"x")]);
+    assert_eq!(read.rows.row(0), last.as_row());
+    fixture.drop().await;
+}
