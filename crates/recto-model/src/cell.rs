@@ -3,8 +3,39 @@
 //! Both stores hold these bytes, so that a value read from either decodes in one place and a move
 //! between them copies bytes. Source: Apache Cassandra, `doc/native_protocol_v4.spec` section 6
 //! and, for vectors, CASSANDRA-18504.
+//!
+//! | type | cell |
+//! |---|---|
+//! | ascii, text, blob | the bytes |
+//! | boolean | one byte, 0 or 1 (any other byte reads as true) |
+//! | tinyint, smallint, int, bigint, timestamp, time | big-endian two's complement |
+//! | float, double | IEEE 754, big-endian |
+//! | date | days since 1970-01-01 plus 2^31, four bytes |
+//! | varint | big-endian two's complement of any length |
+//! | decimal | four bytes of scale, then the unscaled value as a varint |
+//! | uuid, timeuuid | the sixteen bytes |
+//! | inet | four or sixteen bytes |
+//! | duration | months, days, nanoseconds, each a zigzag varying-length integer |
+//! | list, set | four bytes of count, then each element after four bytes of length |
+//! | map | the same, key and value in turn |
+//! | tuple, UDT | each field after four bytes of length, -1 for null; missing last fields are null |
+//! | vector | the elements; after a varying-length integer each where their size is not fixed |
+
+mod decimal;
+mod nested;
+mod scalar;
+mod vint;
 
 use crate::{Type, Value};
+
+pub(crate) use decimal::{DecimalCell, minimal_varint, small_integer};
+pub(crate) use scalar::{DOUBLE_NAN, FLOAT_NAN};
+
+/// How deeply types may nest: a list of lists of ints nests three deep.
+pub const MAX_NESTING: usize = 32;
+
+/// The largest time of day: one nanosecond before midnight.
+pub const MAX_TIME_NANOS: i64 = 86_399_999_999_999;
 
 /// Why bytes are not a cell of a type, or a value not of a type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,35 +57,118 @@ pub enum CellError {
     },
 }
 
-/// Appends the cell of `value`, which must be of type `ty`, to `out`.
+impl CellError {
+    #[cold]
+    fn malformed(ty: &Type, reason: impl Into<String>) -> Self {
+        Self::Malformed {
+            type_name: ty.to_string(),
+            reason: reason.into(),
+        }
+    }
+
+    #[cold]
+    fn wrong_type(ty: &Type) -> Self {
+        Self::WrongType {
+            expected: ty.to_string(),
+        }
+    }
+}
+
+/// Appends the cell of `value`, which must be of type `ty`, to `out`; on error nothing is appended.
 ///
-/// NaN is written in one form, so that what is equal in order is one key.
+/// NaN is written in one form, so that what is equal in order is one key. Sets and maps are sorted
+/// by the [order](crate::order) of their element or key type where it has one, and a set's repeated
+/// elements are written once; where it has none they stay as they are.
 ///
 /// # Errors
 /// [`CellError::WrongType`] if the value is of another type; [`CellError::Malformed`] if it is out of
-/// the type's domain (text that is not ASCII, a time past midnight, a duration of mixed signs).
+/// the type's domain (text that is not ASCII, a time past midnight, a duration of mixed signs, a map
+/// with a key twice) or nests deeper than [`MAX_NESTING`].
 pub fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) -> Result<(), CellError> {
-    let _ = (ty, value, out);
-    todo!()
+    let start = out.len();
+    encode_at(ty, value, out, MAX_NESTING).inspect_err(|_| out.truncate(start))
 }
 
 /// The value of a cell.
 ///
+/// Any bytes may be given: nothing panics, and memory taken is in proportion to the bytes.
+///
 /// # Errors
-/// [`CellError::Malformed`] if the bytes are not a value of `ty`.
+/// [`CellError::Malformed`] if the bytes are not a value of `ty`, if bytes are left over, or if the
+/// type nests deeper than [`MAX_NESTING`].
 pub fn decode(ty: &Type, cell: &[u8]) -> Result<Value, CellError> {
-    let _ = (ty, cell);
-    todo!()
+    decode_at(ty, cell, MAX_NESTING)
 }
 
-/// Checks that `cell` is a value of `ty` without building it.
+/// Checks that `cell` is a value of `ty` without building it; takes no memory unless it is not.
+///
+/// # Errors
+/// As [`decode`].
 pub fn validate(ty: &Type, cell: &[u8]) -> Result<(), CellError> {
-    decode(ty, cell).map(drop)
+    validate_at(ty, cell, MAX_NESTING)
 }
 
-/// Rewrites `cell`, a valid cell of `ty`, into the one form that keys use, appended to `out`:
-/// decimals without trailing zeros, one NaN; other types as they are.
+/// Rewrites `cell`, a valid cell of `ty`, into the one form that keys use, appended to `out`; on
+/// error nothing is appended.
+///
+/// Decimals lose trailing zeros (zero has scale 0), varints redundant leading bytes, and NaN and
+/// true have one form each; other types are as they are. -0 and 0 stay apart, as in Cassandra's
+/// order. Two cells of an orderable type have one form exactly if [`order::compare`] calls them equal.
+///
+/// [`order::compare`]: crate::order::compare
+///
+/// # Errors
+/// As [`decode`].
 pub fn canonical_key(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
-    let _ = (ty, cell, out);
-    todo!()
+    validate(ty, cell)?;
+    match ty {
+        Type::Decimal => DecimalCell::parse(cell)
+            .ok_or_else(|| CellError::malformed(ty, decimal::TOO_SHORT))?
+            .write_canonical(out),
+        Type::Varint => out.extend_from_slice(minimal_varint(cell)),
+        Type::Boolean => out.push(u8::from(cell != [0])),
+        Type::Float => out.extend_from_slice(&scalar::canonical_float(cell).unwrap_or(FLOAT_NAN)),
+        Type::Double => out.extend_from_slice(&scalar::canonical_double(cell).unwrap_or(DOUBLE_NAN)),
+        _ => out.extend_from_slice(cell),
+    }
+    Ok(())
+}
+
+/// One level further in, or the error that there is none.
+fn deeper(ty: &Type, depth_left: usize) -> Result<usize, CellError> {
+    depth_left
+        .checked_sub(1)
+        .ok_or_else(|| CellError::malformed(ty, format!("types nest deeper than {MAX_NESTING}")))
+}
+
+fn is_nested(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::List(_) | Type::Set(_) | Type::Map(..) | Type::Tuple(_) | Type::Udt(_) | Type::Vector(..)
+    )
+}
+
+fn encode_at(ty: &Type, value: &Value, out: &mut Vec<u8>, depth_left: usize) -> Result<(), CellError> {
+    if is_nested(ty) {
+        nested::encode(ty, value, out, deeper(ty, depth_left)?)
+    } else {
+        scalar::encode(ty, value, out)
+    }
+}
+
+fn decode_at(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value, CellError> {
+    if is_nested(ty) {
+        nested::decode(ty, cell, deeper(ty, depth_left)?)
+    } else {
+        scalar::decode(ty, cell)
+    }
+}
+
+#[inline]
+fn validate_at(ty: &Type, cell: &[u8], depth_left: usize) -> Result<(), CellError> {
+    if is_nested(ty) {
+        nested::validate(ty, cell, deeper(ty, depth_left)?)
+    } else {
+        scalar::check(ty, cell).map_err(|reason| CellError::malformed(ty, reason))
+    }
 }

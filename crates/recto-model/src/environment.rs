@@ -4,7 +4,9 @@
 //! handle replays a run from its seed.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Time and randomness. Cheap to clone.
 #[derive(Clone)]
@@ -24,6 +26,29 @@ impl Environment {
     /// An environment made of `source`.
     pub fn new(source: impl Source) -> Self {
         Self(Arc::new(source))
+    }
+
+    /// The machine's clocks and its operating system's randomness.
+    ///
+    /// # Panics
+    /// When random bytes are asked for and the operating system has none to give: nonces and keys
+    /// must not be made of anything else.
+    pub fn system() -> Self {
+        Self::new(System)
+    }
+
+    /// For tests: clocks and bytes that a seed determines, so that a run replays.
+    ///
+    /// The wall clock says `start_micros` at first; each reading of either clock moves both on by
+    /// [`SEEDED_STEP_MICROS`]. The bytes are BLAKE3's extendable output, keyed by the seed, one
+    /// stream per call: calls made in the same order get the same bytes.
+    pub fn seeded(seed: u64, start_micros: i64) -> Self {
+        Self::new(Seeded {
+            key: blake3::derive_key("recto 2026 seeded environment", &seed.to_le_bytes()),
+            start_micros,
+            steps: AtomicU64::new(0),
+            draws: AtomicU64::new(0),
+        })
     }
 
     /// Microseconds since 1970-01-01T00:00:00Z.
@@ -47,5 +72,92 @@ impl Environment {
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Environment")
+    }
+}
+
+/// What the monotonic clock counts from: the first time anyone asked in this process.
+static MONOTONIC_START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+struct System;
+
+impl Source for System {
+    fn now_micros(&self) -> i64 {
+        // A clock set before 1970 is a negative time, not an error.
+        match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN, |micros| -micros),
+        }
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        u64::try_from(MONOTONIC_START.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        getrandom::fill(bytes)
+            .expect("the operating system gives random bytes; nothing else is fit for keys");
+    }
+}
+
+/// By how much each reading of a [seeded](Environment::seeded) environment's clocks moves them on.
+pub const SEEDED_STEP_MICROS: u64 = 1;
+
+struct Seeded {
+    key: [u8; 32],
+    start_micros: i64,
+    steps: AtomicU64,
+    draws: AtomicU64,
+}
+
+impl Source for Seeded {
+    fn now_micros(&self) -> i64 {
+        let steps = self.steps.fetch_add(1, Ordering::Relaxed);
+        self.start_micros
+            .saturating_add_unsigned(steps.saturating_mul(SEEDED_STEP_MICROS))
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        let steps = self.steps.fetch_add(1, Ordering::Relaxed);
+        steps.saturating_mul(SEEDED_STEP_MICROS).saturating_mul(1_000)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        let draw = self.draws.fetch_add(1, Ordering::Relaxed);
+        blake3::Hasher::new_keyed(&self.key)
+            .update(&draw.to_le_bytes())
+            .finalize_xof()
+            .fill(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_replays_and_another_differs() {
+        let run = |seed| {
+            let environment = Environment::seeded(seed, 1_000);
+            (
+                environment.now_micros(),
+                environment.random::<40>(),
+                environment.monotonic_nanos(),
+                environment.random::<40>(),
+                environment.now_micros(),
+            )
+        };
+        assert_eq!(run(7), run(7));
+        assert_ne!(run(7).1, run(8).1);
+        assert_ne!(run(7).1, run(7).3);
+        assert_eq!((run(7).0, run(7).2, run(7).4), (1_000, 1_000, 1_002));
+    }
+
+    #[test]
+    fn the_system_moves_forward() {
+        let environment = Environment::system();
+        let before = environment.monotonic_nanos();
+        assert!(environment.now_micros() > 1_700_000_000_000_000);
+        assert!(environment.monotonic_nanos() >= before);
+        assert_ne!(environment.random::<16>(), environment.random::<16>());
     }
 }

@@ -1,0 +1,327 @@
+//! Cells of the types that hold other values.
+
+use super::{CellError, decode_at, encode_at, validate_at, vint};
+use crate::{Type, Value, order};
+
+/// The length that stands for null in tuples and UDTs.
+const NULL_LENGTH: i32 = -1;
+
+/// What one cell holds, part by part; `None` is null.
+type Visit<'v, 'a> = &'v mut dyn FnMut(&Type, Option<&'a [u8]>) -> Result<(), CellError>;
+
+/// The bytes of one element of `ty` in a vector, where all its values take the same.
+///
+/// Cassandra counts tinyint, smallint, date and time among those that do not (CASSANDRA-18504).
+fn fixed_size(ty: &Type) -> Option<usize> {
+    match ty {
+        Type::Boolean => Some(1),
+        Type::Int | Type::Float => Some(4),
+        Type::BigInt | Type::Double | Type::Timestamp => Some(8),
+        Type::Uuid | Type::TimeUuid => Some(16),
+        Type::Vector(element, dimension) => Some(fixed_size(element)? * usize::from(*dimension)),
+        _ => None,
+    }
+}
+
+/// Splits `cell` into the parts that `ty` says it has, in order; map keys and values take turns.
+fn walk<'a>(ty: &Type, cell: &'a [u8], visit: Visit<'_, 'a>) -> Result<(), CellError> {
+    let mut rest = cell;
+    match ty {
+        Type::List(element) | Type::Set(element) => {
+            for _ in 0..read_count(ty, &mut rest, 1)? {
+                visit(element, Some(read_element(ty, &mut rest)?))?;
+            }
+        }
+        Type::Map(key, value) => {
+            for _ in 0..read_count(ty, &mut rest, 2)? {
+                visit(key, Some(read_element(ty, &mut rest)?))?;
+                visit(value, Some(read_element(ty, &mut rest)?))?;
+            }
+        }
+        Type::Tuple(elements) => walk_fields(ty, elements.iter(), &mut rest, visit)?,
+        Type::Udt(udt) => walk_fields(ty, udt.fields.iter().map(|(_, ty)| ty), &mut rest, visit)?,
+        Type::Vector(element, dimension) => {
+            let size = fixed_size(element);
+            for _ in 0..*dimension {
+                visit(element, Some(read_vector_element(ty, size, &mut rest)?))?;
+            }
+        }
+        _ => return Err(CellError::wrong_type(ty)),
+    }
+    if rest.is_empty() {
+        Ok(())
+    } else {
+        Err(CellError::malformed(ty, "bytes are left over"))
+    }
+}
+
+/// Fields of a tuple or UDT. A cell written before the type grew lacks the last: they are null.
+fn walk_fields<'a, 't>(
+    ty: &Type,
+    fields: impl ExactSizeIterator<Item = &'t Type>,
+    rest: &mut &'a [u8],
+    visit: Visit<'_, 'a>,
+) -> Result<(), CellError> {
+    if rest.is_empty() && fields.len() > 0 {
+        return Err(CellError::malformed(ty, "no bytes"));
+    }
+    for field in fields {
+        let part = if rest.is_empty() {
+            None
+        } else {
+            match read_i32(ty, rest)? {
+                NULL_LENGTH => None,
+                length => Some(take(ty, rest, length)?),
+            }
+        };
+        visit(field, part)?;
+    }
+    Ok(())
+}
+
+fn read_i32(ty: &Type, rest: &mut &[u8]) -> Result<i32, CellError> {
+    let (bytes, tail) = rest
+        .split_first_chunk::<4>()
+        .ok_or_else(|| CellError::malformed(ty, "it ends within a length"))?;
+    *rest = tail;
+    Ok(i32::from_be_bytes(*bytes))
+}
+
+/// A count of entries of `parts` parts each, checked against the bytes there are, so that a
+/// made-up count costs nothing.
+fn read_count(ty: &Type, rest: &mut &[u8], parts: usize) -> Result<usize, CellError> {
+    let count = read_i32(ty, rest)?;
+    usize::try_from(count)
+        .ok()
+        .filter(|count| count.saturating_mul(parts * 4) <= rest.len())
+        .ok_or_else(|| CellError::malformed(ty, format!("{count} entries do not fit its bytes")))
+}
+
+fn read_element<'a>(ty: &Type, rest: &mut &'a [u8]) -> Result<&'a [u8], CellError> {
+    let length = read_i32(ty, rest)?;
+    if length == NULL_LENGTH {
+        return Err(CellError::malformed(ty, "null inside"));
+    }
+    take(ty, rest, length)
+}
+
+fn read_vector_element<'a>(
+    ty: &Type,
+    size: Option<usize>,
+    rest: &mut &'a [u8],
+) -> Result<&'a [u8], CellError> {
+    let ends = || CellError::malformed(ty, "it ends within an element");
+    let length = match size {
+        Some(size) => size,
+        None => usize::try_from(vint::read_unsigned(rest).ok_or_else(ends)?).map_err(|_| ends())?,
+    };
+    let (element, tail) = rest.split_at_checked(length).ok_or_else(ends)?;
+    *rest = tail;
+    Ok(element)
+}
+
+fn take<'a>(ty: &Type, rest: &mut &'a [u8], length: i32) -> Result<&'a [u8], CellError> {
+    let (part, tail) = usize::try_from(length)
+        .ok()
+        .and_then(|length| rest.split_at_checked(length))
+        .ok_or_else(|| CellError::malformed(ty, format!("a length of {length} does not fit its bytes")))?;
+    *rest = tail;
+    Ok(part)
+}
+
+/// Checks a cell and all that it holds.
+pub(super) fn validate(ty: &Type, cell: &[u8], depth_left: usize) -> Result<(), CellError> {
+    walk(ty, cell, &mut |part, bytes| {
+        bytes.map_or(Ok(()), |bytes| validate_at(part, bytes, depth_left))
+    })
+}
+
+/// The value of a cell.
+pub(super) fn decode(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value, CellError> {
+    let mut parts: Vec<Option<Value>> = Vec::new();
+    walk(ty, cell, &mut |part, bytes| {
+        parts.push(match bytes {
+            Some(bytes) => Some(decode_at(part, bytes, depth_left)?),
+            None => None,
+        });
+        Ok(())
+    })?;
+    Ok(match ty {
+        Type::Tuple(_) => Value::Tuple(parts),
+        Type::Udt(_) => Value::Udt(parts),
+        // Outside tuples and UDTs no part is null: `walk` has seen to it.
+        Type::List(_) => Value::List(parts.into_iter().flatten().collect()),
+        Type::Set(_) => Value::Set(parts.into_iter().flatten().collect()),
+        Type::Vector(..) => Value::Vector(parts.into_iter().flatten().collect()),
+        _ => {
+            let mut parts = parts.into_iter().flatten();
+            let mut entries = Vec::new();
+            while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+                entries.push((key, value));
+            }
+            Value::Map(entries)
+        }
+    })
+}
+
+/// Appends the cell of `value`.
+pub(super) fn encode(
+    ty: &Type,
+    value: &Value,
+    out: &mut Vec<u8>,
+    depth_left: usize,
+) -> Result<(), CellError> {
+    match (ty, value) {
+        (Type::List(element), Value::List(values)) => {
+            write_length(ty, values.len(), out)?;
+            for value in values {
+                write_part(ty, element, Some(value), out, depth_left)?;
+            }
+            Ok(())
+        }
+        (Type::Set(element), Value::Set(values)) => encode_set(ty, element, values, out, depth_left),
+        (Type::Map(key, value), Value::Map(entries)) => {
+            encode_map(ty, (key, value), entries, out, depth_left)
+        }
+        (Type::Tuple(types), Value::Tuple(values)) => {
+            encode_fields(ty, types.iter(), values, out, depth_left)
+        }
+        (Type::Udt(udt), Value::Udt(values)) => {
+            encode_fields(ty, udt.fields.iter().map(|(_, ty)| ty), values, out, depth_left)
+        }
+        (Type::Vector(element, dimension), Value::Vector(values)) => {
+            if values.len() != usize::from(*dimension) {
+                return Err(CellError::malformed(ty, format!("{} elements", values.len())));
+            }
+            encode_vector(element, values, out, depth_left)
+        }
+        _ => Err(CellError::wrong_type(ty)),
+    }
+}
+
+fn encode_vector(
+    element: &Type,
+    values: &[Value],
+    out: &mut Vec<u8>,
+    depth_left: usize,
+) -> Result<(), CellError> {
+    if fixed_size(element).is_some() {
+        return values
+            .iter()
+            .try_for_each(|value| encode_at(element, value, out, depth_left));
+    }
+    let mut cell = Vec::new();
+    for value in values {
+        cell.clear();
+        encode_at(element, value, &mut cell, depth_left)?;
+        vint::write_unsigned(cell.len() as u64, out);
+        out.extend_from_slice(&cell);
+    }
+    Ok(())
+}
+
+fn encode_fields<'t>(
+    ty: &Type,
+    fields: impl ExactSizeIterator<Item = &'t Type>,
+    values: &[Option<Value>],
+    out: &mut Vec<u8>,
+    depth_left: usize,
+) -> Result<(), CellError> {
+    if fields.len() != values.len() {
+        return Err(CellError::malformed(ty, format!("{} fields", values.len())));
+    }
+    for (field, value) in fields.zip(values) {
+        write_part(ty, field, value.as_ref(), out, depth_left)?;
+    }
+    Ok(())
+}
+
+fn encode_set(
+    ty: &Type,
+    element: &Type,
+    values: &[Value],
+    out: &mut Vec<u8>,
+    depth_left: usize,
+) -> Result<(), CellError> {
+    let mut cells = encode_each(element, values.iter(), depth_left)?;
+    if element.is_orderable() {
+        cells.sort_by(|left, right| order::compare(element, left, right));
+        cells.dedup_by(|left, right| order::compare(element, left, right).is_eq());
+    }
+    write_length(ty, cells.len(), out)?;
+    for cell in &cells {
+        write_length(ty, cell.len(), out)?;
+        out.extend_from_slice(cell);
+    }
+    Ok(())
+}
+
+fn encode_map(
+    ty: &Type,
+    (key, value): (&Type, &Type),
+    entries: &[(Value, Value)],
+    out: &mut Vec<u8>,
+    depth_left: usize,
+) -> Result<(), CellError> {
+    let keys = encode_each(key, entries.iter().map(|(key, _)| key), depth_left)?;
+    let mut sorted: Vec<(&Vec<u8>, &Value)> =
+        keys.iter().zip(entries.iter().map(|(_, value)| value)).collect();
+    if key.is_orderable() {
+        sorted.sort_by(|left, right| order::compare(key, left.0, right.0));
+        if sorted
+            .windows(2)
+            .any(|pair| order::compare(key, pair[0].0, pair[1].0).is_eq())
+        {
+            return Err(CellError::malformed(ty, "a key stands in it twice"));
+        }
+    }
+    write_length(ty, sorted.len(), out)?;
+    for (cell, entry) in sorted {
+        write_length(ty, cell.len(), out)?;
+        out.extend_from_slice(cell);
+        write_part(ty, value, Some(entry), out, depth_left)?;
+    }
+    Ok(())
+}
+
+fn encode_each<'v>(
+    ty: &Type,
+    values: impl Iterator<Item = &'v Value>,
+    depth_left: usize,
+) -> Result<Vec<Vec<u8>>, CellError> {
+    values
+        .map(|value| {
+            let mut cell = Vec::new();
+            encode_at(ty, value, &mut cell, depth_left)?;
+            Ok(cell)
+        })
+        .collect()
+}
+
+/// Appends a length or a count.
+fn write_length(ty: &Type, length: usize, out: &mut Vec<u8>) -> Result<(), CellError> {
+    let length = i32::try_from(length).map_err(|_| CellError::malformed(ty, "longer than 2 GiB"))?;
+    out.extend_from_slice(&length.to_be_bytes());
+    Ok(())
+}
+
+/// Appends one part of a cell of `ty` after its length.
+fn write_part(
+    ty: &Type,
+    part: &Type,
+    value: Option<&Value>,
+    out: &mut Vec<u8>,
+    depth_left: usize,
+) -> Result<(), CellError> {
+    let Some(value) = value else {
+        out.extend_from_slice(&NULL_LENGTH.to_be_bytes());
+        return Ok(());
+    };
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    encode_at(part, value, out, depth_left)?;
+    let length =
+        i32::try_from(out.len() - at - 4).map_err(|_| CellError::malformed(ty, "longer than 2 GiB"))?;
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}

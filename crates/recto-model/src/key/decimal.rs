@@ -1,0 +1,202 @@
+//! Decimals of any size: sign and exponent, then digits in base 100.
+//!
+//! A number other than zero is ±0.D1D2D3… times 100 to the exponent, each D from 0 to 99, neither
+//! the first nor the last D zero. That is one form for each number, whatever its scale was. The
+//! component of a negative number is that of its mirror image with every byte inverted.
+
+use num_bigint::{BigInt, BigUint, Sign};
+
+use super::Reason;
+use super::reader::Reader;
+use crate::cell::{DecimalCell, minimal_varint, small_integer};
+
+/// The whole component of zero. Negative numbers begin below, positive above.
+const ZERO: u8 = 0x80;
+
+/// The first byte of a positive number whose exponent is zero; it rises with the exponent.
+const EXPONENT_ZERO: u8 = 0xC0;
+
+/// The largest exponent, either way, that the first byte alone tells.
+const MAX_SHORT_EXPONENT: i64 = 40;
+
+/// The first byte of a positive number with a larger exponent: four bytes of it follow.
+const EXPONENT_ABOVE: u8 = EXPONENT_ZERO + MAX_SHORT_EXPONENT as u8 + 1;
+
+/// The first byte of a positive number with a smaller exponent: four bytes of it follow.
+const EXPONENT_BELOW: u8 = EXPONENT_ZERO - MAX_SHORT_EXPONENT as u8 - 1;
+
+/// What makes a long exponent's four bytes rise with it.
+const EXPONENT_SIGN: u32 = 1 << 31;
+
+/// A digit D is written as D plus this, so that the end lies below every digit.
+const DIGIT_OFFSET: u8 = 1;
+
+/// Ends the digits.
+const END: u8 = 0x00;
+
+/// The most digits in base 100 that a cell of 65,535 bytes can have.
+const MAX_DIGITS: usize = 78_910;
+
+/// The bytes of the unscaled value up to which 128 bits hold ten times as much.
+const MAX_SMALL_BYTES: usize = 15;
+
+/// The digits in base 100 that 128 bits hold.
+const MAX_SMALL_DIGITS: usize = 19;
+
+/// Appends the component of a decimal cell.
+pub(super) fn encode(cell: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+    let decimal = DecimalCell::parse(cell).ok_or("too short")?;
+    let unscaled = minimal_varint(decimal.unscaled);
+    let scale = i64::from(decimal.scale);
+    let start = out.len();
+    let negative = match small_integer(unscaled) {
+        Some(0) => {
+            out.push(ZERO);
+            return Ok(());
+        }
+        Some(number) if unscaled.len() <= MAX_SMALL_BYTES => {
+            let mut digits = [0; MAX_SMALL_DIGITS];
+            write_magnitude(
+                small_digits(number.unsigned_abs(), scale, &mut digits),
+                scale,
+                out,
+            )?;
+            number < 0
+        }
+        _ => {
+            let number = BigInt::from_signed_bytes_be(unscaled);
+            write_magnitude(&large_digits(number.magnitude(), scale), scale, out)?;
+            number.sign() == Sign::Minus
+        }
+    };
+    if negative {
+        super::invert(&mut out[start..]);
+    }
+    Ok(())
+}
+
+/// Whether a number of this scale takes one more decimal zero to be of whole digits in base 100.
+fn is_odd(scale: i64) -> bool {
+    scale & 1 == 1
+}
+
+fn small_digits(number: u128, scale: i64, digits: &mut [u8; MAX_SMALL_DIGITS]) -> &[u8] {
+    let mut number = if is_odd(scale) { number * 10 } else { number };
+    let mut first = digits.len();
+    while number > 0 {
+        first -= 1;
+        digits[first] = (number % 100) as u8;
+        number /= 100;
+    }
+    &digits[first..]
+}
+
+fn large_digits(number: &BigUint, scale: i64) -> Vec<u8> {
+    if is_odd(scale) {
+        (number * 10_u32).to_radix_be(100)
+    } else {
+        number.to_radix_be(100)
+    }
+}
+
+/// Appends the positive number that has these digits in base 100, the last at `scale`.
+fn write_magnitude(digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), Reason> {
+    let last = digits.iter().rposition(|digit| *digit != 0).ok_or("no digits")?;
+    // (scale + 1) / 2 digits of base 100 stand after the point, rounding up.
+    let exponent = digits.len() as i64 - (scale + scale.rem_euclid(2)) / 2;
+    if exponent.abs() <= MAX_SHORT_EXPONENT {
+        out.push((i64::from(EXPONENT_ZERO) + exponent) as u8);
+    } else {
+        out.push(if exponent > 0 {
+            EXPONENT_ABOVE
+        } else {
+            EXPONENT_BELOW
+        });
+        let exponent = i32::try_from(exponent).map_err(|_| "an exponent beyond 32 bits")?;
+        out.extend_from_slice(&(exponent.cast_unsigned() ^ EXPONENT_SIGN).to_be_bytes());
+    }
+    out.extend(digits[..=last].iter().map(|digit| digit + DIGIT_OFFSET));
+    out.push(END);
+    Ok(())
+}
+
+/// Appends the cell of a component.
+pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason> {
+    let head = reader.byte()?;
+    if head == ZERO {
+        out.extend_from_slice(&[0, 0, 0, 0, 0]);
+        return Ok(());
+    }
+    let sign = if head > ZERO { 0x00 } else { 0xFF };
+    let exponent = read_exponent(head ^ sign, sign, reader)?;
+    let mut digits = Vec::new();
+    loop {
+        match reader.byte()? ^ sign {
+            END => break,
+            digit @ 1..=100 => digits.push(digit - DIGIT_OFFSET),
+            _ => return Err("a digit beyond 99"),
+        }
+        if digits.len() > MAX_DIGITS {
+            return Err("more digits than a key part can have");
+        }
+    }
+    if digits.first().is_none_or(|digit| *digit == 0) || digits.last() == Some(&0) {
+        return Err("a digit too many or too few");
+    }
+    // The last digit of base 100 stands at this scale, which is even.
+    let scale = 2 * (digits.len() as i64 - exponent);
+    write_cell(sign != 0, &digits, scale, out)
+}
+
+fn read_exponent(head: u8, sign: u8, reader: &mut Reader<'_>) -> Result<i64, Reason> {
+    if head != EXPONENT_ABOVE && head != EXPONENT_BELOW {
+        return if (EXPONENT_BELOW..EXPONENT_ABOVE).contains(&head) {
+            Ok(i64::from(head) - i64::from(EXPONENT_ZERO))
+        } else {
+            Err("an unknown first byte")
+        };
+    }
+    let bytes = reader.array::<4>()?.map(|byte| byte ^ sign);
+    let exponent = i64::from((u32::from_be_bytes(bytes) ^ EXPONENT_SIGN).cast_signed());
+    let above = exponent > MAX_SHORT_EXPONENT && head == EXPONENT_ABOVE;
+    let below = exponent < -MAX_SHORT_EXPONENT && head == EXPONENT_BELOW;
+    if above || below {
+        Ok(exponent)
+    } else {
+        Err("a short exponent in the long form")
+    }
+}
+
+/// Appends the canonical cell of a number whose last digit in base 100 stands at `scale`.
+fn write_cell(negative: bool, digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), Reason> {
+    // The last digit of base 100 is one of 1 to 99; at most its second decimal is a zero.
+    let odd = digits.last().is_some_and(|digit| digit % 10 == 0);
+    let scale = if odd { scale - 1 } else { scale };
+    if digits.len() <= MAX_SMALL_DIGITS
+        && let Ok(small_scale) = i32::try_from(scale)
+    {
+        let number = digits
+            .iter()
+            .fold(0_i128, |number, digit| number * 100 + i128::from(*digit));
+        let number = if odd { number / 10 } else { number };
+        let number = if negative { -number } else { number };
+        out.extend_from_slice(&small_scale.to_be_bytes());
+        out.extend_from_slice(minimal_varint(&number.to_be_bytes()));
+        return Ok(());
+    }
+    let mut number = BigUint::from_radix_be(digits, 100).ok_or("a digit beyond 99")?;
+    if odd {
+        number /= 10_u32;
+    }
+    // A scale below what 32 bits hold: zeros that the cell cannot do without.
+    let zeros = (i64::from(i32::MIN) - scale).max(0);
+    if zeros > 2 * MAX_DIGITS as i64 {
+        return Err("an exponent beyond what a key part can have");
+    }
+    number *= BigUint::from(10_u32).pow(zeros as u32);
+    let scale = i32::try_from(scale + zeros).map_err(|_| "a scale beyond 32 bits")?;
+    let number = BigInt::from_biguint(if negative { Sign::Minus } else { Sign::Plus }, number);
+    out.extend_from_slice(&scale.to_be_bytes());
+    out.extend_from_slice(&number.to_signed_bytes_be());
+    Ok(())
+}

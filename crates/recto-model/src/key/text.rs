@@ -1,0 +1,37 @@
+//! Strings of bytes: a zero byte is written `00 FF`, and `00 00` ends the string.
+
+use super::Reason;
+use super::reader::Reader;
+
+/// Follows a zero byte that is part of the string.
+const ESCAPE: u8 = 0xFF;
+
+/// Follows a zero byte that ends the string: less than whatever could go on.
+const END: u8 = 0x00;
+
+/// Appends the component of `bytes`.
+#[inline]
+pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+    out.reserve(bytes.len() + 2);
+    let mut rest = bytes;
+    while let Some(zero) = memchr::memchr(0, rest) {
+        out.extend_from_slice(&rest[..=zero]);
+        out.push(ESCAPE);
+        rest = &rest[zero + 1..];
+    }
+    out.extend_from_slice(rest);
+    out.extend_from_slice(&[0, END]);
+}
+
+/// Appends the bytes of a component.
+#[inline]
+pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason> {
+    loop {
+        reader.append_to_zero(out)?;
+        match reader.byte()? {
+            END => return Ok(()),
+            ESCAPE => out.push(0),
+            _ => return Err("a zero byte neither escaped nor at its end"),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Decimals by value, whatever their scales.
+
+use std::cmp::Ordering;
+
+use num_bigint::{BigInt, Sign};
+
+use super::compare_varints;
+use crate::cell::{DecimalCell, small_integer};
+
+/// The largest power of ten in 128 bits is ten to this.
+const MAX_SMALL_POWER: u32 = 38;
+
+/// Compares two decimals by value: 1.0 and 1.00 are equal.
+pub(super) fn compare(left: DecimalCell<'_>, right: DecimalCell<'_>) -> Ordering {
+    if left.scale == right.scale {
+        return compare_varints(left.unscaled, right.unscaled);
+    }
+    if let (Some(left_unscaled), Some(right_unscaled)) =
+        (small_integer(left.unscaled), small_integer(right.unscaled))
+    {
+        let by_sign = left_unscaled.signum().cmp(&right_unscaled.signum());
+        if by_sign.is_ne() || left_unscaled == 0 {
+            return by_sign;
+        }
+        if let Some(ordering) = compare_small((left_unscaled, left.scale), (right_unscaled, right.scale)) {
+            return ordering;
+        }
+    }
+    compare_large(
+        &BigInt::from_signed_bytes_be(left.unscaled),
+        left.scale.into(),
+        &BigInt::from_signed_bytes_be(right.unscaled),
+        right.scale.into(),
+    )
+}
+
+/// Compares two numbers of one sign, not zero; `None` if 128 bits do not hold both at one scale.
+fn compare_small(left: (i128, i32), right: (i128, i32)) -> Option<Ordering> {
+    if left.1 > right.1 {
+        return compare_small(right, left).map(Ordering::reverse);
+    }
+    let difference = right.1.abs_diff(left.1);
+    if difference > MAX_SMALL_POWER {
+        return None;
+    }
+    let scaled = left.0.checked_mul(10_i128.pow(difference))?;
+    Some(scaled.cmp(&right.0))
+}
+
+/// Compares two numbers of any size.
+fn compare_large(left: &BigInt, left_scale: i64, right: &BigInt, right_scale: i64) -> Ordering {
+    let by_sign = left.sign().cmp(&right.sign());
+    if by_sign.is_ne() || left.bits() == 0 {
+        return by_sign;
+    }
+    let positive = |ordering: Ordering| {
+        if left.sign() == Sign::Minus {
+            ordering.reverse()
+        } else {
+            ordering
+        }
+    };
+    // Where the leading digits stand, exact to one digit, decides between numbers far apart; the
+    // powers of ten by which the rest are made equal are then no longer than the numbers.
+    let (left_lead, right_lead) = (digits(left) - left_scale, digits(right) - right_scale);
+    if left_lead.abs_diff(right_lead) > 2 {
+        return positive(left_lead.cmp(&right_lead));
+    }
+    let power = |exponent: i64| BigInt::from(10).pow(exponent.unsigned_abs() as u32);
+    if left_scale < right_scale {
+        (left * power(right_scale - left_scale)).cmp(right)
+    } else {
+        left.cmp(&(right * power(left_scale - right_scale)))
+    }
+}
+
+/// log10(2) times ten to the eighteenth, rounded down.
+const LOG10_OF_2: u128 = 301_029_995_663_981_195;
+
+/// How many decimal digits a number other than zero has, or one less.
+fn digits(number: &BigInt) -> i64 {
+    let bits = u128::from(number.bits() - 1);
+    (bits * LOG10_OF_2 / 1_000_000_000_000_000_000) as i64 + 1
+}
