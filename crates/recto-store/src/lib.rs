@@ -24,11 +24,10 @@
 //! Wrong arities, null or oversize key parts, and an empty sole partition part are refused
 //! ([`Limits`] checks all that a store must refuse; every store calls it first).
 //!
-//! **Slices.** A slice returns the first rows in its direction, exactly `limit` of them if there
-//! are as many. Fewer than `limit` rows: `exhausted` is true. Exactly `limit` rows: `exhausted` is
-//! true only if there are no more, and may be false although there are none (a store need not
-//! look one row further). An inverted slice is empty and exhausted. A partition with static cells
-//! and no rows has no rows.
+//! **Slices.** A slice returns the first rows in its direction until it ends, has `limit` rows, or
+//! has [`ReadOptions::max_bytes`] bytes (never before its first row). `exhausted` is true if and only if it
+//! stopped because it ended: with exactly `limit` rows it is false, even if nothing is left. An inverted slice is
+//! empty and exhausted. A partition with static cells and no rows has no rows.
 //!
 //! **Rows.** A put or patch makes the row exist, even with nulls only or with no columns; it then
 //! exists until it is deleted or expires. Empty text or blob is a value; null is its absence.
@@ -77,6 +76,8 @@ pub mod check;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod error;
+#[cfg(feature = "testing")]
+pub mod memory;
 pub mod read;
 pub mod tables;
 pub mod write;

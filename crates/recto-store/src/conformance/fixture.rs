@@ -281,15 +281,11 @@ impl Fixture {
         let first: Vec<Cells> = expected.iter().take(limit).map(|row| (*row).clone()).collect();
         assert_eq!(read.rows.width(), self.table.columns().len());
         assert_eq!(found, first, "the rows of {slice:?}");
-        if expected.len() < limit {
-            assert!(read.exhausted, "fewer rows than the limit: exhausted: {slice:?}");
-        }
-        if expected.len() > limit {
-            assert!(
-                !read.exhausted,
-                "more rows than the limit: not exhausted: {slice:?}"
-            );
-        }
+        assert_eq!(
+            read.exhausted,
+            expected.len() < limit,
+            "exhausted means that the slice ended before its limit: {slice:?}"
+        );
     }
 
     pub(crate) async fn get(&self, partition: &Cells, clustering: &Cells) -> Option<Cells> {

@@ -100,7 +100,7 @@ macro_rules! conformance_suite {
                 read_both_ways_with_limits,
                 read_every_form_of_bound,
                 inverted_is_empty,
-                exhausted_is_exact_below_the_limit,
+                exhausted_is_exact,
                 random_bounds_one_column,
                 random_bounds_two_columns,
                 random_bounds_three_columns,

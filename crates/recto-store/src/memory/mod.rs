@@ -1,0 +1,274 @@
+//! The reference store: everything a [`Store`] does, in memory, written to be obviously right.
+//!
+//! It keeps every write of a partition and merges them at each read, so it is slow and grows; it
+//! is for tests. Partitions are told apart by bytes, rows are kept in the order of
+//! [`recto_model::order`], and no key codec is used.
+
+mod partition;
+mod view;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto_model::{Cells, Environment, Slice, Table};
+
+use self::partition::Partition;
+use self::view::MemoryView;
+use crate::{
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
+    TableOutcome, WriteOptions, WriteOutcome,
+};
+
+/// What one request to a [`MemoryStore`] may hold unless told otherwise.
+pub const DEFAULT_LIMITS: Limits = Limits {
+    mutation_bytes: 8 << 20,
+    batch_bytes: 1 << 20,
+    key_bytes: 65_535,
+    remote: false,
+};
+
+/// A partition's key: its cells, none of them null.
+type PartitionKey = Vec<Vec<u8>>;
+
+/// A table and its partitions.
+#[derive(Debug, Clone)]
+struct Contents {
+    table: Arc<Table>,
+    partitions: BTreeMap<PartitionKey, Arc<Partition>>,
+}
+
+/// All tables at one moment.
+#[derive(Debug, Clone)]
+struct State {
+    tables: BTreeMap<String, Arc<Contents>>,
+    /// The stamp of the newest conditional write.
+    newest_cas: i64,
+}
+
+/// A store in memory. Clones share their tables.
+#[derive(Clone)]
+pub struct MemoryStore {
+    environment: Environment,
+    limits: Limits,
+    state: Arc<Mutex<Arc<State>>>,
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryStore")
+    }
+}
+
+impl MemoryStore {
+    /// An empty store whose views are snapshots. Rows expire by the clock of `environment`.
+    pub fn new(environment: Environment) -> Self {
+        Self::with_limits(environment, DEFAULT_LIMITS)
+    }
+
+    /// An empty store with other limits; if they say `remote`, each read of a view sees the
+    /// newest writes, as on Cassandra.
+    pub fn with_limits(environment: Environment, limits: Limits) -> Self {
+        let state = State {
+            tables: BTreeMap::new(),
+            newest_cas: 0,
+        };
+        Self {
+            environment,
+            limits,
+            state: Arc::new(Mutex::new(Arc::new(state))),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<State>> {
+        // A panic under the lock leaves no half-made state: changes are made to a copy.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes a copy of the state, which takes its place unless `change` fails.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut State, i64) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut guard = self.lock();
+        let mut state = State::clone(&guard);
+        let value = change(&mut state, self.environment.now_micros())?;
+        *guard = Arc::new(state);
+        Ok(value)
+    }
+
+    fn write_all(&self, writes: &[PartitionWrite]) -> Result<WriteOutcome, StoreError> {
+        self.change(|state, now| {
+            for write in writes {
+                let contents = state.contents_mut(&write.table)?;
+                let partition = contents.partition_mut(&write.partition);
+                for mutation in &write.mutations {
+                    let stamp = mutation.stamp.expect("writes without stamps were refused").0;
+                    partition.apply(&write.table, mutation, stamp, now);
+                }
+            }
+            Ok(WriteOutcome::Done)
+        })
+    }
+}
+
+fn no_table(name: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Table, format!("there is no table {name}"))
+}
+
+fn in_time(timeout: Duration) -> Result<(), StoreError> {
+    if timeout.is_zero() {
+        return Err(StoreError::new(
+            StoreErrorKind::Timeout,
+            "the deadline passed before the call began",
+        ));
+    }
+    Ok(())
+}
+
+fn partition_key(partition: &Cells) -> PartitionKey {
+    partition
+        .iter()
+        .map(|cell| cell.expect("null key parts were refused").to_vec())
+        .collect()
+}
+
+impl State {
+    fn contents(&self, table: &Table) -> Result<&Arc<Contents>, StoreError> {
+        let contents = self
+            .tables
+            .get(table.name())
+            .ok_or_else(|| no_table(table.name()))?;
+        check_same(&contents.table, table)?;
+        Ok(contents)
+    }
+
+    fn contents_mut(&mut self, table: &Table) -> Result<&mut Contents, StoreError> {
+        self.contents(table)?;
+        let contents = self.tables.get_mut(table.name());
+        Ok(Arc::make_mut(contents.ok_or_else(|| no_table(table.name()))?))
+    }
+}
+
+fn check_same(there: &Table, given: &Table) -> Result<(), StoreError> {
+    if there == given {
+        return Ok(());
+    }
+    let message = format!("table {} is there with other columns or options", given.name());
+    Err(StoreError::new(StoreErrorKind::Table, message))
+}
+
+impl Contents {
+    fn partition_mut(&mut self, partition: &Cells) -> &mut Partition {
+        let table = &self.table;
+        let entry = self.partitions.entry(partition_key(partition));
+        Arc::make_mut(entry.or_insert_with(|| Arc::new(Partition::new(table))))
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn describe(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
+        let snapshot = (!self.limits.remote).then(|| self.lock().clone());
+        Ok(Arc::new(MemoryView::new(self.clone(), snapshot)))
+    }
+
+    async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
+        self.write_many(vec![write], Atomicity::Each, options).await
+    }
+
+    async fn write_many(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        if let Err(error) = self.limits.check_writes(&writes, atomicity == Atomicity::Logged) {
+            return Ok(WriteOutcome::Refused(error));
+        }
+        in_time(options.timeout)?;
+        self.write_all(&writes)
+    }
+
+    async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        if let Err(error) = self.limits.check_cas(&cas) {
+            return Ok(CasOutcome::Refused(error));
+        }
+        in_time(options.timeout)?;
+        self.change(|state, now| {
+            let stamp = now.max(state.newest_cas + 1);
+            let partition = state.contents_mut(&cas.table)?.partition_mut(&cas.partition);
+            let current: Vec<Option<Vec<u8>>> = cas
+                .conditions
+                .iter()
+                .map(|condition| partition.column(&cas.table, &condition.row, condition.column, now))
+                .collect();
+            let expected = cas.conditions.iter().map(|condition| &condition.expected);
+            if !current.iter().eq(expected) {
+                return Ok(CasOutcome::NotApplied { current });
+            }
+            for mutation in &cas.mutations {
+                partition.apply(&cas.table, mutation, stamp, now);
+            }
+            state.newest_cas = stamp;
+            Ok(CasOutcome::Applied)
+        })
+    }
+
+    async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.change(|state, _| {
+            if let Some(contents) = state.tables.get(table.name()) {
+                check_same(&contents.table, table)?;
+                return Ok(TableOutcome::Done);
+            }
+            let contents = Contents {
+                table: Arc::new(table.clone()),
+                partitions: BTreeMap::new(),
+            };
+            state.tables.insert(table.name().to_owned(), Arc::new(contents));
+            Ok(TableOutcome::Done)
+        })
+    }
+
+    async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        self.change(|state, _| {
+            state.tables.remove(name);
+            Ok(TableOutcome::Done)
+        })
+    }
+
+    async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.change(|state, _| {
+            state.contents_mut(table)?.partitions.clear();
+            Ok(TableOutcome::Done)
+        })
+    }
+
+    async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
+        let state = self.lock().clone();
+        Ok(state
+            .tables
+            .values()
+            .map(|contents| Table::clone(&contents.table))
+            .collect())
+    }
+
+    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+        vec![format!(
+            "table {}: at most {} rows, {:?}",
+            slice.table.name(),
+            slice.limit,
+            slice.direction
+        )]
+    }
+}

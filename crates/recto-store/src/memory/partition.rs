@@ -1,0 +1,231 @@
+//! One partition: every write ever made to it, merged by stamps as Cassandra merges them.
+
+use std::cmp::Ordering;
+
+use recto_model::{Bound, Cells, Table};
+
+use crate::{Mutation, Operation, RowAddress};
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+/// What was written to a cell last.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Written {
+    stamp: i64,
+    /// At equal stamps a deletion wins.
+    deleted: bool,
+    /// Then the larger value; empty if deleted.
+    value: Vec<u8>,
+    /// When it expires, microseconds.
+    expires: i64,
+}
+
+/// A cell, perhaps never written.
+#[derive(Debug, Clone, Default)]
+struct Cell(Option<Written>);
+
+impl Cell {
+    fn merge(&mut self, written: Written) {
+        if self.0.as_ref().is_none_or(|there| *there < written) {
+            self.0 = Some(written);
+        }
+    }
+
+    fn live(&self, shadow: i64, now: i64) -> Option<&Written> {
+        self.0
+            .as_ref()
+            .filter(|written| !written.deleted && written.stamp > shadow && written.expires > now)
+    }
+}
+
+/// A row that is or was.
+#[derive(Debug, Clone)]
+struct Row {
+    clustering: Cells,
+    /// The stamp of its newest deletion.
+    deleted: i64,
+    /// What makes it exist without values.
+    marker: Cell,
+    cells: Vec<Cell>,
+}
+
+/// The partition.
+#[derive(Debug, Clone)]
+pub(super) struct Partition {
+    /// The stamp of its newest deletion.
+    deleted: i64,
+    ranges: Vec<(Bound, Bound, i64)>,
+    statics: Vec<Cell>,
+    /// In clustering order.
+    rows: Vec<Row>,
+}
+
+/// The stamp and expiry of one mutation.
+#[derive(Clone, Copy)]
+struct When {
+    stamp: i64,
+    expires: i64,
+}
+
+impl When {
+    fn value(self, cell: Option<&[u8]>) -> Written {
+        Written {
+            stamp: self.stamp,
+            deleted: cell.is_none(),
+            value: cell.unwrap_or_default().to_vec(),
+            expires: self.expires,
+        }
+    }
+}
+
+/// Whether a row of `clustering` lies before the edge.
+pub(super) fn lies_before(table: &Table, clustering: &Cells, bound: &Bound) -> bool {
+    match table.compare_clustering(clustering, bound.cells()) {
+        Ordering::Less => true,
+        Ordering::Greater => false,
+        Ordering::Equal => matches!(bound, Bound::After(_)),
+    }
+}
+
+impl Partition {
+    pub(super) fn new(table: &Table) -> Self {
+        Self {
+            deleted: i64::MIN,
+            ranges: Vec::new(),
+            statics: vec![Cell::default(); table.statics().len()],
+            rows: Vec::new(),
+        }
+    }
+
+    /// Merges a mutation that happened at `stamp`, at the time `now`.
+    pub(super) fn apply(&mut self, table: &Table, mutation: &Mutation, stamp: i64, now: i64) {
+        let expires = mutation.ttl_seconds.map_or(i64::MAX, |seconds| {
+            now.saturating_add(i64::from(seconds) * MICROS_PER_SECOND)
+        });
+        let when = When { stamp, expires };
+        match &mutation.operation {
+            Operation::Put {
+                clustering,
+                cells,
+                replace,
+            } => {
+                let row = self.row(table, clustering);
+                row.marker.merge(when.value(Some(b"")));
+                for (there, cell) in row.cells.iter_mut().zip(cells.iter()) {
+                    if *replace || cell.is_some() {
+                        there.merge(when.value(cell));
+                    }
+                }
+            }
+            Operation::Patch {
+                clustering,
+                columns,
+                cells,
+            } => {
+                let row = self.row(table, clustering);
+                row.marker.merge(when.value(Some(b"")));
+                for (column, cell) in columns.iter().zip(cells.iter()) {
+                    row.cells[usize::from(*column)].merge(when.value(cell));
+                }
+            }
+            Operation::PatchStatic { columns, cells } => {
+                for (column, cell) in columns.iter().zip(cells.iter()) {
+                    self.statics[usize::from(*column)].merge(when.value(cell));
+                }
+            }
+            Operation::DeleteRow { clustering } => {
+                let row = self.row(table, clustering);
+                row.deleted = row.deleted.max(stamp);
+            }
+            Operation::DeleteRange { from, to } => self.ranges.push((from.clone(), to.clone(), stamp)),
+            Operation::DeletePartition => self.deleted = self.deleted.max(stamp),
+        }
+    }
+
+    /// The row of `clustering`, made if it never was.
+    fn row(&mut self, table: &Table, clustering: &Cells) -> &mut Row {
+        let found = self
+            .rows
+            .binary_search_by(|row| table.compare_clustering(&row.clustering, clustering));
+        let index = found.unwrap_or_else(|index| {
+            let row = Row {
+                clustering: clustering.clone(),
+                deleted: i64::MIN,
+                marker: Cell::default(),
+                cells: vec![Cell::default(); table.regular().len()],
+            };
+            self.rows.insert(index, row);
+            index
+        });
+        &mut self.rows[index]
+    }
+
+    /// The newest deletion that covers `row`.
+    fn shadow(&self, table: &Table, row: &Row) -> i64 {
+        self.ranges
+            .iter()
+            .filter(|(from, to, _)| {
+                !lies_before(table, &row.clustering, from) && lies_before(table, &row.clustering, to)
+            })
+            .map(|(.., stamp)| *stamp)
+            .fold(self.deleted.max(row.deleted), i64::max)
+    }
+
+    /// The rows that exist at `now`, in clustering order: clustering, regular cells, newest stamp.
+    pub(super) fn live_rows(&self, table: &Table, now: i64) -> Vec<LiveRow<'_>> {
+        self.rows
+            .iter()
+            .filter_map(|row| {
+                let shadow = self.shadow(table, row);
+                let cells: Vec<Option<&Written>> =
+                    row.cells.iter().map(|cell| cell.live(shadow, now)).collect();
+                let exists = row.marker.live(shadow, now).is_some() || cells.iter().any(Option::is_some);
+                exists.then(|| LiveRow {
+                    clustering: &row.clustering,
+                    stamp: cells
+                        .iter()
+                        .flatten()
+                        .map(|written| written.stamp)
+                        .max()
+                        .unwrap_or(0),
+                    cells: cells
+                        .into_iter()
+                        .map(|written| written.map(|written| written.value.as_slice()))
+                        .collect(),
+                })
+            })
+            .collect()
+    }
+
+    /// The static cells at `now`.
+    pub(super) fn live_statics(&self, now: i64) -> Vec<Option<&[u8]>> {
+        self.statics
+            .iter()
+            .map(|cell| {
+                cell.live(self.deleted, now)
+                    .map(|written| written.value.as_slice())
+            })
+            .collect()
+    }
+
+    /// What a column of a condition holds at `now`.
+    pub(super) fn column(&self, table: &Table, row: &RowAddress, column: u16, now: i64) -> Option<Vec<u8>> {
+        let column = usize::from(column);
+        match row {
+            RowAddress::Static => self.live_statics(now)[column].map(<[u8]>::to_vec),
+            RowAddress::Row(clustering) => self
+                .live_rows(table, now)
+                .into_iter()
+                .find(|row| table.compare_clustering(row.clustering, clustering).is_eq())
+                .and_then(|row| row.cells[column].map(<[u8]>::to_vec)),
+        }
+    }
+}
+
+/// A row that exists.
+pub(super) struct LiveRow<'a> {
+    pub(super) clustering: &'a Cells,
+    pub(super) cells: Vec<Option<&'a [u8]>>,
+    /// The newest stamp of its cells, 0 if all are null.
+    pub(super) stamp: i64,
+}
