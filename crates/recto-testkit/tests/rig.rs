@@ -76,6 +76,11 @@ fn three_nodes_are_killed_paused_and_brought_back() {
     assert!(two.pid().is_none());
     two.pause().expect("nothing to pause");
 
+    one.kill().expect("killed");
+    three.kill().expect("killed");
+    three.start().expect("a node starts while all others are dead");
+    one.start().expect("back");
+
     let pids: Vec<u32> = cluster.nodes().iter().filter_map(Node::pid).collect();
     assert_eq!(pids.len(), 2);
     drop(cluster);

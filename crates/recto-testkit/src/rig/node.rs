@@ -357,7 +357,11 @@ impl Node {
         let ring = 1_i128 << 64;
         let token = i128::from(i64::MIN) + ring / self.of as i128 * (self.number as i128 - 1);
         let ip = block::ip(self.block, self.number);
-        let seed = block::ip(self.block, 1);
+        // All are seeds: a node that is none does not start unless a seed answers within the ring delay.
+        let seeds: Vec<String> = (1..=self.of)
+            .map(|node| block::ip(self.block, node).to_string())
+            .collect();
+        let seeds = seeds.join(",");
         let [data, commitlog, saved_caches, hints, cdc_raw] =
             ["data", "commitlog", "saved_caches", "hints", "cdc_raw"]
                 .map(|name| quoted(&self.dir.join(name).display().to_string()));
@@ -372,7 +376,7 @@ rpc_address: {ip}
 endpoint_snitch: SimpleSnitch
 seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider
-    parameters: [{{seeds: "{seed}"}}]
+    parameters: [{{seeds: "{seeds}"}}]
 data_file_directories: [{data}]
 commitlog_directory: {commitlog}
 saved_caches_directory: {saved_caches}
