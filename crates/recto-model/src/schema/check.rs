@@ -1,0 +1,570 @@
+//! The rules of the schema language: declarations into the model.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::declared::{
+    Declared, DeclaredArrangement, DeclaredBucket, DeclaredView, PerField, Placed, Span, Word,
+};
+use super::errors::{Context, Problem};
+use super::model::{Collection, Field, OrderColumn, Places, View, WriteMode};
+use super::names::{check_name, nearest, proposed};
+use super::options::{Bucket, Width, is_locale};
+use super::{MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW};
+use crate::Type;
+use crate::table::Direction;
+
+/// The collection that `declared` declares. Reports everything that is wrong with it, and gives it
+/// only if nothing is.
+pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Option<Collection> {
+    let before = context.count();
+    name(&declared.name, "collection", context);
+    let writes = declared.writes.as_ref().map(|writes| writes.value).unwrap_or_default();
+    let mut rules = Rules {
+        collection: &declared.name.text,
+        writes,
+        fields: HashMap::new(),
+        names: Vec::new(),
+        key: &[],
+        context,
+    };
+    let fields = rules.fields(declared);
+    rules.key(declared);
+    let base = rules.base(declared);
+    let views = rules.views(declared);
+    let unique = rules.unique(declared);
+    let places = rules.places(declared);
+    if context.count() > before {
+        return None;
+    }
+    Some(Collection {
+        name: declared.name.text.clone(),
+        fields,
+        key: texts(&declared.key),
+        partition: base.partition,
+        order: base.order,
+        writes,
+        bucket: base.bucket,
+        collate: base.collate,
+        unique,
+        views,
+        places,
+    })
+}
+
+/// Checks a name that is declared.
+pub(super) fn name(word: &Word, what: &'static str, context: &mut Context<'_>) {
+    if let Err(error) = check_name(&word.text) {
+        context.report(&word.span, || Problem::Name {
+            name: word.text.clone(),
+            what,
+            error,
+            proposed: proposed(&word.text),
+        });
+    }
+}
+
+fn texts(words: &[Word]) -> Vec<String> {
+    words.iter().map(|word| word.text.clone()).collect()
+}
+
+/// An order entry without its direction.
+fn order_column(word: &Word) -> OrderColumn {
+    match word.text.strip_prefix('-') {
+        Some(field) => OrderColumn {
+            field: field.to_owned(),
+            direction: Direction::Descending,
+        },
+        None => OrderColumn {
+            field: word.text.clone(),
+            direction: Direction::Ascending,
+        },
+    }
+}
+
+/// What an arrangement's declaration comes to.
+struct Arrangement {
+    partition: Vec<String>,
+    order: Vec<OrderColumn>,
+    bucket: Option<Bucket>,
+    collate: BTreeMap<String, String>,
+    grain: BTreeMap<String, Width>,
+}
+
+/// The rules, as they apply to one collection.
+struct Rules<'a, 'c, 't> {
+    collection: &'a str,
+    writes: WriteMode,
+    /// Types by field name; none where the type's text was wrong.
+    fields: HashMap<&'a str, Option<&'a Type>>,
+    names: Vec<&'a str>,
+    key: &'a [Word],
+    context: &'c mut Context<'t>,
+}
+
+impl<'a> Rules<'a, '_, '_> {
+    fn fields(&mut self, declared: &'a Declared) -> Vec<Field> {
+        if declared.fields.is_empty() {
+            self.context.report(&declared.name.span, || Problem::Missing {
+                key: "fields",
+                of: format!("collection `{}`", declared.name.text),
+                example: "fields = { user_id = \"uuid\", name = \"text\" }",
+            });
+        }
+        if let Some(field) = declared.fields.get(MAX_FIELDS) {
+            self.limit(&field.name.span, "fields of a collection", MAX_FIELDS);
+        }
+        let mut fields = Vec::new();
+        for field in declared.fields.iter().take(MAX_FIELDS) {
+            name(&field.name, "field", self.context);
+            if self.fields.insert(&field.name.text, field.ty.as_ref()).is_some() {
+                self.duplicate(&field.name, "fields");
+            }
+            self.names.push(&field.name.text);
+            fields.extend(field.ty.as_ref().map(|ty| Field {
+                name: field.name.text.clone(),
+                ty: ty.clone(),
+            }));
+        }
+        fields
+    }
+
+    fn key(&mut self, declared: &'a Declared) {
+        self.key = &declared.key[..declared.key.len().min(MAX_KEY_FIELDS)];
+        if declared.key.is_empty() {
+            self.context.report(&declared.name.span, || Problem::Missing {
+                key: "key",
+                of: format!("collection `{}`", declared.name.text),
+                example: "key = [\"user_id\"], the fields that identify one record",
+            });
+        }
+        self.list(&declared.key, "key", 0);
+    }
+
+    /// The base table's arrangement. In an `update` collection it is one record per partition, and
+    /// what is declared is a view.
+    fn base(&mut self, declared: &'a Declared) -> Arrangement {
+        if self.writes == WriteMode::Update {
+            return Arrangement {
+                partition: texts(&declared.key),
+                order: Vec::new(),
+                bucket: None,
+                collate: BTreeMap::new(),
+                grain: BTreeMap::new(),
+            };
+        }
+        self.refuse_view_options(&declared.arrangement);
+        let arrangement = self.arrangement(&declared.arrangement, true);
+        self.key_fields_only(&declared.arrangement);
+        arrangement
+    }
+
+    /// The arrangement that is declared: a base table's, whose partition is the whole key unless
+    /// declared and whose order is completed with the key, or a view's as declared.
+    fn arrangement(&mut self, declared: &'a DeclaredArrangement, base: bool) -> Arrangement {
+        let partition: &[Word] = match &declared.partition {
+            Some(partition) => &partition.value,
+            None if base => self.key,
+            None => &[],
+        };
+        if let Some(declared) = &declared.partition {
+            self.list(&declared.value, "partition", 0);
+            if declared.value.is_empty() {
+                self.context.report(&declared.span, || Problem::Empty {
+                    list: "partition".into(),
+                    hint: "name the fields that group records, or leave it out",
+                });
+            }
+        }
+        let order_words: &[Word] = declared.order.as_ref().map_or(&[], |order| &order.value);
+        self.list(order_words, "order", partition.len());
+        for word in order_words.iter().take(MAX_KEY_FIELDS) {
+            let field = word.text.strip_prefix('-').unwrap_or(&word.text);
+            if partition.iter().any(|partition| partition.text == field) {
+                self.context.report(&word.span, || Problem::OrderInPartition {
+                    name: field.to_owned(),
+                    whole_key: base && declared.partition.is_none(),
+                });
+            }
+        }
+        let order: Vec<OrderColumn> = order_words.iter().take(MAX_KEY_FIELDS).map(order_column).collect();
+        let completed = self.completed(partition, &order);
+        let bucket = declared.bucket.as_ref().and_then(|bucket| self.bucket(bucket, &completed));
+        let textual = |ty: &Type| ty.is_textual();
+        let timestamp = |ty: &Type| *ty == Type::Timestamp;
+        let collate = self.per_field("collate", declared.collate.as_ref(), &order, textual, "text or ascii");
+        if let Some(declared) = &declared.collate {
+            self.locales(declared, &collate);
+        }
+        let grain = self.per_field("grain", declared.grain.as_ref(), &order, timestamp, "a timestamp");
+        Arrangement {
+            partition: texts(partition),
+            order: if base { completed } else { order },
+            bucket,
+            collate,
+            grain,
+        }
+    }
+
+    /// `order` followed by the key fields that neither it nor `partition` names.
+    fn completed(&self, partition: &[Word], order: &[OrderColumn]) -> Vec<OrderColumn> {
+        let mut completed = order.to_vec();
+        for key in self.key {
+            let named = partition.iter().any(|word| word.text == key.text)
+                || order.iter().any(|column| column.field == key.text);
+            if !named {
+                completed.push(OrderColumn {
+                    field: key.text.clone(),
+                    direction: Direction::Ascending,
+                });
+            }
+        }
+        completed
+    }
+
+    /// Checks a list of orderable fields: that each is there, once, and can be ordered. `more` fields
+    /// stand in the same key already.
+    fn list(&mut self, words: &'a [Word], list: &'static str, more: usize) {
+        if !words.is_empty() && words.len() + more > MAX_KEY_FIELDS {
+            let span = &words[MAX_KEY_FIELDS.saturating_sub(more).min(words.len() - 1)].span;
+            self.limit(span, "fields in a key, or in partition and order", MAX_KEY_FIELDS);
+        }
+        let mut seen = Vec::new();
+        for word in words.iter().take(MAX_KEY_FIELDS) {
+            let field = match list {
+                "order" => word.text.strip_prefix('-').unwrap_or(&word.text),
+                _ => &word.text,
+            };
+            if seen.contains(&field) {
+                self.duplicate(word, list);
+                continue;
+            }
+            seen.push(field);
+            let Some(ty) = self.known(word, field, list) else {
+                continue;
+            };
+            if !ty.is_orderable() {
+                self.context.report(&word.span, || Problem::NotOrderable {
+                    name: field.to_owned(),
+                    list: list.into(),
+                    type_name: ty.to_string(),
+                });
+            }
+        }
+    }
+
+    /// The type of the field that `word` names in `list`; reports a field that is not there.
+    fn known(&mut self, word: &Word, field: &str, list: &str) -> Option<&'a Type> {
+        if let Some(ty) = self.fields.get(field) {
+            return *ty;
+        }
+        if self.names.is_empty() {
+            // That there are no fields is reported; it would be repeated with every name.
+            return None;
+        }
+        let (names, collection) = (&self.names, self.collection);
+        self.context.report(&word.span, || Problem::UnknownField {
+            name: field.to_owned(),
+            list: list.to_owned(),
+            collection: collection.to_owned(),
+            nearest: nearest(field, names.iter().copied()).map(str::to_owned),
+        });
+        None
+    }
+
+    /// A base table's rows are found by their key alone, and an entry of a view of an `overwrite`
+    /// collection must never move.
+    fn key_fields_only(&mut self, declared: &'a DeclaredArrangement) {
+        if self.key.is_empty() {
+            // That there is no key is reported; it would be repeated with every name.
+            return;
+        }
+        let lists = [("partition", &declared.partition), ("order", &declared.order)];
+        for (list, words) in lists {
+            let words = words.as_ref().map_or(&[][..], |words| &words.value);
+            for word in words.iter().take(MAX_KEY_FIELDS) {
+                let field = word.text.strip_prefix('-').unwrap_or(&word.text);
+                let in_key = self.key.iter().any(|key| key.text == field);
+                if !in_key && self.fields.contains_key(field) {
+                    let writes = self.writes;
+                    self.context.report(&word.span, || Problem::NotInKey {
+                        name: field.to_owned(),
+                        list: list.into(),
+                        writes,
+                    });
+                }
+            }
+        }
+    }
+
+    fn refuse_view_options(&mut self, declared: &DeclaredArrangement) {
+        for (key, span) in declared.view_options() {
+            let writes = self.writes;
+            self.conflict(
+                &span,
+                format!("`{key}` is an option of views, and this is a base table with writes = \"{writes}\""),
+                "leave it out: the fields of a base table's arrangement are in every record",
+            );
+        }
+    }
+
+    fn views(&mut self, declared: &'a Declared) -> Vec<View> {
+        let mut views = Vec::new();
+        let sugar = self.writes == WriteMode::Update && !declared.arrangement.is_empty();
+        if sugar {
+            views.extend(self.view(PRIMARY_VIEW, &declared.name.span, &declared.arrangement));
+        }
+        if let Some(view) = declared.views.get(MAX_VIEWS) {
+            self.limit(&view.name.span, "views of a collection", MAX_VIEWS);
+        }
+        for DeclaredView { name: view, arrangement } in declared.views.iter().take(MAX_VIEWS) {
+            name(view, "view", self.context);
+            if sugar && view.text == PRIMARY_VIEW {
+                self.conflict(
+                    &view.span,
+                    format!("`partition` and `order` of an update collection declare the view `{PRIMARY_VIEW}`"),
+                    "give this view another name",
+                );
+            }
+            views.extend(self.view(&view.text, &view.span, arrangement));
+        }
+        views
+    }
+
+    fn view(&mut self, name: &str, span: &Span, declared: &'a DeclaredArrangement) -> Option<View> {
+        let before = self.context.count();
+        if declared.partition.is_none() && declared.order.is_none() {
+            self.context.report(span, || Problem::Missing {
+                key: "partition",
+                of: format!("view `{name}`"),
+                example: "partition = [\"status\"] with order = [\"-occurred_on\"]",
+            });
+        } else if declared.partition.is_none() && declared.bucket.is_none() {
+            self.conflict(
+                span,
+                format!("view `{name}` has neither a partition nor a bucket: all records would be one partition"),
+                "declare `partition`, or `bucket` to split the whole",
+            );
+        }
+        if self.writes == WriteMode::Overwrite {
+            self.key_fields_only(declared);
+        }
+        if self.writes != WriteMode::Update {
+            self.refuse_moving_options(declared);
+        }
+        let fields = declared.fields.as_ref().map(|fields| self.view_fields(fields));
+        let arrangement = self.arrangement(declared, false);
+        (self.context.count() == before).then(|| View {
+            name: name.to_owned(),
+            partition: arrangement.partition,
+            order: arrangement.order,
+            bucket: arrangement.bucket,
+            nulls: declared.nulls.as_ref().map(|nulls| nulls.value),
+            collate: arrangement.collate,
+            grain: arrangement.grain,
+            fields,
+            verify: declared.verify.as_ref().is_none_or(|verify| verify.value),
+        })
+    }
+
+    fn refuse_moving_options(&mut self, declared: &DeclaredArrangement) {
+        let writes = self.writes;
+        for (key, span) in declared.view_options() {
+            if key != "nulls" {
+                self.conflict(
+                    &span,
+                    format!("`{key}` is for records that move, and with writes = \"{writes}\" none does"),
+                    "leave it out",
+                );
+            }
+        }
+    }
+
+    fn view_fields(&mut self, declared: &'a Placed<Vec<Word>>) -> Vec<String> {
+        if let Some(word) = declared.value.get(MAX_FIELDS) {
+            self.limit(&word.span, "fields of a view", MAX_FIELDS);
+        }
+        let mut fields: Vec<String> = Vec::new();
+        for word in declared.value.iter().take(MAX_FIELDS) {
+            self.known(word, &word.text, "fields");
+            if fields.contains(&word.text) {
+                self.duplicate(word, "fields");
+            }
+            fields.push(word.text.clone());
+        }
+        fields
+    }
+
+    fn bucket(&mut self, declared: &Placed<DeclaredBucket>, order: &[OrderColumn]) -> Option<Bucket> {
+        let Some(first) = order.first() else {
+            self.conflict(
+                &declared.span,
+                "there is nothing to split: a partition is one record".into(),
+                "declare the key fields that group records as `partition`",
+            );
+            return None;
+        };
+        match &declared.value {
+            DeclaredBucket::Rows(rows) => Some(Bucket::Rows(*rows)),
+            DeclaredBucket::Target(bytes) => Some(Bucket::Target { bytes: *bytes }),
+            DeclaredBucket::Time { field, width } => {
+                let ty = self.known(field, &field.text, "bucket")?;
+                if first.field != field.text {
+                    self.conflict(
+                        &field.span,
+                        format!("a bucket by time splits by the first order field, which is `{}`", first.field),
+                        "name that field, or split by size: bucket = { target = \"10MB\" }",
+                    );
+                } else if !matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date) {
+                    self.conflict(
+                        &field.span,
+                        format!("`{}` is no time: it is {ty}", field.text),
+                        "use a timestamp, timeuuid or date, or split by size: bucket = { target = \"10MB\" }",
+                    );
+                }
+                Some(Bucket::Time {
+                    field: field.text.clone(),
+                    width: width.value,
+                })
+            }
+        }
+    }
+
+    /// The values of an option that stands with order fields of some types.
+    fn per_field<T: Clone>(
+        &mut self,
+        key: &'static str,
+        declared: Option<&Placed<PerField<T>>>,
+        order: &[OrderColumn],
+        takes: fn(&Type) -> bool,
+        type_names: &str,
+    ) -> BTreeMap<String, T> {
+        let Some(declared) = declared else {
+            return BTreeMap::new();
+        };
+        let mut values = BTreeMap::new();
+        match &declared.value {
+            PerField::All(value) => {
+                for column in order {
+                    if let Some(Some(ty)) = self.fields.get(column.field.as_str())
+                        && takes(ty)
+                    {
+                        values.insert(column.field.clone(), value.clone());
+                    }
+                }
+                if values.is_empty() {
+                    self.conflict(
+                        &declared.span,
+                        format!("`{key}` applies to order fields that are {type_names}, and there is none"),
+                        "name such a field in `order`, or leave it out",
+                    );
+                }
+            }
+            PerField::Each(pairs) => {
+                for (word, value) in pairs.iter().take(MAX_KEY_FIELDS) {
+                    let Some(ty) = self.known(word, &word.text, key) else {
+                        continue;
+                    };
+                    if !order.iter().any(|column| column.field == word.text) || !takes(ty) {
+                        self.conflict(
+                            &word.span,
+                            format!("`{key}` applies to order fields that are {type_names}, and `{}` is not", word.text),
+                            "name it in `order`, or leave it out here",
+                        );
+                    }
+                    values.insert(word.text.clone(), value.clone());
+                }
+            }
+        }
+        values
+    }
+
+    fn locales(&mut self, declared: &Placed<PerField<String>>, values: &BTreeMap<String, String>) {
+        if let Some(locale) = values.values().find(|locale| !is_locale(locale)) {
+            self.context.report(&declared.span, || Problem::Value {
+                key: "collate".into(),
+                expected: "a language tag such as \"de\" or \"de-AT\"",
+                found: format!("\"{locale}\""),
+                nearest: None,
+            });
+        }
+    }
+
+    fn unique(&mut self, declared: &'a Declared) -> Vec<Vec<String>> {
+        let Some(unique) = &declared.unique else {
+            return Vec::new();
+        };
+        if self.writes != WriteMode::Update {
+            let writes = self.writes;
+            self.conflict(
+                &unique.span,
+                format!("`unique` needs conditional writes, and writes = \"{writes}\" makes plain ones"),
+                "use writes = \"update\", or make the fields the key",
+            );
+        }
+        if unique.value.len() > MAX_UNIQUE {
+            self.limit(&unique.span, "uniqueness constraints of a collection", MAX_UNIQUE);
+        }
+        let mut sets: Vec<Vec<String>> = Vec::new();
+        for words in unique.value.iter().take(MAX_UNIQUE) {
+            self.list(words, "unique", 0);
+            let set = texts(words);
+            if let Some(first) = words.first()
+                && sets.contains(&set)
+            {
+                self.duplicate(first, "unique");
+            }
+            sets.push(set);
+        }
+        sets
+    }
+
+    /// Where the things stand that [`unsupported`](super::Schema::unsupported) may name.
+    fn places(&self, declared: &Declared) -> Places {
+        let mut places = BTreeMap::new();
+        let mut add = |path: String, span: Option<&Span>| {
+            let position = span.and_then(|span| self.context.position(span));
+            places.extend(position.map(|position| (path, position)));
+        };
+        add(String::new(), Some(&declared.name.span));
+        add("writes".into(), declared.writes.as_ref().map(|writes| &writes.span));
+        add("unique".into(), declared.unique.as_ref().map(|unique| &unique.span));
+        let mut arrangement = |path: &str, declared: &DeclaredArrangement| {
+            add(format!("{path}bucket"), declared.bucket.as_ref().map(|bucket| &bucket.span));
+            add(format!("{path}nulls"), declared.nulls.as_ref().map(|nulls| &nulls.span));
+            add(format!("{path}collate"), declared.collate.as_ref().map(|collate| &collate.span));
+        };
+        if self.writes == WriteMode::Update {
+            arrangement(&format!("view.{PRIMARY_VIEW}."), &declared.arrangement);
+        } else {
+            arrangement("", &declared.arrangement);
+        }
+        for view in &declared.views {
+            arrangement(&format!("view.{}.", view.name.text), &view.arrangement);
+        }
+        let primary = &declared.arrangement;
+        let span = [&primary.partition, &primary.order].into_iter().flatten().map(|list| &list.span).next();
+        add(format!("view.{PRIMARY_VIEW}"), span);
+        for view in &declared.views {
+            add(format!("view.{}", view.name.text), Some(&view.name.span));
+        }
+        Places(places)
+    }
+
+    fn duplicate(&mut self, word: &Word, list: &str) {
+        self.context.report(&word.span, || Problem::Duplicate {
+            name: word.text.trim_start_matches('-').to_owned(),
+            list: list.to_owned(),
+        });
+    }
+
+    fn limit(&mut self, span: &Span, what: &'static str, limit: usize) {
+        self.context.report(span, || Problem::Limit { what, limit });
+    }
+
+    fn conflict(&mut self, span: &Span, reason: String, hint: &str) {
+        self.context.report(span, || Problem::Conflict {
+            reason,
+            hint: hint.to_owned(),
+        });
+    }
+}

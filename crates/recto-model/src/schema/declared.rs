@@ -1,0 +1,167 @@
+//! Declarations: what was written, word by word, with where it stood. The parser makes them of TOML
+//! and [`Collection::new`](super::Collection::new) of a [`Declaration`]; `check` judges both.
+
+use std::ops::Range;
+
+use super::model::{Field, WriteMode};
+use super::options::{Nulls, Width};
+use crate::Type;
+
+/// Byte offsets in the text; `0..0` where there is no text.
+pub(super) type Span = Range<usize>;
+
+/// A collection declared in code.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Declaration {
+    /// Its name.
+    pub name: String,
+    /// Its fields.
+    pub fields: Vec<Field>,
+    /// Names of the fields that identify one record.
+    pub key: Vec<String>,
+    /// Names of the partition fields; none for the whole key.
+    pub partition: Option<Vec<String>>,
+    /// Order fields, with `-` before a descending one. Key fields not named follow ascending.
+    pub order: Vec<String>,
+    /// How records may be written.
+    pub writes: WriteMode,
+}
+
+/// Text with where it stood.
+#[derive(Debug, Clone)]
+pub(super) struct Word {
+    pub(super) text: String,
+    pub(super) span: Span,
+}
+
+impl Word {
+    pub(super) fn new(text: impl Into<String>, span: Span) -> Self {
+        Self {
+            text: text.into(),
+            span,
+        }
+    }
+
+    fn unplaced(text: String) -> Self {
+        Self { text, span: 0..0 }
+    }
+}
+
+/// Something other than text with where it stood.
+#[derive(Debug, Clone)]
+pub(super) struct Placed<T> {
+    pub(super) value: T,
+    pub(super) span: Span,
+}
+
+/// A field of a collection or UDT. Its type is missing if its text was wrong (and reported).
+#[derive(Debug)]
+pub(super) struct DeclaredField {
+    pub(super) name: Word,
+    pub(super) ty: Option<Type>,
+}
+
+#[derive(Debug)]
+pub(super) struct DeclaredCollection {
+    pub(super) name: Word,
+    pub(super) fields: Vec<DeclaredField>,
+    pub(super) key: Vec<Word>,
+    pub(super) writes: Option<Placed<WriteMode>>,
+    pub(super) unique: Option<Placed<Vec<Vec<Word>>>>,
+    pub(super) arrangement: DeclaredArrangement,
+    pub(super) views: Vec<DeclaredView>,
+}
+
+pub(super) use DeclaredCollection as Declared;
+
+#[derive(Debug)]
+pub(super) struct DeclaredView {
+    pub(super) name: Word,
+    pub(super) arrangement: DeclaredArrangement,
+}
+
+/// What a collection and a view have in common. The options below `bucket` stand with views, and
+/// with `update` collections, whose arrangement is a view.
+#[derive(Debug, Default)]
+pub(super) struct DeclaredArrangement {
+    pub(super) partition: Option<Placed<Vec<Word>>>,
+    pub(super) order: Option<Placed<Vec<Word>>>,
+    pub(super) bucket: Option<Placed<DeclaredBucket>>,
+    pub(super) collate: Option<Placed<PerField<String>>>,
+    pub(super) nulls: Option<Placed<Nulls>>,
+    pub(super) grain: Option<Placed<PerField<Width>>>,
+    pub(super) fields: Option<Placed<Vec<Word>>>,
+    pub(super) verify: Option<Placed<bool>>,
+}
+
+impl DeclaredArrangement {
+    /// Whether nothing is declared.
+    pub(super) fn is_empty(&self) -> bool {
+        self.partition.is_none()
+            && self.order.is_none()
+            && self.bucket.is_none()
+            && self.collate.is_none()
+            && self.view_options().is_empty()
+    }
+
+    /// The options that only a view has, by key.
+    pub(super) fn view_options(&self) -> Vec<(&'static str, Span)> {
+        let mut options = Vec::new();
+        let mut add = |key, span: Option<&Span>| {
+            if let Some(span) = span {
+                options.push((key, span.clone()));
+            }
+        };
+        add("nulls", self.nulls.as_ref().map(|nulls| &nulls.span));
+        add("grain", self.grain.as_ref().map(|grain| &grain.span));
+        add("verify", self.verify.as_ref().map(|verify| &verify.span));
+        options
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum DeclaredBucket {
+    Time { field: Word, width: Placed<Width> },
+    Rows(u64),
+    Target(u64),
+}
+
+/// One value for every order field it can apply to, or values by field.
+#[derive(Debug)]
+pub(super) enum PerField<T> {
+    All(T),
+    Each(Vec<(Word, T)>),
+}
+
+impl From<Declaration> for DeclaredCollection {
+    fn from(declaration: Declaration) -> Self {
+        let words = |names: Vec<String>| names.into_iter().map(Word::unplaced).collect::<Vec<_>>();
+        let placed = |names| Placed {
+            value: words(names),
+            span: 0..0,
+        };
+        Self {
+            name: Word::unplaced(declaration.name),
+            fields: declaration
+                .fields
+                .into_iter()
+                .map(|field| DeclaredField {
+                    name: Word::unplaced(field.name),
+                    ty: Some(field.ty),
+                })
+                .collect(),
+            key: words(declaration.key),
+            writes: Some(Placed {
+                value: declaration.writes,
+                span: 0..0,
+            }),
+            unique: None,
+            arrangement: DeclaredArrangement {
+                partition: declaration.partition.map(placed),
+                order: (!declaration.order.is_empty()).then(|| placed(declaration.order)),
+                ..DeclaredArrangement::default()
+            },
+            views: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What changes between two schemas, and whether a store with data can follow.
+
+use std::fmt;
+
+use super::model::{Collection, OrderColumn, Schema, WriteMode};
+use super::options::print_size;
+use super::{Bucket, View};
+use crate::types::UdtType;
+
+/// One change from a schema to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// What changes.
+    pub kind: ChangeKind,
+    /// Whether a store with data under the old schema can take it up as it is.
+    pub compatible: bool,
+    /// Why not, if it is not compatible.
+    pub reason: Option<&'static str>,
+}
+
+/// What changes from a schema to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs)] // the fields are what their names say: the collection, the type, old and new
+pub enum ChangeKind {
+    /// A UDT is new.
+    TypeAdded { name: String },
+    /// A UDT is gone.
+    TypeRemoved { name: String },
+    /// A UDT has further fields at its end.
+    TypeExtended { name: String, fields: Vec<String> },
+    /// A UDT's earlier fields are others.
+    TypeChanged { name: String },
+    /// A collection is new.
+    CollectionAdded { name: String },
+    /// A collection is gone.
+    CollectionRemoved { name: String },
+    /// A collection has a further field.
+    FieldAdded { collection: String, field: String, type_name: String },
+    /// A collection has lost a field.
+    FieldRemoved { collection: String, field: String },
+    /// A field has another type.
+    FieldRetyped { collection: String, field: String, from: String, to: String },
+    /// The fields that stay stand in another order.
+    FieldsReordered { collection: String },
+    /// Other fields, or the same in another order, identify a record.
+    KeyChanged { collection: String, from: Vec<String>, to: Vec<String> },
+    /// Other fields group records.
+    PartitionChanged { collection: String, from: Vec<String>, to: Vec<String> },
+    /// The base table's order is another.
+    OrderChanged { collection: String, from: Vec<OrderColumn>, to: Vec<OrderColumn> },
+    /// Records are written in another mode.
+    WritesChanged { collection: String, from: WriteMode, to: WriteMode },
+    /// The base table is split differently.
+    BucketChanged { collection: String, from: Option<Bucket>, to: Option<Bucket> },
+    /// The base table's order is by other collations.
+    CollateChanged { collection: String },
+    /// Other fields are unique.
+    UniqueChanged { collection: String },
+    /// A view is new.
+    ViewAdded { collection: String, view: String },
+    /// A view is gone.
+    ViewRemoved { collection: String, view: String },
+    /// A view is declared differently.
+    ViewChanged { collection: String, view: String },
+}
+
+impl Schema {
+    /// What changes from this schema to `to`: types first, then collections, in the order of `to`,
+    /// then what is gone. Empty if the two say the same (the order of collections and types says
+    /// nothing).
+    pub fn difference(&self, to: &Self) -> Vec<Change> {
+        let mut changes = Changes(Vec::new());
+        for udt in &to.types {
+            match self.types.iter().find(|old| old.name == udt.name) {
+                None => changes.online(ChangeKind::TypeAdded { name: udt.name.clone() }),
+                Some(old) => changes.udt(old, udt),
+            }
+        }
+        for collection in &to.collections {
+            match self.collection(&collection.name) {
+                None => changes.online(ChangeKind::CollectionAdded {
+                    name: collection.name.clone(),
+                }),
+                Some(old) => changes.collection(old, collection),
+            }
+        }
+        for old in &self.types {
+            if !to.types.iter().any(|udt| udt.name == old.name) {
+                let name = old.name.clone();
+                changes.refused(ChangeKind::TypeRemoved { name }, "stored records may hold values of it");
+            }
+        }
+        for old in &self.collections {
+            if to.collection(&old.name).is_none() {
+                let name = old.name.clone();
+                changes.refused(
+                    ChangeKind::CollectionRemoved { name },
+                    "its records would be lost, and a schema never deletes records",
+                );
+            }
+        }
+        changes.0
+    }
+}
+
+const MOVES_RECORDS: &str = "every stored record would have to move: copy them into a new collection";
+const NOT_YET: &str = "this release cannot change it for records that are stored";
+
+struct Changes(Vec<Change>);
+
+impl Changes {
+    fn online(&mut self, kind: ChangeKind) {
+        self.0.push(Change {
+            kind,
+            compatible: true,
+            reason: None,
+        });
+    }
+
+    fn refused(&mut self, kind: ChangeKind, reason: &'static str) {
+        self.0.push(Change {
+            kind,
+            compatible: false,
+            reason: Some(reason),
+        });
+    }
+
+    fn udt(&mut self, old: &UdtType, new: &UdtType) {
+        // By text: a field whose own UDT changes is that UDT's change.
+        let text = |udt: &UdtType| -> Vec<(String, String)> {
+            let fields = udt.fields.iter();
+            fields.map(|(name, ty)| (name.clone(), ty.to_string())).collect()
+        };
+        let (before, after) = (text(old), text(new));
+        let name = new.name.clone();
+        if before == after {
+            return;
+        }
+        if after.starts_with(&before) {
+            let fields = after[before.len()..].iter().map(|(field, _)| field.clone()).collect();
+            self.online(ChangeKind::TypeExtended { name, fields });
+        } else {
+            self.refused(
+                ChangeKind::TypeChanged { name },
+                "stored values have its fields in the old order and types; new ones can only follow at the end",
+            );
+        }
+    }
+
+    fn collection(&mut self, old: &Collection, new: &Collection) {
+        let collection = || new.name.clone();
+        if old.writes != new.writes {
+            let (from, to) = (old.writes, new.writes);
+            self.refused(
+                ChangeKind::WritesChanged { collection: collection(), from, to },
+                "plain and conditional writes must never meet on a record, and each mode keeps other promises",
+            );
+        }
+        if old.key != new.key {
+            let (from, to) = (old.key.clone(), new.key.clone());
+            self.refused(ChangeKind::KeyChanged { collection: collection(), from, to }, MOVES_RECORDS);
+        }
+        if old.partition != new.partition {
+            let (from, to) = (old.partition.clone(), new.partition.clone());
+            self.refused(ChangeKind::PartitionChanged { collection: collection(), from, to }, MOVES_RECORDS);
+        }
+        if old.order != new.order {
+            let (from, to) = (old.order.clone(), new.order.clone());
+            self.refused(ChangeKind::OrderChanged { collection: collection(), from, to }, MOVES_RECORDS);
+        }
+        self.fields(old, new);
+        if old.bucket != new.bucket {
+            let (from, to) = (old.bucket.clone(), new.bucket.clone());
+            self.refused(ChangeKind::BucketChanged { collection: collection(), from, to }, NOT_YET);
+        }
+        if old.collate != new.collate {
+            self.refused(ChangeKind::CollateChanged { collection: collection() }, MOVES_RECORDS);
+        }
+        if old.unique != new.unique {
+            self.refused(ChangeKind::UniqueChanged { collection: collection() }, NOT_YET);
+        }
+        self.views(old, new);
+    }
+
+    fn fields(&mut self, old: &Collection, new: &Collection) {
+        let collection = || new.name.clone();
+        for field in &new.fields {
+            let type_name = field.ty.to_string();
+            match old.field(&field.name) {
+                None if new.is_required(&field.name) => self.refused(
+                    ChangeKind::FieldAdded {
+                        collection: collection(),
+                        field: field.name.clone(),
+                        type_name,
+                    },
+                    "stored records have no value for it, and every record has its key",
+                ),
+                None => self.online(ChangeKind::FieldAdded {
+                    collection: collection(),
+                    field: field.name.clone(),
+                    type_name,
+                }),
+                Some((_, before)) if before.ty.to_string() != type_name => self.refused(
+                    ChangeKind::FieldRetyped {
+                        collection: collection(),
+                        field: field.name.clone(),
+                        from: before.ty.to_string(),
+                        to: type_name,
+                    },
+                    "stored values are of the old type: add a field of another name",
+                ),
+                Some(_) => {}
+            }
+        }
+        for field in old.fields.iter().filter(|field| new.field(&field.name).is_none()) {
+            self.refused(
+                ChangeKind::FieldRemoved {
+                    collection: collection(),
+                    field: field.name.clone(),
+                },
+                "its values would be lost, and come back if a field of its name did: keep it and stop writing it",
+            );
+        }
+        let kept = |of: &Collection, other: &Collection| -> Vec<String> {
+            let names = of.fields.iter().map(|field| field.name.clone());
+            names.filter(|name| other.field(name).is_some()).collect()
+        };
+        if kept(old, new) != kept(new, old) {
+            self.refused(
+                ChangeKind::FieldsReordered { collection: collection() },
+                "the order of fields is the order of columns: keep it, and add new fields after the others",
+            );
+        }
+    }
+
+    fn views(&mut self, old: &Collection, new: &Collection) {
+        let find = |of: &'_ Collection, name: &str| -> Option<View> {
+            of.views.iter().find(|view| view.name == name).cloned()
+        };
+        let named = |view: &View| (new.name.clone(), view.name.clone());
+        for view in &new.views {
+            let (collection, name) = named(view);
+            match find(old, &view.name) {
+                None => self.refused(ChangeKind::ViewAdded { collection, view: name }, NOT_YET),
+                Some(before) if before != *view => {
+                    self.refused(ChangeKind::ViewChanged { collection, view: name }, NOT_YET);
+                }
+                Some(_) => {}
+            }
+        }
+        for view in old.views.iter().filter(|view| find(new, &view.name).is_none()) {
+            let (collection, name) = named(view);
+            self.refused(ChangeKind::ViewRemoved { collection, view: name }, NOT_YET);
+        }
+    }
+}
+
+/// The change in plain words, with the reason if it is refused.
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        if let Some(reason) = self.reason {
+            write!(f, " (not possible: {reason})")?;
+        }
+        Ok(())
+    }
+}
+
+/// The change in plain words.
+impl fmt::Display for ChangeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TypeAdded { name } => write!(f, "type {name}: new"),
+            Self::TypeRemoved { name } => write!(f, "type {name}: removed"),
+            Self::TypeExtended { name, fields } => write!(f, "type {name}: new fields {}", fields.join(", ")),
+            Self::TypeChanged { name } => write!(f, "type {name}: other fields"),
+            Self::CollectionAdded { name } => write!(f, "collection {name}: new"),
+            Self::CollectionRemoved { name } => write!(f, "collection {name}: removed"),
+            Self::FieldAdded { collection, field, type_name } => {
+                write!(f, "collection {collection}: new field {field} {type_name}")
+            }
+            Self::FieldRemoved { collection, field } => {
+                write!(f, "collection {collection}: field {field} removed")
+            }
+            Self::FieldRetyped { collection, field, from, to } => {
+                write!(f, "collection {collection}: field {field} from {from} to {to}")
+            }
+            Self::FieldsReordered { collection } => write!(f, "collection {collection}: fields in another order"),
+            Self::KeyChanged { collection, from, to } => {
+                write!(f, "collection {collection}: key from {} to {}", list(from), list(to))
+            }
+            Self::PartitionChanged { collection, from, to } => {
+                write!(f, "collection {collection}: partition from {} to {}", list(from), list(to))
+            }
+            Self::OrderChanged { collection, from, to } => {
+                write!(f, "collection {collection}: order from {} to {}", list(from), list(to))
+            }
+            Self::WritesChanged { collection, from, to } => {
+                write!(f, "collection {collection}: writes from {from} to {to}")
+            }
+            Self::BucketChanged { collection, from, to } => {
+                write!(f, "collection {collection}: bucket from {} to {}", bucket(from), bucket(to))
+            }
+            Self::CollateChanged { collection } => write!(f, "collection {collection}: other collations"),
+            Self::UniqueChanged { collection } => write!(f, "collection {collection}: other unique fields"),
+            Self::ViewAdded { collection, view } => write!(f, "collection {collection}: new view {view}"),
+            Self::ViewRemoved { collection, view } => write!(f, "collection {collection}: view {view} removed"),
+            Self::ViewChanged { collection, view } => write!(f, "collection {collection}: view {view} changed"),
+        }
+    }
+}
+
+fn list<T: fmt::Display>(names: &[T]) -> String {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    format!("[{}]", names.join(", "))
+}
+
+fn bucket(bucket: &Option<Bucket>) -> String {
+    match bucket {
+        None => "none".into(),
+        Some(Bucket::Time { field, width }) => format!("{width} of {field}"),
+        Some(Bucket::Rows(rows)) => format!("{rows} rows"),
+        Some(Bucket::Target { bytes }) => print_size(*bytes),
+    }
+}

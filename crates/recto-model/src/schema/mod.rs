@@ -1,0 +1,74 @@
+//! Collections, views, and the TOML they are written in.
+//!
+//! [`Schema::parse`] reads the language, [`Schema::to_toml`] writes it in one canonical form (what a
+//! store records), [`Schema::difference`] says what changes between two schemas, and
+//! [`Schema::unsupported`] names what is declared and this release cannot do yet. A schema built in
+//! code ([`Collection::new`], which `#[derive(Record)]` calls) goes through the same checks.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `model` | what a schema is |
+//! | `options` | the values of options: widths, sizes, buckets, where nulls stand |
+//! | `names` | what a name may be, and the nearest one to a misspelt one |
+//! | `type_text` | types as text |
+//! | `parse` | TOML into declarations |
+//! | `declared` | declarations: what was written, word by word, with where it stood |
+//! | `check` | the rules; declarations into the model |
+//! | `errors` | what can be wrong, and how it is shown |
+//! | `print` | the model into canonical TOML |
+//! | `difference` | what changes between two schemas |
+//! | `unsupported` | what this release cannot do |
+
+mod check;
+mod declared;
+mod difference;
+mod errors;
+mod model;
+mod names;
+mod options;
+mod parse;
+mod print;
+mod type_text;
+mod unsupported;
+
+pub use declared::Declaration;
+pub use difference::{Change, ChangeKind};
+pub use errors::{CollectionError, Position, Problem, SchemaError, SchemaErrors};
+pub use model::{Collection, Field, OrderColumn, Schema, View, WriteMode};
+pub use names::{NameError, check_name};
+pub use options::{Bucket, Nulls, Width, WidthUnit};
+pub use type_text::{TypeTextError, parse_type};
+pub use unsupported::Unsupported;
+
+/// A commented schema to start from, which `recto init` writes. It needs nothing that this release
+/// cannot do.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// The name of the view that `partition` and `order` of an `update` collection declare.
+pub const PRIMARY_VIEW: &str = "primary";
+
+/// The longest schema text, in bytes.
+pub const MAX_SCHEMA_BYTES: usize = 1 << 20;
+/// The most collections in a schema.
+pub const MAX_COLLECTIONS: usize = 1_000;
+/// The most UDTs in a schema.
+pub const MAX_TYPES: usize = 1_000;
+/// The most fields in a collection or a UDT.
+pub const MAX_FIELDS: usize = 1_000;
+/// The most fields in a key, and in the partition and order of a view.
+pub const MAX_KEY_FIELDS: usize = 32;
+/// The most views of a collection.
+pub const MAX_VIEWS: usize = 64;
+/// The most uniqueness constraints of a collection.
+pub const MAX_UNIQUE: usize = 64;
+/// How deep a type may nest, counting collections, tuples, vectors and UDTs.
+pub const MAX_TYPE_DEPTH: usize = 16;
+/// How many types a type may consist of when its UDTs are written out. UDTs that each hold the one
+/// before twice double with every step; this keeps the whole walkable.
+pub const MAX_TYPE_PARTS: usize = 10_000;
+/// The highest dimension of a vector, Cassandra's own.
+pub const MAX_VECTOR_DIMENSION: u16 = 8_192;
+/// The longest name, in characters.
+pub const MAX_NAME_LENGTH: usize = 48;
+/// The most errors that are reported at once; more are counted.
+pub const MAX_ERRORS: usize = 50;

@@ -1,0 +1,268 @@
+//! What a schema is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::declared::{Declaration, Declared};
+use super::errors::{CollectionError, Context, Position};
+use super::options::{Bucket, Nulls, Width};
+use super::{check, names};
+use crate::Type;
+use crate::table::{Column, ColumnKind, Direction, Table, TableOptions, WriteKind};
+use crate::types::UdtType;
+
+/// A schema: the collections and UDTs of one store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Schema {
+    /// UDTs, in declaration order; each may hold those before it.
+    pub types: Vec<Arc<UdtType>>,
+    /// Collections, in declaration order.
+    pub collections: Vec<Arc<Collection>>,
+}
+
+impl Schema {
+    /// The collection of this name.
+    pub fn collection(&self, name: &str) -> Option<&Arc<Collection>> {
+        self.collections.iter().find(|collection| collection.name == name)
+    }
+
+    /// The collection name most like `name`, for "did you mean"; none if nothing is close.
+    pub fn nearest_collection(&self, name: &str) -> Option<&str> {
+        names::nearest(name, self.collections.iter().map(|collection| collection.name.as_str()))
+    }
+}
+
+/// How a collection's records may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum WriteMode {
+    /// Records change and must not drift. The default; not yet supported.
+    #[default]
+    Update,
+    /// Whole rows, last writer wins.
+    Overwrite,
+    /// Never changed once written.
+    Append,
+}
+
+impl WriteMode {
+    /// The mode as the schema language writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Update => "update",
+            Self::Overwrite => "overwrite",
+            Self::Append => "append",
+        }
+    }
+}
+
+impl std::fmt::Display for WriteMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A field of a collection.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+}
+
+/// A column of an arrangement's order, by name, with its direction.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OrderColumn {
+    /// The field.
+    pub field: String,
+    /// Its direction.
+    pub direction: Direction,
+}
+
+/// As the schema language writes it: the field, with `-` before it if descending.
+impl std::fmt::Display for OrderColumn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.direction == Direction::Descending {
+            f.write_str("-")?;
+        }
+        f.write_str(&self.field)
+    }
+}
+
+/// A further arrangement of a collection. Part of the language; not yet supported by `apply`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct View {
+    /// Its name.
+    pub name: String,
+    /// Partition fields. Empty only for a view with a bucket, which is then its partition.
+    pub partition: Vec<String>,
+    /// Order columns as declared; the key fields not named follow by themselves as tie-breaker.
+    pub order: Vec<OrderColumn>,
+    /// How its partitions are split.
+    pub bucket: Option<Bucket>,
+    /// Where records stand that lack an order or partition field; without it they are not in the view.
+    pub nulls: Option<Nulls>,
+    /// The locale by whose collation an order field sorts, by field.
+    pub collate: BTreeMap<String, String>,
+    /// How coarsely an order field that changes often is kept in the view, by field.
+    pub grain: BTreeMap<String, Width>,
+    /// The fields the view holds; none for all. Partition, order and key fields are held anyway.
+    pub fields: Option<Vec<String>>,
+    /// Whether a page of the view reads each row's base too, and drops what is stale.
+    pub verify: bool,
+}
+
+/// Records of one schema, with a key that identifies one record.
+///
+/// Made by [`Schema::parse`] or [`Collection::new`], which check every rule of the language; the
+/// fields are there to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Collection {
+    /// Its name.
+    pub name: String,
+    /// Its fields, in declaration order.
+    pub fields: Vec<Field>,
+    /// The key: names of the fields that identify one record, in order.
+    pub key: Vec<String>,
+    /// The base table's partition fields, in order. The whole key in an `update` collection.
+    pub partition: Vec<String>,
+    /// The base table's order columns: as declared, completed with the key fields not named.
+    pub order: Vec<OrderColumn>,
+    /// How records may be written.
+    pub writes: WriteMode,
+    /// How the base table's partitions are split.
+    pub bucket: Option<Bucket>,
+    /// The locale by whose collation an order field of the base table sorts, by field.
+    pub collate: BTreeMap<String, String>,
+    /// Sets of fields whose values no two records may share.
+    pub unique: Vec<Vec<String>>,
+    /// Further views, in declaration order. `partition` and `order` of an `update` collection are
+    /// the first, named [`PRIMARY_VIEW`](super::PRIMARY_VIEW).
+    pub views: Vec<View>,
+    /// Where things stood in the text.
+    pub(super) places: Places,
+}
+
+impl Collection {
+    /// The collection that `declaration` declares, checked by the rules of the schema language.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    ///
+    /// ```
+    /// use recto_model::Type;
+    /// use recto_model::schema::{Collection, Declaration, Field, WriteMode};
+    ///
+    /// let timeline = Collection::new(Declaration {
+    ///     name: "timeline".into(),
+    ///     fields: vec![
+    ///         Field { name: "user_id".into(), ty: Type::Uuid },
+    ///         Field { name: "post_id".into(), ty: Type::TimeUuid },
+    ///         Field { name: "content".into(), ty: Type::Text },
+    ///     ],
+    ///     key: vec!["user_id".into(), "post_id".into()],
+    ///     partition: Some(vec!["user_id".into()]),
+    ///     order: vec!["-post_id".into()],
+    ///     writes: WriteMode::Append,
+    /// })?;
+    /// assert_eq!(timeline.base_table().partition()[0].name, "user_id");
+    /// # Ok::<(), recto_model::schema::CollectionError>(())
+    /// ```
+    pub fn new(declaration: Declaration) -> Result<Self, CollectionError> {
+        let name = declaration.name.clone();
+        let mut context = Context::without_text();
+        let collection = check::collection(&Declared::from(declaration), &mut context);
+        match (collection, context.into_problems()) {
+            (Some(collection), problems) if problems.is_empty() => Ok(collection),
+            (_, problems) => Err(CollectionError {
+                collection: name,
+                problems,
+            }),
+        }
+    }
+
+    /// The field of this name and where it stands.
+    pub fn field(&self, name: &str) -> Option<(usize, &Field)> {
+        self.fields
+            .iter()
+            .enumerate()
+            .find(|(_, field)| field.name == name)
+    }
+
+    /// The field name most like `name`, for "did you mean"; none if nothing is close.
+    pub fn nearest_field(&self, name: &str) -> Option<&str> {
+        names::nearest(name, self.fields.iter().map(|field| field.name.as_str()))
+    }
+
+    /// Whether every record has this field: it is part of the key.
+    pub fn is_required(&self, field: &str) -> bool {
+        self.key.iter().any(|key| key == field)
+    }
+
+    /// The table of the base arrangement. Its name is the collection's; its columns are the
+    /// partition fields, the order fields in their directions, and all other fields in the order they
+    /// were declared, written plainly.
+    ///
+    /// # Panics
+    /// If the collection was changed after it was made so that it breaks the rules of
+    /// [`Collection::new`].
+    pub fn base_table(&self) -> Table {
+        let column = |name: &str, kind| {
+            let (_, field) = self.field(name).expect("partition and order name fields: checked when made");
+            Column {
+                name: field.name.clone(),
+                ty: field.ty.clone(),
+                kind,
+            }
+        };
+        let partition = self.partition.iter().map(|name| column(name, ColumnKind::Partition));
+        let order = self
+            .order
+            .iter()
+            .map(|order| column(&order.field, ColumnKind::Clustering(order.direction)));
+        let rest = self
+            .fields
+            .iter()
+            .filter(|field| !self.is_required(&field.name))
+            .map(|field| column(&field.name, ColumnKind::Regular(WriteKind::Plain)));
+        Table::new(&self.name, partition.chain(order).chain(rest).collect(), TableOptions::default())
+            .expect("a collection's key is orderable and its fields distinct: checked when made")
+    }
+
+    /// The base arrangement as one line of canonical text, with types and directions: what a
+    /// fingerprint of a position in it must cover. Two collections have the same text exactly if
+    /// positions in one are positions in the other.
+    pub fn arrangement(&self) -> String {
+        let ty = |name: &str| {
+            self.field(name)
+                .map_or_else(String::new, |(_, field)| field.ty.to_string())
+        };
+        let partition: Vec<String> = self
+            .partition
+            .iter()
+            .map(|name| format!("{name} {}", ty(name)))
+            .collect();
+        let order: Vec<String> = self
+            .order
+            .iter()
+            .map(|order| format!("{order} {}", ty(&order.field)))
+            .collect();
+        format!("{} partition({}) order({})", self.name, partition.join(", "), order.join(", "))
+    }
+}
+
+/// Where parts of a collection stood in the text it was parsed from, by path (`writes`,
+/// `view.by_status.bucket`; the collection itself is the empty path). All places are equal: where a
+/// schema was written is no part of what it says.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Places(pub(super) BTreeMap<String, Position>);
+
+impl PartialEq for Places {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Places {}

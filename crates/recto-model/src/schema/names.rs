@@ -1,0 +1,161 @@
+//! What a name may be, and the nearest one to a misspelt one.
+
+use super::MAX_NAME_LENGTH;
+
+/// The start of names that Recto keeps for its own tables and columns.
+pub(super) const RESERVED_PREFIX: &str = "recto_";
+
+/// Longer words than this are not compared for nearness: nobody misspells a name by so much.
+const MAX_COMPARED_LENGTH: usize = 64;
+
+/// Why text is not a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// It is empty.
+    #[error("a name cannot be empty")]
+    Empty,
+    /// It does not begin with a lower-case letter.
+    #[error("a name begins with a lower-case letter, a to z")]
+    Start,
+    /// It has other characters than names may have.
+    #[error("a name has lower-case letters, digits and `_` only")]
+    Character,
+    /// It is too long.
+    #[error("a name has at most {MAX_NAME_LENGTH} characters")]
+    Length,
+    /// It begins with `recto_`.
+    #[error("names that begin with `{RESERVED_PREFIX}` are kept for Recto's own")]
+    Reserved,
+}
+
+/// Checks that `name` can name a collection, a view, a field or a UDT: `[a-z][a-z0-9_]{0,47}`, not
+/// beginning with `recto_`.
+pub fn check_name(name: &str) -> Result<(), NameError> {
+    let Some(first) = name.bytes().next() else {
+        return Err(NameError::Empty);
+    };
+    if !first.is_ascii_lowercase() {
+        return Err(NameError::Start);
+    }
+    if !name
+        .bytes()
+        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    {
+        return Err(NameError::Character);
+    }
+    if name.len() > MAX_NAME_LENGTH {
+        return Err(NameError::Length);
+    }
+    if name.starts_with(RESERVED_PREFIX) {
+        return Err(NameError::Reserved);
+    }
+    Ok(())
+}
+
+/// A name made of `text` that [`check_name`] accepts; none if too little is left of it.
+pub(super) fn proposed(text: &str) -> Option<String> {
+    let mut name = String::new();
+    for character in text.trim().chars().take(MAX_NAME_LENGTH * 2) {
+        if character.is_ascii_uppercase() && name.ends_with(|last: char| last.is_ascii_lowercase()) {
+            name.push('_');
+        }
+        let character = character.to_ascii_lowercase();
+        if character.is_ascii_lowercase() || (character.is_ascii_digit() && !name.is_empty()) {
+            name.push(character);
+        } else if !name.is_empty() && !name.ends_with('_') {
+            name.push('_');
+        }
+    }
+    name.truncate(MAX_NAME_LENGTH);
+    let name = name.trim_end_matches('_').trim_start_matches(RESERVED_PREFIX);
+    check_name(name).is_ok().then(|| name.to_owned())
+}
+
+/// The candidate most like `word`: the fewest edits away, at most a third of its length.
+pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let word: Vec<char> = word
+        .chars()
+        .take(MAX_COMPARED_LENGTH + 1)
+        .map(|character| character.to_ascii_lowercase())
+        .collect();
+    if word.len() > MAX_COMPARED_LENGTH {
+        return None;
+    }
+    let reach = (word.len() / 3).max(1);
+    candidates
+        .filter(|candidate| candidate.len() <= MAX_COMPARED_LENGTH)
+        .map(|candidate| (edit_distance(&word, &candidate.chars().collect::<Vec<_>>()), candidate))
+        // Something of the word must be left, or a name of one letter is like every other.
+        .filter(|(distance, _)| *distance <= reach && *distance < word.len())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many single-character insertions, deletions, replacements and swaps of neighbours lead from
+/// one word to the other (optimal string alignment distance).
+fn edit_distance(from: &[char], to: &[char]) -> usize {
+    let width = to.len() + 1;
+    let mut before_last = vec![0; width];
+    let mut last: Vec<usize> = (0..width).collect();
+    for (row, &left) in from.iter().enumerate() {
+        let mut current = vec![row + 1; width];
+        for (column, &right) in to.iter().enumerate() {
+            let replaced = last[column] + usize::from(left != right);
+            let mut best = replaced.min(last[column + 1] + 1).min(current[column] + 1);
+            if row > 0 && column > 0 && left == to[column - 1] && from[row - 1] == right {
+                best = best.min(before_last[column - 1] + 1);
+            }
+            current[column + 1] = best;
+        }
+        before_last = std::mem::replace(&mut last, current);
+    }
+    last[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_the_language_says() {
+        for name in ["a", "a_1", "time_hour", &"a".repeat(48), "recto"] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        for (name, error) in [
+            ("", NameError::Empty),
+            ("1a", NameError::Start),
+            ("_a", NameError::Start),
+            ("A", NameError::Start),
+            ("aB", NameError::Character),
+            ("a-b", NameError::Character),
+            ("é", NameError::Start),
+            ("aé", NameError::Character),
+            (&"a".repeat(49), NameError::Length),
+            ("recto_x", NameError::Reserved),
+        ] {
+            assert_eq!(check_name(name), Err(error), "{name}");
+        }
+    }
+
+    #[test]
+    fn proposals_are_names() {
+        assert_eq!(proposed("userId").as_deref(), Some("user_id"));
+        assert_eq!(proposed("2nd Post-Code").as_deref(), Some("nd_post_code"));
+        assert_eq!(proposed("recto_token").as_deref(), Some("token"));
+        assert_eq!(proposed("é—"), None);
+    }
+
+    #[test]
+    fn nearest_takes_typos_and_no_strangers() {
+        let names = ["fields", "key", "partition", "order"];
+        let near = |word| nearest(word, names.into_iter());
+        assert_eq!(near("fileds"), Some("fields"));
+        assert_eq!(near("Partitions"), Some("partition"));
+        assert_eq!(near("kye"), Some("key"));
+        assert_eq!(near("colour"), None);
+        assert_eq!(near(""), None);
+        assert_eq!(edit_distance(&['a', 'b'], &['b', 'a']), 1);
+        assert_eq!(edit_distance(&[], &['b', 'a']), 2);
+    }
+}

@@ -1,0 +1,194 @@
+//! The values of options: widths, sizes, buckets, where nulls stand.
+
+use std::fmt;
+
+/// The longest text of an option's value that is looked at, in bytes.
+const MAX_OPTION_LENGTH: usize = 64;
+
+/// A length of time in calendar units, at least one: `1 month`, `15 minutes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Width {
+    /// How many units, at least 1.
+    pub count: u32,
+    /// The unit.
+    pub unit: WidthUnit,
+}
+
+/// The unit of a [`Width`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // each variant is the unit of its name
+pub enum WidthUnit {
+    Second,
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+impl WidthUnit {
+    const ALL: [(WidthUnit, &'static str); 7] = [
+        (Self::Second, "second"),
+        (Self::Minute, "minute"),
+        (Self::Hour, "hour"),
+        (Self::Day, "day"),
+        (Self::Week, "week"),
+        (Self::Month, "month"),
+        (Self::Year, "year"),
+    ];
+}
+
+impl Width {
+    /// The width that `text` writes: a whole number, a space, a unit, singular or plural.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (count, unit) = number_and_unit(text)?;
+        let unit = unit.strip_suffix('s').unwrap_or(unit);
+        let (unit, _) = WidthUnit::ALL.into_iter().find(|(_, name)| *name == unit)?;
+        let count = u32::try_from(count).ok().filter(|count| *count > 0)?;
+        Some(Self { count, unit })
+    }
+}
+
+/// As the schema language writes it.
+impl fmt::Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = WidthUnit::ALL
+            .iter()
+            .find(|(unit, _)| *unit == self.unit)
+            .map_or("", |(_, name)| *name);
+        let plural = if self.count == 1 { "" } else { "s" };
+        write!(f, "{} {name}{plural}", self.count)
+    }
+}
+
+/// How partitions that would grow without bound are split.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Bucket {
+    /// By time: `{ time = "occurred_on", width = "1 month" }`.
+    Time {
+        /// The field, which is the first order column.
+        field: String,
+        /// How much time a bucket covers.
+        width: Width,
+    },
+    /// By an exact count of rows: `{ rows = 20000 }`.
+    Rows(u64),
+    /// By size, sampled: `{ target = "10MB" }`.
+    Target {
+        /// The size a bucket should not pass, in bytes.
+        bytes: u64,
+    },
+}
+
+/// Where records stand in a view that lack one of its partition or order fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Nulls {
+    /// Before all others.
+    First,
+    /// After all others.
+    Last,
+}
+
+impl Nulls {
+    /// As the schema language writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Last => "last",
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "first" => Some(Self::First),
+            "last" => Some(Self::Last),
+            _ => None,
+        }
+    }
+}
+
+/// Units of sizes, largest first so that the first that divides a size writes it shortest.
+const SIZE_UNITS: [(&str, u64); 7] = [
+    ("GiB", 1 << 30),
+    ("GB", 1_000_000_000),
+    ("MiB", 1 << 20),
+    ("MB", 1_000_000),
+    ("KiB", 1 << 10),
+    ("KB", 1_000),
+    ("B", 1),
+];
+
+/// The number of bytes that `text` writes (`10MB`, `64 MiB`), at least 1.
+pub(super) fn parse_size(text: &str) -> Option<u64> {
+    let (count, unit) = number_and_unit(text)?;
+    let (_, factor) = SIZE_UNITS
+        .into_iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+    count.checked_mul(factor).filter(|bytes| *bytes > 0)
+}
+
+/// The shortest text that [`parse_size`] reads as `bytes`.
+pub(super) fn print_size(bytes: u64) -> String {
+    let (name, factor) = SIZE_UNITS
+        .into_iter()
+        .find(|(_, factor)| bytes > 0 && bytes % factor == 0)
+        .unwrap_or(("B", 1));
+    format!("{}{name}", bytes / factor)
+}
+
+/// Whether `text` has the form of a BCP 47 language tag: `de`, `de-AT`, `sr-Latn-RS`.
+pub(super) fn is_locale(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let language = parts.next().unwrap_or_default();
+    text.len() <= MAX_OPTION_LENGTH
+        && (2..=8).contains(&language.len())
+        && language.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && parts.all(|part| {
+            (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        })
+}
+
+fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+    if text.len() > MAX_OPTION_LENGTH {
+        return None;
+    }
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let count = text[..digits].parse().ok()?;
+    Some((count, text[digits..].trim_start_matches(' ')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_read_and_print() {
+        for text in ["1 month", "15 minutes", "2 years", "1 second"] {
+            assert_eq!(Width::parse(text).map(|width| width.to_string()).as_deref(), Some(text));
+        }
+        assert_eq!(Width::parse("1 days").map(|width| width.to_string()).as_deref(), Some("1 day"));
+        for text in ["", "month", "0 days", "1 fortnight", "-1 day", "1.5 days", "99999999999 days"] {
+            assert_eq!(Width::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_read_and_print() {
+        for (text, bytes) in [("10MB", 10_000_000), ("64MiB", 64 << 20), ("1B", 1), ("1500B", 1500)] {
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
+            assert_eq!(parse_size(&print_size(bytes)), Some(bytes), "{text}");
+        }
+        assert_eq!(parse_size("10 mb"), Some(10_000_000));
+        for text in ["0MB", "10", "MB", "10XB", "99999999999999999999B", "18446744073709551615GB"] {
+            assert_eq!(parse_size(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn locales_have_their_form() {
+        assert!(is_locale("de") && is_locale("sr-Latn-RS"));
+        assert!(!is_locale("") && !is_locale("d") && !is_locale("de_AT") && !is_locale("de-"));
+    }
+}

@@ -1,0 +1,604 @@
+//! TOML into declarations.
+//!
+//! The text is read once by the TOML parser, which keeps where everything stood, and walked here.
+//! A syntax error ends it there: what half a text declares would only mislead.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::check;
+use super::declared::{
+    DeclaredArrangement, DeclaredBucket, DeclaredCollection, DeclaredField, DeclaredView, PerField, Placed, Span,
+    Word,
+};
+use super::errors::{Context, Problem, SchemaErrors};
+use super::model::{Schema, WriteMode};
+use super::names::nearest;
+use super::options::{Nulls, Width, parse_size};
+use super::type_text::{is_cql_type, parse_type, words};
+use super::{MAX_COLLECTIONS, MAX_ERRORS, MAX_FIELDS, MAX_SCHEMA_BYTES, MAX_TYPES};
+use crate::types::UdtType;
+
+const ROOT_KEYS: &[&str] = &["collection", "type"];
+const TYPE_KEYS: &[&str] = &["fields"];
+const COLLECTION_KEYS: &[&str] = &[
+    "fields", "key", "partition", "order", "writes", "bucket", "collate", "nulls", "grain", "verify", "unique", "view",
+];
+const VIEW_KEYS: &[&str] =
+    &["partition", "order", "bucket", "collate", "nulls", "grain", "fields", "verify"];
+const BUCKET_KEYS: &[&str] = &["time", "width", "rows", "target"];
+
+/// What a width takes, in words.
+const WIDTH: &str = "a length of time such as \"1 month\" or \"15 minutes\"";
+
+impl Schema {
+    /// The schema that `text` writes.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, each with its place and what to write instead; see
+    /// [`SchemaErrors`]. Of a text that is no TOML, or longer than [`MAX_SCHEMA_BYTES`], nothing more
+    /// is said.
+    ///
+    /// ```
+    /// use recto_model::schema::Schema;
+    ///
+    /// let schema = Schema::parse(
+    ///     r#"
+    ///     [collection.timeline]
+    ///     fields = { user_id = "uuid", post_id = "timeuuid", content = "text" }
+    ///     key = ["user_id", "post_id"]
+    ///     partition = ["user_id"]
+    ///     order = ["-post_id"]
+    ///     writes = "append"
+    ///     "#,
+    /// )?;
+    /// assert_eq!(schema.collections[0].name, "timeline");
+    ///
+    /// let errors = Schema::parse("[collection.a]\nfileds = { b = \"int\" }\nkey = [\"b\"]").unwrap_err();
+    /// assert!(errors.to_string().starts_with("schema.toml:2:1: unknown key `fileds`"));
+    /// # Ok::<(), recto_model::schema::SchemaErrors>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, SchemaErrors> {
+        if text.len() > MAX_SCHEMA_BYTES {
+            let problem = Problem::Limit {
+                what: "bytes of a schema",
+                limit: MAX_SCHEMA_BYTES,
+            };
+            // The text is not kept with the error: it may be anything.
+            return Err(SchemaErrors::new("", vec![(0..0, problem)], 0));
+        }
+        let mut context = Context::with_text(text);
+        let (document, syntax_errors) = DeTable::parse_recoverable(text);
+        for error in syntax_errors {
+            context.report(&error.span().unwrap_or_default(), || Problem::Syntax {
+                message: error.message().to_owned(),
+            });
+        }
+        if context.count() == 0 {
+            let schema = Parser { context: &mut context }.schema(document.get_ref());
+            return context.into_errors(text).map(|()| schema);
+        }
+        context.into_errors(text).map(|()| Self::default())
+    }
+}
+
+impl std::str::FromStr for Schema {
+    type Err = SchemaErrors;
+
+    fn from_str(text: &str) -> Result<Self, SchemaErrors> {
+        Self::parse(text)
+    }
+}
+
+type Key<'i> = Spanned<DeString<'i>>;
+type Value<'i> = Spanned<DeValue<'i>>;
+
+fn key_word(key: &Key<'_>) -> Word {
+    Word::new(key.get_ref().as_ref(), key.span())
+}
+
+/// What a value is, for "takes …, not …".
+fn found(value: &DeValue<'_>) -> String {
+    /// The longest text that is repeated in an error, in characters.
+    const SHOWN: usize = 40;
+    match value {
+        DeValue::String(text) if text.chars().count() <= SHOWN => format!("\"{text}\""),
+        DeValue::String(text) => format!("\"{}…\"", text.chars().take(SHOWN).collect::<String>()),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(_) => "a float".into(),
+        DeValue::Boolean(value) => value.to_string(),
+        DeValue::Datetime(_) => "a date or time".into(),
+        DeValue::Array(_) => "a list".into(),
+        DeValue::Table(_) => "a table".into(),
+    }
+}
+
+struct Parser<'c, 't> {
+    context: &'c mut Context<'t>,
+}
+
+impl Parser<'_, '_> {
+    fn schema(&mut self, root: &DeTable<'_>) -> Schema {
+        let mut schema = Schema::default();
+        self.known_keys(root, ROOT_KEYS, "a schema");
+        if let Some(types) = root.get("type").and_then(|types| self.table("type", types)) {
+            schema.types = self.types(types);
+        }
+        let collections = root
+            .get("collection")
+            .and_then(|collections| self.table("collection", collections));
+        let Some(collections) = collections else {
+            return schema;
+        };
+        if let Some((key, _)) = collections.iter().nth(MAX_COLLECTIONS) {
+            self.limit(&key.span(), "collections of a schema", MAX_COLLECTIONS);
+        }
+        for (key, value) in collections.iter().take(MAX_COLLECTIONS) {
+            let declared = self
+                .table(key.get_ref(), value)
+                .and_then(|table| self.collection(key, table, &schema.types));
+            if let Some(collection) = declared.and_then(|declared| check::collection(&declared, self.context)) {
+                schema.collections.push(Arc::new(collection));
+            }
+        }
+        schema
+    }
+
+    fn types(&mut self, table: &DeTable<'_>) -> Vec<Arc<UdtType>> {
+        let all: Vec<&str> = table.keys().map(|key| key.get_ref().as_ref()).collect();
+        if let Some((key, _)) = table.iter().nth(MAX_TYPES) {
+            self.limit(&key.span(), "types of a schema", MAX_TYPES);
+        }
+        let uses = uses_of_types(table);
+        let mut types: Vec<Arc<UdtType>> = Vec::new();
+        for (index, (key, value)) in table.iter().take(MAX_TYPES).enumerate() {
+            let name = key_word(key);
+            check::name(&name, "type", self.context);
+            if is_cql_type(&name.text) {
+                self.context.report(&name.span, || Problem::TypeName {
+                    name: name.text.clone(),
+                });
+            }
+            let Some(body) = self.table(&name.text, value) else {
+                continue;
+            };
+            self.known_keys(body, TYPE_KEYS, "a type");
+            let later = Later {
+                user: &name.text,
+                names: &all[index..],
+                uses: &uses,
+            };
+            let fields = match body.get("fields") {
+                Some(fields) => self.fields(fields, &types, Some(&later)),
+                None => Vec::new(),
+            };
+            self.type_fields(&name, &fields);
+            types.push(Arc::new(UdtType {
+                name: name.text,
+                fields: fields
+                    .into_iter()
+                    .filter_map(|field| Some((field.name.text, field.ty?)))
+                    .collect(),
+            }));
+        }
+        types
+    }
+
+    fn type_fields(&mut self, name: &Word, fields: &[DeclaredField]) {
+        if fields.is_empty() {
+            self.context.report(&name.span, || Problem::Missing {
+                key: "fields",
+                of: format!("type `{}`", name.text),
+                example: "fields = { street = \"text\", city = \"text\" }",
+            });
+        }
+        if let Some(field) = fields.get(MAX_FIELDS) {
+            self.limit(&field.name.span, "fields of a type", MAX_FIELDS);
+        }
+        for field in fields.iter().take(MAX_FIELDS) {
+            check::name(&field.name, "field", self.context);
+        }
+    }
+
+    /// The fields of a collection or a UDT.
+    fn fields(
+        &mut self,
+        value: &Value<'_>,
+        types: &[Arc<UdtType>],
+        later: Option<&Later<'_>>,
+    ) -> Vec<DeclaredField> {
+        let Some(table) = self.table("fields", value) else {
+            return Vec::new();
+        };
+        let mut fields = Vec::new();
+        // One more than there may be, so that the check sees that there are too many.
+        for (key, value) in table.iter().take(MAX_FIELDS + 1) {
+            let name = key_word(key);
+            let ty = self.text(&name.text, value, "a type such as \"text\"").and_then(|text| {
+                parse_type(&text.text, types)
+                    .map_err(|error| {
+                        let span = inside(&value.span(), &text.text, &error.span);
+                        self.context.report(&span, || {
+                            later.and_then(|later| later.problem(&text.text)).unwrap_or(Problem::Type {
+                                reason: error.reason,
+                                hint: error.hint,
+                            })
+                        });
+                    })
+                    .ok()
+            });
+            fields.push(DeclaredField { name, ty });
+        }
+        fields
+    }
+
+    fn collection(
+        &mut self,
+        key: &Key<'_>,
+        table: &DeTable<'_>,
+        types: &[Arc<UdtType>],
+    ) -> Option<DeclaredCollection> {
+        self.known_keys(table, COLLECTION_KEYS, "a collection");
+        let fields = match table.get("fields") {
+            Some(fields) => self.fields(fields, types, None),
+            None => Vec::new(),
+        };
+        let key_words = table.get("key").and_then(|value| self.words("key", value));
+        let unreadable = (table.contains_key("key") && key_words.is_none())
+            || table.get("fields").is_some_and(|fields| !fields.get_ref().is_table());
+        let declared = DeclaredCollection {
+            name: key_word(key),
+            fields,
+            key: key_words.map(|key| key.value).unwrap_or_default(),
+            writes: table.get("writes").and_then(|value| self.writes(value)),
+            unique: table.get("unique").and_then(|value| self.unique(value)),
+            arrangement: self.arrangement(table, false),
+            views: table.get("view").map(|value| self.views(value)).unwrap_or_default(),
+        };
+        // What is misspelt or unreadable is reported already, and is not missing.
+        let misspelt = |wanted: &str| {
+            !table.contains_key(wanted)
+                && table
+                    .keys()
+                    .any(|key| nearest(key.get_ref(), COLLECTION_KEYS.iter().copied()) == Some(wanted))
+        };
+        (!unreadable && !misspelt("fields") && !misspelt("key")).then_some(declared)
+    }
+
+    fn views(&mut self, value: &Value<'_>) -> Vec<DeclaredView> {
+        let Some(table) = self.table("view", value) else {
+            return Vec::new();
+        };
+        let mut views = Vec::new();
+        for (key, value) in table {
+            let Some(body) = self.table(key.get_ref(), value) else {
+                continue;
+            };
+            self.known_keys(body, VIEW_KEYS, "a view");
+            views.push(DeclaredView {
+                name: key_word(key),
+                arrangement: self.arrangement(body, true),
+            });
+        }
+        views
+    }
+
+    fn arrangement(&mut self, table: &DeTable<'_>, view: bool) -> DeclaredArrangement {
+        let words = |parser: &mut Self, key: &'static str| {
+            table.get(key).and_then(|value| parser.words(key, value))
+        };
+        DeclaredArrangement {
+            partition: words(self, "partition"),
+            order: words(self, "order"),
+            fields: if view { words(self, "fields") } else { None },
+            bucket: table.get("bucket").and_then(|value| self.bucket(value)),
+            collate: table.get("collate").and_then(|value| {
+                self.per_field("collate", value, "a language tag such as \"de\"", |text| Some(text.to_owned()))
+            }),
+            grain: table
+                .get("grain")
+                .and_then(|value| self.per_field("grain", value, WIDTH, Width::parse)),
+            nulls: table.get("nulls").and_then(|value| self.nulls(value)),
+            verify: table.get("verify").and_then(|value| match value.get_ref() {
+                DeValue::Boolean(verify) => Some(Placed {
+                    value: *verify,
+                    span: value.span(),
+                }),
+                _ => self.wrong("verify", value, "true or false", None),
+            }),
+        }
+    }
+
+    fn writes(&mut self, value: &Value<'_>) -> Option<Placed<WriteMode>> {
+        const EXPECTED: &str = "\"update\", \"overwrite\" or \"append\"";
+        let modes = [WriteMode::Update, WriteMode::Overwrite, WriteMode::Append];
+        let text = self.text("writes", value, EXPECTED)?;
+        let Some(mode) = modes.into_iter().find(|mode| mode.as_str() == text.text) else {
+            let near = nearest(&text.text, modes.into_iter().map(WriteMode::as_str));
+            return self.wrong("writes", value, EXPECTED, near);
+        };
+        Some(Placed {
+            value: mode,
+            span: text.span,
+        })
+    }
+
+    fn nulls(&mut self, value: &Value<'_>) -> Option<Placed<Nulls>> {
+        const EXPECTED: &str = "\"first\" or \"last\"";
+        let text = self.text("nulls", value, EXPECTED)?;
+        let Some(nulls) = Nulls::parse(&text.text) else {
+            return self.wrong("nulls", value, EXPECTED, nearest(&text.text, ["first", "last"].into_iter()));
+        };
+        Some(Placed {
+            value: nulls,
+            span: text.span,
+        })
+    }
+
+    /// Field names, each a constraint, or lists of them, each a constraint over several fields.
+    fn unique(&mut self, value: &Value<'_>) -> Option<Placed<Vec<Vec<Word>>>> {
+        const EXPECTED: &str = "a list such as [\"email\"] or [[\"tenant\", \"email\"]]";
+        let DeValue::Array(entries) = value.get_ref() else {
+            return self.wrong("unique", value, EXPECTED, None);
+        };
+        let mut sets = Vec::new();
+        for entry in entries {
+            let set = match entry.get_ref() {
+                DeValue::String(name) => vec![Word::new(name.as_ref(), entry.span())],
+                _ => self.words("unique", entry)?.value,
+            };
+            if set.is_empty() {
+                return self.wrong("unique", entry, EXPECTED, None);
+            }
+            sets.push(set);
+        }
+        Some(Placed {
+            value: sets,
+            span: value.span(),
+        })
+    }
+
+    fn bucket(&mut self, value: &Value<'_>) -> Option<Placed<DeclaredBucket>> {
+        const EXPECTED: &str =
+            "{ time = \"occurred_on\", width = \"1 month\" }, { rows = 20000 } or { target = \"10MB\" }";
+        let DeValue::Table(table) = value.get_ref() else {
+            return self.wrong("bucket", value, EXPECTED, None);
+        };
+        if !self.known_keys(table, BUCKET_KEYS, "a bucket") {
+            return None;
+        }
+        let get = |key: &str| table.get(key);
+        let bucket = match (get("time"), get("width"), get("rows"), get("target")) {
+            (Some(time), Some(width), None, None) => DeclaredBucket::Time {
+                field: self.text("time", time, "the name of a field")?,
+                width: self.width("width", width)?,
+            },
+            (None, None, Some(rows), None) => DeclaredBucket::Rows(self.rows(rows)?),
+            (None, None, None, Some(target)) => {
+                const SIZE: &str = "a size such as \"10MB\" or \"64MiB\"";
+                let text = self.text("target", target, SIZE)?;
+                match parse_size(&text.text) {
+                    Some(bytes) if i64::try_from(bytes).is_ok() => DeclaredBucket::Target(bytes),
+                    _ => return self.wrong("target", target, SIZE, None),
+                }
+            }
+            _ => return self.wrong("bucket", value, EXPECTED, None),
+        };
+        Some(Placed {
+            value: bucket,
+            span: value.span(),
+        })
+    }
+
+    fn rows(&mut self, value: &Value<'_>) -> Option<u64> {
+        let rows = match value.get_ref() {
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .ok()
+                .and_then(|rows| u64::try_from(rows).ok())
+                .filter(|rows| *rows > 0),
+            _ => None,
+        };
+        rows.or_else(|| self.wrong("rows", value, "a whole number, at least 1", None))
+    }
+
+    fn width(&mut self, key: &str, value: &Value<'_>) -> Option<Placed<Width>> {
+        let text = self.text(key, value, WIDTH)?;
+        let Some(width) = Width::parse(&text.text) else {
+            return self.wrong(key, value, WIDTH, None);
+        };
+        Some(Placed {
+            value: width,
+            span: text.span,
+        })
+    }
+
+    /// An option that is one text for all order fields it fits, or a table of texts by field.
+    fn per_field<T>(
+        &mut self,
+        key: &'static str,
+        value: &Value<'_>,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<Placed<PerField<T>>> {
+        let one = |parser: &mut Self, value: &Value<'_>| {
+            let text = parser.text(key, value, expected)?;
+            parse(&text.text).or_else(|| parser.wrong(key, value, expected, None))
+        };
+        let values = match value.get_ref() {
+            DeValue::Table(table) => {
+                let mut values = Vec::new();
+                for (field, value) in table {
+                    values.push((key_word(field), one(self, value)?));
+                }
+                if values.is_empty() {
+                    return self.wrong(key, value, expected, None);
+                }
+                PerField::Each(values)
+            }
+            _ => PerField::All(one(self, value)?),
+        };
+        Some(Placed {
+            value: values,
+            span: value.span(),
+        })
+    }
+
+    fn words(&mut self, key: &str, value: &Value<'_>) -> Option<Placed<Vec<Word>>> {
+        const EXPECTED: &str = "a list of field names such as [\"user_id\"]";
+        let DeValue::Array(entries) = value.get_ref() else {
+            return self.wrong(key, value, EXPECTED, None);
+        };
+        let mut words = Vec::new();
+        for entry in entries {
+            let DeValue::String(text) = entry.get_ref() else {
+                return self.wrong(key, entry, EXPECTED, None);
+            };
+            words.push(Word::new(text.as_ref(), entry.span()));
+        }
+        Some(Placed {
+            value: words,
+            span: value.span(),
+        })
+    }
+
+    fn text(&mut self, key: &str, value: &Value<'_>, expected: &'static str) -> Option<Word> {
+        match value.get_ref() {
+            DeValue::String(text) => Some(Word::new(text.as_ref(), value.span())),
+            _ => self.wrong(key, value, expected, None),
+        }
+    }
+
+    fn table<'v, 'i>(&mut self, key: &str, value: &'v Value<'i>) -> Option<&'v DeTable<'i>> {
+        match value.get_ref() {
+            DeValue::Table(table) => Some(table),
+            _ => self.wrong(key, value, "a table", None),
+        }
+    }
+
+    /// Reports a value that its key does not take.
+    fn wrong<T>(
+        &mut self,
+        key: &str,
+        value: &Value<'_>,
+        expected: &'static str,
+        nearest: Option<&str>,
+    ) -> Option<T> {
+        self.context.report(&value.span(), || Problem::Value {
+            key: key.to_owned(),
+            expected,
+            found: found(value.get_ref()),
+            nearest: nearest.map(str::to_owned),
+        });
+        None
+    }
+
+    /// Reports the keys of `table` that are not `known`; true if there are none.
+    fn known_keys(
+        &mut self,
+        table: &DeTable<'_>,
+        known: &'static [&'static str],
+        place: &'static str,
+    ) -> bool {
+        let mut all_known = true;
+        for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
+            all_known = false;
+            self.context.report(&key.span(), || Problem::UnknownKey {
+                key: key.get_ref().to_string(),
+                place,
+                nearest: nearest(key.get_ref(), known.iter().copied()).map(str::to_owned),
+                known,
+            });
+        }
+        all_known
+    }
+
+    fn limit(&mut self, span: &Span, what: &'static str, limit: usize) {
+        self.context.report(span, || Problem::Limit { what, limit });
+    }
+}
+
+/// Where a part of a string's text stands in the document, given where the string with its quotes
+/// stands. Only a string without escapes has its parts at known places; of others it is the whole.
+fn inside(value: &Span, text: &str, part: &Span) -> Span {
+    const QUOTES: usize = 2;
+    if value.len() == text.len() + QUOTES {
+        return value.start + 1 + part.start..value.start + 1 + part.end;
+    }
+    value.clone()
+}
+
+/// Which types each type's field types name.
+fn uses_of_types<'t>(table: &'t DeTable<'_>) -> HashMap<&'t str, Vec<&'t str>> {
+    let mut uses = HashMap::new();
+    for (key, value) in table.iter().take(MAX_TYPES) {
+        let fields = match value.get_ref() {
+            DeValue::Table(body) => body.get("fields").map(Spanned::get_ref),
+            _ => None,
+        };
+        let Some(DeValue::Table(fields)) = fields else {
+            continue;
+        };
+        let names = fields.values().filter_map(|value| match value.get_ref() {
+            DeValue::String(text) => Some(words(text)),
+            _ => None,
+        });
+        uses.insert(key.get_ref().as_ref(), names.flatten().collect());
+    }
+    uses
+}
+
+/// The types that are not declared yet where a type's fields are read: itself and those after it.
+struct Later<'a> {
+    user: &'a str,
+    names: &'a [&'a str],
+    uses: &'a HashMap<&'a str, Vec<&'a str>>,
+}
+
+impl Later<'_> {
+    /// What is wrong with a type text that names a later type; none if it names none.
+    fn problem(&self, text: &str) -> Option<Problem> {
+        let name = words(text).find(|word| self.names.contains(word))?;
+        if let Some(path) = self.path_back(name) {
+            return Some(Problem::TypeCycle { path });
+        }
+        Some(Problem::TypeLater {
+            name: name.to_owned(),
+            user: self.user.to_owned(),
+        })
+    }
+
+    /// How `from` leads back to the type that uses it, if it does: `user → from → … → user`.
+    fn path_back(&self, from: &str) -> Option<String> {
+        let mut came_from: HashMap<&str, &str> = HashMap::new();
+        let mut seen = HashSet::from([from]);
+        let mut open = vec![from];
+        while let Some(at) = open.pop() {
+            if at == self.user {
+                let mut path = vec![self.user];
+                let mut step = at;
+                while let Some(before) = came_from.get(step) {
+                    step = before;
+                    path.push(step);
+                }
+                path.push(self.user);
+                path.dedup();
+                path.reverse();
+                let path = if path.len() == 1 { vec![self.user; 2] } else { path };
+                return Some(path.join(" → "));
+            }
+            for next in self.uses.get(at).into_iter().flatten() {
+                if self.uses.contains_key(next) && seen.insert(next) {
+                    came_from.insert(next, at);
+                    open.push(next);
+                }
+            }
+        }
+        None
+    }
+}
+
+// A problem is kept for each of at most so many errors, with at most one path through all types.
+const _: () = assert!(MAX_ERRORS * MAX_TYPES <= 1 << 20);

@@ -1,0 +1,118 @@
+//! The model into canonical TOML.
+//!
+//! This text is what a store records, so it is read by later releases: it uses the language's
+//! plainest forms, and [`Schema::parse`] gives back an equal schema.
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
+
+use super::model::{Collection, Schema, View, WriteMode};
+use super::options::{Bucket, print_size};
+
+impl Schema {
+    /// The schema as canonical text: [`Schema::parse`] gives back an equal schema, and equal schemas
+    /// have equal texts.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        for udt in &self.types {
+            table(&mut text, &format!("type.{}", udt.name));
+            let fields = udt.fields.iter().map(|(name, ty)| (name, ty));
+            entry(&mut text, "fields", &inline_table(fields));
+        }
+        for collection in &self.collections {
+            print_collection(&mut text, collection);
+        }
+        text
+    }
+}
+
+fn print_collection(text: &mut String, collection: &Collection) {
+    table(text, &format!("collection.{}", collection.name));
+    let fields = collection.fields.iter().map(|field| (&field.name, &field.ty));
+    entry(text, "fields", &inline_table(fields));
+    entry(text, "key", &list(&collection.key));
+    // The base table of an `update` collection is its key; what it declares is a view.
+    if collection.writes != WriteMode::Update {
+        entry(text, "partition", &list(&collection.partition));
+        if !collection.order.is_empty() {
+            entry(text, "order", &list(&collection.order));
+        }
+    }
+    entry(text, "writes", &quoted(collection.writes));
+    print_bucket(text, collection.bucket.as_ref());
+    print_per_field(text, "collate", &collection.collate);
+    if !collection.unique.is_empty() {
+        let sets: Vec<String> = collection.unique.iter().map(|set| list(set)).collect();
+        entry(text, "unique", &format!("[{}]", sets.join(", ")));
+    }
+    for view in &collection.views {
+        table(text, &format!("collection.{}.view.{}", collection.name, view.name));
+        print_view(text, view);
+    }
+}
+
+fn print_view(text: &mut String, view: &View) {
+    if !view.partition.is_empty() {
+        entry(text, "partition", &list(&view.partition));
+    }
+    // Without a partition there must be an order, even one that the key alone makes.
+    if !view.order.is_empty() || view.partition.is_empty() {
+        entry(text, "order", &list(&view.order));
+    }
+    print_bucket(text, view.bucket.as_ref());
+    if let Some(nulls) = view.nulls {
+        entry(text, "nulls", &quoted(nulls.as_str()));
+    }
+    print_per_field(text, "collate", &view.collate);
+    print_per_field(text, "grain", &view.grain);
+    if let Some(fields) = &view.fields {
+        entry(text, "fields", &list(fields));
+    }
+    if !view.verify {
+        entry(text, "verify", "false");
+    }
+}
+
+fn print_bucket(text: &mut String, bucket: Option<&Bucket>) {
+    let Some(bucket) = bucket else {
+        return;
+    };
+    let value = match bucket {
+        Bucket::Time { field, width } => format!("{{ time = {}, width = {} }}", quoted(field), quoted(width)),
+        Bucket::Rows(rows) => format!("{{ rows = {rows} }}"),
+        Bucket::Target { bytes } => format!("{{ target = {} }}", quoted(print_size(*bytes))),
+    };
+    entry(text, "bucket", &value);
+}
+
+fn print_per_field<T: Display>(text: &mut String, key: &str, values: &BTreeMap<String, T>) {
+    if !values.is_empty() {
+        entry(text, key, &inline_table(values.iter()));
+    }
+}
+
+fn table(text: &mut String, path: &str) {
+    let blank = if text.is_empty() { "" } else { "\n" };
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{blank}[{path}]");
+}
+
+fn entry(text: &mut String, key: &str, value: &str) {
+    let _ = writeln!(text, "{key} = {value}");
+}
+
+fn list<T: Display>(values: &[T]) -> String {
+    let values: Vec<String> = values.iter().map(quoted).collect();
+    format!("[{}]", values.join(", "))
+}
+
+fn inline_table<K: Display, V: Display>(pairs: impl Iterator<Item = (K, V)>) -> String {
+    let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key} = {}", quoted(value))).collect();
+    format!("{{ {} }}", pairs.join(", "))
+}
+
+/// A TOML string. Nothing in a checked schema needs escapes: names, types, language tags and the
+/// values of options are of plain characters.
+fn quoted(value: impl Display) -> String {
+    format!("\"{value}\"")
+}

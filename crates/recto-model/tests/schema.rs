@@ -1,0 +1,335 @@
+//! The schema language: what it reads, what it makes of it, what it refuses and how.
+#![allow(clippy::unwrap_used)]
+
+use recto_model::schema::{
+    Bucket, Collection, Declaration, EXAMPLE, Field, MAX_ERRORS, MAX_FIELDS, MAX_KEY_FIELDS, MAX_SCHEMA_BYTES, Problem,
+    Schema, WriteMode,
+};
+use recto_model::table::{ColumnKind, Direction, WriteKind};
+use recto_model::types::UdtType;
+use recto_model::{Table, Type};
+
+/// Everything the language has.
+const EVERYTHING: &str = r#"
+[type.point]
+fields = { x = "double", y = "double" }
+
+[type.shape]
+fields = { name = "text", points = "frozen<list<frozen<point>>>" }
+
+[collection.suspensions]
+fields = { user_id = "uuid", status = "text", occurred_on = "timestamp", reason = "text", email = "text" }
+key = ["user_id"]
+unique = ["email", ["status", "email"]]
+
+[collection.suspensions.view.by_status]
+partition = ["status"]
+order = ["-occurred_on", "reason"]
+bucket = { time = "occurred_on", width = "1 month" }
+nulls = "last"
+collate = { reason = "de" }
+grain = "1 minute"
+fields = ["user_id", "reason"]
+verify = false
+
+[collection.suspensions.view.newest]
+order = ["-occurred_on"]
+bucket = { target = "10MB" }
+
+[collection.timeline]
+fields = { user_id = "uuid", post_id = "timeuuid", content = "text", at = "shape", tags = "map<text, vector<float, 3>>" }
+key = ["user_id", "post_id"]
+partition = ["user_id"]
+order = ["-post_id"]
+writes = "append"
+bucket = { rows = 20000 }
+
+[collection.moves]
+fields = { id = "uuid", status = "text", at = "date" }
+key = ["id"]
+partition = ["status"]
+order = ["-at"]
+writes = "update"
+"#;
+
+fn parse(text: &str) -> Schema {
+    Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// The only error in `text`, displayed.
+fn error(text: &str) -> String {
+    let errors = Schema::parse(text).expect_err(text);
+    assert_eq!(errors.errors().len(), 1, "{errors}");
+    errors.to_string()
+}
+
+/// A collection `c` with fields a, b (int), t (timestamp), l (list), key a and b, and more lines.
+fn with(lines: &str) -> String {
+    format!(
+        "[collection.c]\nfields = {{ a = \"int\", b = \"text\", t = \"timestamp\", l = \"list<int>\" }}\nkey = [\"a\", \"b\"]\n{lines}\n"
+    )
+}
+
+fn columns(table: &Table) -> Vec<(&str, ColumnKind)> {
+    let columns = table.columns().iter();
+    columns.map(|column| (column.name.as_str(), column.kind)).collect()
+}
+
+#[test]
+fn base_tables_are_as_declared() {
+    let schema = parse(EVERYTHING);
+    let regular = ColumnKind::Regular(WriteKind::Plain);
+    let timeline = schema.collection("timeline").unwrap();
+    assert_eq!(
+        columns(&timeline.base_table()),
+        [
+            ("user_id", ColumnKind::Partition),
+            ("post_id", ColumnKind::Clustering(Direction::Descending)),
+            ("content", regular),
+            ("at", regular),
+            ("tags", regular),
+        ]
+    );
+    assert_eq!(timeline.base_table().name(), "timeline");
+    assert_eq!(timeline.arrangement(), "timeline partition(user_id uuid) order(-post_id timeuuid)");
+    assert_eq!(timeline.writes, WriteMode::Append);
+    assert_eq!(timeline.bucket, Some(Bucket::Rows(20_000)));
+    // Arrangements of update collections are views: the base table is one record per partition.
+    let moves = schema.collection("moves").unwrap();
+    assert_eq!(moves.base_table().partition()[0].name, "id");
+    assert!(moves.base_table().clustering().is_empty());
+    assert_eq!(moves.views[0].name, "primary");
+    assert_eq!(moves.views[0].partition, ["status"]);
+}
+
+#[test]
+fn key_fields_not_named_follow_ascending() {
+    let schema = parse(
+        "[collection.c]\nfields = { v = \"int\", d = \"int\", c = \"int\", b = \"int\", a = \"int\" }\n\
+         key = [\"a\", \"b\", \"c\", \"d\"]\npartition = [\"b\"]\norder = [\"-d\"]\nwrites = \"overwrite\"",
+    );
+    let order: Vec<String> = schema.collections[0].order.iter().map(ToString::to_string).collect();
+    assert_eq!(order, ["-d", "a", "c"]);
+    let whole = parse(&with("writes = \"append\""));
+    assert_eq!(whole.collections[0].partition, ["a", "b"]);
+    assert!(whole.collections[0].order.is_empty());
+}
+
+#[test]
+fn canonical_text_gives_back_an_equal_schema() {
+    for text in [EVERYTHING, EXAMPLE, ""] {
+        let schema = parse(text);
+        let canonical = schema.to_toml();
+        let again = parse(&canonical);
+        assert_eq!(again, schema, "{canonical}");
+        assert_eq!(again.to_toml(), canonical);
+        assert!(schema.difference(&again).is_empty());
+    }
+}
+
+#[test]
+fn the_example_needs_nothing_unsupported() {
+    assert_eq!(parse(EXAMPLE).unsupported(), []);
+    assert!(parse(EXAMPLE).collections.len() >= 2);
+}
+
+#[test]
+fn what_is_not_supported_is_named_with_its_place() {
+    let unsupported: Vec<String> = parse(EVERYTHING).unsupported().iter().map(ToString::to_string).collect();
+    let starts: Vec<&str> = unsupported.iter().map(|text| text.split(" (").next().unwrap()).collect();
+    assert_eq!(
+        starts,
+        [
+            "8:13: not supported yet: writes = \"update\" of collection `suspensions`",
+            "11:10: not supported yet: unique of collection `suspensions`",
+            "13:30: not supported yet: view `by_status` of collection `suspensions`",
+            "16:10: not supported yet: bucket of view `by_status` of collection `suspensions`",
+            "17:9: not supported yet: nulls of view `by_status` of collection `suspensions`",
+            "18:11: not supported yet: collate of view `by_status` of collection `suspensions`",
+            "23:30: not supported yet: view `newest` of collection `suspensions`",
+            "25:10: not supported yet: bucket of view `newest` of collection `suspensions`",
+            "33:10: not supported yet: bucket of collection `timeline`",
+            "40:10: not supported yet: writes = \"update\" of collection `moves`",
+            "38:13: not supported yet: view `primary` of collection `moves`",
+        ]
+    );
+}
+
+#[test]
+fn an_error_shows_its_line_and_what_to_write() {
+    assert_eq!(
+        error("[collection.é]\nfields = { a = \"int\" }\nkey = [\"a\"]"),
+        "schema.toml:1:13: not valid TOML: invalid unquoted key\n   |\n 1 | [collection.é]\n   |             ^\n"
+            .replace("invalid unquoted key", &syntax_message("[collection.é]"))
+            .trim_end()
+    );
+    let unknown = "[collection.c]\n# ä\nfileds = { a = \"int\" }\nfields = { a = \"int\" }\nkey = [\"a\"]";
+    assert_eq!(
+        error(unknown),
+        "schema.toml:3:1: unknown key `fileds` in a collection\n   |\n 3 | fileds = { a = \"int\" }\n   | ^^^^^^\n   = help: did you mean `fields`?"
+    );
+    let errors = Schema::parse(unknown).unwrap_err().in_file("shop.toml");
+    assert!(errors.to_string().starts_with("shop.toml:3:1: "));
+    assert_eq!(&unknown[errors.errors()[0].span.clone()], "fileds");
+    assert!(matches!(errors.errors()[0].problem, Problem::UnknownKey { .. }));
+}
+
+fn syntax_message(text: &str) -> String {
+    match &Schema::parse(text).unwrap_err().errors()[0].problem {
+        Problem::Syntax { message } => message.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Each rule, by a text that breaks it and no other: what the error says and what it proposes.
+#[test]
+fn every_rule_is_checked() {
+    let append = |lines: &str| with(&format!("writes = \"append\"\n{lines}"));
+    let view = |lines: &str| with(&format!("[collection.c.view.v]\n{lines}"));
+    let appended_view = |lines: &str| append(&format!("[collection.c.view.v]\n{lines}"));
+    let cases: Vec<(String, &str, &str)> = vec![
+        ("collections = 1".into(), "1:1: unknown key `collections` in a schema", "did you mean `collection`?"),
+        ("collection = 1".into(), "`collection` takes a table, not 1", ""),
+        ("collection.c = 1".into(), "`c` takes a table", ""),
+        ("[collection.c]\nkey = [\"a\"]\nfields = {}".into(), "needs `fields`", "for example"),
+        ("[collection.c]\nfields = { a = \"int\" }".into(), "needs `key`", "for example"),
+        ("[collection.Users]\nfields = { a = \"int\" }\nkey = [\"a\"]".into(), "cannot name a collection", "`users`"),
+        ("[collection.recto_a]\nfields = { a = \"int\" }\nkey = [\"a\"]".into(), "kept for Recto", "`a` would do"),
+        ("[collection.c]\nfields = { a = \"int\", B = \"int\" }\nkey = [\"a\"]".into(), "cannot name a field", "`b`"),
+        ("[collection.c]\nfields = { a = 1 }\nkey = [\"a\"]".into(), "takes a type such as", ""),
+        ("[collection.c]\nfields = { a = \"strng\" }\nkey = [\"a\"]".into(), "2:17: there is no type `strng`", ""),
+        ("[collection.c]\nfields = { a = \"integer\" }\nkey = [\"a\"]".into(), "no type `integer`", "`int`"),
+        ("[collection.c]\nfields = { a = \"int\" }\nkey = \"a\"".into(), "takes a list of field names", ""),
+        ("[collection.c]\nfields = { abc = \"int\" }\nkey = [\"abd\"]".into(), "3:8: `key` names `abd`", "`abc`?"),
+        ("[collection.c]\nfields = { a = \"list<int>\" }\nkey = [\"a\"]".into(), "list<int> has no order", ""),
+        ("[collection.c]\nfields = { a = \"int\" }\nkey = [\"a\", \"a\"]".into(), "`a` stands twice in key", ""),
+        (append("partition = []"), "`partition` is empty", "leave it out"),
+        (append("partition = [\"t\"]"), "`partition` names `t`, which is not in the key", "declare a view"),
+        (append("partition = [\"a\"]\norder = [\"-t\"]"), "`order` names `t`, which is not in the key", ""),
+        (append("partition = [\"a\"]\norder = [\"-z\"]"), "`order` names `z`, which is not a field", "add `z`"),
+        (append("partition = [\"a\"]\norder = [\"b\", \"-b\"]"), "`b` stands twice in order", ""),
+        (append("partition = [\"a\"]\norder = [\"a\"]"), "`a` is in the partition already", "one of the two"),
+        (append("order = [\"-b\"]"), "`b` is in the partition already", "without `partition` the whole key"),
+        (with("writes = \"apend\""), "`writes` takes", "did you mean `append`?"),
+        (append("nulls = \"first\""), "`nulls` is an option of views", ""),
+        (append("verify = true"), "`verify` is an option of views", ""),
+        (append("unique = [\"b\"]"), "`unique` needs conditional writes", "writes = \"update\""),
+        (with("unique = [[]]"), "`unique` takes", ""),
+        (with("unique = [\"b\", \"b\"]"), "`b` stands twice in unique", ""),
+        (append("bucket = { rows = 5 }"), "there is nothing to split", "`partition`"),
+        (append("partition = [\"a\"]\nbucket = { rows = 0 }"), "`rows` takes", ""),
+        (append("partition = [\"a\"]\nbucket = { rows = 1, target = \"1MB\" }"), "`bucket` takes", ""),
+        (append("partition = [\"a\"]\nbucket = { size = 1 }"), "unknown key `size` in a bucket", ""),
+        (append("partition = [\"a\"]\nbucket = { target = \"big\" }"), "`target` takes a size", ""),
+        (append("partition = [\"a\"]\nbucket = { time = \"b\", width = \"1 day\" }"), "`b` is no time", ""),
+        (append("partition = [\"a\"]\nbucket = { time = \"t\", width = \"1 day\" }"), "first order field", ""),
+        (append("partition = [\"a\"]\ncollate = \"not a tag\""), "`collate` takes a language tag", ""),
+        (append("partition = [\"b\"]\ncollate = \"de\""), "there is none", ""),
+        (view("nulls = \"last\""), "view `v` needs `partition`", ""),
+        (view("order = [\"t\"]"), "neither a partition nor a bucket", ""),
+        (view("partition = [\"l\"]"), "list<int> has no order", ""),
+        (view("partition = [\"b\"]\nfields = [\"x\"]"), "`fields` names `x`", ""),
+        (view("partition = [\"b\"]\nnulls = \"fist\""), "`nulls` takes", "`first`?"),
+        (view("partition = [\"b\"]\norder = [\"t\"]\ngrain = \"soon\""), "`grain` takes", ""),
+        (view("partition = [\"b\"]\norder = [\"t\"]\ngrain = { b = \"1 day\" }"), "and `b` is not", ""),
+        (view("partition = [\"b\"]\nverify = 1"), "`verify` takes true or false", ""),
+        (view("partition = [\"b\"]\nwrites = \"append\""), "unknown key `writes` in a view", ""),
+        (appended_view("partition = [\"b\"]\nverify = false"), "`verify` is for records that move", ""),
+        (
+            with("writes = \"overwrite\"\n[collection.c.view.v]\npartition = [\"t\"]"),
+            "`partition` names `t`, which is not in the key",
+            "",
+        ),
+        (
+            with("partition = [\"t\"]\n[collection.c.view.primary]\npartition = [\"b\"]"),
+            "declare the view `primary`",
+            "another name",
+        ),
+        ("[type.int]\nfields = { a = \"text\" }".into(), "`int` is a type of CQL already", ""),
+        ("[type.t]\n".into(), "type `t` needs `fields`", ""),
+        ("[type.t]\nfields = { a = \"list<t>\" }".into(), "the type holds itself: t → t", ""),
+        ("[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"int\" }".into(), "only after this", "[type.u] above [type.t]"),
+        ("[type.t]\nfields = { a = \"int\" }\nkey = 1".into(), "unknown key `key` in a type", ""),
+    ];
+    for (text, message, help) in cases {
+        let shown = error(&text);
+        assert!(shown.contains(message), "{text}\n{shown}\nshould contain {message}");
+        assert!(shown.contains(help), "{text}\n{shown}\nshould propose {help}");
+    }
+    // A cycle by way of others is named from both ends.
+    let cycle = Schema::parse("[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"t\" }").unwrap_err();
+    assert!(cycle.to_string().contains("t → u → t"), "{cycle}");
+}
+
+#[test]
+fn views_of_append_collections_may_order_by_any_field() {
+    let text = with("writes = \"append\"\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"-t\"]\nnulls = \"last\"");
+    assert_eq!(parse(&text).collections[0].views[0].order[0].to_string(), "-t");
+}
+
+#[test]
+fn all_errors_are_collected_in_order_of_the_text() {
+    let text = "[collection.A]\nfields = { a = \"itn\", b = \"int\" }\nkey = [\"c\"]\nwrites = 1\n[collection.b]\n";
+    let errors = Schema::parse(text).unwrap_err();
+    let lines: Vec<usize> = errors.errors().iter().map(|error| error.position.line).collect();
+    assert_eq!(lines, [1, 2, 3, 4, 5, 5], "{errors}");
+}
+
+#[test]
+fn limits_hold() {
+    let many = |count: usize| {
+        let fields: Vec<String> = (0..count).map(|index| format!("f{index} = \"int\"")).collect();
+        format!("[collection.c]\nfields = {{ {} }}\nkey = [\"f0\"]\nwrites = \"append\"", fields.join(", "))
+    };
+    assert_eq!(parse(&many(MAX_FIELDS)).collections[0].fields.len(), MAX_FIELDS);
+    assert!(error(&many(MAX_FIELDS + 1)).contains("at most"));
+    let keys: Vec<String> = (0..=MAX_KEY_FIELDS).map(|index| format!("\"f{index}\"")).collect();
+    let wide_key = many(100).replace("[\"f0\"]", &format!("[{}]", keys.join(", ")));
+    assert!(error(&wide_key).contains("at most"));
+    let wrong: String = (0..200).map(|index| format!("x{index} = 1\n")).collect();
+    let errors = Schema::parse(&wrong).unwrap_err();
+    assert_eq!((errors.errors().len(), errors.omitted()), (MAX_ERRORS, 200 - MAX_ERRORS));
+    assert!(errors.to_string().ends_with("… and 150 more"));
+    assert!(error(&"#".repeat(MAX_SCHEMA_BYTES + 1)).contains("at most 1048576"));
+}
+
+#[test]
+fn types_are_shared_and_may_stand_after_their_users() {
+    let schema = parse(
+        "[collection.c]\nfields = { a = \"int\", p = \"list<point>\" }\nkey = [\"a\"]\nwrites = \"append\"\n\
+         [type.point]\nfields = { x = \"int\" }",
+    );
+    let point = UdtType {
+        name: "point".into(),
+        fields: vec![("x".into(), Type::Int)],
+    };
+    let Type::List(element) = &schema.collections[0].fields[1].ty else {
+        panic!("a list");
+    };
+    assert_eq!(**element, Type::Udt(point.into()));
+}
+
+#[test]
+fn a_declaration_in_code_is_checked_alike() {
+    let field = |name: &str, ty| Field { name: name.into(), ty };
+    let declaration = Declaration {
+        name: "c".into(),
+        fields: vec![field("a", Type::Int), field("b", Type::Text)],
+        key: vec!["a".into(), "b".into()],
+        partition: Some(vec!["a".into()]),
+        order: vec!["-b".into()],
+        writes: WriteMode::Append,
+    };
+    let collection = Collection::new(declaration.clone()).unwrap();
+    let text = "[collection.c]\nfields = { a = \"int\", b = \"text\" }\nkey = [\"a\", \"b\"]\n\
+                partition = [\"a\"]\norder = [\"-b\"]\nwrites = \"append\"";
+    assert_eq!(*parse(text).collections[0], collection);
+    let error = Collection::new(Declaration {
+        name: "C".into(),
+        key: vec!["x".into()],
+        ..declaration
+    })
+    .unwrap_err();
+    // The name, the key, and then partition and order, which are not in that key.
+    assert_eq!(error.problems.len(), 4, "{error}");
+}
