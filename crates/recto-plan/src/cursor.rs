@@ -1,0 +1,348 @@
+//! Cursors: positions between rows, sealed so that only the query that made them can use them.
+//!
+//! A cursor carries key values, and a page read from an altered one would be a page of somebody
+//! else's partition. So it is encrypted and authenticated (XChaCha20-Poly1305: a random nonce of 24
+//! bytes needs no counter that several servers would have to share), and nothing inside it is
+//! looked at before it is authenticated. The bytes are written down in `docs/format.md`, section
+//! Cursor.
+//!
+//! What the query is stands inside as three fingerprints, so that a cursor given to another query
+//! is refused with the reason.
+
+mod content;
+mod identity;
+mod key_ring;
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
+use recto_model::{Cells, Environment};
+
+pub use identity::{Fingerprint, QueryIdentity};
+pub use key_ring::{KeyRing, KeyRingError, MAX_KEYS};
+
+use content::Content;
+
+/// The longest cursor text, in characters.
+///
+/// Cassandra's limits of 64 KiB for a partition key and 64 KiB for all clustering columns of a row
+/// leave every position well below it.
+pub const MAX_CURSOR_CHARACTERS: usize = 256 * 1024;
+
+/// The version of the outer bytes: header, algorithm, what is authenticated.
+const FORMAT_VERSION: u8 = 1;
+/// Version, key id, nonce.
+const HEADER_BYTES: usize = 1 + 4 + NONCE_BYTES;
+const NONCE_BYTES: usize = 24;
+const TAG_BYTES: usize = 16;
+/// The most bytes that [`MAX_CURSOR_CHARACTERS`] can hold.
+const MAX_SEALED_BYTES: usize = MAX_CURSOR_CHARACTERS / 4 * 3;
+/// Up to this size bytes are worked on without an allocation; most cursors are far smaller.
+const INLINE_BYTES: usize = 512;
+
+/// On which side of a row an edge lies, in the query's order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The edge lies before the row.
+    Before,
+    /// The edge lies after the row.
+    After,
+}
+
+/// A place between rows in a query's order. It needs no row to exist there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Position {
+    /// Cells of the query's order columns: all of them, or the first few.
+    pub values: Cells,
+    /// Whether the edge lies before or after what begins with these cells, in the query's order.
+    pub side: Side,
+}
+
+/// A sealed cursor: base64url without padding.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Cursor(String);
+
+impl Cursor {
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its text.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Cursor> for String {
+    fn from(cursor: Cursor) -> Self {
+        cursor.0
+    }
+}
+
+/// What an opened cursor holds.
+///
+/// The cells are those that were sealed. Who seals them answers for their number and types, since
+/// the arrangement's fingerprint names both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenedCursor {
+    /// Where the page goes on.
+    pub position: Position,
+    /// Which bucket the position lay in when it was sealed. A hint: the bucket may be gone.
+    pub bucket_hint: Option<Vec<u8>>,
+}
+
+/// Why a cursor was not made or not opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CursorError {
+    /// There is no text.
+    #[error("the cursor is empty")]
+    Empty,
+    /// The text is longer than any cursor.
+    #[error("the cursor is {characters} characters long; no cursor is longer than {MAX_CURSOR_CHARACTERS}")]
+    TooLong {
+        /// How long it is.
+        characters: usize,
+    },
+    /// The text is not base64url without padding, or not in its one canonical form.
+    #[error("the cursor is not base64url text: character {position} does not belong there")]
+    NotBase64 {
+        /// The first character that is wrong, counted in bytes from 1.
+        position: usize,
+    },
+    /// The text is shorter than any cursor.
+    #[error("the cursor is cut short")]
+    Truncated,
+    /// The cursor says that it is of a format that this release does not know.
+    #[error("the cursor is of format {version}, which this release does not know")]
+    UnknownFormat {
+        /// The version of its format.
+        version: u8,
+    },
+    /// It was not sealed with a key of the ring, or was altered since: these cannot be told apart.
+    #[error("the cursor was altered, or was made with a key that is not known here")]
+    NotOurs,
+    /// It is authentic but holds what this release does not understand.
+    #[error("the cursor holds what this release does not understand")]
+    UnknownContent,
+    /// It was made by a query of another collection.
+    #[error("the cursor is of another collection")]
+    OtherCollection,
+    /// It was made when the query was served by another view, or by this view in another shape.
+    #[error("the cursor is of another view, or of an earlier arrangement of this view")]
+    OtherArrangement,
+    /// It was made by a query with another filter or sort.
+    #[error("the cursor is of a query with another filter or sort")]
+    OtherQuery,
+    /// Its time is over.
+    #[error("the cursor expired at {expired_at_seconds} (seconds since 1970-01-01T00:00:00Z)")]
+    Expired {
+        /// The first second in which it no longer opened, since 1970-01-01T00:00:00Z.
+        expired_at_seconds: u64,
+    },
+    /// The position's cells are too large for a cursor. Only when sealing.
+    #[error("a position of {bytes} bytes does not fit in a cursor of {MAX_CURSOR_CHARACTERS} characters")]
+    PositionTooLarge {
+        /// The size it would have, sealed.
+        bytes: usize,
+    },
+}
+
+impl CursorError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Empty => "Leave the cursor out to read from the beginning.",
+            Self::TooLong { .. } | Self::NotBase64 { .. } | Self::Truncated => {
+                "Pass a cursor exactly as a page gave it: whole, and with nothing before or after it."
+            }
+            Self::UnknownFormat { .. } | Self::UnknownContent => {
+                "A newer release made it, or it was altered: read from the beginning, or use that release."
+            }
+            Self::NotOurs => {
+                "Read from the beginning. If several servers answer, give all of them the same cursor keys."
+            }
+            Self::OtherCollection => {
+                "Use a cursor only with the query that made it: ask the same collection."
+            }
+            Self::OtherArrangement => {
+                "The schema changed, or the query is served by another view now: read from the beginning."
+            }
+            Self::OtherQuery => {
+                "Use a cursor only with the query that made it: repeat its filter and sort. The page size may change."
+            }
+            Self::Expired { .. } => "Read from the beginning, or from values that you know.",
+            Self::PositionTooLarge { .. } => "Sort by smaller fields.",
+        }
+    }
+}
+
+/// Seals `position`, for the query `identity` and no other, with the active key of `ring`.
+///
+/// `bucket_hint` comes back when the cursor is opened. From the second `expires_at_seconds` on
+/// (since 1970-01-01T00:00:00Z) the cursor no longer opens; without it, it never expires.
+///
+/// # Errors
+/// [`CursorError::PositionTooLarge`] if the cursor would be longer than
+/// [`MAX_CURSOR_CHARACTERS`], which keys within Cassandra's limits never are.
+pub fn seal(
+    ring: &KeyRing,
+    environment: &Environment,
+    identity: &QueryIdentity,
+    position: &Position,
+    bucket_hint: Option<&[u8]>,
+    expires_at_seconds: Option<u64>,
+) -> Result<Cursor, CursorError> {
+    let content = Content {
+        side: position.side,
+        identity,
+        expires_at_seconds,
+        cells: &position.values,
+        bucket_hint,
+    };
+    let length = HEADER_BYTES + content.len() + TAG_BYTES;
+    if length > MAX_SEALED_BYTES {
+        return Err(CursorError::PositionTooLarge { bytes: length });
+    }
+    with_buffer(length, |sealed| {
+        let (header, rest) = sealed.split_at_mut(HEADER_BYTES);
+        let (body, tag) = rest.split_at_mut(length - HEADER_BYTES - TAG_BYTES);
+        let (id, key) = ring.active();
+        let nonce: [u8; NONCE_BYTES] = environment.random();
+        header[0] = FORMAT_VERSION;
+        header[1..5].copy_from_slice(&id.to_be_bytes());
+        header[5..].copy_from_slice(&nonce);
+        content.write(body);
+        let computed = XChaCha20Poly1305::new(key.into())
+            .encrypt_inout_detached(&XNonce::from(nonce), header, body.into())
+            .expect("the cipher takes up to 256 GiB");
+        tag.copy_from_slice(&computed);
+        Ok(Cursor(URL_SAFE_NO_PAD.encode(sealed)))
+    })
+}
+
+/// Opens a cursor that the query `identity` made.
+///
+/// The work up to the authentication does not depend on which key sealed the cursor, nor on what
+/// is inside; a cursor that does not pass is not looked at, so that neither its time nor its query
+/// can be probed by sending altered ones.
+///
+/// # Errors
+/// [`CursorError`], every variant but [`CursorError::PositionTooLarge`].
+pub fn open(
+    ring: &KeyRing,
+    environment: &Environment,
+    text: &str,
+    identity: &QueryIdentity,
+) -> Result<OpenedCursor, CursorError> {
+    if text.is_empty() {
+        return Err(CursorError::Empty);
+    }
+    if text.len() > MAX_CURSOR_CHARACTERS {
+        return Err(CursorError::TooLong {
+            characters: text.len(),
+        });
+    }
+    with_buffer(base64::decoded_len_estimate(text.len()), |buffer| {
+        let length = decode(text, buffer)?;
+        let body = authenticate(ring, &mut buffer[..length])?;
+        let (found, opened) = content::read(body).ok_or(CursorError::UnknownContent)?;
+        check(environment, &found, identity)?;
+        Ok(opened)
+    })
+}
+
+/// The bytes of `text` in `buffer`; returns how many.
+fn decode(text: &str, buffer: &mut [u8]) -> Result<usize, CursorError> {
+    use base64::{DecodeError, DecodeSliceError};
+    URL_SAFE_NO_PAD
+        .decode_slice(text, buffer)
+        .map_err(|error| match error {
+            DecodeSliceError::DecodeError(
+                DecodeError::InvalidByte(offset, _) | DecodeError::InvalidLastSymbol { offset, .. },
+            ) => CursorError::NotBase64 { position: offset + 1 },
+            DecodeSliceError::DecodeError(DecodeError::InvalidPadding) => CursorError::NotBase64 {
+                position: text.find('=').map_or(text.len(), |offset| offset + 1),
+            },
+            DecodeSliceError::DecodeError(DecodeError::InvalidLength(_))
+            | DecodeSliceError::OutputSliceTooSmall => CursorError::Truncated,
+        })
+}
+
+/// The decrypted content of `sealed`, in place.
+fn authenticate<'b>(ring: &KeyRing, sealed: &'b mut [u8]) -> Result<&'b [u8], CursorError> {
+    let version = *sealed.first().ok_or(CursorError::Truncated)?;
+    if version != FORMAT_VERSION {
+        return Err(CursorError::UnknownFormat { version });
+    }
+    if sealed.len() < HEADER_BYTES + content::MIN_BYTES + TAG_BYTES {
+        return Err(CursorError::Truncated);
+    }
+    let (header, rest) = sealed.split_at_mut(HEADER_BYTES);
+    let (body, tag) = rest.split_at_mut(rest.len() - TAG_BYTES);
+    let mut id = [0; 4];
+    id.copy_from_slice(&header[1..5]);
+    let mut nonce = [0; NONCE_BYTES];
+    nonce.copy_from_slice(&header[5..]);
+    let mut expected = [0; TAG_BYTES];
+    expected.copy_from_slice(tag);
+    // A key that is not known is tried with another, so that it costs the same.
+    let known = ring.find(u32::from_be_bytes(id));
+    let key = known.unwrap_or_else(|| ring.active().1);
+    let authentic = XChaCha20Poly1305::new(key.into())
+        .decrypt_inout_detached(
+            &XNonce::from(nonce),
+            header,
+            (&mut *body).into(),
+            &Tag::from(expected),
+        )
+        .is_ok();
+    if authentic && known.is_some() {
+        Ok(body)
+    } else {
+        Err(CursorError::NotOurs)
+    }
+}
+
+/// Whether what an authentic cursor says about itself fits the query and the time.
+fn check(
+    environment: &Environment,
+    found: &content::Found,
+    identity: &QueryIdentity,
+) -> Result<(), CursorError> {
+    if found.identity.collection != identity.collection {
+        return Err(CursorError::OtherCollection);
+    }
+    if found.identity.arrangement != identity.arrangement {
+        return Err(CursorError::OtherArrangement);
+    }
+    if found.identity.query != identity.query {
+        return Err(CursorError::OtherQuery);
+    }
+    if let Some(expired_at_seconds) = found.expires_at_seconds {
+        let now_seconds = u64::try_from(environment.now_micros().div_euclid(1_000_000)).unwrap_or(0);
+        if now_seconds >= expired_at_seconds {
+            return Err(CursorError::Expired { expired_at_seconds });
+        }
+    }
+    Ok(())
+}
+
+/// Calls `work` with `length` zero bytes.
+fn with_buffer<T>(length: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    if length <= INLINE_BYTES {
+        work(&mut [0; INLINE_BYTES][..length])
+    } else {
+        work(&mut vec![0; length])
+    }
+}
