@@ -1,0 +1,263 @@
+//! Dates, times and timestamps as text, over the whole of their domains.
+//!
+//! The calendar is the Gregorian one, before its introduction too (ISO 8601, as Cassandra has it);
+//! the year 0000 precedes 0001. The arithmetic counts days in eras of 400 years, which are all of
+//! one length, and begins years in March, so that a leap day is a year's last.
+
+/// Days in 400 years.
+const DAYS_PER_ERA: i64 = 146_097;
+
+/// Days from 0000-03-01, where the eras begin, to 1970-01-01.
+const EPOCH_DAYS: i64 = 719_468;
+
+const MILLIS_PER_DAY: i64 = 86_400_000;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// Digits of the largest year that any date or timestamp has, and some: no year overflows.
+const MAX_YEAR_DIGITS: usize = 12;
+
+/// Digits of a fraction of a second down to nanoseconds.
+const FRACTION_DIGITS: usize = 9;
+
+/// Days since 1970-01-01 of a date that exists.
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * DAYS_PER_ERA + day_of_era - EPOCH_DAYS
+}
+
+/// Year, month and day of a count of days since 1970-01-01.
+fn date_of(days: i64) -> (i64, i64, i64) {
+    let days = days + EPOCH_DAYS;
+    let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
+    // Take out the leap days of 4, 100 and 400 years; then all years have 365.
+    let leaps = day_of_era / 1_460 - day_of_era / 36_524 + day_of_era / 146_096;
+    let year_of_era = (day_of_era - leaps) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (year, month, day)
+}
+
+fn days_in_month(year: i64, month: i64) -> i64 {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+fn civil_text(days: i64) -> String {
+    let (year, month, day) = date_of(days);
+    match year {
+        0..=9999 => format!("{year:04}-{month:02}-{day:02}"),
+        _ => format!("{year:+05}-{month:02}-{day:02}"),
+    }
+}
+
+/// `2013-01-31`.
+pub(super) fn date_text(days: i32) -> String {
+    civil_text(days.into())
+}
+
+/// `10:00:00.000000000`.
+pub(super) fn time_text(nanos: i64) -> String {
+    let (seconds, nanos) = (nanos / NANOS_PER_SECOND, nanos % NANOS_PER_SECOND);
+    format!("{}.{nanos:09}", clock_text(seconds))
+}
+
+fn clock_text(seconds: i64) -> String {
+    format!(
+        "{:02}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+/// `2013-01-31T10:00:00.000Z`.
+pub(super) fn timestamp_text(millis: i64) -> String {
+    let (days, millis) = (
+        millis.div_euclid(MILLIS_PER_DAY),
+        millis.rem_euclid(MILLIS_PER_DAY),
+    );
+    format!(
+        "{}T{}.{:03}Z",
+        civil_text(days),
+        clock_text(millis / 1000),
+        millis % 1000
+    )
+}
+
+/// A date; `None` unless it is written `YYYY-MM-DD`, exists and fits 32 bits of days.
+pub(super) fn parse_date(text: &str) -> Option<i32> {
+    let mut rest = text;
+    let days = take_date(&mut rest)?;
+    if rest.is_empty() {
+        days.try_into().ok()
+    } else {
+        None
+    }
+}
+
+/// A time of day in nanoseconds; `None` unless it is written `HH:MM:SS`, with or without a fraction.
+pub(super) fn parse_time(text: &str) -> Option<i64> {
+    let mut rest = text;
+    let nanos = take_time(&mut rest)?;
+    rest.is_empty().then_some(nanos)
+}
+
+/// A timestamp in milliseconds; otherwise what was expected.
+pub(super) fn parse_timestamp(text: &str) -> Result<i64, &'static str> {
+    const EXPECTED: &str = "a timestamp such as \"2013-01-31T10:00:00Z\"";
+    let mut rest = text;
+    let days = take_date(&mut rest).ok_or(EXPECTED)?;
+    if rest.is_empty() {
+        return Err(
+            "a timestamp with a time and an offset, such as \"2013-01-31T00:00:00Z\", not a date alone",
+        );
+    }
+    rest = rest.strip_prefix(['T', 't', ' ']).ok_or(EXPECTED)?;
+    let nanos = take_time(&mut rest).ok_or(EXPECTED)?;
+    if rest.is_empty() {
+        return Err("a timestamp with an offset, such as \"2013-01-31T10:00:00Z\" or \"…+02:00\"");
+    }
+    let offset_seconds = take_offset(&mut rest).ok_or(EXPECTED)?;
+    if !rest.is_empty() {
+        return Err(EXPECTED);
+    }
+    if nanos % 1_000_000 != 0 {
+        return Err("a timestamp of whole milliseconds, which is all that a timestamp holds");
+    }
+    // In 128 bits, since the ends of the domain are reached with offsets that point outside.
+    let seconds = i128::from(days) * i128::from(SECONDS_PER_DAY) - i128::from(offset_seconds);
+    let millis = seconds * 1000 + i128::from(nanos / 1_000_000);
+    i64::try_from(millis).map_err(|_| "a timestamp within 64 bits of milliseconds, to the year 292278994")
+}
+
+/// Takes the longest run of digits, if it has as many as `count` allows.
+fn take_digits(rest: &mut &str, count: std::ops::RangeInclusive<usize>) -> Option<i64> {
+    let length = rest.bytes().take_while(u8::is_ascii_digit).count();
+    if !count.contains(&length) {
+        return None;
+    }
+    let (digits, tail) = rest.split_at(length);
+    *rest = tail;
+    digits.parse().ok()
+}
+
+fn take_mark(rest: &mut &str, mark: char) -> Option<()> {
+    *rest = rest.strip_prefix(mark)?;
+    Some(())
+}
+
+/// A date, as days since 1970-01-01.
+fn take_date(rest: &mut &str) -> Option<i64> {
+    let negative = rest.starts_with('-');
+    let year = if negative || rest.starts_with('+') {
+        *rest = &rest[1..];
+        take_digits(rest, 4..=MAX_YEAR_DIGITS)?
+    } else {
+        take_digits(rest, 4..=4)?
+    };
+    if negative && year == 0 {
+        return None;
+    }
+    let year = if negative { -year } else { year };
+    take_mark(rest, '-')?;
+    let month = take_digits(rest, 2..=2)?;
+    take_mark(rest, '-')?;
+    let day = take_digits(rest, 2..=2)?;
+    let exists = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
+    exists.then(|| days_of(year, month, day))
+}
+
+/// A time of day, in nanoseconds.
+fn take_time(rest: &mut &str) -> Option<i64> {
+    let hour = take_digits(rest, 2..=2)?;
+    take_mark(rest, ':')?;
+    let minute = take_digits(rest, 2..=2)?;
+    take_mark(rest, ':')?;
+    let second = take_digits(rest, 2..=2)?;
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let fraction = if rest.starts_with('.') {
+        take_fraction(rest)?
+    } else {
+        0
+    };
+    Some((hour * 3600 + minute * 60 + second) * NANOS_PER_SECOND + fraction)
+}
+
+/// A point and one to nine digits, in billionths.
+pub(super) fn take_fraction(rest: &mut &str) -> Option<i64> {
+    take_mark(rest, '.')?;
+    let before = rest.len();
+    let digits = take_digits(rest, 1..=FRACTION_DIGITS)?;
+    let length = before - rest.len();
+    Some(digits * 10_i64.pow((FRACTION_DIGITS - length) as u32))
+}
+
+/// `Z` or an offset such as `+02:00`, in seconds east.
+fn take_offset(rest: &mut &str) -> Option<i64> {
+    if let Some(tail) = rest.strip_prefix(['Z', 'z']) {
+        *rest = tail;
+        return Some(0);
+    }
+    let negative = rest.starts_with('-');
+    *rest = rest.strip_prefix(['+', '-'])?;
+    let hours = take_digits(rest, 2..=2)?;
+    take_mark(rest, ':')?;
+    let minutes = take_digits(rest, 2..=2)?;
+    let seconds = hours * 3600 + minutes * 60;
+    (hours <= 23 && minutes <= 59).then_some(if negative { -seconds } else { seconds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_days() {
+        for (days, text) in [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (11_016, "2000-02-29"),
+            (11_017, "2000-03-01"),
+            (-719_528, "0000-01-01"),
+            (-719_529, "-0001-12-31"),
+            (2_932_896, "9999-12-31"),
+            (2_932_897, "+10000-01-01"),
+            (i32::MAX, "+5881580-07-11"),
+            (i32::MIN, "-5877641-06-23"),
+        ] {
+            assert_eq!(date_text(days), text);
+            assert_eq!(parse_date(text), Some(days));
+        }
+    }
+
+    #[test]
+    fn each_day_of_an_era_follows_the_one_before() {
+        let mut expected = (2000, 1, 1);
+        for days in 10_957..10_957 + DAYS_PER_ERA {
+            assert_eq!(date_of(days), expected);
+            assert_eq!(days_of(expected.0, expected.1, expected.2), days);
+            expected.2 += 1;
+            if expected.2 > days_in_month(expected.0, expected.1) {
+                expected = (expected.0, expected.1 + 1, 1);
+            }
+            if expected.1 > 12 {
+                expected = (expected.0 + 1, 1, 1);
+            }
+        }
+    }
+}

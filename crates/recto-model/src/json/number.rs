@@ -1,0 +1,185 @@
+//! Numbers as text and as JSON's numbers.
+
+use std::fmt::Write as _;
+
+use bigdecimal::BigDecimal;
+use num_bigint::{BigInt, Sign};
+use serde_json::Number;
+
+/// The longest text of a number that is read: enough for every varint and decimal of 64 KiB, and
+/// little enough that no text is slow to read.
+pub const MAX_NUMBER_CHARS: usize = 200_000;
+
+/// The whole numbers that a double holds exactly, either way.
+const MAX_EXACT_DOUBLE: f64 = 9_007_199_254_740_992.0;
+
+/// How many digits of any decimal survive being read as a double and written as shortly as it goes.
+const MAX_EXACT_DIGITS: usize = 15;
+
+/// The smallest power of ten of a decimal's first digit that is written without an exponent.
+const MIN_PLAIN_EXPONENT: i64 = -6;
+
+/// A JSON number's value, if it is whole and was held exactly.
+pub(super) fn whole(number: &Number) -> Option<i128> {
+    if let Some(value) = number.as_i64() {
+        return Some(value.into());
+    }
+    if let Some(value) = number.as_u64() {
+        return Some(value.into());
+    }
+    let value = number.as_f64()?;
+    (value.fract() == 0.0 && value.abs() <= MAX_EXACT_DOUBLE).then_some(value as i128)
+}
+
+/// A JSON number's value, if it was held exactly as far as that can be told.
+pub(super) fn decimal(number: &Number) -> Option<BigDecimal> {
+    if let Some(value) = number.as_i64() {
+        return Some(value.into());
+    }
+    if let Some(value) = number.as_u64() {
+        return Some(value.into());
+    }
+    let text = number.to_string();
+    // "1.0" is how a double writes 1: the zero is not the writer's.
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    if digits.trim_start_matches('0').trim_end_matches('0').len() > MAX_EXACT_DIGITS {
+        return None;
+    }
+    parse_decimal(text)
+}
+
+/// The double that JSON writes for a float: the one whose shortest text is the float's.
+pub(super) fn float_as_double(value: f32) -> f64 {
+    let exact = f64::from(value);
+    if !value.is_finite() {
+        return exact;
+    }
+    match value.to_string().parse::<f64>() {
+        Ok(short) if (short as f32).to_bits() == value.to_bits() => short,
+        _ => exact,
+    }
+}
+
+/// How a number that JSON has no number for is written.
+pub(super) fn special_text(value: f64) -> &'static str {
+    if value.is_nan() {
+        "NaN"
+    } else if value > 0.0 {
+        "Infinity"
+    } else {
+        "-Infinity"
+    }
+}
+
+/// The double of [`special_text`].
+pub(super) fn special_double(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        _ => None,
+    }
+}
+
+/// The float of [`special_text`].
+pub(super) fn special_float(text: &str) -> Option<f32> {
+    special_double(text).map(|value| value as f32)
+}
+
+/// Whether text is made as JSON makes numbers, so that Rust's wider forms (`inf`, `.5`) stay out.
+fn is_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    text.len() <= MAX_NUMBER_CHARS
+        && digits.starts_with(|first: char| first.is_ascii_digit())
+        && digits
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'))
+}
+
+/// The nearest finite float.
+pub(super) fn parse_float(text: &str) -> Option<f32> {
+    let value = is_number(text).then(|| text.parse::<f32>().ok())??;
+    value.is_finite().then_some(value)
+}
+
+/// The nearest finite double.
+pub(super) fn parse_double(text: &str) -> Option<f64> {
+    let value = is_number(text).then(|| text.parse::<f64>().ok())??;
+    value.is_finite().then_some(value)
+}
+
+/// A whole number of up to [`MAX_NUMBER_CHARS`] digits.
+pub(super) fn parse_varint(text: &str) -> Option<BigInt> {
+    let (sign, digits) = split_sign(text);
+    whole_digits(digits)?;
+    BigInt::from_radix_be(sign, &decimal_digits(digits), 10)
+}
+
+fn split_sign(text: &str) -> (Sign, &str) {
+    match text.strip_prefix('-') {
+        Some(digits) => (Sign::Minus, digits),
+        None => (Sign::Plus, text.strip_prefix('+').unwrap_or(text)),
+    }
+}
+
+/// The text, if it is of digits only, at least one and at most [`MAX_NUMBER_CHARS`].
+fn whole_digits(text: &str) -> Option<&str> {
+    let whole =
+        (1..=MAX_NUMBER_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    whole.then_some(text)
+}
+
+fn decimal_digits(text: &str) -> Vec<u8> {
+    text.bytes().map(|byte| byte - b'0').collect()
+}
+
+/// A decimal with the scale it is written with: digits, a point and more digits, an exponent.
+pub(super) fn parse_decimal(text: &str) -> Option<BigDecimal> {
+    let (sign, rest) = split_sign(text);
+    let (mantissa, exponent) = match rest.find(['e', 'E']) {
+        Some(at) => (&rest[..at], rest[at + 1..].parse::<i64>().ok()?),
+        None => (rest, 0),
+    };
+    let (before, after) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    whole_digits(before)?;
+    if mantissa.contains('.') {
+        whole_digits(after)?;
+    }
+    let scale = i32::try_from((after.len() as i64).checked_sub(exponent)?).ok()?;
+    let mut digits = decimal_digits(before);
+    digits.extend(decimal_digits(after));
+    if digits.len() > MAX_NUMBER_CHARS {
+        return None;
+    }
+    let unscaled = BigInt::from_radix_be(sign, &digits, 10)?;
+    Some(BigDecimal::new(unscaled, scale.into()))
+}
+
+/// A decimal's text with its scale, as Java and Cassandra write it: plain unless zeros would have
+/// to be made up before the point or many after it, then `1.23E+10`.
+pub(super) fn decimal_text(value: &BigDecimal) -> String {
+    let (unscaled, scale) = value.as_bigint_and_scale();
+    let sign = if unscaled.sign() == Sign::Minus { "-" } else { "" };
+    let digits = unscaled.magnitude().to_string();
+    // The power of ten of the first digit.
+    let exponent = digits.len() as i64 - 1 - scale;
+    if scale == 0 {
+        return format!("{sign}{digits}");
+    }
+    if scale > 0 && exponent >= MIN_PLAIN_EXPONENT {
+        let point = digits.len() as i64 - scale;
+        return match usize::try_from(point) {
+            Ok(point) if point > 0 => format!("{sign}{}.{}", &digits[..point], &digits[point..]),
+            _ => format!("{sign}0.{}{digits}", "0".repeat(point.unsigned_abs() as usize)),
+        };
+    }
+    let mut text = format!("{sign}{}", &digits[..1]);
+    if digits.len() > 1 {
+        text.push('.');
+        text.push_str(&digits[1..]);
+    }
+    write!(text, "E{exponent:+}").expect("a string takes all that is written");
+    text
+}

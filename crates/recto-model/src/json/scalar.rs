@@ -1,0 +1,160 @@
+//! The JSON and text of values that hold no others.
+
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use num_bigint::BigInt;
+use serde_json::{Number, Value as Json};
+use uuid::Uuid;
+
+use super::{JsonError, calendar, duration, number};
+use crate::{Type, Value};
+
+/// The length of a UUID's text.
+const UUID_CHARS: usize = 36;
+
+/// The JSON of a scalar; null for nested values.
+pub(super) fn to_json(value: &Value) -> Json {
+    let text = match value {
+        Value::Boolean(value) => return Json::Bool(*value),
+        Value::TinyInt(value) => return (*value).into(),
+        Value::SmallInt(value) => return (*value).into(),
+        Value::Int(value) => return (*value).into(),
+        Value::Float(value) => return float(number::float_as_double(*value)),
+        Value::Double(value) => return float(*value),
+        Value::Ascii(text) | Value::Text(text) => text.clone(),
+        Value::Blob(bytes) => STANDARD.encode(bytes),
+        Value::BigInt(value) => value.to_string(),
+        Value::Varint(value) => value.to_string(),
+        Value::Decimal(value) => number::decimal_text(value),
+        Value::Date(days) => calendar::date_text(*days),
+        Value::Time(nanos) => calendar::time_text(*nanos),
+        Value::Timestamp(millis) => calendar::timestamp_text(*millis),
+        Value::TimeUuid(uuid) | Value::Uuid(uuid) => uuid.hyphenated().to_string(),
+        Value::Inet(address) => address.to_string(),
+        Value::Duration {
+            months,
+            days,
+            nanoseconds,
+        } => duration::text(*months, *days, *nanoseconds),
+        Value::List(_)
+        | Value::Set(_)
+        | Value::Map(_)
+        | Value::Tuple(_)
+        | Value::Udt(_)
+        | Value::Vector(_) => return Json::Null,
+    };
+    Json::String(text)
+}
+
+fn float(value: f64) -> Json {
+    Number::from_f64(value).map_or_else(
+        || Json::String(number::special_text(value).to_owned()),
+        Json::Number,
+    )
+}
+
+/// What values of a scalar type look like.
+pub(super) fn expected(ty: &Type) -> String {
+    match ty {
+        Type::Ascii => "text of ASCII letters only",
+        Type::Text => "text",
+        Type::Blob => "a blob in base64 such as \"3q2+7w==\"",
+        Type::Boolean => "true or false",
+        Type::TinyInt => "a tinyint, a whole number from -128 to 127",
+        Type::SmallInt => "a smallint, a whole number from -32768 to 32767",
+        Type::Int => "an int, a whole number from -2147483648 to 2147483647",
+        Type::BigInt => "a bigint such as \"42\", a whole number of 64 bits",
+        Type::Varint => "a varint such as \"42\", a whole number (as a string if it has more than 64 bits)",
+        Type::Decimal => "a decimal such as \"12.50\" (as a string if it has more than 15 digits)",
+        Type::Float => "a float such as 1.5, or \"NaN\", \"Infinity\", \"-Infinity\"",
+        Type::Double => "a double such as 1.5, or \"NaN\", \"Infinity\", \"-Infinity\"",
+        Type::Date => "a date such as \"2013-01-31\"",
+        Type::Time => "a time such as \"10:00:00.000000000\"",
+        Type::Timestamp => "a timestamp such as \"2013-01-31T10:00:00Z\"",
+        Type::TimeUuid => "a version 1 UUID such as \"2a92d750-d8dc-11e6-a2de-cf8ecd4cf053\"",
+        Type::Uuid => "a UUID such as \"cc520882-9507-44fb-8fc9-b349ecdee658\"",
+        Type::Inet => "an address such as \"192.0.2.1\" or \"2001:db8::1\"",
+        Type::Duration => "an ISO 8601 duration such as \"P1Y2M3DT4H5M6.5S\"",
+        _ => return format!("a value of type {ty}"),
+    }
+    .to_owned()
+}
+
+/// The value of JSON that is not null.
+pub(super) fn from_json(ty: &Type, json: &Json) -> Result<Value, JsonError> {
+    let value = match (ty, json) {
+        (Type::Boolean, Json::Bool(value)) => Some(Value::Boolean(*value)),
+        (_, Json::Number(number)) => from_number(ty, number),
+        (Type::Float, Json::String(text)) => number::special_float(text).map(Value::Float),
+        (Type::Double, Json::String(text)) => number::special_double(text).map(Value::Double),
+        (Type::Boolean | Type::TinyInt | Type::SmallInt | Type::Int, Json::String(_)) => None,
+        (_, Json::String(text)) => return from_text(ty, text),
+        _ => None,
+    };
+    value.ok_or_else(|| JsonError::new(expected(ty), json))
+}
+
+/// The value of a JSON number; `None` if the type does not take it.
+fn from_number(ty: &Type, number: &Number) -> Option<Value> {
+    let whole = || number::whole(number);
+    match ty {
+        Type::TinyInt => i8::try_from(whole()?).ok().map(Value::TinyInt),
+        Type::SmallInt => i16::try_from(whole()?).ok().map(Value::SmallInt),
+        Type::Int => i32::try_from(whole()?).ok().map(Value::Int),
+        Type::BigInt => i64::try_from(whole()?).ok().map(Value::BigInt),
+        Type::Varint => Some(Value::Varint(BigInt::from(whole()?))),
+        Type::Decimal => number::decimal(number).map(Value::Decimal),
+        // By way of the text, because rounding to a double first would round twice.
+        Type::Float => number::parse_float(&number.to_string()).map(Value::Float),
+        Type::Double => number.as_f64().map(Value::Double),
+        _ => None,
+    }
+}
+
+/// The value that text writes for a scalar type.
+pub(super) fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
+    let value = match ty {
+        Type::Text => Some(Value::Text(text.to_owned())),
+        Type::Ascii => text.is_ascii().then(|| Value::Ascii(text.to_owned())),
+        Type::Blob => STANDARD.decode(text).ok().map(Value::Blob),
+        Type::Boolean => text.parse().ok().map(Value::Boolean),
+        Type::TinyInt => text.parse().ok().map(Value::TinyInt),
+        Type::SmallInt => text.parse().ok().map(Value::SmallInt),
+        Type::Int => text.parse().ok().map(Value::Int),
+        Type::BigInt => text.parse().ok().map(Value::BigInt),
+        Type::Varint => number::parse_varint(text).map(Value::Varint),
+        Type::Decimal => number::parse_decimal(text).map(Value::Decimal),
+        Type::Float => number::special_float(text)
+            .or_else(|| number::parse_float(text))
+            .map(Value::Float),
+        Type::Double => number::special_double(text)
+            .or_else(|| number::parse_double(text))
+            .map(Value::Double),
+        Type::Date => calendar::parse_date(text).map(Value::Date),
+        Type::Time => calendar::parse_time(text).map(Value::Time),
+        Type::Timestamp => {
+            return calendar::parse_timestamp(text)
+                .map(Value::Timestamp)
+                .map_err(|expected| JsonError::of_text(expected, text));
+        }
+        Type::TimeUuid => parse_uuid(text)
+            .filter(|uuid| uuid.get_version_num() == 1)
+            .map(Value::TimeUuid),
+        Type::Uuid => parse_uuid(text).map(Value::Uuid),
+        Type::Inet => text.parse::<IpAddr>().ok().map(Value::Inet),
+        Type::Duration => duration::parse(text).map(|(months, days, nanoseconds)| Value::Duration {
+            months,
+            days,
+            nanoseconds,
+        }),
+        _ => None,
+    };
+    value.ok_or_else(|| JsonError::of_text(expected(ty), text))
+}
+
+/// A UUID in its one written form, in either case; braces, URNs and bare digits are refused.
+fn parse_uuid(text: &str) -> Option<Uuid> {
+    Uuid::try_parse(text).ok().filter(|_| text.len() == UUID_CHARS)
+}
