@@ -1,4 +1,35 @@
-//! Filter and sort text, normalised queries, cursors and plans of Recto. Pure: no I/O, no clock.
+//! From filter and sort text to plans: what a query means, which view serves it, what to read.
+//!
+//! Nothing here does I/O, is async, reads a clock, or knows a store.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`text`] | filter and sort text, parsed with spans |
+//! | [`bind`] | their meaning in a collection |
+//! | [`query`] | the normal form: one constraint per field |
+//! | [`arrangement`] | the tables a collection can be read from |
+//! | [`planner`] | choosing one, and laying out what to read of it |
+//! | [`segments`] | ranges of values as pieces of clustering order |
+//! | [`residual`] | conditions checked row by row |
+//! | [`plan`] | the plan, its slices and its order |
+//! | [`refusal`] | no plan: the view that is missing |
+//! | [`cursor`] | sealed positions |
+//! | [`error`] | what is wrong with a query |
 
+pub mod arrangement;
+pub mod bind;
 pub mod cursor;
+pub mod error;
+pub mod plan;
+pub mod planner;
+pub mod query;
+pub mod refusal;
+pub mod residual;
+pub mod segments;
 pub mod text;
+
+pub use arrangement::Arrangement;
+pub use cursor::{Position, Side};
+pub use error::{QueryError, QueryErrorKind};
+pub use plan::{Plan, Shape, Travel};
+pub use query::Query;

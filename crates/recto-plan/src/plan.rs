@@ -1,0 +1,183 @@
+//! Plans: which slices of which table answer a query, and in which order their rows are given.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use recto_model::table::{Direction, ReadDirection};
+use recto_model::{Bound, Cells, RowRef, Slice, order};
+
+use crate::arrangement::Arrangement;
+use crate::cursor::{Position, QueryIdentity, Side};
+use crate::residual::Residual;
+use crate::segments::{earlier, later};
+
+/// The most sources one plan may read: the products of all IN lists and split ranges.
+pub const MAX_SOURCES: usize = 128;
+
+/// How a plan's sources make one sequence of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// No row can match.
+    Empty,
+    /// One source.
+    Scan,
+    /// Sources one after the other: none reaches into the next.
+    Concat,
+    /// Sources merged row by row.
+    Merge,
+}
+
+impl Shape {
+    /// As `explain` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Scan => "scan",
+            Self::Concat => "concat",
+            Self::Merge => "merge",
+        }
+    }
+}
+
+/// A column of the query's order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OrderTerm {
+    /// The column of the arrangement's table.
+    pub column: usize,
+    /// Its direction in the query's order.
+    pub direction: Direction,
+}
+
+/// One contiguous piece of one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The cells of all partition columns.
+    pub partition: Cells,
+    /// The cells of the leading clustering columns that the filter pins.
+    pub pinned: Cells,
+    /// Where it begins, in clustering order.
+    pub from: Bound,
+    /// Where it ends, in clustering order.
+    pub to: Bound,
+}
+
+/// Which way a page is read from its position, in the query's order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Travel {
+    /// Towards the end.
+    Forward,
+    /// Towards the beginning.
+    Backward,
+}
+
+/// How a query is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The arrangement that is read.
+    pub arrangement: Arc<Arrangement>,
+    /// How its sources make one sequence.
+    pub shape: Shape,
+    /// The query's total order: every key column that the filter does not pin to one value.
+    pub order: Vec<OrderTerm>,
+    /// Whether the query's order runs against the table's clustering order.
+    pub reversed: bool,
+    /// What is read; in the query's order where the shape is [`Shape::Concat`].
+    pub sources: Vec<Source>,
+    /// What is checked row by row.
+    pub residual: Vec<Residual>,
+    /// What a cursor of this query is bound to.
+    pub identity: QueryIdentity,
+}
+
+impl Plan {
+    /// The slice of a source that lies beyond `edge` in the direction of `travel`, or all of it
+    /// without an edge; `None` if nothing of it does.
+    ///
+    /// This is the one place where going backwards is done: whoever reads the slice gets rows in the
+    /// order of travel.
+    pub fn slice(&self, source: usize, edge: Option<&Position>, travel: Travel, limit: u32) -> Option<Slice> {
+        let source = &self.sources[source];
+        let table = &self.arrangement.table;
+        let with_clustering_order = (travel == Travel::Forward) != self.reversed;
+        let mut from = &source.from;
+        let mut to = &source.to;
+        let bound = edge.map(|position| self.edge(source, position));
+        if let Some(bound) = &bound {
+            if with_clustering_order {
+                from = later(from, bound, table);
+            } else {
+                to = earlier(to, bound, table);
+            }
+            if from.compare(to, table).is_ge() {
+                return None;
+            }
+        }
+        Some(Slice {
+            table: Arc::clone(table),
+            partition: source.partition.clone(),
+            from: from.clone(),
+            to: to.clone(),
+            direction: if with_clustering_order { ReadDirection::Forward } else { ReadDirection::Backward },
+            limit,
+        })
+    }
+
+    /// Where a position of the query's order lies within a source, as an edge in clustering order.
+    ///
+    /// The order's columns are walked together with the position's values. A column that the
+    /// source pins has one value there: where it equals the position's, the walk goes on; where it
+    /// lies beyond, all the source's rows that agreed so far lie after the position; else before.
+    fn edge(&self, source: &Source, position: &Position) -> Bound {
+        let mut cells = source.pinned.clone();
+        let partition_len = self.arrangement.partition_len();
+        let mut side = position.side;
+        for (term, value) in self.order.iter().zip(position.values.iter()) {
+            let value = value.expect("positions hold key values, which are never null");
+            let constant = match term.column.checked_sub(partition_len) {
+                None => source.partition.get(term.column),
+                Some(index) if index < source.pinned.len() => source.pinned.get(index),
+                Some(_) => None,
+            };
+            let Some(constant) = constant else {
+                cells.push(Some(value));
+                continue;
+            };
+            let ordering = order::compare(self.arrangement.type_of(term.column), constant, value);
+            match term.direction.apply(ordering) {
+                Ordering::Equal => {}
+                Ordering::Greater => {
+                    side = Side::Before;
+                    break;
+                }
+                Ordering::Less => {
+                    side = Side::After;
+                    break;
+                }
+            }
+        }
+        if (side == Side::Before) == self.reversed { Bound::After(cells) } else { Bound::Before(cells) }
+    }
+
+    /// The position of a row: the edge before or after it.
+    pub fn position(&self, row: RowRef<'_>, side: Side) -> Position {
+        let values = self.order.iter().map(|term| row.get(term.column)).collect();
+        Position { values, side }
+    }
+
+    /// Compares two rows in the query's order.
+    pub fn compare_rows(&self, left: RowRef<'_>, right: RowRef<'_>) -> Ordering {
+        for term in &self.order {
+            let (Some(one), Some(other)) = (left.get(term.column), right.get(term.column)) else { continue };
+            let ordering = order::compare(self.arrangement.type_of(term.column), one, other);
+            if ordering.is_ne() {
+                return term.direction.apply(ordering);
+            }
+        }
+        Ordering::Equal
+    }
+
+    /// Whether a row satisfies the conditions that its source does not already guarantee.
+    pub fn accepts(&self, row: RowRef<'_>) -> bool {
+        self.residual.iter().all(|residual| residual.matches(&self.arrangement, row))
+    }
+}

@@ -1,0 +1,449 @@
+//! Choosing the view that serves a query, and laying out what to read of it.
+
+use std::sync::Arc;
+
+use recto_model::Cells;
+use recto_model::schema::Collection;
+use recto_model::table::Direction;
+
+use crate::arrangement::Arrangement;
+use crate::cursor::{Fingerprint, QueryIdentity};
+use crate::plan::{MAX_SOURCES, OrderTerm, Plan, Shape, Source};
+use crate::query::{Constraint, Query, TupleRange, compare};
+use crate::refusal::{Refusal, RejectedView, suggest_view};
+use crate::residual::Residual;
+use crate::segments::{self, Segment};
+
+/// The plan for a query over a collection's arrangements, the first that serves it; with what
+/// speaks against the others.
+///
+/// # Errors
+/// No arrangement serves it: why not each, and the view that would.
+pub fn plan(
+    collection: &Collection,
+    arrangements: &[Arc<Arrangement>],
+    query: &Query,
+    allow_residual: bool,
+) -> Result<(Plan, Vec<RejectedView>), Refusal> {
+    let mut rejected = Vec::new();
+    let mut served = None;
+    for arrangement in arrangements {
+        match plan_on(collection, arrangement, query, allow_residual) {
+            Ok(plan) if served.is_none() => served = Some(plan),
+            Ok(_) => rejected.push(RejectedView {
+                view: arrangement.title(),
+                reason: "it would serve the query too; the first that does is taken".into(),
+            }),
+            Err(reason) => rejected.push(RejectedView { view: arrangement.title(), reason }),
+        }
+    }
+    match served {
+        Some(plan) => Ok((plan, rejected)),
+        None => Err(Refusal { suggestion: suggest_view(collection, query), rejected }),
+    }
+}
+
+fn plan_on(
+    collection: &Collection,
+    arrangement: &Arc<Arrangement>,
+    query: &Query,
+    allow_residual: bool,
+) -> Result<Plan, String> {
+    let layout = Layout::new(arrangement, query)?;
+    let (order, reversed) = layout.order(collection, query)?;
+    let residual = layout.residual(query);
+    if !residual.is_empty() && !allow_residual {
+        return Err(residual_reason(arrangement, &residual));
+    }
+    let identity = identity(collection, arrangement, query, &order);
+    let mut plan = Plan {
+        arrangement: Arc::clone(arrangement),
+        shape: Shape::Empty,
+        order,
+        reversed,
+        sources: Vec::new(),
+        residual,
+        identity,
+    };
+    if query.contradiction {
+        return Ok(plan);
+    }
+    plan.sources = layout.sources()?;
+    plan.shape = shape(&plan, &layout);
+    if plan.shape == Shape::Concat {
+        sort_sources(&mut plan);
+    }
+    Ok(plan)
+}
+
+/// How a query's conditions fall on an arrangement's columns.
+struct Layout<'a> {
+    arrangement: &'a Arrangement,
+    /// The values of every partition column, then of the leading clustering columns that have an
+    /// IN or an `=`.
+    pinned: Vec<&'a [Vec<u8>]>,
+    /// The range on the clustering column after them.
+    range: Option<&'a Constraint>,
+    /// Tuple ranges whose columns are in the pinned ones and then in those after them.
+    tuples: Vec<(Vec<usize>, &'a TupleRange)>,
+    /// The columns whose conditions the above serves.
+    served: Vec<usize>,
+}
+
+impl<'a> Layout<'a> {
+    fn new(arrangement: &'a Arrangement, query: &'a Query) -> Result<Self, String> {
+        let mut pinned: Vec<&[Vec<u8>]> = Vec::new();
+        let mut range = None;
+        let mut served = Vec::new();
+        for column in 0..arrangement.table.key_len() {
+            let constraint = query.constraint(arrangement.field_of_column[column]);
+            match constraint {
+                Some(Constraint::In(values)) => {
+                    pinned.push(values);
+                    served.push(column);
+                }
+                _ if arrangement.is_partition(column) => {
+                    return Err(format!(
+                        "partition column {} is not pinned by = or an OR of equalities",
+                        arrangement.name_of(column)
+                    ));
+                }
+                Some(constraint @ Constraint::Range { .. }) => {
+                    range = Some(constraint);
+                    served.push(column);
+                    break;
+                }
+                None => break,
+            }
+        }
+        let mut layout = Self { arrangement, pinned, range, tuples: Vec::new(), served };
+        layout.tuples = query
+            .tuples
+            .iter()
+            .filter_map(|tuple| layout.tuple_columns(tuple).map(|columns| (columns, tuple)))
+            .collect();
+        Ok(layout)
+    }
+
+    /// The columns of a tuple range, if slices can serve it: some of the pinned columns first, then
+    /// the free clustering columns from the first on, without a gap.
+    fn tuple_columns(&self, tuple: &TupleRange) -> Option<Vec<usize>> {
+        let columns: Option<Vec<usize>> =
+            tuple.fields.iter().map(|field| self.arrangement.column_of_field[*field]).collect();
+        let columns = columns?;
+        let mut free = self.pinned.len();
+        let mut in_pinned = true;
+        for &column in &columns {
+            if in_pinned && column < self.pinned.len() {
+                continue;
+            }
+            in_pinned = false;
+            if column != free || column >= self.arrangement.table.key_len() {
+                return None;
+            }
+            free += 1;
+        }
+        Some(columns)
+    }
+
+    /// Whether a column is pinned to more than one value.
+    fn is_many(&self, column: usize) -> bool {
+        self.pinned.get(column).is_some_and(|values| values.len() > 1)
+    }
+
+    fn is_one(&self, column: usize) -> bool {
+        self.pinned.get(column).is_some_and(|values| values.len() == 1)
+    }
+
+    /// The query's total order, and whether it runs against the table's.
+    fn order(&self, collection: &Collection, query: &Query) -> Result<(Vec<OrderTerm>, bool), String> {
+        let arrangement = self.arrangement;
+        let partition_len = arrangement.partition_len();
+        let mut order: Vec<OrderTerm> = Vec::new();
+        // The free columns decide which way slices are read; where the sort has none, the first of
+        // the view's order columns in it does (a sort that stops early is completed by the view's
+        // remaining columns, reversed if it is the reverse).
+        let mut reversed_by_free = None;
+        let mut reversed_by_first = None;
+        let mut next_free = self.pinned.len();
+        for &(field, direction) in &query.sort {
+            if query.pinned(field).is_some() {
+                continue;
+            }
+            let name = &collection.fields[field].name;
+            let column = arrangement.column_of_field[field]
+                .filter(|column| *column < arrangement.table.key_len())
+                .ok_or_else(|| format!("it does not order by {name}"))?;
+            let against = direction != arrangement.direction(column);
+            if column >= partition_len {
+                reversed_by_first.get_or_insert(against);
+            }
+            if !self.is_many(column) {
+                if column != next_free {
+                    return Err(format!(
+                        "its order is {}; the sort has {name} where {} comes next",
+                        arrangement.describe(),
+                        self.name_or_end(next_free)
+                    ));
+                }
+                if *reversed_by_free.get_or_insert(against) != against {
+                    return Err(format!(
+                        "its order is {}; the sort is neither that nor its exact reverse at {name}",
+                        arrangement.describe()
+                    ));
+                }
+                next_free += 1;
+            }
+            order.push(OrderTerm { column, direction });
+        }
+        let reversed = reversed_by_free.or(reversed_by_first).unwrap_or(false);
+        let rest = (partition_len..arrangement.table.key_len()).chain(0..partition_len);
+        for column in rest {
+            if self.is_one(column) || order.iter().any(|term| term.column == column) {
+                continue;
+            }
+            let direction = arrangement.direction(column);
+            order.push(OrderTerm { column, direction: if reversed { direction.reversed() } else { direction } });
+        }
+        Ok((order, reversed))
+    }
+
+    fn name_or_end(&self, column: usize) -> &str {
+        if column < self.arrangement.table.key_len() {
+            self.arrangement.name_of(column)
+        } else {
+            "nothing"
+        }
+    }
+
+    /// The conditions that the slices do not serve.
+    fn residual(&self, query: &Query) -> Vec<Residual> {
+        let arrangement = self.arrangement;
+        let column_of = |field: usize| {
+            arrangement.column_of_field[field].expect("an arrangement holds every field of its collection")
+        };
+        let columns = query
+            .constraints
+            .iter()
+            .map(|(field, constraint)| (column_of(*field), constraint))
+            .filter(|(column, _)| !self.served.contains(column))
+            .map(|(column, constraint)| Residual::Column { column, constraint: constraint.clone() });
+        let tuples = query
+            .tuples
+            .iter()
+            .filter(|tuple| !self.tuples.iter().any(|(_, served)| served == tuple))
+            .map(|tuple| Residual::Tuple {
+                columns: tuple.fields.iter().map(|field| column_of(*field)).collect(),
+                operator: tuple.operator,
+                values: tuple.values.clone(),
+            });
+        columns.chain(tuples).collect()
+    }
+
+    /// One source per combination of pinned values and piece of their rows.
+    fn sources(&self) -> Result<Vec<Source>, String> {
+        let combinations: usize =
+            self.pinned.iter().map(|values| values.len()).try_fold(1, usize::checked_mul).unwrap_or(usize::MAX);
+        if combinations > MAX_SOURCES {
+            return Err(self.too_many_sources());
+        }
+        let mut sources = Vec::with_capacity(combinations);
+        for combination in 0..combinations {
+            let values = self.combination(combination);
+            let partition_len = self.arrangement.partition_len();
+            let partition: Cells = values[..partition_len].iter().copied().map(Some).collect();
+            let pinned: Cells = values[partition_len..].iter().copied().map(Some).collect();
+            for segment in self.segments(&values, &pinned) {
+                sources.push(Source {
+                    partition: partition.clone(),
+                    pinned: pinned.clone(),
+                    from: segment.from,
+                    to: segment.to,
+                });
+            }
+        }
+        if sources.len() > MAX_SOURCES {
+            return Err(self.too_many_sources());
+        }
+        Ok(sources)
+    }
+
+    fn too_many_sources(&self) -> String {
+        let lists: Vec<&str> = (0..self.pinned.len())
+            .filter(|column| self.is_many(*column))
+            .map(|column| self.arrangement.name_of(column))
+            .collect();
+        format!(
+            "the values of {} multiply to more than {MAX_SOURCES} sources; ask for fewer at a time",
+            lists.join(", ")
+        )
+    }
+
+    /// The values of the pinned columns in the combination of this number; the last column turns
+    /// fastest.
+    fn combination(&self, number: usize) -> Vec<&'a [u8]> {
+        let mut rest = number;
+        let mut values: Vec<&[u8]> = self
+            .pinned
+            .iter()
+            .rev()
+            .map(|choices| {
+                let value = choices[rest % choices.len()].as_slice();
+                rest /= choices.len();
+                value
+            })
+            .collect();
+        values.reverse();
+        values
+    }
+
+    /// The pieces of the rows with these pinned values that the ranges leave.
+    fn segments(&self, values: &[&[u8]], pinned: &Cells) -> Vec<Segment> {
+        let table = &self.arrangement.table;
+        let mut pieces = vec![match self.range {
+            Some(Constraint::Range { lower, upper }) => {
+                segments::of_range(table, pinned, lower.as_ref(), upper.as_ref())
+            }
+            _ => Segment::of_prefix(pinned),
+        }];
+        for (columns, tuple) in &self.tuples {
+            pieces = match self.reduce(values, columns, tuple) {
+                Reduced::Always => pieces,
+                Reduced::Never => return Vec::new(),
+                Reduced::From(first) => {
+                    let of_tuple =
+                        segments::of_tuple(table, pinned, tuple.operator, &tuple.values[first..]);
+                    segments::intersect(&pieces, &of_tuple, table)
+                }
+            };
+        }
+        pieces.retain(|piece| !piece.is_empty(table));
+        pieces
+    }
+
+    /// Decides as much of a tuple range as the pinned values do.
+    fn reduce(&self, values: &[&[u8]], columns: &[usize], tuple: &TupleRange) -> Reduced {
+        for (index, &column) in columns.iter().enumerate() {
+            let Some(constant) = values.get(column) else { return Reduced::From(index) };
+            let ordering = compare(self.arrangement.type_of(column), constant, &tuple.values[index]);
+            if ordering.is_ne() {
+                return if tuple.operator.holds(ordering) { Reduced::Always } else { Reduced::Never };
+            }
+        }
+        if tuple.operator.holds(std::cmp::Ordering::Equal) { Reduced::Always } else { Reduced::Never }
+    }
+}
+
+/// What remains of a tuple range once the pinned columns are known.
+enum Reduced {
+    /// It holds.
+    Always,
+    /// It does not.
+    Never,
+    /// Its values from this one on decide.
+    From(usize),
+}
+
+/// Sources follow one another when every IN column stands before every free column in the order.
+fn shape(plan: &Plan, layout: &Layout<'_>) -> Shape {
+    match plan.sources.len() {
+        0 => return Shape::Empty,
+        1 => return Shape::Scan,
+        _ => {}
+    }
+    let first_free = plan.order.iter().position(|term| !layout.is_many(term.column));
+    let last_many = plan.order.iter().rposition(|term| layout.is_many(term.column));
+    match (first_free, last_many) {
+        (Some(free), Some(many)) if free < many => Shape::Merge,
+        _ => Shape::Concat,
+    }
+}
+
+/// Puts sources that follow one another into the query's order.
+fn sort_sources(plan: &mut Plan) {
+    let partition_len = plan.arrangement.partition_len();
+    let arrangement = Arc::clone(&plan.arrangement);
+    let order = plan.order.clone();
+    let reversed = plan.reversed;
+    let value = |source: &Source, column: usize| -> Option<Vec<u8>> {
+        match column.checked_sub(partition_len) {
+            None => source.partition.get(column).map(<[u8]>::to_vec),
+            Some(index) if index < source.pinned.len() => source.pinned.get(index).map(<[u8]>::to_vec),
+            Some(_) => None,
+        }
+    };
+    plan.sources.sort_by(|left, right| {
+        for term in &order {
+            let (Some(one), Some(other)) = (value(left, term.column), value(right, term.column)) else {
+                break;
+            };
+            let ordering = compare(arrangement.type_of(term.column), &one, &other);
+            if ordering.is_ne() {
+                return term.direction.apply(ordering);
+            }
+        }
+        let within = left.from.compare(&right.from, &arrangement.table);
+        if reversed { Direction::Descending.apply(within) } else { within }
+    });
+}
+
+fn residual_reason(arrangement: &Arrangement, residual: &[Residual]) -> String {
+    let mut names: Vec<&str> = residual
+        .iter()
+        .flat_map(|condition| condition.columns().iter().map(|column| arrangement.name_of(*column)))
+        .collect();
+    names.dedup();
+    format!(
+        "its order {} does not serve the condition on {}; with allow_residual it would be checked row by row",
+        arrangement.describe(),
+        names.join(", ")
+    )
+}
+
+/// What a cursor of this query is bound to.
+fn identity(
+    collection: &Collection,
+    arrangement: &Arrangement,
+    query: &Query,
+    order: &[OrderTerm],
+) -> QueryIdentity {
+    let columns: String =
+        arrangement.table.columns()[..arrangement.table.key_len()].iter().map(|c| format!(" {}", c.ty)).collect();
+    let mut parts: Vec<Vec<u8>> = Vec::new();
+    for (field, constraint) in &query.constraints {
+        parts.push(collection.fields[*field].name.clone().into_bytes());
+        match constraint {
+            Constraint::In(values) => {
+                parts.push(b"in".to_vec());
+                parts.push(values.len().to_be_bytes().to_vec());
+                parts.extend(values.iter().cloned());
+            }
+            Constraint::Range { lower, upper } => {
+                for (name, end) in [(b"lower", lower), (b"upper", upper)] {
+                    if let Some(end) = end {
+                        parts.push(name.to_vec());
+                        parts.push(vec![u8::from(end.inclusive)]);
+                        parts.push(end.value.clone());
+                    }
+                }
+            }
+        }
+    }
+    for tuple in &query.tuples {
+        parts.push(format!("tuple {} {}", tuple.operator.as_str(), tuple.fields.len()).into_bytes());
+        for (field, value) in tuple.fields.iter().zip(&tuple.values) {
+            parts.push(collection.fields[*field].name.clone().into_bytes());
+            parts.push(value.clone());
+        }
+    }
+    for term in order {
+        let direction = if term.direction == Direction::Ascending { "asc" } else { "desc" };
+        parts.push(format!("order {} {direction}", arrangement.name_of(term.column)).into_bytes());
+    }
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    QueryIdentity {
+        collection: Fingerprint::of(&[collection.name.as_bytes()]),
+        arrangement: Fingerprint::of(&[arrangement.describe().as_bytes(), columns.as_bytes()]),
+        query: Fingerprint::of(&parts),
+    }
+}

@@ -1,0 +1,329 @@
+//! Where a store is: what `--store` takes.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use recto_store::ConsistencyLevel;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Where a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreAddress {
+    /// An embedded store: a folder.
+    Embedded(PathBuf),
+    /// A keyspace of a Cassandra cluster.
+    Cassandra(Box<CassandraAddress>),
+}
+
+/// A secret that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// The secret itself, for whoever must send it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+/// A keyspace of a Cassandra cluster, and how to reach it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CassandraAddress {
+    /// Contact points, `host:port`.
+    pub hosts: Vec<String>,
+    /// The keyspace, `[a-z][a-z0-9_]{0,47}`.
+    pub keyspace: String,
+    /// User name.
+    pub username: Option<String>,
+    /// Password.
+    pub password: Option<Secret>,
+    /// Whether to use TLS.
+    pub tls: bool,
+    /// A file with the certificate authorities to trust, PEM; absent: the system's.
+    pub tls_ca: Option<PathBuf>,
+    /// The client's certificate chain, PEM.
+    pub tls_certificate: Option<PathBuf>,
+    /// The client's private key, PEM.
+    pub tls_key: Option<PathBuf>,
+    /// The data centre whose nodes are asked.
+    pub local_datacenter: Option<String>,
+    /// How many replicas must agree; absent: `local_quorum`.
+    pub consistency: Option<ConsistencyLevel>,
+    /// Replication of a keyspace that `apply` makes: `3`, or `dc1:3,dc2:2`.
+    pub replication: Option<String>,
+    /// How long connecting may take.
+    pub connect_timeout: Option<Duration>,
+    /// How long one request may take.
+    pub request_timeout: Option<Duration>,
+}
+
+/// Cassandra's native protocol port.
+pub const CASSANDRA_PORT: u16 = 9042;
+/// The parameters that a `cassandra://` address takes.
+const PARAMETERS: [&str; 11] = [
+    "username",
+    "password",
+    "tls",
+    "tls_ca",
+    "tls_certificate",
+    "tls_key",
+    "local_datacenter",
+    "consistency",
+    "replication",
+    "connect_timeout_ms",
+    "request_timeout_ms",
+];
+
+impl FromStr for StoreAddress {
+    type Err = Error;
+
+    /// A folder, or `cassandra://[user[:password]@]host[:port][,host…]/keyspace[?parameter=value&…]`.
+    fn from_str(text: &str) -> Result<Self> {
+        if let Some(rest) = text.strip_prefix("cassandra://") {
+            return parse_cassandra(rest).map(|address| Self::Cassandra(Box::new(address)));
+        }
+        if text.starts_with("http://") || text.starts_with("https://") {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "a running server as the store is not yet supported by this release",
+            )
+            .with_hint("name the store's folder, or cassandra://host/keyspace"));
+        }
+        if let Some((scheme, _)) = text.split_once("://") {
+            return Err(Error::new(ErrorKind::InvalidArgument, format!("there is no store of kind {scheme}://"))
+                .with_hint("a store is a folder, or cassandra://host[:port][,host…]/keyspace"));
+        }
+        if text.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the store's address is empty")
+                .with_hint("a store is a folder, or cassandra://host[:port][,host…]/keyspace"));
+        }
+        Ok(Self::Embedded(PathBuf::from(text)))
+    }
+}
+
+impl fmt::Display for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded(folder) => write!(f, "{}", folder.display()),
+            Self::Cassandra(address) => {
+                write!(f, "cassandra://{}/{}", address.hosts.join(","), address.keyspace)
+            }
+        }
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+        .with_hint("an address is cassandra://host[:port][,host…]/keyspace[?parameter=value&…]")
+}
+
+fn parse_cassandra(text: &str) -> Result<CassandraAddress> {
+    let (text, query) = text.split_once('?').unwrap_or((text, ""));
+    let (authority, keyspace) =
+        text.split_once('/').ok_or_else(|| invalid("the cassandra:// address names no keyspace"))?;
+    let (credentials, hosts) = match authority.rsplit_once('@') {
+        Some((credentials, hosts)) => (Some(credentials), hosts),
+        None => (None, authority),
+    };
+    check_keyspace(keyspace)?;
+    let mut address = CassandraAddress::new(
+        hosts.split(',').map(host_and_port).collect::<Result<Vec<_>>>()?,
+        keyspace,
+    );
+    if let Some(credentials) = credentials {
+        let (user, password) = match credentials.split_once(':') {
+            Some((user, password)) => (user, Some(password)),
+            None => (credentials, None),
+        };
+        address.username = Some(percent_decode(user)?);
+        address.password = password.map(percent_decode).transpose()?.map(Secret::new);
+    }
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        address.set(name, &percent_decode(value)?)?;
+    }
+    Ok(address)
+}
+
+fn check_keyspace(keyspace: &str) -> Result<()> {
+    let mut characters = keyspace.chars();
+    let valid = keyspace.len() <= 48
+        && characters.next().is_some_and(|first| first.is_ascii_lowercase())
+        && characters.all(|next| next.is_ascii_lowercase() || next.is_ascii_digit() || next == '_');
+    if valid {
+        return Ok(());
+    }
+    Err(invalid(format!("{keyspace:?} is not a keyspace name: a-z first, then a-z, 0-9 and _, 48 at most")))
+}
+
+/// `host`, `host:port`, `[v6]` or `[v6]:port`, with the port filled in.
+fn host_and_port(text: &str) -> Result<String> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, after) = rest.split_once(']').ok_or_else(|| invalid(format!("{text:?} has no closing ]")))?;
+        (format!("[{host}]"), after.strip_prefix(':'))
+    } else {
+        match text.split_once(':') {
+            Some((host, port)) => (host.to_owned(), Some(port)),
+            None => (text.to_owned(), None),
+        }
+    };
+    if host.is_empty() {
+        return Err(invalid("a host of the address is empty"));
+    }
+    let port = match port {
+        None => CASSANDRA_PORT,
+        Some(port) => port.parse().map_err(|_| invalid(format!("{port:?} is not a port")))?,
+    };
+    Ok(format!("{host}:{port}"))
+}
+
+fn percent_decode(text: &str) -> Result<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| byte.and_then(|byte| (byte as char).to_digit(16));
+        match (digit(rest.next()), digit(rest.next())) {
+            (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
+            _ => return Err(invalid("a % in the address is not followed by two hexadecimal digits")),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| invalid("the address is not UTF-8 after percent decoding"))
+}
+
+impl CassandraAddress {
+    /// A keyspace at `hosts` (`host:port` each), with nothing else set.
+    pub fn new(hosts: Vec<String>, keyspace: impl Into<String>) -> Self {
+        Self {
+            hosts,
+            keyspace: keyspace.into(),
+            username: None,
+            password: None,
+            tls: false,
+            tls_ca: None,
+            tls_certificate: None,
+            tls_key: None,
+            local_datacenter: None,
+            consistency: None,
+            replication: None,
+            connect_timeout: None,
+            request_timeout: None,
+        }
+    }
+
+    /// Sets the parameter `name`, as an address, an environment or a file gives it.
+    ///
+    /// # Errors
+    /// There is no such parameter, or the value is not one of its.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "username" => self.username = Some(value.to_owned()),
+            "password" => self.password = Some(Secret::new(value)),
+            "tls" => self.tls = boolean(name, value)?,
+            "tls_ca" => self.tls_ca = Some(value.into()),
+            "tls_certificate" => self.tls_certificate = Some(value.into()),
+            "tls_key" => self.tls_key = Some(value.into()),
+            "local_datacenter" => self.local_datacenter = Some(value.to_owned()),
+            "consistency" => self.consistency = Some(consistency(value)?),
+            "replication" => self.replication = Some(value.to_owned()),
+            "connect_timeout_ms" => self.connect_timeout = Some(milliseconds(name, value)?),
+            "request_timeout_ms" => self.request_timeout = Some(milliseconds(name, value)?),
+            _ => {
+                return Err(invalid(format!("there is no parameter {name:?}"))
+                    .with_hint(format!("parameters are {}", PARAMETERS.join(", "))));
+            }
+        }
+        self.tls |= self.tls_ca.is_some() || self.tls_certificate.is_some();
+        Ok(())
+    }
+}
+
+fn boolean(name: &str, value: &str) -> Result<bool> {
+    match value {
+        "true" | "" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(invalid(format!("{name} is true or false, not {value:?}"))),
+    }
+}
+
+fn milliseconds(name: &str, value: &str) -> Result<Duration> {
+    match value.parse() {
+        Ok(0) | Err(_) => Err(invalid(format!("{name} is a whole number of milliseconds, not {value:?}"))),
+        Ok(milliseconds) => Ok(Duration::from_millis(milliseconds)),
+    }
+}
+
+fn consistency(value: &str) -> Result<ConsistencyLevel> {
+    Ok(match value {
+        "one" => ConsistencyLevel::One,
+        "local_one" => ConsistencyLevel::LocalOne,
+        "quorum" => ConsistencyLevel::Quorum,
+        "local_quorum" => ConsistencyLevel::LocalQuorum,
+        "all" => ConsistencyLevel::All,
+        _ => {
+            return Err(invalid(format!("{value:?} is not a consistency level"))
+                .with_hint("levels are one, local_one, quorum, local_quorum, all"));
+        }
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn cassandra(text: &str) -> CassandraAddress {
+        match text.parse().unwrap() {
+            StoreAddress::Cassandra(address) => *address,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_address_takes_hosts_credentials_and_parameters_and_prints_no_secret() {
+        let address = cassandra("cassandra://ada:p%40ss@db1,db2:9043,[::1]/shop?consistency=quorum&tls=true");
+        assert_eq!(address.hosts, ["db1:9042", "db2:9043", "[::1]:9042"]);
+        assert_eq!(address.password.as_ref().unwrap().reveal(), "p@ss");
+        assert_eq!(address.consistency, Some(ConsistencyLevel::Quorum));
+        assert!(!format!("{address:?}").contains("p@ss"));
+        let shown = StoreAddress::Cassandra(Box::new(address)).to_string();
+        assert_eq!(shown, "cassandra://db1:9042,db2:9043,[::1]:9042/shop");
+    }
+
+    #[test]
+    fn what_is_not_an_address_is_refused_with_a_hint() {
+        for text in [
+            "",
+            "cassandra://h",
+            "cassandra:///ks",
+            "cassandra://h/Ks",
+            "cassandra://h:x/ks",
+            "cassandra://h/ks?colour=red",
+            "cassandra://h/ks?consistency=most",
+            "cassandra://h/ks?request_timeout_ms=0",
+            "mysql://h/ks",
+            "http://localhost:8080",
+        ] {
+            let error = text.parse::<StoreAddress>().unwrap_err();
+            assert!(error.hint().is_some(), "{text}: {error}");
+        }
+    }
+}

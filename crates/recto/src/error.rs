@@ -1,0 +1,174 @@
+//! The one error of the public API.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use recto_plan::error::{QueryError, QueryErrorKind};
+use recto_store::{StoreError, StoreErrorKind};
+
+/// What kind of failure it was; what a caller can decide by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The filter, the sort or the page asked for is not right.
+    InvalidQuery,
+    /// No view serves the query; the hint holds the one that would.
+    NoPlan,
+    /// The cursor cannot be opened: altered, expired, of another query or another key.
+    InvalidCursor,
+    /// A record, key or value is not right.
+    InvalidRecord,
+    /// The schema text is not right.
+    InvalidSchema,
+    /// The store holds another schema, or none.
+    SchemaMismatch,
+    /// What was asked is part of the language and not yet supported by this release.
+    Unsupported,
+    /// An option, address or file given is not right.
+    InvalidArgument,
+    /// There is no such collection, record or file.
+    NotFound,
+    /// The store cannot be reached, or is taken by another process.
+    Unavailable,
+    /// The time given was not enough.
+    Timeout,
+    /// A write may or may not have been applied, now or later. Repeating it settles it.
+    OutcomeUnknown,
+    /// Credentials are missing, wrong, or may not do this.
+    Unauthorized,
+    /// What the store holds is damaged, or of a version this release cannot read.
+    Corrupt,
+    /// A limit was exceeded; nothing was written.
+    LimitExceeded,
+    /// Reading or writing a file failed.
+    Io,
+    /// The store failed in another way.
+    Store,
+}
+
+/// Why something failed: a kind to decide by, a message, where, and what to do about it.
+#[derive(Debug)]
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    field: Option<String>,
+    column: Option<usize>,
+    hint: Option<String>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// The result of everything in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of `kind` that says `message`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            inner: Box::new(Inner {
+                kind,
+                message: message.into(),
+                field: None,
+                column: None,
+                hint: None,
+                source: None,
+            }),
+        }
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.inner.hint = Some(hint.into());
+        self
+    }
+
+    /// Names the field it is about.
+    #[must_use]
+    pub fn with_field(mut self, field: impl Into<String>) -> Self {
+        self.inner.field = Some(field.into());
+        self
+    }
+
+    /// Says at which column of the filter or sort text it is, 1-based, in characters.
+    #[must_use]
+    pub fn with_column(mut self, column: usize) -> Self {
+        self.inner.column = Some(column);
+        self
+    }
+
+    /// Adds what caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.inner.source = Some(source.into());
+        self
+    }
+
+    /// What kind of failure it was.
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// The field it is about.
+    pub fn field(&self) -> Option<&str> {
+        self.inner.field.as_deref()
+    }
+
+    /// The column of the filter or sort text it is at, 1-based, in characters.
+    pub fn column(&self) -> Option<usize> {
+        self.inner.column
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.inner.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.inner.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.inner.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<QueryError> for Error {
+    fn from(error: QueryError) -> Self {
+        let kind = match error.kind {
+            QueryErrorKind::NoPlan => ErrorKind::NoPlan,
+            QueryErrorKind::Limit => ErrorKind::LimitExceeded,
+            _ => ErrorKind::InvalidQuery,
+        };
+        let mut converted = Self::new(kind, error.to_string());
+        converted.inner.field = error.field;
+        converted.inner.column = error.column;
+        converted.inner.hint = error.hint;
+        converted
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let kind = match error.kind() {
+            StoreErrorKind::Unavailable | StoreErrorKind::Conflict => ErrorKind::Unavailable,
+            StoreErrorKind::Timeout => ErrorKind::Timeout,
+            StoreErrorKind::Unauthorized => ErrorKind::Unauthorized,
+            StoreErrorKind::Corrupt | StoreErrorKind::Version => ErrorKind::Corrupt,
+            StoreErrorKind::Invalid => ErrorKind::InvalidArgument,
+            _ => ErrorKind::Store,
+        };
+        let mut converted = Self::new(kind, error.to_string());
+        converted.inner.hint = error.hint().map(str::to_owned);
+        converted.inner.source = Some(Box::new(error));
+        converted
+    }
+}

@@ -1,0 +1,128 @@
+//! What a page may cost, and what it did cost.
+
+use std::time::Duration;
+
+use recto_model::Environment;
+use recto_store::{ReadOptions, RowsRead};
+
+use crate::session::PageCost;
+
+/// Why a page ended before it was full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stop {
+    /// As many rows as it may were looked at.
+    Scanned,
+    /// Its rows hold as many bytes as they may.
+    Bytes,
+    /// Its time was over.
+    Time,
+}
+
+impl Stop {
+    /// As HTTP and the command line name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scanned => "scanned",
+            Self::Bytes => "bytes",
+            Self::Time => "time",
+        }
+    }
+}
+
+/// What a page may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// Bytes of its rows.
+    pub(crate) bytes: u64,
+    /// Rows looked at.
+    pub(crate) scanned: u64,
+    /// Time.
+    pub(crate) time: Duration,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { bytes: 4 << 20, scanned: 10_000, time: Duration::from_secs(5) }
+    }
+}
+
+/// What one read of a page has used of its budget, and what it has cost.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    budget: Budget,
+    environment: Environment,
+    started_nanos: u64,
+    scanned: u64,
+    kept_bytes: u64,
+    cost: PageCost,
+}
+
+impl Meter {
+    pub(crate) fn new(budget: Budget, environment: Environment) -> Self {
+        let started_nanos = environment.monotonic_nanos();
+        Self { budget, environment, started_nanos, scanned: 0, kept_bytes: 0, cost: PageCost::default() }
+    }
+
+    /// How to read now; `None` if the time is over.
+    pub(crate) fn read_options(&self) -> Option<ReadOptions> {
+        let timeout = self.budget.time.checked_sub(self.elapsed())?;
+        if timeout.is_zero() {
+            return None;
+        }
+        let max_bytes = self.budget.bytes.saturating_sub(self.kept_bytes).max(1);
+        Some(ReadOptions { timeout, max_bytes, ..ReadOptions::default() })
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.environment.monotonic_nanos().saturating_sub(self.started_nanos))
+    }
+
+    /// How many more rows may be looked at.
+    pub(crate) fn scan_left(&self) -> u64 {
+        self.budget.scanned.saturating_sub(self.scanned)
+    }
+
+    /// Counts a read that waited for nothing else.
+    pub(crate) fn count_read(&mut self, read: &RowsRead) {
+        self.cost.rows_read += read.rows.len() as u64;
+        self.cost.bytes_read += read.bytes;
+        self.cost.statements += read.statements;
+        self.cost.tombstones += read.tombstones;
+    }
+
+    /// Counts sequential round trips.
+    pub(crate) fn count_round_trips(&mut self, round_trips: u32) {
+        self.cost.round_trips += round_trips;
+    }
+
+    /// Counts a row looked at.
+    pub(crate) fn count_scanned(&mut self) {
+        self.scanned += 1;
+    }
+
+    /// Counts a row kept; true if the bytes are used up.
+    pub(crate) fn count_kept(&mut self, bytes: usize) -> bool {
+        self.kept_bytes += bytes as u64;
+        self.kept_bytes >= self.budget.bytes
+    }
+
+    /// The handle on time it runs on.
+    pub(crate) fn environment(&self) -> Environment {
+        self.environment.clone()
+    }
+
+    /// Adds the cost of a read that ran beside this one.
+    pub(crate) fn add(&mut self, beside: &Self) {
+        self.cost.rows_read += beside.cost.rows_read;
+        self.cost.bytes_read += beside.cost.bytes_read;
+        self.cost.statements += beside.cost.statements;
+        self.cost.tombstones += beside.cost.tombstones;
+        self.cost.round_trips = self.cost.round_trips.max(beside.cost.round_trips);
+    }
+
+    /// What it has cost by now.
+    pub(crate) fn cost(&self) -> PageCost {
+        PageCost { time_micros: self.elapsed().as_micros() as u64, ..self.cost }
+    }
+}

@@ -1,0 +1,124 @@
+//! K-way merge of sorted sources.
+
+use futures::future::try_join_all;
+use recto_model::{RowRef, RowSet};
+use recto_plan::{Position, Travel};
+use recto_store::RowsRead;
+
+use super::budget::{Meter, Stop};
+use super::reader::{Keeper, Reader, Run, out_of_time};
+use crate::error::{Error, Result};
+
+/// The rows asked of a source beyond its even share, where asking again is cheap.
+const SHARE_SLACK_ROWS: u32 = 4;
+
+/// The bytes that one source may return at least, however many share the page's.
+const MIN_SOURCE_BYTES: u64 = 32 << 10;
+
+/// A source being merged: rows read and not yet taken.
+struct Stream {
+    source: usize,
+    rows: RowSet,
+    next: usize,
+    exhausted: bool,
+}
+
+impl Stream {
+    fn head(&self) -> RowRef<'_> {
+        self.rows.row(self.next)
+    }
+}
+
+/// The first `want` rows of all sources together.
+pub(super) async fn read(
+    reader: &Reader<'_>,
+    edge: Option<&Position>,
+    want: u32,
+    meter: &mut Meter,
+) -> Result<Run> {
+    let mut keeper = Keeper::new(reader, want);
+    let mut streams = open(reader, edge, want, meter).await?;
+    // Sorted so that the stream whose head comes first in the order of travel stands last.
+    let mut ready: Vec<usize> = Vec::with_capacity(streams.len());
+    for index in 0..streams.len() {
+        insert(reader, &streams, &mut ready, index);
+    }
+    while let Some(index) = ready.pop() {
+        if let Some(run) = keeper.offer(streams[index].head(), meter) {
+            return Ok(run);
+        }
+        streams[index].next += 1;
+        if streams[index].next == streams[index].rows.len() && !streams[index].exhausted {
+            let limit = keeper.chunk(meter);
+            if limit == 0 {
+                return Ok(keeper.stopped(Stop::Scanned));
+            }
+            if !refill(reader, &mut streams[index], limit, meter).await? {
+                return keeper.timed_out();
+            }
+        }
+        insert(reader, &streams, &mut ready, index);
+    }
+    Ok(keeper.finished())
+}
+
+/// Puts a stream among those ready, unless it has run out.
+fn insert(reader: &Reader<'_>, streams: &[Stream], ready: &mut Vec<usize>, index: usize) {
+    let stream = &streams[index];
+    if stream.next == stream.rows.len() {
+        return;
+    }
+    let place = ready.partition_point(|other| {
+        let ordering = reader.plan.compare_rows(streams[*other].head(), stream.head());
+        if reader.travel == Travel::Forward { ordering.is_gt() } else { ordering.is_lt() }
+    });
+    ready.insert(place, index);
+}
+
+/// Reads the first rows of every source, side by side.
+async fn open(
+    reader: &Reader<'_>,
+    edge: Option<&Position>,
+    want: u32,
+    meter: &mut Meter,
+) -> Result<Vec<Stream>> {
+    let mut options = meter.read_options().ok_or_else(out_of_time)?;
+    let count = reader.plan.sources.len();
+    options.max_bytes = (options.max_bytes / count as u64).max(MIN_SOURCE_BYTES);
+    let share = want.div_ceil(count as u32) + SHARE_SLACK_ROWS;
+    let limit = if reader.remote { want } else { share.min(want) };
+    let slices = (0..count)
+        .filter_map(|source| Some((source, reader.plan.slice(source, edge, reader.travel, limit)?)));
+    let reads = slices.map(|(source, slice)| async move {
+        let read = match reader.view.slice_now(&slice, &options) {
+            Some(read) => read?,
+            None => reader.view.slice(&slice, &options).await?,
+        };
+        Ok::<(usize, RowsRead), Error>((source, read))
+    });
+    let reads = try_join_all(reads).await?;
+    let mut streams = Vec::with_capacity(count);
+    let mut round_trips = 0;
+    for (source, read) in reads {
+        meter.count_read(&read);
+        round_trips = round_trips.max(read.round_trips);
+        streams.push(Stream { source, rows: read.rows, next: 0, exhausted: read.exhausted });
+    }
+    meter.count_round_trips(round_trips);
+    Ok(streams)
+}
+
+/// Reads on in a source that has run dry; false if the time is over.
+async fn refill(reader: &Reader<'_>, stream: &mut Stream, limit: u32, meter: &mut Meter) -> Result<bool> {
+    let edge = stream.rows.iter().next_back().map(|last| reader.position_beyond(last));
+    let Some(slice) = reader.plan.slice(stream.source, edge.as_ref(), reader.travel, limit) else {
+        stream.exhausted = true;
+        return Ok(true);
+    };
+    let Some(read) = reader.slice(&slice, meter).await? else { return Ok(false) };
+    meter.count_round_trips(read.round_trips);
+    stream.rows = read.rows;
+    stream.next = 0;
+    stream.exhausted = read.exhausted;
+    Ok(true)
+}

@@ -1,0 +1,12 @@
+//! Running a plan: slices into pages.
+//!
+//! [`Reader`] reads the rows beyond an edge in one direction, whatever the plan's shape;
+//! [`fetch`] makes a page of them: look-ahead, what is known of both ends, budgets.
+
+mod budget;
+mod merge;
+mod page;
+mod reader;
+
+pub(crate) use budget::{Budget, Stop};
+pub(crate) use page::{Edge, PageSpec, Place, RawPage, fetch};

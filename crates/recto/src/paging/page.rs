@@ -1,0 +1,190 @@
+//! A page: rows, what is known of both ends, and where to go on.
+
+use std::sync::Arc;
+
+use recto_model::{Environment, RowSet};
+use recto_plan::{Plan, Position, Side, Travel};
+use recto_store::{ReadView, Store};
+
+use super::budget::{Budget, Meter, Stop};
+use super::reader::{Reader, Run};
+use crate::error::Result;
+use crate::session::PageCost;
+
+/// Where a page lies in its query's order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The first rows.
+    First,
+    /// The last rows.
+    Last,
+    /// The rows beyond a position, in a direction.
+    Beyond(Position, Travel),
+    /// Half of the rows before a position, the rest from it on.
+    Around(Position),
+}
+
+/// Which page of a plan.
+#[derive(Debug, Clone)]
+pub(crate) struct PageSpec {
+    pub(crate) place: Place,
+    /// At least 1.
+    pub(crate) size: u32,
+    pub(crate) budget: Budget,
+    /// Whether to look beyond the end that the page was not read towards.
+    pub(crate) both_edges: bool,
+}
+
+/// Whether there is more beyond an end of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Edge {
+    /// There is more.
+    Yes,
+    /// There is nothing more.
+    No,
+    /// It was not looked for, or a budget ended the look.
+    Unknown,
+}
+
+/// A page before its rows are decoded.
+#[derive(Debug)]
+pub(crate) struct RawPage {
+    /// The rows, in the query's order.
+    pub(crate) rows: RowSet,
+    /// Whether there are rows before the page.
+    pub(crate) before: Edge,
+    /// Whether there are rows after it.
+    pub(crate) after: Edge,
+    /// Where its beginning lies, if it has no row there: a page that reads backwards goes on here.
+    pub(crate) start: Option<Position>,
+    /// Where its end lies, if it has no row there.
+    pub(crate) end: Option<Position>,
+    /// The budget that cut it short.
+    pub(crate) stop: Option<Stop>,
+    pub(crate) cost: PageCost,
+}
+
+/// Reads a page.
+pub(crate) async fn fetch(
+    store: &Arc<dyn Store>,
+    environment: &Environment,
+    plan: &Plan,
+    spec: &PageSpec,
+) -> Result<RawPage> {
+    let view = store.view()?;
+    let fetcher = Fetcher { plan, view: &view, remote: store.limits().remote, spec };
+    let mut meter = Meter::new(spec.budget, environment.clone());
+    let mut page = match &spec.place {
+        Place::First => fetcher.one_way(None, Travel::Forward, &mut meter).await?,
+        Place::Last => fetcher.one_way(None, Travel::Backward, &mut meter).await?,
+        Place::Beyond(position, travel) => fetcher.one_way(Some(position), *travel, &mut meter).await?,
+        Place::Around(position) => fetcher.around(position, &mut meter).await?,
+    };
+    page.cost = meter.cost();
+    Ok(page)
+}
+
+struct Fetcher<'a> {
+    plan: &'a Plan,
+    view: &'a Arc<dyn ReadView>,
+    remote: bool,
+    spec: &'a PageSpec,
+}
+
+impl Fetcher<'_> {
+    fn reader(&self, travel: Travel) -> Reader<'_> {
+        Reader { plan: self.plan, view: self.view, travel, remote: self.remote }
+    }
+
+    async fn one_way(&self, edge: Option<&Position>, travel: Travel, meter: &mut Meter) -> Result<RawPage> {
+        let size = self.spec.size as usize;
+        let want = self.spec.size + 1;
+        let look_behind = edge.filter(|_| self.spec.both_edges);
+        let forth = self.reader(travel);
+        let (mut run, behind) = match look_behind {
+            Some(edge) if self.remote => {
+                // Beside the page, so that the two take one round-trip stage.
+                let mut beside = Meter::new(self.spec.budget, meter.environment());
+                let back = self.reader(reversed(travel));
+                let (run, behind) =
+                    futures::join!(forth.read(Some(edge), want, meter), back.read(Some(edge), 1, &mut beside));
+                meter.add(&beside);
+                (run?, Some(behind?))
+            }
+            Some(edge) => {
+                let run = forth.read(Some(edge), want, meter).await?;
+                (run, Some(self.reader(reversed(travel)).read(Some(edge), 1, meter).await?))
+            }
+            None => (forth.read(edge, want, meter).await?, None),
+        };
+        let ahead = known(&run, run.rows.len() > size);
+        run.rows.truncate(size);
+        let behind = match (edge, behind) {
+            (None, _) => Edge::No,
+            (Some(_), Some(behind)) => known(&behind, !behind.rows.is_empty()),
+            (Some(_), None) => Edge::Unknown,
+        };
+        let beyond = run.scanned_to.or_else(|| edge.filter(|_| run.rows.is_empty()).cloned());
+        let near = edge.filter(|_| run.rows.is_empty()).cloned();
+        if travel == Travel::Backward {
+            run.rows.reverse();
+        }
+        let (before, after, start, end) = match travel {
+            Travel::Forward => (behind, ahead, near, beyond),
+            Travel::Backward => (ahead, behind, beyond, near),
+        };
+        Ok(RawPage { rows: run.rows, before, after, start, end, stop: run.stop, cost: PageCost::default() })
+    }
+
+    /// Both sides are read whole, so that either can fill what the other lacks.
+    async fn around(&self, position: &Position, meter: &mut Meter) -> Result<RawPage> {
+        let size = self.spec.size as usize;
+        let want = self.spec.size + 1;
+        let position = Position { values: position.values.clone(), side: Side::Before };
+        let mut beside = Meter::new(self.spec.budget, meter.environment());
+        let (forth, back) = (self.reader(Travel::Forward), self.reader(Travel::Backward));
+        let (after, before) = futures::join!(
+            forth.read(Some(&position), want, meter),
+            back.read(Some(&position), want, &mut beside)
+        );
+        meter.add(&beside);
+        let (after, mut before) = (after?, before?);
+        let half = size / 2;
+        let take_before = before.rows.len().min(half.max(size.saturating_sub(after.rows.len())));
+        let take_after = after.rows.len().min(size - take_before);
+        let edge_before = known(&before, before.rows.len() > take_before);
+        let edge_after = known(&after, after.rows.len() > take_after);
+        let cut_before = take_before == before.rows.len();
+        let cut_after = take_after == after.rows.len();
+        before.rows.truncate(take_before);
+        before.rows.reverse();
+        let mut rows = before.rows;
+        after.rows.iter().take(take_after).for_each(|row| rows.push_row(row));
+        let nowhere = rows.is_empty().then_some(position);
+        Ok(RawPage {
+            start: before.scanned_to.filter(|_| cut_before).or_else(|| nowhere.clone()),
+            end: after.scanned_to.filter(|_| cut_after).or(nowhere),
+            stop: before.stop.filter(|_| cut_before).or(after.stop.filter(|_| cut_after)),
+            rows,
+            before: edge_before,
+            after: edge_after,
+            cost: PageCost::default(),
+        })
+    }
+}
+
+fn reversed(travel: Travel) -> Travel {
+    match travel {
+        Travel::Forward => Travel::Backward,
+        Travel::Backward => Travel::Forward,
+    }
+}
+
+/// What a run knows of what lies beyond the rows taken of it.
+fn known(run: &Run, seen_more: bool) -> Edge {
+    match (seen_more, run.exhausted) {
+        (true, _) => Edge::Yes,
+        (false, true) => Edge::No,
+        (false, false) => Edge::Unknown,
+    }
+}

@@ -1,0 +1,311 @@
+//! What a person's tools ask of Recto, in the words of the HTTP API.
+//!
+//! The command line speaks to a [`Session`] and to nothing else, so that it does the same against
+//! an open store ([`LocalSession`](crate::LocalSession)) and, later, against a running server.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use recto_model::schema::Schema;
+use serde_json::{Map, Value as Json};
+
+use crate::error::Result;
+
+/// A record as JSON: field names and values, nulls left out.
+pub type JsonRecord = Map<String, Json>;
+
+/// Which page to list; HTTP's query parameters.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PageRequest {
+    /// Filter text (AIP-160 subset); empty for none.
+    pub filter: String,
+    /// Sort text (AIP-132); empty for the view's own order.
+    pub order_by: String,
+    /// Rows of the page: absent or 0 for the default, above the most is coerced, negative refused.
+    pub page_size: Option<i64>,
+    /// A token of an earlier page of the same query; empty for the first page.
+    pub page_token: String,
+    /// The last page.
+    pub last: bool,
+    /// A JSON array: start at these order values, inclusive.
+    pub from: Option<String>,
+    /// A row's token: the page around that row.
+    pub around: Option<String>,
+    /// The fields to return; empty for all.
+    pub fields: Vec<String>,
+    /// Whether conditions that no view serves may be checked row by row.
+    pub allow_residual: bool,
+    /// Whether to return a token per row.
+    pub row_tokens: bool,
+    /// Whether to find out, at both ends, if there is more.
+    pub edges_both: bool,
+}
+
+/// A page as JSON; what HTTP's list and `page --json` print.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PageReply {
+    /// The records.
+    pub records: Vec<JsonRecord>,
+    /// Leads to the next page; empty only at the end.
+    pub next_page_token: String,
+    /// Leads to the previous page; empty only at the beginning.
+    pub previous_page_token: String,
+    /// `scanned`, `bytes` or `time` when a budget cut the page.
+    pub stop: Option<String>,
+    /// If asked for: one token per record.
+    pub row_tokens: Option<Vec<String>>,
+    /// What it cost.
+    pub cost: PageCost,
+}
+
+impl PageReply {
+    /// The JSON that HTTP's list returns.
+    pub fn to_json(&self) -> Json {
+        let mut json = Map::new();
+        json.insert("records".into(), self.records.iter().cloned().map(Json::Object).collect());
+        json.insert("next_page_token".into(), self.next_page_token.clone().into());
+        json.insert("previous_page_token".into(), self.previous_page_token.clone().into());
+        if let Some(stop) = &self.stop {
+            json.insert("stop".into(), stop.clone().into());
+        }
+        if let Some(tokens) = &self.row_tokens {
+            json.insert("row_tokens".into(), tokens.clone().into());
+        }
+        Json::Object(json)
+    }
+}
+
+/// What a page cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PageCost {
+    /// Rows read from the store.
+    pub rows_read: u64,
+    /// Bytes of them.
+    pub bytes_read: u64,
+    /// Sequential round-trip stages.
+    pub round_trips: u32,
+    /// Requests sent.
+    pub statements: u32,
+    /// Tombstones crossed, where the store says.
+    pub tombstones: u64,
+    /// Time from request to page, in microseconds.
+    pub time_micros: u64,
+}
+
+/// How a query would be (or was) answered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Explanation {
+    /// `empty`, `scan`, `concat` or `merge`, with `+ residual` where rows are checked one by one.
+    pub shape: String,
+    /// The arrangement that is read: `(carrier), -time_hour, flight`.
+    pub arrangement: String,
+    /// The table.
+    pub table: String,
+    /// The query's total order: `time_hour desc, flight asc`.
+    pub order: String,
+    /// Which way slices are read: `with` or `against` the table's clustering order.
+    pub direction: String,
+    /// What is read, a source each.
+    pub sources: Vec<ExplainedSource>,
+    /// Conditions checked row by row.
+    pub residual: Vec<String>,
+    /// The most rows the page reads.
+    pub expected_rows: u64,
+    /// The most sequential round-trip stages.
+    pub expected_round_trips: u32,
+    /// What it did cost, where it was run.
+    pub actual: Option<PageCost>,
+    /// Rows the page returned, where it was run.
+    pub actual_rows_returned: Option<u64>,
+    /// The other arrangements, and why they were not taken.
+    pub rejected: Vec<(String, String)>,
+}
+
+/// One source of a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExplainedSource {
+    /// The partition: `carrier = "UA"`.
+    pub partition: String,
+    /// The bounds in clustering order: `time_hour > …`.
+    pub bounds: String,
+    /// What the store would be asked: CQL statements, or a key range.
+    pub requests: Vec<String>,
+}
+
+/// What a schema needs of the store it is applied to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SchemaPlan {
+    /// The generation recorded in the store; 0 where there is none.
+    pub generation: u64,
+    /// Changes in plain words, a line each; empty where the store holds this schema.
+    pub changes: Vec<String>,
+    /// What would be run: CQL, or the embedded store's tables.
+    pub statements: Vec<String>,
+    /// What cannot be done, with the reason; `apply` refuses while there is any.
+    pub refused: Vec<String>,
+}
+
+/// What `apply` did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The generation now recorded.
+    pub generation: u64,
+    /// What was changed, a line each; empty where nothing was to be done.
+    pub changes: Vec<String>,
+}
+
+/// How to load a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadRequest {
+    /// The file: .csv or .ndjson, plain or in .gz, .zst, .zip.
+    pub file: PathBuf,
+    /// Collections to load it into, at least one; each row goes to all.
+    pub collections: Vec<String>,
+    /// Text that stands for null in CSV cells beside the empty cell.
+    pub null: Option<String>,
+    /// Load a file again that was loaded to its end.
+    pub again: bool,
+    /// Leave out columns that are not fields.
+    pub ignore_unknown: bool,
+    /// Where bad rows go; `None`: beside the file, named after it.
+    pub rejects: Option<PathBuf>,
+    /// The most memory for rows being sorted and written, in bytes; `None`: the default.
+    pub buffer_bytes: Option<u64>,
+}
+
+/// How far a load is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadProgress {
+    /// Rows of the file read.
+    pub rows_read: u64,
+    /// Rows stored, all collections together.
+    pub rows_stored: u64,
+    /// Rows rejected, all collections together.
+    pub rows_rejected: u64,
+    /// Bytes of the (compressed) file consumed.
+    pub bytes_consumed: u64,
+    /// Bytes of the (compressed) file.
+    pub bytes_total: u64,
+}
+
+/// How a load ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Rows of the file.
+    pub rows_read: u64,
+    /// Rows of the file that an earlier, interrupted load had stored.
+    pub rows_resumed: u64,
+    /// Per collection: its name, rows stored, rows rejected.
+    pub collections: Vec<LoadedCollection>,
+    /// The reject file, if any row was rejected.
+    pub rejects: Option<PathBuf>,
+    /// Whether the file had been loaded to its end before, so that nothing was done.
+    pub already_loaded: bool,
+}
+
+/// What a load did to one collection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadedCollection {
+    /// The collection.
+    pub name: String,
+    /// Rows stored.
+    pub rows_stored: u64,
+    /// Rows rejected.
+    pub rows_rejected: u64,
+    /// Reasons with how many rows each, most first; at most ten.
+    pub reasons: Vec<(String, u64)>,
+}
+
+/// Called with the progress of long work; never more often than some ten times a second.
+pub type Progress<'a, T> = &'a (dyn Fn(T) + Send + Sync);
+
+/// What is stored in a store, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreDescription {
+    /// What it is and where; never holds a secret.
+    pub store: String,
+    /// The generation of its schema; 0 where there is none.
+    pub generation: u64,
+    /// Names of collections.
+    pub collections: Vec<String>,
+}
+
+/// What `check` found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckOutcome {
+    /// Rows looked at.
+    pub rows: u64,
+    /// Problems, a line each; empty where all is well.
+    pub problems: Vec<String>,
+}
+
+/// How far work over a whole store is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreProgress {
+    /// Units (bytes or rows) done.
+    pub done: u64,
+    /// Units in all, where known.
+    pub total: Option<u64>,
+}
+
+/// Which part of a collection to scan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScanRequest {
+    /// The fields to return; empty for all.
+    pub fields: Vec<String>,
+    /// How many token ranges to read side by side; 0 for the default.
+    pub parallel: u32,
+    /// A token of an earlier scan to go on from.
+    pub resume: Option<String>,
+}
+
+/// One step of a scan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScanStep {
+    /// Records, in no order that the other store would share.
+    pub records: Vec<JsonRecord>,
+    /// Goes on after these records; absent at the end.
+    pub resume: Option<String>,
+}
+
+/// What tools ask of Recto.
+#[async_trait]
+pub trait Session: Send + Sync {
+    /// What store this is.
+    async fn describe(&self) -> Result<StoreDescription>;
+    /// The schema recorded in the store.
+    async fn schema(&self) -> Result<Arc<Schema>>;
+    /// What applying `schema` would do.
+    async fn plan(&self, schema: &Schema) -> Result<SchemaPlan>;
+    /// Makes the store hold `schema`.
+    async fn apply(&self, schema: &Schema) -> Result<Applied>;
+    /// One page of a collection.
+    async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply>;
+    /// How a page would be answered; `run`: also run it and say what it cost.
+    async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation>;
+    /// One record by its key: the text of each key field, in order.
+    async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>>;
+    /// Puts records; all or nothing on the embedded store.
+    async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()>;
+    /// Deletes a record by its key.
+    async fn delete(&self, collection: &str, key: &[String]) -> Result<()>;
+    /// Every record of a collection, in steps; nothing is read until it is polled.
+    fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>>;
+    /// Loads a file.
+    async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
+    /// Copies an open embedded store to a new folder.
+    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<u64>;
+    /// Gives unused space of an embedded store back; returns bytes before and after.
+    async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)>;
+    /// Checks every row of an embedded store.
+    async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome>;
+}
+
+impl fmt::Debug for dyn Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Session")
+    }
+}
