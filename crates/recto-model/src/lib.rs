@@ -1,7 +1,7 @@
 //! The words every other crate of Recto speaks: types, values and their order, byte-comparable
 //! keys, tables, records and schemas.
 //!
-//! Nothing here does I/O, is async, or reads a clock.
+//! Nothing here does I/O, is async, or reads a clock but through the handle in [`environment`].
 //!
 //! | module | holds |
 //! |---|---|
@@ -16,10 +16,12 @@
 //! | [`json`] | record JSON, one mapping for HTTP, command line and files |
 //! | [`native`] | Rust types as fields, what `#[derive(Record)]` builds on |
 //! | [`environment`] | the one handle on time and randomness |
+//! | [`extremes`] | values at the edges of each order type, for tests |
 
 pub mod cell;
 pub mod cells;
 pub mod environment;
+pub mod extremes;
 pub mod json;
 pub mod key;
 pub mod native;
