@@ -1,1 +1,53 @@
-//! Placeholder.
+//! The embedded store of Recto, on redb: a directory, one process, nothing to install.
+//!
+//! [`EmbeddedStore`] is a [`Store`](recto_store::Store). Its rows lie under byte-comparable keys in
+//! a copy-on-write tree, so that a [`Slice`](recto_model::Slice) is one range of bytes, read
+//! forwards or backwards from a snapshot that no writer disturbs.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `store` | [`EmbeddedStore`]: opening, and what the trait asks |
+//! | `directory` | the files of a store, who holds it, what is refused |
+//! | `view`, `read`, `scan` | snapshots, slices, scans |
+//! | `writer`, `batch`, `apply` | the one writer: group commit, merging by stamps |
+//! | `keys`, `row`, `catalog` | the bytes on disk, drawn in `docs/format.md` |
+//!
+//! # Durability
+//!
+//! An acknowledged write is on disk: whoever waits is answered after the commit that holds their
+//! write. [Relaxed](recto_store::WriteOptions::relaxed) writes are on disk after the next write that is not
+//! relaxed; a crash takes back whole ones of them, newest first, and nothing else.
+//!
+//! # Damage
+//!
+//! Every row carries a checksum over its table, key and bytes, which is checked whenever it is read.
+//! redb trusts its own pages and may panic on a damaged one; such a panic is caught where this crate
+//! calls redb and becomes an error of kind [`Corrupt`](recto_store::StoreErrorKind::Corrupt). (So do not build with
+//! `panic = "abort"` where damage must be reported rather than end the process.)
+
+mod apply;
+mod batch;
+mod catalog;
+mod describe;
+mod directory;
+mod error;
+mod keys;
+mod limits;
+mod read;
+mod row;
+mod scan;
+mod shared;
+mod store;
+mod view;
+mod writer;
+
+pub use catalog::TABLE_FORMAT_VERSION;
+pub use directory::STORE_FORMAT_VERSION;
+pub use limits::{
+    MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_RELAXED_BYTES, MAX_REQUEST_BYTES, MAX_WAITING_BYTES,
+    MAX_WAITING_REQUESTS,
+};
+pub use row::ROW_FORMAT_VERSION;
+pub use scan::MAX_PIECES;
+pub use store::{DEFAULT_CACHE_BYTES, EmbeddedOptions, EmbeddedStore};
+pub use view::INLINE_ROWS;

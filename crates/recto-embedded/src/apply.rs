@@ -1,0 +1,313 @@
+//! Applying changes inside a write transaction of the engine.
+
+use std::collections::HashMap;
+
+use recto_store::StoreError;
+use redb::{ReadableTable, Table, WriteTransaction};
+
+use crate::batch::{Action, Batch, Change};
+use crate::catalog::{Catalog, StoredTable, different};
+use crate::error::engine;
+use crate::read::damaged;
+use crate::row::{Row, StoredRow};
+use crate::view::RowsDefinition;
+
+type RowsTable<'t> = Table<'t, &'static [u8], &'static [u8]>;
+
+/// How many rows that a range deletion leaves in part are rewritten at a time.
+const PARTLY_DELETED_ROWS: usize = 10_000;
+
+/// The tables a transaction has opened. They are closed before it is committed.
+pub(crate) struct OpenTables<'t> {
+    transaction: &'t WriteTransaction,
+    open: HashMap<u32, RowsTable<'t>>,
+}
+
+impl<'t> OpenTables<'t> {
+    pub(crate) fn new(transaction: &'t WriteTransaction) -> Self {
+        Self {
+            transaction,
+            open: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn rows(&mut self, table: &StoredTable) -> Result<&mut RowsTable<'t>, StoreError> {
+        if !self.open.contains_key(&table.id) {
+            let rows = self
+                .transaction
+                .open_table(RowsDefinition::new(&table.rows))
+                .map_err(engine)?;
+            self.open.insert(table.id, rows);
+        }
+        Ok(self.open.get_mut(&table.id).expect("it was opened above"))
+    }
+
+    /// Closes a table that is to be dropped.
+    pub(crate) fn close(&mut self, table: &StoredTable) {
+        self.open.remove(&table.id);
+    }
+}
+
+/// How stamps are dealt with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stamping {
+    /// As the changes say.
+    Given,
+    /// Each change is newer than what is there, and at least this.
+    AtLeast(i64),
+}
+
+/// Applies a batch that is [sorted](Batch::sort).
+pub(crate) fn apply(
+    batch: &Batch,
+    catalog: &Catalog,
+    tables: &mut OpenTables<'_>,
+    now_seconds: u32,
+    stamping: Stamping,
+) -> Result<(), StoreError> {
+    for table in &batch.tables {
+        // Between making the batch ready and now the table may have been dropped, or made anew.
+        if catalog
+            .get(table.definition.name())
+            .is_none_or(|now| now.id != table.id)
+        {
+            return Err(different(table.definition.name())
+                .with_hint("it was dropped or emptied while this was written; write again"));
+        }
+    }
+    let mut applier = Applier {
+        now_seconds,
+        stamping,
+        merged: Vec::new(),
+        old: Vec::new(),
+    };
+    for change in &batch.changes {
+        let table = &batch.tables[change.table];
+        applier.apply(batch, change, table, tables.rows(table)?)?;
+    }
+    Ok(())
+}
+
+struct Applier {
+    now_seconds: u32,
+    stamping: Stamping,
+    merged: Vec<u8>,
+    old: Vec<u8>,
+}
+
+impl Applier {
+    fn apply(
+        &mut self,
+        batch: &Batch,
+        change: &Change,
+        table: &StoredTable,
+        rows: &mut RowsTable<'_>,
+    ) -> Result<(), StoreError> {
+        let (key, value) = (batch.key(change), batch.value(change));
+        match (change.action, self.stamping) {
+            (Action::Put, Stamping::Given) => self.put(table, key, value, rows),
+            (Action::Put | Action::Patch, _) => self.patch(table, key, value, rows),
+            (Action::Delete, Stamping::Given) => self.delete(table, key, change.stamp, rows),
+            (Action::Delete, Stamping::AtLeast(_)) => rows.remove(key).map(drop).map_err(engine),
+            (Action::DeleteRange, _) => self.delete_range(table, key, value, change.stamp, rows),
+        }
+    }
+
+    /// Inserts first and looks at what was there after: a new row costs one descent.
+    fn put(
+        &mut self,
+        table: &StoredTable,
+        key: &[u8],
+        value: &[u8],
+        rows: &mut RowsTable<'_>,
+    ) -> Result<(), StoreError> {
+        let checksum = table.key_checksum(key);
+        match rows.insert(key, value).map_err(engine)? {
+            None => return Ok(()),
+            Some(old) => {
+                let old = old.value();
+                if replaces(checksum, old, value) {
+                    return Ok(());
+                }
+                self.old.clear();
+                self.old.extend_from_slice(old);
+            }
+        }
+        let old = std::mem::take(&mut self.old);
+        let merged = self.merge(table, key, checksum, Some(&old), value);
+        self.old = old;
+        self.store(key, merged?, rows)
+    }
+
+    /// Looks at what is there first.
+    fn patch(
+        &mut self,
+        table: &StoredTable,
+        key: &[u8],
+        value: &[u8],
+        rows: &mut RowsTable<'_>,
+    ) -> Result<(), StoreError> {
+        let checksum = table.key_checksum(key);
+        let exists = {
+            let old = rows.get(key).map_err(engine)?;
+            self.merge(
+                table,
+                key,
+                checksum,
+                old.as_ref().map(redb::AccessGuard::value),
+                value,
+            )?
+        };
+        self.store(key, exists, rows)
+    }
+
+    /// Puts what `old` and `value` make together into `merged`. Returns whether anything is left.
+    fn merge(
+        &mut self,
+        table: &StoredTable,
+        key: &[u8],
+        checksum: u32,
+        old: Option<&[u8]>,
+        value: &[u8],
+    ) -> Result<bool, StoreError> {
+        let decode = |value| {
+            StoredRow::open(checksum, value)
+                .and_then(|stored| stored.decode(0))
+                .map_err(|damage| damaged(table, key, damage))
+        };
+        let mut new: Row<'_> = decode(value)?;
+        let old = old.map(decode).transpose()?;
+        if let Stamping::AtLeast(stamp) = self.stamping {
+            let newest = old.as_ref().map_or(i64::MIN, Row::newest);
+            new.restamp(stamp.max(newest.saturating_add(1)));
+        }
+        if let Some(old) = &old {
+            new.merge(old);
+        }
+        new.end(self.now_seconds);
+        self.merged.clear();
+        let exists = new.exists();
+        if exists {
+            new.encode(checksum, &mut self.merged);
+        }
+        Ok(exists)
+    }
+
+    /// Stores `merged` at `key`, or nothing if the row does not exist.
+    fn store(&mut self, key: &[u8], exists: bool, rows: &mut RowsTable<'_>) -> Result<(), StoreError> {
+        if exists {
+            rows.insert(key, self.merged.as_slice()).map_err(engine)?;
+        } else {
+            rows.remove(key).map_err(engine)?;
+        }
+        Ok(())
+    }
+
+    fn delete(
+        &mut self,
+        table: &StoredTable,
+        key: &[u8],
+        stamp: i64,
+        rows: &mut RowsTable<'_>,
+    ) -> Result<(), StoreError> {
+        let left = match rows.remove(key).map_err(engine)? {
+            None => return Ok(()),
+            Some(old) => self.left(table, key, old.value(), stamp)?,
+        };
+        // A row that is newer than its deletion, whole or in part, is put back.
+        if left != Left::Nothing {
+            rows.insert(key, self.merged.as_slice()).map_err(engine)?;
+        }
+        Ok(())
+    }
+
+    /// What a deletion at `stamp` leaves of a stored row; it is put into `merged`.
+    fn left(
+        &mut self,
+        table: &StoredTable,
+        key: &[u8],
+        stored: &[u8],
+        stamp: i64,
+    ) -> Result<Left, StoreError> {
+        let checksum = table.key_checksum(key);
+        let damage = |damage| damaged(table, key, damage);
+        let old = StoredRow::open(checksum, stored).map_err(damage)?;
+        if old.newest_at_once().is_some_and(|newest| newest <= stamp) {
+            return Ok(Left::Nothing);
+        }
+        self.merged.clear();
+        let before = old.decode(0).map_err(damage)?;
+        let mut after = before.clone();
+        after.delete(stamp);
+        after.end(self.now_seconds);
+        if !after.exists() {
+            return Ok(Left::Nothing);
+        }
+        if after == before {
+            self.merged.extend_from_slice(stored);
+            return Ok(Left::All);
+        }
+        after.encode(checksum, &mut self.merged);
+        Ok(Left::Part)
+    }
+
+    fn delete_range(
+        &mut self,
+        table: &StoredTable,
+        from: &[u8],
+        to: &[u8],
+        stamp: i64,
+        rows: &mut RowsTable<'_>,
+    ) -> Result<(), StoreError> {
+        loop {
+            let mut partly: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+            let mut failed = None;
+            rows.retain_in::<&[u8], _>(from..to, |key, stored| {
+                if failed.is_some() || partly.len() == PARTLY_DELETED_ROWS {
+                    return true;
+                }
+                match self.left(table, key, stored, stamp) {
+                    Ok(Left::Nothing) => false,
+                    Ok(Left::All) => true,
+                    Ok(Left::Part) => {
+                        partly.push((key.to_vec(), self.merged.clone()));
+                        true
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        true
+                    }
+                }
+            })
+            .map_err(engine)?;
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            for (key, row) in &partly {
+                rows.insert(key.as_slice(), row.as_slice()).map_err(engine)?;
+            }
+            if partly.len() < PARTLY_DELETED_ROWS {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What a deletion leaves of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    Part,
+    All,
+}
+
+/// Whether `new` replaces all of `old`, so that there is nothing to merge.
+fn replaces(checksum: u32, old: &[u8], new: &[u8]) -> bool {
+    let (Ok(old), Ok(new)) = (StoredRow::open(checksum, old), StoredRow::open(checksum, new)) else {
+        return false;
+    };
+    match (old.newest_at_once(), new.newest_at_once()) {
+        (Some(old), Some(stamp)) => new.writes_all() && old < stamp,
+        _ => false,
+    }
+}

@@ -1,0 +1,295 @@
+//! Writes made ready: keys and rows encoded on the caller's thread, so that the writer's thread
+//! only looks up and inserts.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use recto_model::{Bound, Cells, Table};
+use recto_store::{Mutation, Operation, PartitionWrite, StoreError, StoreErrorKind};
+
+use crate::catalog::{Catalog, StoredTable};
+use crate::keys;
+use crate::limits::MAX_REQUEST_BYTES;
+use crate::row::{Cell, Life, Row};
+
+/// What a change does to the row at its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Action {
+    /// Merges a row that is likely new.
+    Put,
+    /// Merges a row into one that is likely there.
+    Patch,
+    /// Deletes what is not newer.
+    Delete,
+    /// Deletes what is not newer from the key up to an end.
+    DeleteRange,
+}
+
+impl Action {
+    fn deletes(self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteRange)
+    }
+}
+
+/// One change. Key and value lie in the batch's buffer.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    /// Which of the batch's tables.
+    pub(crate) table: usize,
+    pub(crate) action: Action,
+    pub(crate) stamp: i64,
+    key: Range<u32>,
+    /// The row to merge, or the end of the range.
+    value: Range<u32>,
+}
+
+/// Changes of one call.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) tables: Vec<Arc<StoredTable>>,
+    pub(crate) changes: Vec<Change>,
+    buffer: Vec<u8>,
+    has_ranges: bool,
+}
+
+/// What `write` is about beside its mutations, looked up once per partition.
+struct Place<'a> {
+    table: usize,
+    definition: &'a Table,
+    partition: Vec<u8>,
+}
+
+impl Batch {
+    pub(crate) fn key(&self, change: &Change) -> &[u8] {
+        &self.buffer[change.key.start as usize..change.key.end as usize]
+    }
+
+    pub(crate) fn value(&self, change: &Change) -> &[u8] {
+        &self.buffer[change.value.start as usize..change.value.end as usize]
+    }
+
+    pub(crate) fn byte_len(&self) -> usize {
+        self.buffer.len() + self.changes.len() * size_of::<Change>()
+    }
+
+    /// Adds the mutations of a partition. Those without a stamp get 0: the writer stamps them.
+    pub(crate) fn add(
+        &mut self,
+        catalog: &Catalog,
+        write: &PartitionWrite,
+        now_seconds: u32,
+    ) -> Result<(), StoreError> {
+        let stored = catalog.find(&write.table)?;
+        let table = match self.tables.iter().position(|known| known.id == stored.id) {
+            Some(table) => table,
+            None => {
+                self.tables.push(Arc::clone(stored));
+                self.tables.len() - 1
+            }
+        };
+        let mut partition = Vec::with_capacity(write.partition.byte_len() + keys::KEY_ROOM_BYTES);
+        keys::push_partition(&write.table, &write.partition, &mut partition)?;
+        let place = Place {
+            table,
+            definition: &write.table,
+            partition,
+        };
+        for mutation in &write.mutations {
+            self.add_mutation(&place, mutation, now_seconds)?;
+        }
+        if self.buffer.len() > MAX_REQUEST_BYTES {
+            return Err(StoreError::new(
+                StoreErrorKind::Invalid,
+                format!("one write call holds more than {MAX_REQUEST_BYTES} bytes"),
+            )
+            .with_hint("write in several calls"));
+        }
+        Ok(())
+    }
+
+    fn add_mutation(
+        &mut self,
+        place: &Place<'_>,
+        mutation: &Mutation,
+        now_seconds: u32,
+    ) -> Result<(), StoreError> {
+        let life = Life {
+            stamp: mutation.stamp.map_or(0, |stamp| stamp.0),
+            expiry: mutation
+                .ttl_seconds
+                .map_or(0, |seconds| now_seconds.saturating_add(seconds)),
+        };
+        match &mutation.operation {
+            Operation::Put {
+                clustering,
+                cells,
+                replace,
+            } => {
+                let cell = |value: Option<_>| match value {
+                    None if !replace => Cell::UNWRITTEN,
+                    value => Cell { life, value },
+                };
+                let row = Row {
+                    marker: life,
+                    cells: cells.iter().map(cell).collect(),
+                };
+                self.add_row(place, Action::Put, Some(clustering), &row, life.stamp)
+            }
+            Operation::Patch {
+                clustering,
+                columns,
+                cells,
+            } => {
+                let row = patch(life, life, place.definition.regular().len(), columns, cells);
+                self.add_row(place, Action::Patch, Some(clustering), &row, life.stamp)
+            }
+            Operation::PatchStatic { columns, cells } => {
+                let row = patch(Life::NONE, life, place.definition.statics().len(), columns, cells);
+                self.add_row(place, Action::Patch, None, &row, life.stamp)
+            }
+            Operation::DeleteRow { clustering } => {
+                let key = self.push_key(place, Some(clustering))?;
+                self.push_change(place, Action::Delete, life.stamp, key, 0..0);
+                Ok(())
+            }
+            Operation::DeleteRange { from, to } => self.add_range(place, from, to, life.stamp),
+            Operation::DeletePartition => {
+                let statics = self.push(|buffer| {
+                    buffer.extend_from_slice(&place.partition);
+                    buffer.push(keys::STATIC);
+                    Ok(())
+                })?;
+                let end = self.push(|buffer| {
+                    buffer.extend_from_slice(&place.partition);
+                    buffer.push(keys::ROW + 1);
+                    Ok(())
+                })?;
+                self.push_range(place, life.stamp, statics, end);
+                Ok(())
+            }
+        }
+    }
+
+    fn add_row(
+        &mut self,
+        place: &Place<'_>,
+        action: Action,
+        clustering: Option<&Cells>,
+        row: &Row<'_>,
+        stamp: i64,
+    ) -> Result<(), StoreError> {
+        let key = self.push_key(place, clustering)?;
+        let bytes = &self.buffer[key.start as usize..key.end as usize];
+        let checksum = self.tables[place.table].key_checksum(bytes);
+        let value = self.push(|buffer| {
+            row.encode(checksum, buffer);
+            Ok(())
+        })?;
+        self.push_change(place, action, stamp, key, value);
+        Ok(())
+    }
+
+    fn add_range(
+        &mut self,
+        place: &Place<'_>,
+        from: &Bound,
+        to: &Bound,
+        stamp: i64,
+    ) -> Result<(), StoreError> {
+        let mut rows = place.partition.clone();
+        rows.push(keys::ROW);
+        let from = keys::edge(place.definition, &rows, from)?;
+        let to = keys::edge(place.definition, &rows, to)?;
+        if from < to {
+            let from = self.push_bytes(&from);
+            let to = self.push_bytes(&to);
+            self.push_range(place, stamp, from, to);
+        }
+        Ok(())
+    }
+
+    fn push_range(&mut self, place: &Place<'_>, stamp: i64, from: Range<u32>, to: Range<u32>) {
+        self.has_ranges = true;
+        self.push_change(place, Action::DeleteRange, stamp, from, to);
+    }
+
+    fn push_key(&mut self, place: &Place<'_>, clustering: Option<&Cells>) -> Result<Range<u32>, StoreError> {
+        self.push(|buffer| {
+            buffer.extend_from_slice(&place.partition);
+            match clustering {
+                None => buffer.push(keys::STATIC),
+                Some(clustering) => {
+                    buffer.push(keys::ROW);
+                    keys::push_clustering(place.definition, clustering, buffer)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) -> Range<u32> {
+        let start = self.buffer.len() as u32;
+        self.buffer.extend_from_slice(bytes);
+        start..self.buffer.len() as u32
+    }
+
+    fn push(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), StoreError>,
+    ) -> Result<Range<u32>, StoreError> {
+        let start = self.buffer.len() as u32;
+        write(&mut self.buffer)?;
+        Ok(start..self.buffer.len() as u32)
+    }
+
+    fn push_change(
+        &mut self,
+        place: &Place<'_>,
+        action: Action,
+        stamp: i64,
+        key: Range<u32>,
+        value: Range<u32>,
+    ) {
+        self.changes.push(Change {
+            table: place.table,
+            action,
+            stamp,
+            key,
+            value,
+        });
+    }
+
+    /// Puts the changes into the order they are applied in: by rising stamps, at equal stamps
+    /// deletions last. Where no range is deleted, only changes of one row depend on each other, so
+    /// that keys come first: inserting in key order is several times as fast.
+    pub(crate) fn sort(&mut self) {
+        let mut changes = std::mem::take(&mut self.changes);
+        if self.has_ranges {
+            changes.sort_by_key(|change| (change.stamp, change.action.deletes()));
+        } else {
+            let order = |change: &Change| {
+                (
+                    change.table,
+                    self.key(change),
+                    change.stamp,
+                    change.action.deletes(),
+                )
+            };
+            if !changes.is_sorted_by(|left, right| order(left) <= order(right)) {
+                changes.sort_by(|left, right| order(left).cmp(&order(right)));
+            }
+        }
+        self.changes = changes;
+    }
+}
+
+fn patch<'a>(marker: Life, life: Life, width: usize, columns: &[u16], cells: &'a Cells) -> Row<'a> {
+    let mut row = Row {
+        marker,
+        cells: vec![Cell::UNWRITTEN; width],
+    };
+    for (column, value) in columns.iter().zip(cells.iter()) {
+        row.cells[usize::from(*column)] = Cell { life, value };
+    }
+    row
+}

@@ -1,0 +1,334 @@
+//! The tables there are, and the bytes their definitions are stored as (`docs/format.md`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use recto_model::table::{ColumnKind, Compaction, TableOptions, WriteKind};
+use recto_model::types::UdtType;
+use recto_model::{Column, Direction, Table, Type};
+use recto_store::{StoreError, StoreErrorKind};
+
+use crate::error::corrupt;
+
+/// The version of stored table definitions.
+pub const TABLE_FORMAT_VERSION: u8 = 1;
+
+/// How deep types may nest in a stored definition; CQL types of people nest two or three deep.
+const MAX_TYPE_DEPTH: u32 = 32;
+
+/// A table of the store.
+#[derive(Debug)]
+pub(crate) struct StoredTable {
+    /// Its number, never used twice in a store.
+    pub(crate) id: u32,
+    /// The name of the engine's table that holds its rows.
+    pub(crate) rows: String,
+    pub(crate) definition: Arc<Table>,
+    /// The checksum of the number, which checksums of rows begin with: a row of another table is
+    /// not taken for one of this.
+    pub(crate) checksum: u32,
+}
+
+impl StoredTable {
+    pub(crate) fn new(id: u32, definition: Arc<Table>) -> Self {
+        Self {
+            id,
+            rows: rows_name(id),
+            definition,
+            checksum: crc32c::crc32c(&id.to_le_bytes()),
+        }
+    }
+
+    /// The checksum of `key` in this table, which the checksum of its row goes on from.
+    #[inline]
+    pub(crate) fn key_checksum(&self, key: &[u8]) -> u32 {
+        crc32c::crc32c_append(self.checksum, key)
+    }
+}
+
+/// The engine's table that holds the rows of table `id`.
+pub(crate) fn rows_name(id: u32) -> String {
+    format!("rows {id}")
+}
+
+/// The tables of a store by name.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Catalog {
+    tables: BTreeMap<String, Arc<StoredTable>>,
+}
+
+impl Catalog {
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<StoredTable>> {
+        self.tables.get(name)
+    }
+
+    pub(crate) fn insert(&mut self, table: StoredTable) {
+        self.tables
+            .insert(table.definition.name().to_owned(), Arc::new(table));
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.tables.remove(name);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<StoredTable>> {
+        self.tables.values()
+    }
+
+    /// The table a caller means by `table`: of that name and with the same columns.
+    pub(crate) fn find(&self, table: &Table) -> Result<&Arc<StoredTable>, StoreError> {
+        let stored = self.get(table.name()).ok_or_else(|| missing(table.name()))?;
+        if std::ptr::eq(&raw const *stored.definition, table)
+            || stored.definition.columns() == table.columns()
+        {
+            return Ok(stored);
+        }
+        Err(different(table.name()))
+    }
+}
+
+#[cold]
+pub(crate) fn missing(name: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Table, format!("there is no table {name}"))
+        .with_hint("make the tables of the schema first")
+}
+
+#[cold]
+pub(crate) fn different(name: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Table,
+        format!("table {name} is there with other columns or options"),
+    )
+    .with_hint("another schema made it: use that schema, another table name, or another store")
+}
+
+/// The stored form of a table's definition.
+pub(crate) fn encode(id: u32, table: &Table) -> Vec<u8> {
+    let mut out = vec![TABLE_FORMAT_VERSION];
+    out.extend_from_slice(&id.to_le_bytes());
+    push_text(table.name(), &mut out);
+    out.push(match table.options().compaction {
+        Compaction::Default => 0,
+        Compaction::Tombstones => 1,
+    });
+    out.extend_from_slice(&table.options().gc_grace_seconds.to_le_bytes());
+    out.extend_from_slice(&(table.columns().len() as u16).to_le_bytes());
+    for column in table.columns() {
+        push_text(&column.name, &mut out);
+        out.push(kind_byte(column.kind));
+        push_type(&column.ty, &mut out);
+    }
+    let checksum = crc32c::crc32c(&out);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+/// The table of a stored definition.
+pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
+    let (bytes, checksum) = bytes.split_last_chunk().ok_or_else(damaged)?;
+    if crc32c::crc32c(bytes) != u32::from_le_bytes(*checksum) {
+        return Err(damaged());
+    }
+    let mut reader = Reader(bytes);
+    let version = reader.byte()?;
+    if version != TABLE_FORMAT_VERSION {
+        return Err(StoreError::new(
+            StoreErrorKind::Version,
+            format!("a table definition has version {version}, this release knows {TABLE_FORMAT_VERSION}"),
+        )
+        .with_hint("open the store with the newer release that wrote it"));
+    }
+    let id = u32::from_le_bytes(reader.take()?);
+    let name = reader.text()?;
+    let compaction = match reader.byte()? {
+        0 => Compaction::Default,
+        1 => Compaction::Tombstones,
+        _ => return Err(damaged()),
+    };
+    let gc_grace_seconds = u32::from_le_bytes(reader.take()?);
+    let count = u16::from_le_bytes(reader.take()?);
+    let mut columns = Vec::new();
+    for _ in 0..count {
+        columns.push(Column {
+            name: reader.text()?,
+            kind: kind_of(reader.byte()?)?,
+            ty: reader.ty(0)?,
+        });
+    }
+    if !reader.0.is_empty() {
+        return Err(damaged());
+    }
+    let options = TableOptions {
+        compaction,
+        gc_grace_seconds,
+    };
+    let table = Table::new(name, columns, options).map_err(|error| damaged().with_source(error))?;
+    Ok(StoredTable::new(id, Arc::new(table)))
+}
+
+#[cold]
+fn damaged() -> StoreError {
+    corrupt("a table definition is damaged")
+}
+
+fn push_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn kind_byte(kind: ColumnKind) -> u8 {
+    match kind {
+        ColumnKind::Partition => 0,
+        ColumnKind::Clustering(Direction::Ascending) => 1,
+        ColumnKind::Clustering(Direction::Descending) => 2,
+        ColumnKind::Static(WriteKind::Plain) => 3,
+        ColumnKind::Static(WriteKind::Cas) => 4,
+        ColumnKind::Regular(WriteKind::Plain) => 5,
+        ColumnKind::Regular(WriteKind::Cas) => 6,
+    }
+}
+
+fn kind_of(byte: u8) -> Result<ColumnKind, StoreError> {
+    Ok(match byte {
+        0 => ColumnKind::Partition,
+        1 => ColumnKind::Clustering(Direction::Ascending),
+        2 => ColumnKind::Clustering(Direction::Descending),
+        3 => ColumnKind::Static(WriteKind::Plain),
+        4 => ColumnKind::Static(WriteKind::Cas),
+        5 => ColumnKind::Regular(WriteKind::Plain),
+        6 => ColumnKind::Regular(WriteKind::Cas),
+        _ => return Err(damaged()),
+    })
+}
+
+/// The types that are one byte, which is their place here. Never reorder.
+const PLAIN_TYPES: [Type; 19] = [
+    Type::Ascii,
+    Type::Text,
+    Type::Blob,
+    Type::Boolean,
+    Type::TinyInt,
+    Type::SmallInt,
+    Type::Int,
+    Type::BigInt,
+    Type::Varint,
+    Type::Decimal,
+    Type::Float,
+    Type::Double,
+    Type::Date,
+    Type::Time,
+    Type::Timestamp,
+    Type::TimeUuid,
+    Type::Uuid,
+    Type::Inet,
+    Type::Duration,
+];
+
+const LIST: u8 = 0x20;
+const SET: u8 = 0x21;
+const MAP: u8 = 0x22;
+const TUPLE: u8 = 0x23;
+const UDT: u8 = 0x24;
+const VECTOR: u8 = 0x25;
+
+fn push_type(ty: &Type, out: &mut Vec<u8>) {
+    match ty {
+        Type::List(element) => {
+            out.push(LIST);
+            push_type(element, out);
+        }
+        Type::Set(element) => {
+            out.push(SET);
+            push_type(element, out);
+        }
+        Type::Map(key, value) => {
+            out.push(MAP);
+            push_type(key, out);
+            push_type(value, out);
+        }
+        Type::Tuple(elements) => {
+            out.push(TUPLE);
+            out.extend_from_slice(&(elements.len() as u16).to_le_bytes());
+            for element in elements {
+                push_type(element, out);
+            }
+        }
+        Type::Udt(udt) => {
+            out.push(UDT);
+            push_text(&udt.name, out);
+            out.extend_from_slice(&(udt.fields.len() as u16).to_le_bytes());
+            for (name, field) in &udt.fields {
+                push_text(name, out);
+                push_type(field, out);
+            }
+        }
+        Type::Vector(element, dimension) => {
+            out.push(VECTOR);
+            out.extend_from_slice(&dimension.to_le_bytes());
+            push_type(element, out);
+        }
+        plain => {
+            let place = PLAIN_TYPES.iter().position(|known| known == plain);
+            out.push(place.expect("every type without parameters is listed") as u8);
+        }
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+        let (front, rest) = self.0.split_first_chunk().ok_or_else(damaged)?;
+        self.0 = rest;
+        Ok(*front)
+    }
+
+    fn byte(&mut self) -> Result<u8, StoreError> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    fn count(&mut self) -> Result<usize, StoreError> {
+        Ok(usize::from(u16::from_le_bytes(self.take()?)))
+    }
+
+    fn text(&mut self) -> Result<String, StoreError> {
+        let length = self.count()?;
+        let (front, rest) = self.0.split_at_checked(length).ok_or_else(damaged)?;
+        self.0 = rest;
+        String::from_utf8(front.to_vec()).map_err(|_| damaged())
+    }
+
+    fn ty(&mut self, depth: u32) -> Result<Type, StoreError> {
+        if depth > MAX_TYPE_DEPTH {
+            return Err(damaged());
+        }
+        let depth = depth + 1;
+        Ok(match self.byte()? {
+            LIST => Type::List(Box::new(self.ty(depth)?)),
+            SET => Type::Set(Box::new(self.ty(depth)?)),
+            MAP => Type::Map(Box::new(self.ty(depth)?), Box::new(self.ty(depth)?)),
+            TUPLE => {
+                let count = self.count()?;
+                Type::Tuple((0..count).map(|_| self.ty(depth)).collect::<Result<_, _>>()?)
+            }
+            UDT => {
+                let name = self.text()?;
+                let count = self.count()?;
+                let field = |reader: &mut Self| Ok((reader.text()?, reader.ty(depth)?));
+                let fields = (0..count)
+                    .map(|_| field(self))
+                    .collect::<Result<_, StoreError>>()?;
+                Type::Udt(Arc::new(UdtType { name, fields }))
+            }
+            VECTOR => {
+                let dimension = u16::from_le_bytes(self.take()?);
+                Type::Vector(Box::new(self.ty(depth)?), dimension)
+            }
+            plain => PLAIN_TYPES.get(usize::from(plain)).ok_or_else(damaged)?.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "catalog_tests.rs"]
+mod tests;

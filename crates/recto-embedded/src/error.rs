@@ -1,0 +1,98 @@
+//! What the engine below reports, as store errors; and the seam where its panics stop.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use recto_store::{StoreError, StoreErrorKind};
+
+/// What to do about a damaged store.
+pub(crate) const DAMAGE_HINT: &str = "stop writing to it, run a check of the store, and restore the last backup if \
+     the check finds damage";
+
+/// An error of the engine.
+#[cold]
+pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
+    let error = error.into();
+    match &error {
+        redb::Error::Io(cause) if cause.kind() == io::ErrorKind::InvalidData => {
+            corrupt(format!("the store is not one, or is damaged: {cause}")).with_source(error)
+        }
+        redb::Error::Io(cause) => {
+            storage(format!("the file system refused: {cause}"), cause.kind()).with_source(error)
+        }
+        redb::Error::Corrupted(what) => corrupt(format!("the store is damaged: {what}")).with_source(error),
+        redb::Error::PreviousIo | redb::Error::DatabaseClosed => StoreError::new(
+            StoreErrorKind::Storage,
+            "the store stopped after the file system refused a read or a write",
+        )
+        .with_hint("free disk space or repair the disk, then open the store again")
+        .with_source(error),
+        redb::Error::DatabaseAlreadyOpen => {
+            StoreError::new(StoreErrorKind::Conflict, "the store is open elsewhere").with_source(error)
+        }
+        redb::Error::UpgradeRequired(version) => StoreError::new(
+            StoreErrorKind::Version,
+            format!("the data file has the engine's format {version}, which this release cannot read"),
+        )
+        .with_hint("open it with the release that made it")
+        .with_source(error),
+        _ => StoreError::new(StoreErrorKind::Other, format!("the engine failed: {error}")).with_source(error),
+    }
+}
+
+/// An error of the file system at `what`.
+#[cold]
+pub(crate) fn file(what: &str, error: io::Error) -> StoreError {
+    storage(format!("{what}: {error}"), error.kind()).with_source(error)
+}
+
+fn storage(message: String, kind: io::ErrorKind) -> StoreError {
+    let hint = match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free disk space, then open the store again"
+        }
+        io::ErrorKind::PermissionDenied => "run as the user who owns the directory, or change its owner",
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "open the store read-only, or on a file system that can be written"
+        }
+        _ => "check the disk",
+    };
+    StoreError::new(StoreErrorKind::Storage, message).with_hint(hint)
+}
+
+/// What the store holds is damaged.
+#[cold]
+pub(crate) fn corrupt(message: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Corrupt, message).with_hint(DAMAGE_HINT)
+}
+
+/// The deadline passed while doing `what`.
+#[cold]
+pub(crate) fn timeout(what: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Timeout,
+        format!("{what} took longer than its timeout"),
+    )
+    .with_hint("allow more time, or ask for less")
+}
+
+/// Runs `work`, which reads or writes pages, and turns a panic into an error.
+///
+/// redb trusts the pages it reads: on a damaged one it may panic rather than fail (its
+/// `Builder::set_check_integrity_on_open` says so). Nothing of ours is left half-changed by that:
+/// reads build what they return, and a write transaction that unwinds is rolled back.
+#[inline]
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(unwound(panic.as_ref())))
+}
+
+#[cold]
+fn unwound(panic: &(dyn std::any::Any + Send)) -> StoreError {
+    let what = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    corrupt(format!("the engine met pages it cannot read: {what}"))
+}

@@ -1,0 +1,79 @@
+//! The keys rows are stored under: partition components, a kind byte, clustering components.
+//! Drawn in `docs/format.md`; the components are [`recto_model::key`]'s.
+
+use recto_model::key::{self, KeyError};
+use recto_model::{Bound, Cells, Column, Table};
+use recto_store::{StoreError, StoreErrorKind};
+
+/// The kind byte of a partition's static row, which comes before its rows.
+pub(crate) const STATIC: u8 = 0x00;
+/// The kind byte of a row.
+pub(crate) const ROW: u8 = 0x01;
+
+/// A key part that is not of its column's type.
+#[cold]
+fn invalid(table: &Table, error: KeyError) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Invalid,
+        format!("a key of table {}: {error}", table.name()),
+    )
+    .with_source(error)
+}
+
+/// Appends the partition's components.
+pub(crate) fn push_partition(table: &Table, partition: &Cells, out: &mut Vec<u8>) -> Result<(), StoreError> {
+    key::encode_partition(table, partition.as_row(), out).map_err(|error| invalid(table, error))
+}
+
+/// Appends the components of a prefix of the clustering columns.
+pub(crate) fn push_clustering(
+    table: &Table,
+    clustering: &Cells,
+    out: &mut Vec<u8>,
+) -> Result<(), StoreError> {
+    key::encode_clustering(table, clustering.as_row(), out).map_err(|error| invalid(table, error))
+}
+
+/// Appends the key of a row.
+pub(crate) fn push_row(
+    table: &Table,
+    partition: &Cells,
+    clustering: &Cells,
+    out: &mut Vec<u8>,
+) -> Result<(), StoreError> {
+    push_partition(table, partition, out)?;
+    out.push(ROW);
+    push_clustering(table, clustering, out)
+}
+
+/// The first key at or after an edge of the partition whose rows' keys begin with `rows`.
+pub(crate) fn edge(table: &Table, rows: &[u8], bound: &Bound) -> Result<Vec<u8>, StoreError> {
+    let mut key = Vec::with_capacity(rows.len() + bound.cells().byte_len() + KEY_ROOM_BYTES);
+    key.extend_from_slice(rows);
+    push_clustering(table, bound.cells(), &mut key)?;
+    if matches!(bound, Bound::After(_)) {
+        let found = key::prefix_successor(&mut key);
+        debug_assert!(found, "the kind byte is never 0xFF");
+    }
+    Ok(key)
+}
+
+/// Room for what encoding adds to the cells of a usual key.
+pub(crate) const KEY_ROOM_BYTES: usize = 32;
+
+/// Takes the components of `columns` off the front of `bytes`, appending each cell to `cells`.
+pub(crate) fn decode(columns: &[Column], bytes: &mut &[u8], cells: &mut Cells) -> Result<(), KeyError> {
+    for column in columns {
+        let direction = direction(column);
+        cells.try_push_with(|out| key::decode(&column.ty, direction, bytes, out))?;
+    }
+    Ok(())
+}
+
+/// The direction of a key column; partition columns ascend.
+pub(crate) fn direction(column: &Column) -> recto_model::Direction {
+    match column.kind {
+        recto_model::table::ColumnKind::Clustering(direction) => direction,
+        _ => recto_model::Direction::Ascending,
+    }
+}

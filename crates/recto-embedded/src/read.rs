@@ -1,0 +1,363 @@
+//! Slices and point reads.
+
+use std::ops::Range;
+
+use recto_model::table::ReadDirection;
+use recto_model::{Cells, Environment, RowSet, Slice, Table};
+use recto_store::{PointRead, ReadOptions, RowsRead, StoreError};
+
+use crate::catalog::StoredTable;
+use crate::error::{corrupt, engine};
+use crate::keys;
+use crate::limits::LIMITS;
+use crate::row::{Damage, StoredRow};
+use crate::view::{Deadline, OpenTable, Snapshot};
+
+/// How many rows a read makes room for at first, whatever its limit.
+const ROWS_ROOM: usize = 128;
+/// How many bytes a row is expected to take, where nothing is known.
+const ROW_ROOM_BYTES: usize = 160;
+
+/// Damage at `key`, as an error that names table and key.
+#[cold]
+pub(crate) fn damaged(table: &StoredTable, key: &[u8], damage: Damage) -> StoreError {
+    let name = table.definition.name();
+    let at = hex(key);
+    match damage {
+        Damage::Checksum => corrupt(format!("a row of table {name} is damaged (key {at})")),
+        Damage::Layout => corrupt(format!(
+            "a row of table {name} has a checksum that holds and bytes that are no row (key {at})"
+        )),
+        Damage::Version(version) => StoreError::new(
+            recto_store::StoreErrorKind::Version,
+            format!("a row of table {name} has version {version}, which this release cannot read (key {at})"),
+        )
+        .with_hint("open the store with the newer release that wrote it"),
+    }
+}
+
+/// How many bytes of a key an error shows.
+const SHOWN_KEY_BYTES: usize = 64;
+
+fn hex(key: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for byte in &key[..key.len().min(SHOWN_KEY_BYTES)] {
+        let _ = write!(text, "{byte:02x}");
+    }
+    if key.len() > SHOWN_KEY_BYTES {
+        text.push('…');
+    }
+    text
+}
+
+/// The second it is, asked once and only if a row can end.
+pub(crate) struct Now<'a> {
+    environment: &'a Environment,
+    seconds: Option<u32>,
+}
+
+impl<'a> Now<'a> {
+    pub(crate) fn new(environment: &'a Environment) -> Self {
+        Self {
+            environment,
+            seconds: None,
+        }
+    }
+
+    pub(crate) fn seconds(&mut self) -> u32 {
+        let environment = self.environment;
+        *self.seconds.get_or_insert_with(|| now_seconds(environment))
+    }
+
+    /// The second it is, if `row` can end; else any.
+    #[inline]
+    fn for_row(&mut self, row: &StoredRow<'_>) -> u32 {
+        if row.may_end() { self.seconds() } else { 0 }
+    }
+}
+
+/// Whole seconds since 1970.
+pub(crate) fn now_seconds(environment: &Environment) -> u32 {
+    u32::try_from(environment.now_micros() / 1_000_000).unwrap_or(u32::MAX)
+}
+
+/// Where a cell lies that many rows share; `None`: null.
+type Shared = Option<Range<usize>>;
+
+/// Builds the rows of a read. The cells of the partition and its statics are put into the buffer
+/// once, and every row points at them.
+pub(crate) struct Collector<'a> {
+    table: &'a StoredTable,
+    definition: &'a Table,
+    pub(crate) rows: RowSet,
+    pub(crate) bytes: u64,
+    stamps: Option<Vec<i64>>,
+    now: Now<'a>,
+    partition: Vec<Shared>,
+    statics: Vec<Shared>,
+    /// The bytes all keys of the partition's rows begin with, kind byte included.
+    prefix: Vec<u8>,
+    prefix_checksum: u32,
+}
+
+impl<'a> Collector<'a> {
+    pub(crate) fn new(
+        table: &'a StoredTable,
+        environment: &'a Environment,
+        limit: u32,
+        stamps: bool,
+    ) -> Self {
+        let definition = &*table.definition;
+        let room = (limit as usize).min(ROWS_ROOM);
+        Self {
+            table,
+            definition,
+            rows: RowSet::with_capacity(definition.columns().len(), room, ROW_ROOM_BYTES),
+            bytes: 0,
+            stamps: stamps.then(Vec::new),
+            now: Now::new(environment),
+            partition: Vec::new(),
+            statics: Vec::new(),
+            prefix: Vec::new(),
+            prefix_checksum: 0,
+        }
+    }
+
+    /// Goes on with the rows of another partition, whose keys begin with `prefix` and the kind byte.
+    pub(crate) fn enter(&mut self, prefix: &[u8]) -> Result<(), StoreError> {
+        let mut cells = Cells::with_capacity(self.definition.partition().len(), prefix.len());
+        keys::decode(self.definition.partition(), &mut &*prefix, &mut cells)
+            .map_err(|error| damaged(self.table, prefix, Damage::Layout).with_source(error))?;
+        self.partition.clear();
+        self.statics.clear();
+        for cell in cells.iter() {
+            let bytes = cell.unwrap_or_default();
+            let start = self.rows.push_bytes(bytes);
+            self.partition.push(Some(start..start + bytes.len()));
+        }
+        self.statics.resize(self.definition.statics().len(), None);
+        self.prefix.clear();
+        self.prefix.extend_from_slice(prefix);
+        self.prefix.push(keys::ROW);
+        self.prefix_checksum = self.table.key_checksum(&self.prefix);
+        Ok(())
+    }
+
+    /// The bytes the keys of the partition's rows begin with.
+    pub(crate) fn rows_prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// Whether `key` is of the partition that was entered last.
+    pub(crate) fn is_inside(&self, key: &[u8]) -> bool {
+        let partition = &self.prefix[..self.prefix.len().saturating_sub(1)];
+        !partition.is_empty() && key.starts_with(partition)
+    }
+
+    /// Takes the partition's static row. Returns whether it holds a value.
+    pub(crate) fn set_statics(&mut self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
+        let columns = self.definition.statics().len();
+        let stored = StoredRow::open(self.table.key_checksum(key), value)
+            .map_err(|damage| damaged(self.table, key, damage))?;
+        let mut row = stored
+            .decode(columns)
+            .map_err(|damage| damaged(self.table, key, damage))?;
+        row.end(self.now.for_row(&stored));
+        for (place, cell) in self.statics.iter_mut().zip(&row.cells) {
+            *place = cell.value.map(|value| {
+                let start = self.rows.push_bytes(value);
+                start..start + value.len()
+            });
+        }
+        self.bytes += (key.len() + value.len()) as u64;
+        Ok(row.exists())
+    }
+
+    /// Adds the row stored at `key`, which is of the partition, if it has not ended. Returns
+    /// whether it did.
+    #[inline]
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
+        let Some(clustering) = key.strip_prefix(self.prefix.as_slice()) else {
+            return Err(damaged(self.table, key, Damage::Layout));
+        };
+        let checksum = crc32c::crc32c_append(self.prefix_checksum, clustering);
+        let stored = StoredRow::open(checksum, value).map_err(|damage| damaged(self.table, key, damage))?;
+        let now_seconds = self.now.for_row(&stored);
+        if stored
+            .is_gone(now_seconds)
+            .map_err(|damage| damaged(self.table, key, damage))?
+        {
+            return Ok(false);
+        }
+        push_shared(&self.partition, &mut self.rows);
+        let mut rest = clustering;
+        for column in self.definition.clustering() {
+            let direction = keys::direction(column);
+            self.rows
+                .try_push_cell_with(|out| recto_model::key::decode(&column.ty, direction, &mut rest, out))
+                .map_err(|error| damaged(self.table, key, Damage::Layout).with_source(error))?;
+        }
+        if !rest.is_empty() {
+            return Err(damaged(self.table, key, Damage::Layout));
+        }
+        push_shared(&self.statics, &mut self.rows);
+        let newest = stored
+            .push_cells(self.definition.regular().len(), now_seconds, &mut self.rows)
+            .map_err(|damage| damaged(self.table, key, damage))?;
+        if let (Some(stamps), Some(newest)) = (&mut self.stamps, newest) {
+            stamps.push(newest);
+        }
+        self.bytes += (key.len() + value.len()) as u64;
+        Ok(true)
+    }
+
+    /// Adds the row of a partition that has static cells only.
+    pub(crate) fn push_statics_only(&mut self) {
+        push_shared(&self.partition, &mut self.rows);
+        for _ in self.definition.clustering() {
+            self.rows.push_cell(None);
+        }
+        push_shared(&self.statics, &mut self.rows);
+        for _ in self.definition.regular() {
+            self.rows.push_cell(None);
+        }
+    }
+
+    fn into_read(self, exhausted: bool) -> RowsRead {
+        RowsRead {
+            rows: self.rows,
+            exhausted,
+            bytes: self.bytes,
+            stamps: self.stamps.unwrap_or_default(),
+            ..RowsRead::default()
+        }
+    }
+}
+
+#[inline]
+fn push_shared(cells: &[Shared], rows: &mut RowSet) {
+    for cell in cells {
+        match cell {
+            Some(place) => rows.push_span(place.start, place.len()),
+            None => rows.push_cell(None),
+        }
+    }
+}
+
+/// The rows of one slice.
+pub(crate) fn slice(
+    snapshot: &Snapshot,
+    slice: &Slice,
+    options: &ReadOptions,
+) -> Result<RowsRead, StoreError> {
+    LIMITS.check_slice(slice)?;
+    let mut deadline = Deadline::new(&snapshot.environment, options.timeout)?;
+    let open = snapshot.open(&slice.table)?;
+    let mut collector = Collector::new(&open.stored, &snapshot.environment, slice.limit, options.stamps);
+    enter(&open, &slice.partition, &mut collector)?;
+    let from = keys::edge(&slice.table, collector.rows_prefix(), &slice.from)?;
+    let to = keys::edge(&slice.table, collector.rows_prefix(), &slice.to)?;
+    if from >= to {
+        return Ok(collector.into_read(true));
+    }
+    let mut range = open
+        .rows
+        .range::<&[u8]>(from.as_slice()..to.as_slice())
+        .map_err(engine)?;
+    let mut left = slice.limit;
+    while left > 0 && (collector.bytes < options.max_bytes || collector.rows.is_empty()) {
+        let entry = match slice.direction {
+            ReadDirection::Forward => range.next(),
+            ReadDirection::Backward => range.next_back(),
+        };
+        let Some(entry) = entry else {
+            return Ok(collector.into_read(true));
+        };
+        let (key, value) = entry.map_err(engine)?;
+        deadline.visit()?;
+        if collector.push(key.value(), value.value())? {
+            left -= 1;
+        }
+    }
+    Ok(collector.into_read(false))
+}
+
+/// Enters a partition and takes its statics.
+fn enter(open: &OpenTable, partition: &Cells, collector: &mut Collector<'_>) -> Result<(), StoreError> {
+    let definition = &open.stored.definition;
+    let mut key = Vec::with_capacity(partition.byte_len() + keys::KEY_ROOM_BYTES);
+    keys::push_partition(definition, partition, &mut key)?;
+    collector.enter(&key)?;
+    if !definition.statics().is_empty() {
+        key.push(keys::STATIC);
+        take_statics(open, &key, collector)?;
+    }
+    Ok(())
+}
+
+/// Takes the static row at `key` if there is one. Returns whether there is, with a value.
+pub(crate) fn take_statics(
+    open: &OpenTable,
+    key: &[u8],
+    collector: &mut Collector<'_>,
+) -> Result<bool, StoreError> {
+    match open.rows.get(key).map_err(engine)? {
+        Some(value) => collector.set_statics(key, value.value()),
+        None => Ok(false),
+    }
+}
+
+/// One row by its full key.
+pub(crate) fn get(
+    snapshot: &Snapshot,
+    read: &PointRead,
+    options: &ReadOptions,
+) -> Result<RowsRead, StoreError> {
+    LIMITS.check_point(read)?;
+    Deadline::new(&snapshot.environment, options.timeout)?;
+    let open = snapshot.open(&read.table)?;
+    let mut collector = Collector::new(&open.stored, &snapshot.environment, 1, options.stamps);
+    let mut key =
+        Vec::with_capacity(read.partition.byte_len() + read.clustering.byte_len() + keys::KEY_ROOM_BYTES);
+    keys::push_row(&read.table, &read.partition, &read.clustering, &mut key)?;
+    if let Some(value) = open.rows.get(key.as_slice()).map_err(engine)? {
+        enter(&open, &read.partition, &mut collector)?;
+        collector.push(&key, value.value())?;
+    }
+    Ok(collector.into_read(true))
+}
+
+/// The static cells of a partition.
+pub(crate) fn get_statics(
+    snapshot: &Snapshot,
+    table: &Table,
+    partition: &Cells,
+    options: &ReadOptions,
+) -> Result<RowsRead, StoreError> {
+    LIMITS.check_partition(table, partition)?;
+    Deadline::new(&snapshot.environment, options.timeout)?;
+    let open = snapshot.open(table)?;
+    let mut read = RowsRead {
+        rows: RowSet::new(table.statics().len()),
+        exhausted: true,
+        ..RowsRead::default()
+    };
+    let mut key = Vec::with_capacity(partition.byte_len() + keys::KEY_ROOM_BYTES);
+    keys::push_partition(table, partition, &mut key)?;
+    key.push(keys::STATIC);
+    let Some(value) = open.rows.get(key.as_slice()).map_err(engine)? else {
+        return Ok(read);
+    };
+    let damage = |damage| damaged(&open.stored, &key, damage);
+    let stored = StoredRow::open(open.stored.key_checksum(&key), value.value()).map_err(damage)?;
+    let mut now = Now::new(&snapshot.environment);
+    let newest = stored
+        .push_cells(table.statics().len(), now.for_row(&stored), &mut read.rows)
+        .map_err(damage)?;
+    read.bytes = (key.len() + value.value().len()) as u64;
+    if let (true, Some(newest)) = (options.stamps, newest) {
+        read.stamps.push(newest);
+    }
+    Ok(read)
+}

@@ -1,0 +1,480 @@
+//! Stored rows: the bytes behind one key. Drawn in `docs/format.md`, with golden files in the tests.
+//!
+//! A stored row is a header, the lengths of its cells, perhaps the states of its cells, the cells
+//! and a checksum. Lengths are one byte each unless a cell is longer than 254 bytes, and then four
+//! bytes each: where a cell lies is then known from additions alone, and the cells of a row are
+//! copied by one `memcpy`.
+
+use recto_model::RowSet;
+
+/// The version of the stored row format.
+pub const ROW_FORMAT_VERSION: u8 = 1;
+
+/// The row's own existence and its cells expire; the second follows the stamp.
+const EXPIRES: u8 = 0x01;
+/// The row exists only by its cells.
+const NO_MARKER: u8 = 0x02;
+/// Cells that are null were never written (otherwise they were deleted at the row's stamp).
+const UNWRITTEN: u8 = 0x04;
+/// Each cell has a state.
+const STATES: u8 = 0x08;
+/// Lengths take four bytes.
+const WIDE: u8 = 0x10;
+const KNOWN_FLAGS: u8 = EXPIRES | NO_MARKER | UNWRITTEN | STATES | WIDE;
+
+/// The cell has its own stamp.
+const OWN_STAMP: u8 = 0x01;
+/// The cell has its own expiry.
+const OWN_EXPIRY: u8 = 0x02;
+/// The cell was never written.
+const NEVER_WRITTEN: u8 = 0x04;
+
+const HEADER_BYTES: usize = 12;
+const CHECKSUM_BYTES: usize = 4;
+const NARROW_NULL: u8 = 0xFF;
+const WIDE_NULL: u32 = u32::MAX;
+
+/// The stamp of what was never written: any write is newer.
+pub(crate) const NEVER: i64 = i64::MIN;
+
+/// Why bytes are not a stored row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// The checksum does not hold.
+    Checksum,
+    /// The version is one this release does not know.
+    Version(u8),
+    /// The checksum holds and the bytes are not laid out as a row.
+    Layout,
+}
+
+/// When something was written and when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Life {
+    /// Microseconds; [`NEVER`] if it was not.
+    pub(crate) stamp: i64,
+    /// Seconds since 1970; 0 if it does not end.
+    pub(crate) expiry: u32,
+}
+
+impl Life {
+    pub(crate) const NONE: Self = Self {
+        stamp: NEVER,
+        expiry: 0,
+    };
+
+    fn ended(self, now_seconds: u32) -> bool {
+        self.expiry != 0 && self.expiry <= now_seconds
+    }
+
+    /// Which of two lives of one stamp stands: the one that ends, then the one that ends later, as
+    /// in Cassandra (`Cells.reconcile`, `LivenessInfo.supersedes`).
+    fn rank(self) -> (i64, bool, u32) {
+        (self.stamp, self.expiry != 0, self.expiry)
+    }
+}
+
+/// One cell of a row, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cell<'a> {
+    pub(crate) life: Life,
+    pub(crate) value: Option<&'a [u8]>,
+}
+
+impl Cell<'_> {
+    pub(crate) const UNWRITTEN: Self = Self {
+        life: Life::NONE,
+        value: None,
+    };
+}
+
+/// A row, taken apart. What is merged and what is deleted in part goes through this; reads of
+/// ordinary rows do not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row<'a> {
+    /// The row's own existence; [`Life::NONE`] if it exists only by its cells.
+    pub(crate) marker: Life,
+    pub(crate) cells: Vec<Cell<'a>>,
+}
+
+impl<'a> Row<'a> {
+    /// This row and a later arrived one as one: of each cell the newer write; at equal stamps a
+    /// deletion, then what ends, then the larger value.
+    pub(crate) fn merge(&mut self, other: &Row<'a>) {
+        if other.marker.rank() > self.marker.rank() {
+            self.marker = other.marker;
+        }
+        if self.cells.len() < other.cells.len() {
+            self.cells.resize(other.cells.len(), Cell::UNWRITTEN);
+        }
+        for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
+            let rank = |cell: &Cell<'_>| {
+                let (stamp, ends, expiry) = cell.life.rank();
+                (stamp, cell.value.is_none(), ends, expiry)
+            };
+            if (rank(theirs), theirs.value) > (rank(mine), mine.value) {
+                *mine = *theirs;
+            }
+        }
+    }
+
+    /// Forgets what has ended by `now_seconds`: such a cell is deleted at its stamp.
+    pub(crate) fn end(&mut self, now_seconds: u32) {
+        if self.marker.ended(now_seconds) {
+            self.marker = Life::NONE;
+        }
+        for cell in &mut self.cells {
+            if cell.life.ended(now_seconds) {
+                cell.value = None;
+                cell.life.expiry = 0;
+            }
+        }
+    }
+
+    /// Forgets what was written at `stamp` or before.
+    pub(crate) fn delete(&mut self, stamp: i64) {
+        if self.marker.stamp <= stamp {
+            self.marker = Life::NONE;
+        }
+        for cell in &mut self.cells {
+            if cell.life.stamp <= stamp {
+                *cell = Cell::UNWRITTEN;
+            }
+        }
+    }
+
+    /// Whether there is a row left: its own existence, or a value.
+    pub(crate) fn exists(&self) -> bool {
+        self.marker.stamp != NEVER || self.cells.iter().any(|cell| cell.value.is_some())
+    }
+
+    /// The newest stamp of anything in the row.
+    pub(crate) fn newest(&self) -> i64 {
+        self.cells
+            .iter()
+            .map(|cell| cell.life.stamp)
+            .fold(self.marker.stamp, i64::max)
+    }
+
+    /// Gives everything that was written the stamp `stamp`.
+    pub(crate) fn restamp(&mut self, stamp: i64) {
+        let cells = self.cells.iter_mut().map(|cell| &mut cell.life);
+        for life in cells.chain([&mut self.marker]) {
+            if life.stamp != NEVER {
+                life.stamp = stamp;
+            }
+        }
+    }
+
+    /// The newest stamp of the cells that are not null; 0 if all are.
+    fn newest_value(&self) -> i64 {
+        let stamps = self.cells.iter().filter(|cell| cell.value.is_some());
+        stamps.map(|cell| cell.life.stamp).max().unwrap_or(0)
+    }
+
+    /// Appends the row's stored form, for the key that `key_checksum` is the checksum of.
+    pub(crate) fn encode(&self, key_checksum: u32, out: &mut Vec<u8>) {
+        let begin = out.len();
+        let base = self.base();
+        let plain = |cell: &Cell<'_>| cell.life == base;
+        let (mut states, mut unwritten) = (false, false);
+        if !self.cells.iter().all(plain) {
+            unwritten = self.cells.iter().all(|cell| match cell.value {
+                Some(_) => plain(cell),
+                None => cell.life == Life::NONE,
+            });
+            states = !unwritten;
+        }
+        let wide = self.cells.iter().any(|cell| {
+            cell.value
+                .is_some_and(|value| value.len() >= usize::from(NARROW_NULL))
+        });
+        let flag = |holds: bool, flag: u8| if holds { flag } else { 0 };
+        out.push(ROW_FORMAT_VERSION);
+        out.push(
+            flag(base.expiry != 0, EXPIRES)
+                | flag(self.marker.stamp == NEVER, NO_MARKER)
+                | flag(unwritten, UNWRITTEN)
+                | flag(states, STATES)
+                | flag(wide, WIDE),
+        );
+        out.extend_from_slice(&(self.cells.len() as u16).to_le_bytes());
+        out.extend_from_slice(&base.stamp.to_le_bytes());
+        if base.expiry != 0 {
+            out.extend_from_slice(&base.expiry.to_le_bytes());
+        }
+        self.encode_lengths(wide, out);
+        if states {
+            self.encode_states(base, out);
+        }
+        for cell in &self.cells {
+            out.extend_from_slice(cell.value.unwrap_or_default());
+        }
+        let checksum = crc32c::crc32c_append(key_checksum, &out[begin..]);
+        out.extend_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// The life that stands in the header: the row's own, else that of its newest cell.
+    fn base(&self) -> Life {
+        if self.marker.stamp != NEVER {
+            return self.marker;
+        }
+        let newest = self.cells.iter().max_by_key(|cell| cell.life.rank());
+        newest.map_or(Life::NONE, |cell| cell.life)
+    }
+
+    fn encode_lengths(&self, wide: bool, out: &mut Vec<u8>) {
+        for cell in &self.cells {
+            if wide {
+                let length = cell.value.map_or(WIDE_NULL, |value| value.len() as u32);
+                out.extend_from_slice(&length.to_le_bytes());
+            } else {
+                out.push(cell.value.map_or(NARROW_NULL, |value| value.len() as u8));
+            }
+        }
+    }
+
+    fn encode_states(&self, base: Life, out: &mut Vec<u8>) {
+        for cell in &self.cells {
+            if cell.life.stamp == NEVER {
+                out.push(NEVER_WRITTEN);
+                continue;
+            }
+            let mut state = 0;
+            if cell.life.stamp != base.stamp {
+                state |= OWN_STAMP;
+            }
+            if cell.life.expiry != base.expiry {
+                state |= OWN_EXPIRY;
+            }
+            out.push(state);
+            if state & OWN_STAMP != 0 {
+                out.extend_from_slice(&cell.life.stamp.to_le_bytes());
+            }
+            if state & OWN_EXPIRY != 0 {
+                out.extend_from_slice(&cell.life.expiry.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// Takes `N` bytes off the front of `bytes`.
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Damage> {
+    let (front, rest) = bytes.split_first_chunk::<N>().ok_or(Damage::Layout)?;
+    *bytes = rest;
+    Ok(*front)
+}
+
+/// A stored row whose checksum holds: its header read, its cells not yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoredRow<'a> {
+    stored: &'a [u8],
+    flags: u8,
+    count: usize,
+    base: Life,
+    lengths: usize,
+}
+
+impl<'a> StoredRow<'a> {
+    /// Checks the checksum and reads the header of the row stored under the key that
+    /// `key_checksum` is the checksum of.
+    #[inline]
+    pub(crate) fn open(key_checksum: u32, value: &'a [u8]) -> Result<Self, Damage> {
+        let (stored, checksum) = value
+            .split_last_chunk::<CHECKSUM_BYTES>()
+            .ok_or(Damage::Checksum)?;
+        if crc32c::crc32c_append(key_checksum, stored) != u32::from_le_bytes(*checksum) {
+            return Err(Damage::Checksum);
+        }
+        let header = stored.first_chunk::<HEADER_BYTES>().ok_or(Damage::Layout)?;
+        if header[0] != ROW_FORMAT_VERSION {
+            return Err(Damage::Version(header[0]));
+        }
+        let flags = header[1];
+        if flags & !KNOWN_FLAGS != 0 {
+            return Err(Damage::Layout);
+        }
+        let stamp = i64::from_le_bytes(header[4..12].try_into().expect("eight bytes were taken"));
+        let mut lengths = HEADER_BYTES;
+        let mut expiry = 0;
+        if flags & EXPIRES != 0 {
+            expiry = u32::from_le_bytes(take(&mut &stored[lengths..])?);
+            lengths += size_of::<u32>();
+        }
+        Ok(Self {
+            stored,
+            flags,
+            count: usize::from(u16::from_le_bytes([header[2], header[3]])),
+            base: Life { stamp, expiry },
+            lengths,
+        })
+    }
+
+    /// Whether the row can end, or a part of it can: whether reading it needs the time.
+    #[inline]
+    pub(crate) fn may_end(&self) -> bool {
+        self.flags & (EXPIRES | STATES) != 0
+    }
+
+    /// The newest stamp of anything in the row, if that is to be had without taking it apart.
+    pub(crate) fn newest_at_once(&self) -> Option<i64> {
+        (self.flags & STATES == 0).then_some(self.base.stamp)
+    }
+
+    /// Whether the row writes every one of its cells, and all at its own stamp.
+    pub(crate) fn writes_all(&self) -> bool {
+        self.flags & (STATES | UNWRITTEN | NO_MARKER) == 0
+    }
+
+    /// Whether nothing of the row is left at `now_seconds` (which only matters if it
+    /// [may end](Self::may_end)).
+    #[inline]
+    pub(crate) fn is_gone(&self, now_seconds: u32) -> Result<bool, Damage> {
+        if self.flags & (STATES | NO_MARKER) == 0 {
+            return Ok(self.base.ended(now_seconds));
+        }
+        let mut row = self.decode(0)?;
+        row.end(now_seconds);
+        Ok(!row.exists())
+    }
+
+    fn length(&self, index: usize) -> Result<Option<usize>, Damage> {
+        if self.flags & WIDE == 0 {
+            let length = *self.stored.get(self.lengths + index).ok_or(Damage::Layout)?;
+            return Ok((length != NARROW_NULL).then_some(usize::from(length)));
+        }
+        let at = self.lengths + index * size_of::<u32>();
+        let length = u32::from_le_bytes(take(&mut self.stored.get(at..).ok_or(Damage::Layout)?)?);
+        Ok((length != WIDE_NULL).then_some(length as usize))
+    }
+
+    /// Where what follows the lengths begins.
+    fn after_lengths(&self) -> usize {
+        let width = if self.flags & WIDE == 0 {
+            1
+        } else {
+            size_of::<u32>()
+        };
+        self.lengths + self.count * width
+    }
+
+    /// Takes the row apart, into at least `columns` cells.
+    pub(crate) fn decode(&self, columns: usize) -> Result<Row<'a>, Damage> {
+        let mut rest = self.stored.get(self.after_lengths()..).ok_or(Damage::Layout)?;
+        let mut cells = Vec::with_capacity(self.count.max(columns));
+        for index in 0..self.count {
+            let mut life = self.base;
+            if self.flags & STATES != 0 {
+                life = self.cell_life(&mut rest)?;
+            } else if self.flags & UNWRITTEN != 0 && self.length(index)?.is_none() {
+                life = Life::NONE;
+            }
+            cells.push(Cell { life, value: None });
+        }
+        for (index, cell) in cells.iter_mut().enumerate() {
+            if let Some(length) = self.length(index)? {
+                let (value, after) = rest.split_at_checked(length).ok_or(Damage::Layout)?;
+                cell.value = Some(value);
+                rest = after;
+            }
+        }
+        if !rest.is_empty() {
+            return Err(Damage::Layout);
+        }
+        cells.resize(self.count.max(columns), Cell::UNWRITTEN);
+        let marker = if self.flags & NO_MARKER == 0 {
+            self.base
+        } else {
+            Life::NONE
+        };
+        Ok(Row { marker, cells })
+    }
+
+    fn cell_life(&self, rest: &mut &'a [u8]) -> Result<Life, Damage> {
+        let [state] = take(rest)?;
+        if state == NEVER_WRITTEN {
+            return Ok(Life::NONE);
+        }
+        if state & !(OWN_STAMP | OWN_EXPIRY) != 0 {
+            return Err(Damage::Layout);
+        }
+        let mut life = self.base;
+        if state & OWN_STAMP != 0 {
+            life.stamp = i64::from_le_bytes(take(rest)?);
+        }
+        if state & OWN_EXPIRY != 0 {
+            life.expiry = u32::from_le_bytes(take(rest)?);
+        }
+        Ok(life)
+    }
+
+    /// Appends the row's `columns` cells to `rows`, if the row exists at `now_seconds` (which only
+    /// matters if it [may end](Self::may_end)). Returns the newest stamp of its values.
+    #[inline]
+    pub(crate) fn push_cells(
+        &self,
+        columns: usize,
+        now_seconds: u32,
+        rows: &mut RowSet,
+    ) -> Result<Option<i64>, Damage> {
+        if self.flags & (STATES | NO_MARKER | WIDE) != 0 {
+            return self.push_cells_apart(columns, now_seconds, rows);
+        }
+        if self.base.ended(now_seconds) {
+            return Ok(None);
+        }
+        let data = self.lengths + self.count;
+        if self.count > columns || data > self.stored.len() {
+            return Err(Damage::Layout);
+        }
+        let cells = &self.stored[data..];
+        let mut at = rows.push_bytes(cells);
+        let end = at + cells.len();
+        let mut values = false;
+        for &length in &self.stored[self.lengths..data] {
+            if length == NARROW_NULL {
+                rows.push_cell(None);
+                continue;
+            }
+            let length = usize::from(length);
+            if at + length > end {
+                return Err(Damage::Layout);
+            }
+            rows.push_span(at, length);
+            at += length;
+            values = true;
+        }
+        if at != end {
+            return Err(Damage::Layout);
+        }
+        for _ in self.count..columns {
+            rows.push_cell(None);
+        }
+        Ok(Some(if values { self.base.stamp } else { 0 }))
+    }
+
+    #[cold]
+    fn push_cells_apart(
+        &self,
+        columns: usize,
+        now_seconds: u32,
+        rows: &mut RowSet,
+    ) -> Result<Option<i64>, Damage> {
+        if self.count > columns {
+            return Err(Damage::Layout);
+        }
+        let mut row = self.decode(columns)?;
+        row.end(now_seconds);
+        if !row.exists() {
+            return Ok(None);
+        }
+        for cell in &row.cells {
+            rows.push_cell(cell.value);
+        }
+        Ok(Some(row.newest_value()))
+    }
+}
+
+#[cfg(test)]
+#[path = "row_tests.rs"]
+mod tests;

@@ -1,0 +1,204 @@
+//! Scans of whole tables, in the order of their keys.
+
+use std::ops::Bound;
+
+use recto_model::Table;
+use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
+
+use crate::catalog::StoredTable;
+use crate::error::engine;
+use crate::keys;
+use crate::read::{Collector, Now, damaged, take_statics};
+use crate::row::{Damage, StoredRow};
+use crate::view::{Deadline, OpenTable, Snapshot};
+
+/// The most pieces a table is split into.
+pub const MAX_PIECES: u32 = 4_096;
+
+/// Splits a table at keys that lie about equally many rows apart. Its keys are read once, which
+/// takes far less than the scan it is for.
+pub(crate) fn token_ranges(
+    snapshot: &Snapshot,
+    table: &Table,
+    pieces: u32,
+) -> Result<Vec<TokenRange>, StoreError> {
+    use redb::ReadableTableMetadata as _;
+    let open = snapshot.open(table)?;
+    let pieces = u64::from(pieces.clamp(1, MAX_PIECES));
+    let rows = open.rows.len().map_err(engine)?;
+    let step = rows.div_ceil(pieces).max(1);
+    let mut splits = vec![Vec::new()];
+    if pieces > 1 {
+        for (index, entry) in (0_u64..).zip(open.rows.range::<&[u8]>(..).map_err(engine)?) {
+            let (key, _) = entry.map_err(engine)?;
+            if index > 0 && index % step == 0 {
+                splits.push(key.value().to_vec());
+            }
+        }
+    }
+    splits.push(Vec::new());
+    let ranges = splits.windows(2).map(|pair| TokenRange {
+        start: pair[0].clone(),
+        end: pair[1].clone(),
+    });
+    Ok(ranges.collect())
+}
+
+/// Rows of a range, from its start or after a position, which is the key of the last row seen.
+pub(crate) fn scan(
+    snapshot: &Snapshot,
+    table: &Table,
+    range: &TokenRange,
+    after: Option<&ScanPosition>,
+    limit: u32,
+    options: &ReadOptions,
+) -> Result<ScanRead, StoreError> {
+    if limit == 0 {
+        return Err(StoreError::new(StoreErrorKind::Invalid, "a scan has the limit 0"));
+    }
+    let deadline = Deadline::new(&snapshot.environment, options.timeout)?;
+    let open = snapshot.open(table)?;
+    let mut scan = Scan {
+        open: &open,
+        collector: Collector::new(&open.stored, &snapshot.environment, limit, false),
+        now: Now::new(&snapshot.environment),
+        deadline,
+        statics_only: false,
+    };
+    let lower = match after {
+        Some(position) => Bound::Excluded(position.0.as_slice()),
+        None if range.start.is_empty() => Bound::Unbounded,
+        None => Bound::Included(range.start.as_slice()),
+    };
+    let upper = if range.end.is_empty() {
+        Bound::Unbounded
+    } else {
+        Bound::Excluded(range.end.as_slice())
+    };
+    let next = scan.run(lower, upper, limit, options.max_bytes)?;
+    Ok(ScanRead {
+        bytes: scan.collector.bytes,
+        rows: scan.collector.rows,
+        next: next.map(ScanPosition),
+    })
+}
+
+struct Scan<'a> {
+    open: &'a OpenTable,
+    collector: Collector<'a>,
+    now: Now<'a>,
+    deadline: Deadline<'a>,
+    /// Whether the partition entered last has statics and no rows so far.
+    statics_only: bool,
+}
+
+impl Scan<'_> {
+    /// Reads until the range or the limit ends. Returns the last key seen, if it was the limit.
+    fn run(
+        &mut self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        limit: u32,
+        max_bytes: u64,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let open = self.open;
+        let mut last = Vec::new();
+        for entry in open.rows.range::<&[u8]>((lower, upper)).map_err(engine)? {
+            let (key, value) = entry.map_err(engine)?;
+            let (key, value) = (key.value(), value.value());
+            self.deadline.visit()?;
+            if !self.collector.is_inside(key) {
+                self.end_partition();
+                if self.is_full(limit, max_bytes) {
+                    return Ok(Some(last));
+                }
+                self.begin_partition(key)?;
+            }
+            self.take(key, value)?;
+            last.clear();
+            last.extend_from_slice(key);
+            if self.is_full(limit, max_bytes) {
+                return Ok(Some(last));
+            }
+        }
+        // The range may end between a partition's statics and its rows.
+        if self.statics_only && self.has_rows()? {
+            self.statics_only = false;
+        }
+        self.end_partition();
+        Ok(None)
+    }
+
+    fn is_full(&self, limit: u32, max_bytes: u64) -> bool {
+        let rows = self.collector.rows.len();
+        rows >= limit as usize || (rows > 0 && self.collector.bytes >= max_bytes)
+    }
+
+    /// Enters the partition of `key`, and takes its statics if `key` comes after them.
+    fn begin_partition(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        let prefix = partition_of(&self.open.stored, key)?;
+        self.collector.enter(prefix)?;
+        let has_statics = !self.open.stored.definition.statics().is_empty();
+        if has_statics && key[prefix.len()] == keys::ROW {
+            let mut statics = prefix.to_vec();
+            statics.push(keys::STATIC);
+            take_statics(self.open, &statics, &mut self.collector)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        if key.starts_with(self.collector.rows_prefix()) {
+            if self.collector.push(key, value)? {
+                self.statics_only = false;
+            }
+        } else {
+            self.statics_only = self.collector.set_statics(key, value)?;
+        }
+        Ok(())
+    }
+
+    fn end_partition(&mut self) {
+        if std::mem::take(&mut self.statics_only) {
+            self.collector.push_statics_only();
+        }
+    }
+
+    /// Whether the partition entered last has a row, anywhere.
+    fn has_rows(&mut self) -> Result<bool, StoreError> {
+        let from = self.collector.rows_prefix().to_vec();
+        let mut to = from.clone();
+        recto_model::key::prefix_successor(&mut to);
+        for entry in self
+            .open
+            .rows
+            .range::<&[u8]>(from.as_slice()..to.as_slice())
+            .map_err(engine)?
+        {
+            let (key, value) = entry.map_err(engine)?;
+            self.deadline.visit()?;
+            let table = &self.open.stored;
+            let stored = StoredRow::open(table.key_checksum(key.value()), value.value());
+            let gone = stored.and_then(|stored| stored.is_gone(self.now.seconds()));
+            if !gone.map_err(|damage| damaged(table, key.value(), damage))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The components of the partition that `key` begins with.
+pub(crate) fn partition_of<'k>(table: &StoredTable, key: &'k [u8]) -> Result<&'k [u8], StoreError> {
+    let mut rest = key;
+    let mut scratch = Vec::new();
+    for column in table.definition.partition() {
+        scratch.clear();
+        recto_model::key::decode(&column.ty, keys::direction(column), &mut rest, &mut scratch)
+            .map_err(|error| damaged(table, key, Damage::Layout).with_source(error))?;
+    }
+    match rest.first() {
+        Some(&(keys::STATIC | keys::ROW)) => Ok(&key[..key.len() - rest.len()]),
+        _ => Err(damaged(table, key, Damage::Layout)),
+    }
+}

@@ -1,0 +1,152 @@
+//! What the store's callers and its writer share.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use recto_model::Environment;
+use recto_store::StoreError;
+use redb::WriteTransaction;
+
+use crate::catalog::Catalog;
+use crate::directory::Directory;
+use crate::error::{engine, guarded};
+use crate::view::{Engine, Snapshot, View};
+
+/// Below this many bytes of data, commits do not save the allocator's state: reading the whole file
+/// after a crash takes less than that is worth. Measured: see the crate's documentation.
+pub(crate) const QUICK_REPAIR_BYTES: u64 = 64 << 20;
+
+/// What changes as the store is written.
+struct Current {
+    engine: Arc<Engine>,
+    catalog: Arc<Catalog>,
+    /// The view of all who read since the last commit.
+    view: Option<Arc<View>>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) environment: Environment,
+    current: RwLock<Current>,
+    pub(crate) options: crate::EmbeddedOptions,
+    data_bytes: AtomicU64,
+    // Last, so that the data file is closed before the directory is given up.
+    pub(crate) directory: Option<Directory>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        engine: Engine,
+        catalog: Catalog,
+        directory: Option<Directory>,
+        options: crate::EmbeddedOptions,
+        environment: Environment,
+    ) -> Self {
+        let shared = Self {
+            environment,
+            current: RwLock::new(Current {
+                engine: Arc::new(engine),
+                catalog: Arc::new(catalog),
+                view: None,
+            }),
+            options,
+            data_bytes: AtomicU64::new(0),
+            directory,
+        };
+        shared.measure();
+        shared
+    }
+
+    pub(crate) fn data_file(&self) -> Option<PathBuf> {
+        self.directory.as_ref().map(Directory::data_file)
+    }
+
+    fn measure(&self) {
+        if let Some(path) = self.data_file() {
+            let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+            self.data_bytes.store(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a durable commit should save what makes reopening after a crash quick.
+    pub(crate) fn wants_quick_repair(&self) -> bool {
+        self.data_bytes.load(Ordering::Relaxed) >= QUICK_REPAIR_BYTES
+    }
+
+    /// The view of everything committed so far.
+    pub(crate) fn view(&self) -> Result<Arc<View>, StoreError> {
+        if let Some(view) = &self.current.read().unwrap_or_else(PoisonError::into_inner).view {
+            return Ok(Arc::clone(view));
+        }
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = &current.view {
+            return Ok(Arc::clone(view));
+        }
+        let snapshot = Snapshot::begin(
+            Arc::clone(&current.engine),
+            Arc::clone(&current.catalog),
+            self.environment.clone(),
+        )?;
+        let view = Arc::new(View {
+            snapshot: Arc::new(snapshot),
+        });
+        current.view = Some(Arc::clone(&view));
+        Ok(view)
+    }
+
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(
+            &self
+                .current
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .catalog,
+        )
+    }
+
+    pub(crate) fn engine_and_catalog(&self) -> (Arc<Engine>, Arc<Catalog>) {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        (Arc::clone(&current.engine), Arc::clone(&current.catalog))
+    }
+
+    /// Commits. Views asked for from now on show it; the store itself holds on to no older one.
+    pub(crate) fn commit(
+        &self,
+        transaction: WriteTransaction,
+        catalog: Option<Catalog>,
+    ) -> Result<(), StoreError> {
+        let commit = || guarded(|| transaction.commit().map_err(engine));
+        let Some(catalog) = catalog else {
+            commit()?;
+            self.forget_view();
+            self.measure();
+            return Ok(());
+        };
+        // Views pair a snapshot with a catalog, so none may be made in between.
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        commit()?;
+        current.catalog = Arc::new(catalog);
+        current.view = None;
+        Ok(())
+    }
+
+    fn forget_view(&self) {
+        let old = {
+            let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+            current.view.take()
+        };
+        // Outside the lock: the last holder ends the snapshot.
+        drop(old);
+    }
+
+    /// Goes on with another data file of the same contents.
+    pub(crate) fn replace_engine(&self, engine: Engine) {
+        let old = {
+            let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+            let view = current.view.take();
+            (view, std::mem::replace(&mut current.engine, Arc::new(engine)))
+        };
+        drop(old);
+        self.measure();
+    }
+}

@@ -1,0 +1,415 @@
+//! [`EmbeddedStore`]: opening, and what the trait asks.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto_model::{Environment, Slice, Table};
+use recto_store::{
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, RowAddress, Store, StoreError,
+    StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+};
+use redb::{Builder, Database, ReadableDatabase, ReadableTable};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::batch::Batch;
+use crate::catalog::{self, Catalog};
+use crate::directory::{Contents, Directory, open_private};
+use crate::error::{corrupt, engine, file, guarded, timeout};
+use crate::keys;
+use crate::limits::{LIMITS, MAX_WAITING_BYTES, MAX_WAITING_REQUESTS};
+use crate::read::now_seconds;
+use crate::shared::Shared;
+use crate::view::Engine;
+use crate::writer::{self, CATALOG, META, PreparedCas, Reply, Request, Work};
+
+/// The memory for pages that are read and written, unless [`EmbeddedOptions`] say otherwise.
+pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
+
+/// How long making, dropping and emptying a table may take: emptying one of many gigabytes walks
+/// all its pages.
+const TABLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The unit the room in the queue is counted in.
+const ROOM_BYTES: usize = 1_024;
+
+/// How to open a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EmbeddedOptions {
+    /// The memory for pages that are read and written.
+    pub cache_bytes: usize,
+    /// Whether to open without changing anything. Several processes may then, if none writes. A
+    /// store that was not closed must be opened for writing once first.
+    pub read_only: bool,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: DEFAULT_CACHE_BYTES,
+            read_only: false,
+        }
+    }
+}
+
+/// A store in a directory of this machine.
+///
+/// Its calls want a tokio runtime with time enabled. Dropping it makes all writes durable and closes
+/// the store; views that are left keep the files open until they are dropped too.
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+    requests: Option<mpsc::Sender<Request>>,
+    room: Arc<Semaphore>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in the directory `path`, which is made if it is not there.
+    ///
+    /// Blocks while the file is opened: milliseconds, or longer after a crash (see the crate's
+    /// documentation). After that the store is held until it is dropped.
+    ///
+    /// # Errors
+    /// `Conflict`: another process holds it; the message says which. `Version`: a newer release made
+    /// it. `Corrupt`: it is damaged, or no store. `Storage`: the file system refused. What is
+    /// refused is not changed.
+    pub fn open(
+        path: impl AsRef<Path>,
+        options: EmbeddedOptions,
+        environment: Environment,
+    ) -> Result<Arc<Self>, StoreError> {
+        let (directory, contents) = Directory::take(path.as_ref(), options.read_only)?;
+        let engine = match contents {
+            Contents::Store if options.read_only => open_read_only(&directory, options)?,
+            Contents::Store => Engine::Writable(open_data(&directory, options)?),
+            Contents::Empty if options.read_only => {
+                return Err(
+                    corrupt(format!("there is no store in {}", directory.path().display()))
+                        .with_hint("check the path, or open it for writing to make one"),
+                );
+            }
+            Contents::Empty => Engine::Writable(make_data(&directory, options)?),
+        };
+        Self::start(engine, Some(directory), options, environment)
+    }
+
+    /// Opens a store on a backend of the engine, for tests of what a store does when its disk fails.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[cfg(feature = "testing")]
+    pub fn open_with_backend(
+        backend: impl redb::StorageBackend,
+        options: EmbeddedOptions,
+        environment: Environment,
+    ) -> Result<Arc<Self>, StoreError> {
+        let database = guarded(|| {
+            let database = Builder::new()
+                .set_cache_size(options.cache_bytes)
+                .create_with_backend(backend)
+                .map_err(engine)?;
+            prepare(&database)?;
+            Ok(database)
+        })?;
+        Self::start(Engine::Writable(database), None, options, environment)
+    }
+
+    fn start(
+        engine: Engine,
+        directory: Option<Directory>,
+        options: EmbeddedOptions,
+        environment: Environment,
+    ) -> Result<Arc<Self>, StoreError> {
+        let catalog = guarded(|| match &engine {
+            Engine::Writable(database) => read_catalog(database),
+            Engine::ReadOnly(database) => read_catalog(database),
+        })?;
+        let shared = Arc::new(Shared::new(engine, catalog, directory, options, environment));
+        let (sender, receiver) = mpsc::channel(MAX_WAITING_REQUESTS);
+        let writer = if options.read_only {
+            None
+        } else {
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name("recto-writer".to_owned());
+            let spawned = thread.spawn(move || writer::run(&shared, receiver));
+            Some(spawned.map_err(|error| file("starting the writer's thread", error))?)
+        };
+        Ok(Arc::new(Self {
+            shared,
+            requests: (!options.read_only).then_some(sender),
+            room: Arc::new(Semaphore::new(MAX_WAITING_BYTES / ROOM_BYTES)),
+            writer: Mutex::new(writer),
+        }))
+    }
+
+    /// Asks the writer and waits for its answer, or until `timeout_after` has passed.
+    pub(crate) async fn ask(
+        &self,
+        work: Work,
+        bytes: usize,
+        relaxed: bool,
+        timeout_after: Duration,
+    ) -> Result<Reply, StoreError> {
+        if timeout_after.is_zero() {
+            return Err(timeout("a write"));
+        }
+        let Some(requests) = &self.requests else {
+            return Err(read_only());
+        };
+        let nanos = u64::try_from(timeout_after.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_nanos = self.shared.environment.monotonic_nanos().saturating_add(nanos);
+        let units = (bytes / ROOM_BYTES + 1).min(MAX_WAITING_BYTES / ROOM_BYTES) as u32;
+        let (reply, answer) = oneshot::channel();
+        let queue = async {
+            let room = Arc::clone(&self.room).acquire_many_owned(units).await;
+            let request = Request {
+                work,
+                relaxed,
+                deadline_nanos,
+                reply,
+                _room: room.map_err(|_| closed())?,
+            };
+            requests.send(request).await.map_err(|_| closed())
+        };
+        let wait = async {
+            queue.await?;
+            Ok(answer.await)
+        };
+        match tokio::time::timeout(timeout_after, wait).await {
+            Ok(Ok(Ok(reply))) => reply,
+            Ok(Ok(Err(_))) => Ok(Reply::Unknown(closed())),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Ok(Reply::Unknown(timeout("a write"))),
+        }
+    }
+
+    async fn write_batch(
+        &self,
+        writes: &[PartitionWrite],
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let mut batch = Batch::default();
+        let catalog = self.shared.catalog();
+        let now = now_seconds(&self.shared.environment);
+        for write in writes {
+            if let Err(error) = batch.add(&catalog, write, now) {
+                return Ok(WriteOutcome::Refused(error));
+            }
+        }
+        if batch.changes.is_empty() {
+            return Ok(WriteOutcome::Done);
+        }
+        batch.sort();
+        let bytes = batch.byte_len();
+        match self
+            .ask(Work::Write(batch), bytes, options.relaxed, options.timeout)
+            .await?
+        {
+            Reply::Done | Reply::NotApplied(_) => Ok(WriteOutcome::Done),
+            Reply::Unknown(error) => Ok(WriteOutcome::Unknown(error)),
+        }
+    }
+
+    async fn ask_tables(&self, work: Work) -> Result<TableOutcome, StoreError> {
+        match self.ask(work, 0, false, TABLE_TIMEOUT).await? {
+            Reply::Done | Reply::NotApplied(_) => Ok(TableOutcome::Done),
+            Reply::Unknown(error) => Ok(TableOutcome::Unknown(error)),
+        }
+    }
+
+    fn prepare_cas(&self, cas: &Cas) -> Result<PreparedCas, StoreError> {
+        LIMITS.check_cas(cas)?;
+        let catalog = self.shared.catalog();
+        let table = Arc::clone(catalog.find(&cas.table)?);
+        let write = PartitionWrite {
+            table: Arc::clone(&cas.table),
+            partition: cas.partition.clone(),
+            mutations: cas.mutations.clone(),
+        };
+        let mut batch = Batch::default();
+        batch.add(&catalog, &write, now_seconds(&self.shared.environment))?;
+        batch.sort();
+        let mut conditions = Vec::with_capacity(cas.conditions.len());
+        for condition in &cas.conditions {
+            let mut key = Vec::new();
+            keys::push_partition(&cas.table, &cas.partition, &mut key)?;
+            match &condition.row {
+                RowAddress::Static => key.push(keys::STATIC),
+                RowAddress::Row(clustering) => {
+                    key.push(keys::ROW);
+                    keys::push_clustering(&cas.table, clustering, &mut key)?;
+                }
+            }
+            conditions.push((key, condition.clone()));
+        }
+        Ok(PreparedCas {
+            table,
+            conditions,
+            batch,
+        })
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        // The writer ends when nobody can ask any more, having done what was asked.
+        self.requests = None;
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            // A panic of the writer has been answered where it happened.
+            let _ = writer.join();
+        }
+    }
+}
+
+#[cold]
+fn read_only() -> StoreError {
+    StoreError::new(StoreErrorKind::Invalid, "the store is open read-only").with_hint("open it for writing")
+}
+
+#[cold]
+fn closed() -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, "the store was closed")
+}
+
+/// Opens the data file of a store.
+fn open_data(directory: &Directory, options: EmbeddedOptions) -> Result<Database, StoreError> {
+    guarded(|| {
+        Builder::new()
+            .set_cache_size(options.cache_bytes)
+            .open(directory.data_file())
+            .map_err(engine)
+    })
+}
+
+fn open_read_only(directory: &Directory, options: EmbeddedOptions) -> Result<Engine, StoreError> {
+    let opened = guarded(|| {
+        Builder::new()
+            .set_cache_size(options.cache_bytes)
+            .open_read_only(directory.data_file())
+            .map_err(|error| match error {
+                redb::DatabaseError::RepairAborted => {
+                    StoreError::new(StoreErrorKind::Storage, "the store was not closed")
+                        .with_hint("open it for writing once: that brings it in order")
+                }
+                error => engine(error),
+            })
+    });
+    opened.map(Engine::ReadOnly)
+}
+
+/// Makes the data file of a new store.
+fn make_data(directory: &Directory, options: EmbeddedOptions) -> Result<Database, StoreError> {
+    let path = directory.new_data_file();
+    drop(open_private(&path).map_err(|error| file("making the data file", error))?);
+    let database = guarded(|| {
+        let database = Builder::new()
+            .set_cache_size(options.cache_bytes)
+            .create(&path)
+            .map_err(engine)?;
+        prepare(&database)?;
+        Ok(database)
+    })?;
+    directory.publish_first()?;
+    Ok(database)
+}
+
+/// Makes the tables a store has before it has any.
+pub(crate) fn prepare(database: &Database) -> Result<(), StoreError> {
+    let transaction = database.begin_write().map_err(engine)?;
+    transaction.open_table(CATALOG).map_err(engine)?;
+    transaction.open_table(META).map_err(engine)?;
+    transaction.commit().map_err(engine)
+}
+
+/// The tables there are.
+fn read_catalog(database: &impl ReadableDatabase) -> Result<Catalog, StoreError> {
+    let transaction = database.begin_read().map_err(engine)?;
+    let definitions = transaction.open_table(CATALOG).map_err(engine)?;
+    let mut catalog = Catalog::default();
+    for entry in ReadableTable::iter(&definitions).map_err(engine)? {
+        let (_, definition) = entry.map_err(engine)?;
+        catalog.insert(catalog::decode(definition.value())?);
+    }
+    Ok(catalog)
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    fn describe(&self) -> String {
+        match &self.shared.directory {
+            Some(directory) => format!("embedded {}", directory.path().display()),
+            None => "embedded (on a test backend)".to_owned(),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
+        self.shared.view().map(|view| view as Arc<dyn ReadView>)
+    }
+
+    async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
+        if let Err(error) = LIMITS.check_write(&write) {
+            return Ok(WriteOutcome::Refused(error));
+        }
+        self.write_batch(std::slice::from_ref(&write), options).await
+    }
+
+    async fn write_many(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        if let Err(error) = LIMITS.check_writes(&writes, atomicity == Atomicity::Logged) {
+            return Ok(WriteOutcome::Refused(error));
+        }
+        self.write_batch(&writes, options).await
+    }
+
+    async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        let prepared = match self.prepare_cas(&cas) {
+            Ok(prepared) => prepared,
+            Err(error) => return Ok(CasOutcome::Refused(error)),
+        };
+        let bytes = prepared.batch.byte_len();
+        match self
+            .ask(Work::Cas(prepared), bytes, false, options.timeout)
+            .await?
+        {
+            Reply::Done => Ok(CasOutcome::Applied),
+            Reply::NotApplied(current) => Ok(CasOutcome::NotApplied { current }),
+            Reply::Unknown(error) => Ok(CasOutcome::Unknown(error)),
+        }
+    }
+
+    async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.ask_tables(Work::Create(Arc::new(table.clone()))).await
+    }
+
+    async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        self.ask_tables(Work::Drop(name.to_owned())).await
+    }
+
+    async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.ask_tables(Work::Empty(Arc::new(table.clone()))).await
+    }
+
+    async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
+        let catalog = self.shared.catalog();
+        Ok(catalog
+            .iter()
+            .map(|stored| (*stored.definition).clone())
+            .collect())
+    }
+
+    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+        vec![crate::describe::slice(slice)]
+    }
+}

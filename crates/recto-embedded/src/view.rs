@@ -1,0 +1,245 @@
+//! Views: one snapshot of the store, shared by all who read until the next commit.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto_model::{Cells, Environment, Slice, Table};
+use recto_store::{
+    PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, StoreError, TokenRange,
+};
+use redb::{Database, ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition};
+
+use crate::catalog::{Catalog, StoredTable};
+use crate::error::{corrupt, engine, guarded, timeout};
+use crate::{read, scan};
+
+/// A slice of at most this many rows is read at once, on the caller's thread; a longer one on a
+/// thread that may block. 2,000 cached rows take less than a millisecond.
+pub const INLINE_ROWS: u32 = 2_000;
+
+/// How the engine sees a table of ours.
+pub(crate) type RowsDefinition<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
+/// A table's rows in a snapshot.
+pub(crate) type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+/// The opened data file.
+pub(crate) enum Engine {
+    Writable(Database),
+    ReadOnly(ReadOnlyDatabase),
+}
+
+impl Engine {
+    pub(crate) fn begin_read(&self) -> Result<ReadTransaction, StoreError> {
+        guarded(|| {
+            match self {
+                Self::Writable(database) => database.begin_read(),
+                Self::ReadOnly(database) => database.begin_read(),
+            }
+            .map_err(engine)
+        })
+    }
+
+    pub(crate) fn writable(&self) -> Option<&Database> {
+        match self {
+            Self::Writable(database) => Some(database),
+            Self::ReadOnly(_) => None,
+        }
+    }
+}
+
+/// A table of a snapshot, opened.
+pub(crate) struct OpenTable {
+    pub(crate) stored: Arc<StoredTable>,
+    pub(crate) rows: Rows,
+}
+
+/// A snapshot of the store.
+///
+/// It pins the pages that later commits replace, so the store gives up its own as soon as it
+/// commits; whoever reads holds one for one page.
+pub(crate) struct Snapshot {
+    /// Tables opened so far, by number.
+    tables: RwLock<HashMap<u32, Arc<OpenTable>>>,
+    pub(crate) catalog: Arc<Catalog>,
+    transaction: ReadTransaction,
+    pub(crate) environment: Environment,
+    // Last, so that it outlives the transaction: closing the engine ends its transactions.
+    _engine: Arc<Engine>,
+}
+
+impl Snapshot {
+    pub(crate) fn begin(
+        engine: Arc<Engine>,
+        catalog: Arc<Catalog>,
+        environment: Environment,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            tables: RwLock::default(),
+            catalog,
+            transaction: engine.begin_read()?,
+            environment,
+            _engine: engine,
+        })
+    }
+
+    /// The table a caller means by `table`.
+    pub(crate) fn open(&self, table: &Table) -> Result<Arc<OpenTable>, StoreError> {
+        self.open_stored(self.catalog.find(table)?)
+    }
+
+    pub(crate) fn open_stored(&self, stored: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
+        if let Some(open) = self
+            .tables
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .get(&stored.id)
+        {
+            return Ok(Arc::clone(open));
+        }
+        let rows = guarded(|| {
+            self.transaction
+                .open_table(RowsDefinition::new(&stored.rows))
+                .map_err(|error| match error {
+                    redb::TableError::TableDoesNotExist(_) => corrupt(format!(
+                        "the rows of table {} are missing",
+                        stored.definition.name()
+                    )),
+                    error => engine(error),
+                })
+        })?;
+        let open = Arc::new(OpenTable {
+            stored: Arc::clone(stored),
+            rows,
+        });
+        self.tables
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .insert(stored.id, Arc::clone(&open));
+        Ok(open)
+    }
+}
+
+/// When a read must be done. The clock is first asked after some rows: a page needs it never.
+pub(crate) struct Deadline<'a> {
+    environment: &'a Environment,
+    timeout: Duration,
+    end_nanos: Option<u64>,
+    visited: u32,
+}
+
+/// How many rows are visited between looks at the clock: some tens of microseconds.
+const ROWS_PER_LOOK: u32 = 256;
+
+impl<'a> Deadline<'a> {
+    pub(crate) fn new(environment: &'a Environment, timeout_after: Duration) -> Result<Self, StoreError> {
+        if timeout_after.is_zero() {
+            return Err(timeout("a read"));
+        }
+        Ok(Self {
+            environment,
+            timeout: timeout_after,
+            end_nanos: None,
+            visited: 0,
+        })
+    }
+
+    /// Counts a visited row; an error if the time is over.
+    #[inline]
+    pub(crate) fn visit(&mut self) -> Result<(), StoreError> {
+        self.visited += 1;
+        if self.visited < ROWS_PER_LOOK {
+            return Ok(());
+        }
+        self.look()
+    }
+
+    #[cold]
+    fn look(&mut self) -> Result<(), StoreError> {
+        self.visited = 0;
+        let now = self.environment.monotonic_nanos();
+        let nanos = u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX);
+        let end = *self.end_nanos.get_or_insert(now.saturating_add(nanos));
+        if now > end { Err(timeout("a read")) } else { Ok(()) }
+    }
+}
+
+/// A [`ReadView`] of one snapshot.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) snapshot: Arc<Snapshot>,
+}
+
+/// Runs `work` on a thread that may block; on this one if there is no runtime.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    if tokio::runtime::Handle::try_current().is_err() {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(StoreError::new(
+            recto_store::StoreErrorKind::Other,
+            "the runtime stopped while the store was read",
+        )
+        .with_source(error)),
+    }
+}
+
+impl View {
+    fn slice_here(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        guarded(|| read::slice(&self.snapshot, slice, options))
+    }
+}
+
+#[async_trait]
+impl ReadView for View {
+    async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        if slice.limit <= INLINE_ROWS {
+            return self.slice_here(slice, options);
+        }
+        let (view, slice, options) = (self.clone(), slice.clone(), *options);
+        blocking(move || view.slice_here(&slice, &options)).await
+    }
+
+    fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
+        (slice.limit <= INLINE_ROWS).then(|| self.slice_here(slice, options))
+    }
+
+    async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        guarded(|| read::get(&self.snapshot, read, options))
+    }
+
+    async fn get_statics(
+        &self,
+        table: &Arc<Table>,
+        partition: &Cells,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError> {
+        guarded(|| read::get_statics(&self.snapshot, table, partition, options))
+    }
+
+    async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
+        let (snapshot, table) = (Arc::clone(&self.snapshot), Arc::clone(table));
+        blocking(move || guarded(|| scan::token_ranges(&snapshot, &table, pieces))).await
+    }
+
+    async fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &TokenRange,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        let (snapshot, table, range) = (Arc::clone(&self.snapshot), Arc::clone(table), range.clone());
+        let (after, options) = (after.cloned(), *options);
+        let work = move || guarded(|| scan::scan(&snapshot, &table, &range, after.as_ref(), limit, &options));
+        if limit <= INLINE_ROWS {
+            return work();
+        }
+        blocking(work).await
+    }
+}

@@ -1,0 +1,399 @@
+//! The one writer: a thread that gathers what callers ask for into transactions.
+//!
+//! While one group is made durable the next one gathers, so that many callers share the wait for
+//! the disk (group commit).
+
+use std::sync::Arc;
+
+use recto_model::Table;
+use recto_store::{CasCondition, StoreError, StoreErrorKind};
+use redb::{Database, Durability, ReadableTable, TableDefinition, WriteTransaction};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use crate::apply::{OpenTables, Stamping, apply};
+use crate::batch::Batch;
+use crate::catalog::{self, Catalog, StoredTable, different, missing};
+use crate::error::{engine, guarded, timeout};
+use crate::limits::{MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_RELAXED_BYTES};
+use crate::read::{damaged, now_seconds};
+use crate::row::StoredRow;
+use crate::shared::Shared;
+
+/// The engine's table that holds the definitions of ours, by name.
+pub(crate) const CATALOG: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("catalog");
+/// The engine's table that holds single values by name.
+pub(crate) const META: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("meta");
+/// The value of [`META`] that is the number the next table gets.
+pub(crate) const NEXT_TABLE: &[u8] = b"next table";
+
+/// A compare-and-set made ready.
+pub(crate) struct PreparedCas {
+    pub(crate) table: Arc<StoredTable>,
+    /// Each condition with the key of its row.
+    pub(crate) conditions: Vec<(Vec<u8>, CasCondition)>,
+    pub(crate) batch: Batch,
+}
+
+/// Work that needs the writer to stand still.
+pub(crate) type Exclusive = Box<dyn FnOnce(&Shared) -> Result<(), StoreError> + Send>;
+
+pub(crate) enum Work {
+    Write(Batch),
+    Cas(PreparedCas),
+    Create(Arc<Table>),
+    Drop(String),
+    Empty(Arc<Table>),
+    /// Nothing: its commit makes durable what came before.
+    Sync,
+    Exclusive(Exclusive),
+}
+
+/// How a request ended, if it did not fail.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Done,
+    NotApplied(Vec<Option<Vec<u8>>>),
+    /// The engine failed while committing.
+    Unknown(StoreError),
+}
+
+pub(crate) struct Request {
+    pub(crate) work: Work,
+    /// Whether the caller does not wait for the disk.
+    pub(crate) relaxed: bool,
+    /// When nobody waits any more; nothing is done then.
+    pub(crate) deadline_nanos: u64,
+    pub(crate) reply: oneshot::Sender<Result<Reply, StoreError>>,
+    /// Room in the queue; given back when the request is answered.
+    pub(crate) _room: OwnedSemaphorePermit,
+}
+
+impl Request {
+    fn byte_len(&self) -> usize {
+        match &self.work {
+            Work::Write(batch) => batch.byte_len(),
+            Work::Cas(cas) => cas.batch.byte_len(),
+            _ => 0,
+        }
+    }
+
+    fn answer(self, reply: Result<Reply, StoreError>) {
+        // Whoever asked may have given up.
+        let _ = self.reply.send(reply);
+    }
+}
+
+/// The writer's thread, until nobody can ask any more.
+pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
+    let mut writer = Writer {
+        shared,
+        relaxed_bytes: 0,
+    };
+    let mut next = None;
+    while let Some(first) = next.take().or_else(|| requests.blocking_recv()) {
+        let mut group = Vec::new();
+        let mut bytes = 0;
+        let mut candidate = Some(first);
+        while let Some(request) = candidate.take() {
+            if matches!(request.work, Work::Exclusive(_)) && !group.is_empty() {
+                next = Some(request);
+                break;
+            }
+            let alone = matches!(request.work, Work::Exclusive(_));
+            bytes += request.byte_len();
+            group.push(request);
+            if alone || bytes >= MAX_GROUP_BYTES || group.len() >= MAX_GROUP_REQUESTS {
+                break;
+            }
+            candidate = requests.try_recv().ok();
+        }
+        writer.serve(group);
+    }
+}
+
+struct Writer<'a> {
+    shared: &'a Shared,
+    /// Bytes committed and not yet durable.
+    relaxed_bytes: usize,
+}
+
+/// What a transaction of a group came to.
+struct Applied {
+    replies: Vec<Reply>,
+    /// The catalog after it, if it changed.
+    catalog: Option<Catalog>,
+}
+
+impl Writer<'_> {
+    fn serve(&mut self, group: Vec<Request>) {
+        let now = self.shared.environment.monotonic_nanos();
+        let (late, mut group): (Vec<_>, Vec<_>) = group
+            .into_iter()
+            .partition(|request| request.deadline_nanos < now);
+        for request in late {
+            request.answer(Err(timeout("a write waited for the writer and")));
+        }
+        if let [
+            Request {
+                work: Work::Exclusive(_),
+                ..
+            },
+        ] = group.as_slice()
+        {
+            let Some(mut request) = group.pop() else { return };
+            if let Work::Exclusive(work) = std::mem::replace(&mut request.work, Work::Sync) {
+                let result = guarded(|| work(self.shared)).map(|()| Reply::Done);
+                request.answer(result);
+            }
+            return;
+        }
+        while !group.is_empty() {
+            match guarded(|| Ok(self.commit(&group))) {
+                Ok(Ok(replies)) => {
+                    for (request, reply) in group.drain(..).zip(replies) {
+                        request.answer(Ok(reply));
+                    }
+                }
+                Ok(Err(Failure::Request(index, error))) => group.remove(index).answer(Err(error)),
+                Ok(Err(Failure::Begin(error))) | Err(error) => {
+                    answer_all(&mut group, &error, Err);
+                }
+                Ok(Err(Failure::Commit(error))) => {
+                    answer_all(&mut group, &error, |error| Ok(Reply::Unknown(error)));
+                }
+            }
+        }
+    }
+
+    /// Applies and commits a group in one transaction.
+    fn commit(&mut self, group: &[Request]) -> Result<Vec<Reply>, Failure> {
+        let (current, catalog) = self.shared.engine_and_catalog();
+        let database = current.writable().ok_or_else(|| {
+            Failure::Begin(StoreError::new(
+                StoreErrorKind::Invalid,
+                "the store is open read-only",
+            ))
+        })?;
+        let bytes: usize = group.iter().map(Request::byte_len).sum();
+        let relaxed =
+            group.iter().all(|request| request.relaxed) && self.relaxed_bytes + bytes < MAX_RELAXED_BYTES;
+        let transaction = self.begin(database, relaxed).map_err(Failure::Begin)?;
+        let applied = match self.apply(group, &transaction, &catalog) {
+            Ok(applied) => applied,
+            Err(failure) => {
+                transaction.abort().map_err(engine).map_err(Failure::Begin)?;
+                return Err(failure);
+            }
+        };
+        self.shared
+            .commit(transaction, applied.catalog)
+            .map_err(Failure::Commit)?;
+        self.relaxed_bytes = if relaxed { self.relaxed_bytes + bytes } else { 0 };
+        Ok(applied.replies)
+    }
+
+    fn begin(&self, database: &Database, relaxed: bool) -> Result<WriteTransaction, StoreError> {
+        let mut transaction = database.begin_write().map_err(engine)?;
+        if relaxed {
+            transaction
+                .set_durability(Durability::None)
+                .map_err(|error| engine(redb::Error::from(error)))?;
+        } else {
+            transaction.set_quick_repair(self.shared.wants_quick_repair());
+        }
+        Ok(transaction)
+    }
+
+    fn apply(
+        &self,
+        group: &[Request],
+        transaction: &WriteTransaction,
+        catalog: &Catalog,
+    ) -> Result<Applied, Failure> {
+        let mut changed: Option<Catalog> = None;
+        let mut tables = OpenTables::new(transaction);
+        let mut replies = Vec::with_capacity(group.len());
+        let now_micros = self.shared.environment.now_micros();
+        for (index, request) in group.iter().enumerate() {
+            let catalog_now = changed.as_ref().unwrap_or(catalog);
+            let step = Step {
+                transaction,
+                now_micros,
+                now_seconds: now_seconds(&self.shared.environment),
+            };
+            let reply = match &request.work {
+                Work::Write(batch) => {
+                    apply(batch, catalog_now, &mut tables, step.now_seconds, Stamping::Given)
+                        .map(|()| Reply::Done)
+                }
+                Work::Cas(cas) => step.cas(cas, catalog_now, &mut tables),
+                Work::Sync | Work::Exclusive(_) => Ok(Reply::Done),
+                Work::Create(_) | Work::Drop(_) | Work::Empty(_) => {
+                    let mut new = catalog_now.clone();
+                    let result = step.change_tables(&request.work, &mut new, &mut tables);
+                    changed = Some(new);
+                    result.map(|()| Reply::Done)
+                }
+            };
+            replies.push(reply.map_err(|error| Failure::Request(index, error))?);
+        }
+        Ok(Applied {
+            replies,
+            catalog: changed,
+        })
+    }
+}
+
+/// What made a group fail.
+enum Failure {
+    /// One of its requests; the others are done without it.
+    Request(usize, StoreError),
+    /// Nothing was begun.
+    Begin(StoreError),
+    /// The commit: it may have happened.
+    Commit(StoreError),
+}
+
+fn answer_all(
+    group: &mut Vec<Request>,
+    error: &StoreError,
+    outcome: impl Fn(StoreError) -> Result<Reply, StoreError>,
+) {
+    for request in group.drain(..) {
+        let mut copy = StoreError::new(error.kind(), error.to_string());
+        if let Some(hint) = error.hint() {
+            copy = copy.with_hint(hint);
+        }
+        request.answer(outcome(copy));
+    }
+}
+
+/// One request being applied.
+struct Step<'t> {
+    transaction: &'t WriteTransaction,
+    now_micros: i64,
+    now_seconds: u32,
+}
+
+impl<'t> Step<'t> {
+    fn cas(
+        &self,
+        cas: &PreparedCas,
+        catalog: &Catalog,
+        tables: &mut OpenTables<'t>,
+    ) -> Result<Reply, StoreError> {
+        let mut current = Vec::with_capacity(cas.conditions.len());
+        let rows = tables.rows(&cas.table)?;
+        for (key, condition) in &cas.conditions {
+            let damage = |damage| damaged(&cas.table, key, damage);
+            let value = match rows.get(key.as_slice()).map_err(engine)? {
+                None => None,
+                Some(value) => {
+                    let checksum = cas.table.key_checksum(key);
+                    let stored = StoredRow::open(checksum, value.value()).map_err(damage)?;
+                    let mut row = stored.decode(0).map_err(damage)?;
+                    row.end(self.now_seconds);
+                    let cell = row.cells.get(usize::from(condition.column));
+                    cell.and_then(|cell| cell.value).map(<[u8]>::to_vec)
+                }
+            };
+            current.push(value);
+        }
+        let holds = cas
+            .conditions
+            .iter()
+            .zip(&current)
+            .all(|((_, condition), current)| condition.expected == *current);
+        if !holds {
+            return Ok(Reply::NotApplied(current));
+        }
+        apply(
+            &cas.batch,
+            catalog,
+            tables,
+            self.now_seconds,
+            Stamping::AtLeast(self.now_micros),
+        )?;
+        Ok(Reply::Done)
+    }
+
+    fn change_tables(
+        &self,
+        work: &Work,
+        catalog: &mut Catalog,
+        tables: &mut OpenTables<'t>,
+    ) -> Result<(), StoreError> {
+        match work {
+            Work::Create(table) => match catalog.get(table.name()) {
+                Some(stored) if *stored.definition == **table => Ok(()),
+                Some(_) => Err(different(table.name())),
+                None => self.create(table, catalog, tables),
+            },
+            Work::Drop(name) => match catalog.get(name).cloned() {
+                None => Ok(()),
+                Some(stored) => self.drop(&stored, catalog, tables),
+            },
+            Work::Empty(table) => {
+                let stored = Arc::clone(catalog.find(table)?);
+                self.drop(&stored, catalog, tables)?;
+                self.create(&stored.definition, catalog, tables)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn create(
+        &self,
+        table: &Arc<Table>,
+        catalog: &mut Catalog,
+        tables: &mut OpenTables<'t>,
+    ) -> Result<(), StoreError> {
+        let mut meta = self.transaction.open_table(META).map_err(engine)?;
+        let id = read_next_table(
+            meta.get(NEXT_TABLE)
+                .map_err(engine)?
+                .as_ref()
+                .map(redb::AccessGuard::value),
+        )?;
+        meta.insert(NEXT_TABLE, (id + 1).to_le_bytes().as_slice())
+            .map_err(engine)?;
+        let mut definitions = self.transaction.open_table(CATALOG).map_err(engine)?;
+        definitions
+            .insert(table.name().as_bytes(), catalog::encode(id, table).as_slice())
+            .map_err(engine)?;
+        let stored = StoredTable::new(id, Arc::clone(table));
+        tables.rows(&stored)?;
+        catalog.insert(stored);
+        Ok(())
+    }
+
+    fn drop(
+        &self,
+        stored: &StoredTable,
+        catalog: &mut Catalog,
+        tables: &mut OpenTables<'t>,
+    ) -> Result<(), StoreError> {
+        let name = stored.definition.name();
+        let mut definitions = self.transaction.open_table(CATALOG).map_err(engine)?;
+        if definitions.remove(name.as_bytes()).map_err(engine)?.is_none() {
+            return Err(missing(name));
+        }
+        tables.close(stored);
+        self.transaction
+            .delete_table(TableDefinition::<&[u8], &[u8]>::new(&stored.rows))
+            .map_err(engine)?;
+        catalog.remove(name);
+        Ok(())
+    }
+}
+
+/// The number the next table gets.
+fn read_next_table(bytes: Option<&[u8]>) -> Result<u32, StoreError> {
+    match bytes {
+        None => Ok(1),
+        Some(bytes) => bytes
+            .try_into()
+            .map(u32::from_le_bytes)
+            .map_err(|_| crate::error::corrupt("the number of the next table is damaged")),
+    }
+}
