@@ -18,9 +18,15 @@
 mod fixture;
 mod model;
 
+pub mod batches;
+pub mod conditional;
+pub mod refusals;
 pub mod rows;
+pub mod scans;
 pub mod slices;
+pub mod stamps;
 pub mod tables;
+pub mod views;
 
 use std::future::Future;
 use std::process;
@@ -121,6 +127,51 @@ macro_rules! conformance_suite {
                 statics_without_rows,
                 point_reads,
                 large_rows,
+            ];
+            stamps: [
+                older_writes_are_ignored,
+                equal_stamps,
+                mutations_of_one_write_act_by_stamp,
+                stamps_are_returned,
+                expiry,
+            ];
+            batches: [
+                readers_see_whole_writes,
+                several_partitions_and_tables,
+                two_writes_of_one_partition,
+                writes_of_nothing_are_done,
+                relaxed_writes,
+            ];
+            refusals: [
+                oversize_mutations,
+                oversize_batches,
+                keys,
+                malformed_mutations,
+                columns_of_the_other_kind,
+                malformed_conditional_writes,
+            ];
+            conditional: [
+                applied_and_not_applied,
+                null_and_empty_conditions,
+                static_conditions,
+                several_conditions,
+                race_applies_each_once,
+                applied_is_seen_at_every_consistency,
+            ];
+            scans: [
+                every_row_once,
+                empty_table,
+                composite_partitions,
+                statics,
+                goes_on_beside_writes,
+                byte_limit,
+            ];
+            views: [
+                views_are_snapshots_unless_remote,
+                byte_limit,
+                read_deadlines,
+                write_deadlines,
+                concurrent_writers_and_readers,
             ];
         }
     };

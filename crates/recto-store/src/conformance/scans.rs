@@ -1,0 +1,230 @@
+//! Scanning whole tables in token order.
+
+use std::sync::Arc;
+
+use recto_model::{Cells, Table, Type};
+
+use super::Bench;
+use super::fixture::{Fixture, at, cells, concat, int, ints, partition, patch_static, put, regular};
+use super::model::Model;
+use crate::{ReadOptions, Store, TokenRange};
+
+/// Scans that one range may take.
+const SCANS: usize = 100_000;
+
+async fn ranges(store: &Arc<dyn Store>, table: &Arc<Table>, pieces: u32) -> Vec<TokenRange> {
+    let view = store.view().expect("a store under test gives views");
+    let ranges = view
+        .token_ranges(table, pieces)
+        .await
+        .expect("a table has ranges");
+    assert!(!ranges.is_empty(), "a table has at least one range");
+    ranges
+}
+
+/// All rows of a range, each scan through a view of its own.
+async fn scan_range(
+    store: &Arc<dyn Store>,
+    table: &Arc<Table>,
+    range: &TokenRange,
+    limit: u32,
+    options: &ReadOptions,
+) -> Vec<Cells> {
+    let mut rows = Vec::new();
+    let mut after = None;
+    for _ in 0..SCANS {
+        let view = store.view().expect("a store under test gives views");
+        let read = view.scan(table, range, after.as_ref(), limit, options).await;
+        let read = read.expect("a range can be scanned");
+        assert!(
+            read.rows.len() <= limit as usize,
+            "a scan returns at most its limit"
+        );
+        assert_eq!(read.rows.width(), table.columns().len());
+        rows.extend(read.rows.iter().map(|row| row.to_cells()));
+        match read.next {
+            None => return rows,
+            next => after = next,
+        }
+    }
+    panic!("a range did not end in {SCANS} scans");
+}
+
+async fn scan(fixture: &Fixture, pieces: u32, limit: u32) -> Vec<Cells> {
+    let mut rows = Vec::new();
+    for range in ranges(&fixture.store, &fixture.table, pieces).await {
+        let options = ReadOptions::default();
+        rows.extend(scan_range(&fixture.store, &fixture.table, &range, limit, &options).await);
+    }
+    rows
+}
+
+fn sorted(mut rows: Vec<Cells>) -> Vec<Cells> {
+    rows.sort_by_key(|row| {
+        row.iter()
+            .map(|cell| cell.map(<[u8]>::to_vec))
+            .collect::<Vec<_>>()
+    });
+    rows
+}
+
+/// Every row is returned exactly once, however many pieces and whatever the limit, also one below a partition's
+/// rows; rows of one partition come in clustering order.
+pub async fn every_row_once(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "scan").await;
+    let mut model = Model::new(&fixture.table);
+    let rows = (0..60).flat_map(|p| {
+        let length = if p == 30 { 40 } else { p % 4 };
+        (0..length).map(move |c| concat(&ints([p * 7919, c]), &cells([Some(b"x"), None])))
+    });
+    fixture.fill(&mut model, rows.collect()).await;
+    let expected = sorted(model.rows().to_vec());
+    for (pieces, limit) in [(1, 10_000), (1, 3), (4, 7), (16, 1), (64, 100)] {
+        let found = scan(&fixture, pieces, limit).await;
+        assert_eq!(sorted(found.clone()), expected, "{pieces} pieces, limit {limit}");
+        let wide: Vec<Option<&[u8]>> = found
+            .iter()
+            .filter(|row| row.get(0) == Some(&int(30 * 7919)))
+            .map(|row| row.get(1))
+            .collect();
+        assert!(
+            wide.is_sorted(),
+            "rows of a partition come in clustering order: {wide:?}"
+        );
+    }
+    fixture.drop().await;
+}
+
+/// An empty table has ranges and no rows.
+pub async fn empty_table(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "scan_empty").await;
+    for pieces in [1, 8] {
+        assert_eq!(scan(&fixture, pieces, 10).await, Vec::<Cells>::new());
+    }
+    fixture.drop().await;
+}
+
+/// Partition keys of several parts, without clustering columns; deleted partitions are not there.
+pub async fn composite_partitions(bench: &dyn Bench) {
+    let columns = vec![
+        partition("p", Type::Text),
+        partition("q", Type::Int),
+        regular("v", Type::Int),
+    ];
+    let fixture = Fixture::new(bench, "scan_keys", columns).await;
+    let mut expected = Vec::new();
+    for text in ["", "a", "a\0", "\u{e9}"] {
+        for q in [-1, 0, 1] {
+            let key = cells([Some(text.as_bytes()), Some(&int(q))]);
+            fixture.apply(&key, 1, put(Cells::new(), ints([q]))).await;
+            if q == 0 {
+                fixture.apply(&key, 2, crate::Operation::DeletePartition).await;
+            } else {
+                expected.push(concat(&key, &ints([q])));
+            }
+        }
+    }
+    let expected = sorted(expected);
+    for (pieces, limit) in [(1, 100), (3, 2)] {
+        assert_eq!(sorted(scan(&fixture, pieces, limit).await), expected);
+    }
+    fixture.drop().await;
+}
+
+/// Static cells come with each row; a partition that has only them is one row of nulls.
+pub async fn statics(bench: &dyn Bench) {
+    let fixture = Fixture::with_statics(bench, "scan_statics").await;
+    let mut expected = Vec::new();
+    for p in 0..12 {
+        let mut mutations = vec![];
+        if p % 3 > 0 {
+            mutations.push(at(1, patch_static([1], ints([p]))));
+        }
+        let t = (p % 3 > 0).then(|| int(p));
+        if p % 3 == 1 {
+            expected.push(cells([Some(&int(p)), None, None, t.as_deref(), None]));
+        } else {
+            for c in 0..3 {
+                mutations.push(at(1, put(ints([c]), cells([Some(b"x")]))));
+                expected.push(cells([
+                    Some(&int(p)),
+                    Some(&int(c)),
+                    None,
+                    t.as_deref(),
+                    Some(b"x"),
+                ]));
+            }
+        }
+        fixture.write(&ints([p]), mutations).await;
+    }
+    let expected = sorted(expected);
+    for (pieces, limit) in [(1, 100), (1, 1), (5, 2)] {
+        assert_eq!(
+            sorted(scan(&fixture, pieces, limit).await),
+            expected,
+            "{pieces} pieces, limit {limit}"
+        );
+    }
+    fixture.drop().await;
+}
+
+/// A scan that goes on while rows are written and deleted returns each row that was there all the time once.
+pub async fn goes_on_beside_writes(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "scan_beside").await;
+    let mut model = Model::new(&fixture.table);
+    let row = |p: i32, c: i32| concat(&ints([p, c]), &cells([Some(b"x"), None]));
+    let rows = (0..20).flat_map(|p| (0..5).map(move |c| row(p, c * 10)));
+    fixture.fill(&mut model, rows.collect()).await;
+    let mut found = Vec::new();
+    for range in ranges(&fixture.store, &fixture.table, 1).await {
+        let mut after = None;
+        for round in 0..SCANS {
+            let view = fixture.store.view().expect("a store under test gives views");
+            let options = ReadOptions::default();
+            let read = view
+                .scan(&fixture.table, &range, after.as_ref(), 7, &options)
+                .await;
+            let read = read.expect("a range can be scanned");
+            found.extend(read.rows.iter().map(|row| row.to_cells()));
+            let Some(next) = read.next else { break };
+            after = Some(next);
+            // Deletes the very row the scan stopped at, and writes around it.
+            if let Some(last) = found.last().filter(|_| round < 10) {
+                let (p, c) = (cells([last.get(0)]), cells([last.get(1)]));
+                fixture
+                    .apply(&p, 5, crate::Operation::DeleteRow { clustering: c })
+                    .await;
+                fixture
+                    .apply(&p, 6, put(ints([1]), cells([Some(b"new"), None])))
+                    .await;
+            }
+        }
+    }
+    let old: Vec<Cells> = found.into_iter().filter(|row| row.get(2) == Some(b"x")).collect();
+    assert_eq!(sorted(old), sorted(model.rows().to_vec()));
+    fixture.drop().await;
+}
+
+/// Scans stop at the bytes they may return, and go on.
+pub async fn byte_limit(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "scan_bytes").await;
+    let mut model = Model::new(&fixture.table);
+    let large = vec![b'x'; 10_000];
+    let rows = (0..12).map(|index| concat(&ints([index % 3, index]), &cells([Some(&large), None])));
+    fixture.fill(&mut model, rows.collect()).await;
+    for max_bytes in [1, 25_000] {
+        let options = ReadOptions {
+            max_bytes,
+            ..ReadOptions::default()
+        };
+        let mut found = Vec::new();
+        for range in ranges(&fixture.store, &fixture.table, 1).await {
+            found.extend(scan_range(&fixture.store, &fixture.table, &range, 1000, &options).await);
+        }
+        assert!(
+            sorted(found) == sorted(model.rows().to_vec()),
+            "at most {max_bytes} bytes at once"
+        );
+    }
+    fixture.drop().await;
+}
