@@ -15,6 +15,7 @@
 //! | [`schema`] | collections, views, and the TOML they are written in |
 //! | [`json`] | record JSON, one mapping for HTTP, command line and files |
 //! | [`native`] | Rust types as fields, what `#[derive(Record)]` builds on |
+//! | [`record`] | [`Record`](record::Record): records as Rust types, and why a row is not one |
 //! | [`environment`] | the one handle on time and randomness |
 //! | [`extremes`] | values at the edges of each order type, for tests |
 
@@ -26,6 +27,7 @@ pub mod json;
 pub mod key;
 pub mod native;
 pub mod order;
+pub mod record;
 pub mod schema;
 pub mod table;
 pub mod types;

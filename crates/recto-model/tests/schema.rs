@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use recto_model::schema::{
-    Bucket, Collection, Declaration, EXAMPLE, Field, MAX_ERRORS, MAX_FIELDS, MAX_KEY_FIELDS, MAX_SCHEMA_BYTES, Problem,
-    Schema, WriteMode,
+    Bucket, Collection, Declaration, EXAMPLE, Field, MAX_ERRORS, MAX_FIELDS, MAX_KEY_FIELDS,
+    MAX_SCHEMA_BYTES, Problem, Schema, WriteMode,
 };
 use recto_model::table::{ColumnKind, Direction, WriteKind};
 use recto_model::types::UdtType;
@@ -72,7 +72,9 @@ fn with(lines: &str) -> String {
 
 fn columns(table: &Table) -> Vec<(&str, ColumnKind)> {
     let columns = table.columns().iter();
-    columns.map(|column| (column.name.as_str(), column.kind)).collect()
+    columns
+        .map(|column| (column.name.as_str(), column.kind))
+        .collect()
 }
 
 #[test]
@@ -91,7 +93,10 @@ fn base_tables_are_as_declared() {
         ]
     );
     assert_eq!(timeline.base_table().name(), "timeline");
-    assert_eq!(timeline.arrangement(), "timeline partition(user_id uuid) order(-post_id timeuuid)");
+    assert_eq!(
+        timeline.arrangement(),
+        "timeline partition(user_id uuid) order(-post_id timeuuid)"
+    );
     assert_eq!(timeline.writes, WriteMode::Append);
     assert_eq!(timeline.bucket, Some(Bucket::Rows(20_000)));
     // Arrangements of update collections are views: the base table is one record per partition.
@@ -108,7 +113,11 @@ fn key_fields_not_named_follow_ascending() {
         "[collection.c]\nfields = { v = \"int\", d = \"int\", c = \"int\", b = \"int\", a = \"int\" }\n\
          key = [\"a\", \"b\", \"c\", \"d\"]\npartition = [\"b\"]\norder = [\"-d\"]\nwrites = \"overwrite\"",
     );
-    let order: Vec<String> = schema.collections[0].order.iter().map(ToString::to_string).collect();
+    let order: Vec<String> = schema.collections[0]
+        .order
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(order, ["-d", "a", "c"]);
     let whole = parse(&with("writes = \"append\""));
     assert_eq!(whole.collections[0].partition, ["a", "b"]);
@@ -135,8 +144,15 @@ fn the_example_needs_nothing_unsupported() {
 
 #[test]
 fn what_is_not_supported_is_named_with_its_place() {
-    let unsupported: Vec<String> = parse(EVERYTHING).unsupported().iter().map(ToString::to_string).collect();
-    let starts: Vec<&str> = unsupported.iter().map(|text| text.split(" (").next().unwrap()).collect();
+    let unsupported: Vec<String> = parse(EVERYTHING)
+        .unsupported()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let starts: Vec<&str> = unsupported
+        .iter()
+        .map(|text| text.split(" (").next().unwrap())
+        .collect();
     assert_eq!(
         starts,
         [
@@ -188,53 +204,201 @@ fn every_rule_is_checked() {
     let view = |lines: &str| with(&format!("[collection.c.view.v]\n{lines}"));
     let appended_view = |lines: &str| append(&format!("[collection.c.view.v]\n{lines}"));
     let cases: Vec<(String, &str, &str)> = vec![
-        ("collections = 1".into(), "1:1: unknown key `collections` in a schema", "did you mean `collection`?"),
+        (
+            "collections = 1".into(),
+            "1:1: unknown key `collections` in a schema",
+            "did you mean `collection`?",
+        ),
         ("collection = 1".into(), "`collection` takes a table, not 1", ""),
         ("collection.c = 1".into(), "`c` takes a table", ""),
-        ("[collection.c]\nkey = [\"a\"]\nfields = {}".into(), "needs `fields`", "for example"),
-        ("[collection.c]\nfields = { a = \"int\" }".into(), "needs `key`", "for example"),
-        ("[collection.Users]\nfields = { a = \"int\" }\nkey = [\"a\"]".into(), "cannot name a collection", "`users`"),
-        ("[collection.recto_a]\nfields = { a = \"int\" }\nkey = [\"a\"]".into(), "kept for Recto", "`a` would do"),
-        ("[collection.c]\nfields = { a = \"int\", B = \"int\" }\nkey = [\"a\"]".into(), "cannot name a field", "`b`"),
-        ("[collection.c]\nfields = { a = 1 }\nkey = [\"a\"]".into(), "takes a type such as", ""),
-        ("[collection.c]\nfields = { a = \"strng\" }\nkey = [\"a\"]".into(), "2:17: there is no type `strng`", ""),
-        ("[collection.c]\nfields = { a = \"integer\" }\nkey = [\"a\"]".into(), "no type `integer`", "`int`"),
-        ("[collection.c]\nfields = { a = \"int\" }\nkey = \"a\"".into(), "takes a list of field names", ""),
-        ("[collection.c]\nfields = { abc = \"int\" }\nkey = [\"abd\"]".into(), "3:8: `key` names `abd`", "`abc`?"),
-        ("[collection.c]\nfields = { a = \"list<int>\" }\nkey = [\"a\"]".into(), "list<int> has no order", ""),
-        ("[collection.c]\nfields = { a = \"int\" }\nkey = [\"a\", \"a\"]".into(), "`a` stands twice in key", ""),
+        (
+            "[collection.c]\nkey = [\"a\"]\nfields = {}".into(),
+            "needs `fields`",
+            "for example",
+        ),
+        (
+            "[collection.c]\nfields = { a = \"int\" }".into(),
+            "needs `key`",
+            "for example",
+        ),
+        (
+            "[collection.Users]\nfields = { a = \"int\" }\nkey = [\"a\"]".into(),
+            "cannot name a collection",
+            "`users`",
+        ),
+        (
+            "[collection.recto_a]\nfields = { a = \"int\" }\nkey = [\"a\"]".into(),
+            "kept for Recto",
+            "`a` would do",
+        ),
+        (
+            "[collection.c]\nfields = { a = \"int\", B = \"int\" }\nkey = [\"a\"]".into(),
+            "cannot name a field",
+            "`b`",
+        ),
+        (
+            "[collection.c]\nfields = { a = 1 }\nkey = [\"a\"]".into(),
+            "takes a type such as",
+            "",
+        ),
+        (
+            "[collection.c]\nfields = { a = \"strng\" }\nkey = [\"a\"]".into(),
+            "2:17: there is no type `strng`",
+            "",
+        ),
+        (
+            "[collection.c]\nfields = { a = \"integer\" }\nkey = [\"a\"]".into(),
+            "no type `integer`",
+            "`int`",
+        ),
+        (
+            "[collection.c]\nfields = { a = \"int\" }\nkey = \"a\"".into(),
+            "takes a list of field names",
+            "",
+        ),
+        (
+            "[collection.c]\nfields = { abc = \"int\" }\nkey = [\"abd\"]".into(),
+            "3:8: `key` names `abd`",
+            "`abc`?",
+        ),
+        (
+            "[collection.c]\nfields = { a = \"list<int>\" }\nkey = [\"a\"]".into(),
+            "list<int> has no order",
+            "",
+        ),
+        (
+            "[collection.c]\nfields = { a = \"int\" }\nkey = [\"a\", \"a\"]".into(),
+            "`a` stands twice in key",
+            "",
+        ),
         (append("partition = []"), "`partition` is empty", "leave it out"),
-        (append("partition = [\"t\"]"), "`partition` names `t`, which is not in the key", "declare a view"),
-        (append("partition = [\"a\"]\norder = [\"-t\"]"), "`order` names `t`, which is not in the key", ""),
-        (append("partition = [\"a\"]\norder = [\"-z\"]"), "`order` names `z`, which is not a field", "add `z`"),
-        (append("partition = [\"a\"]\norder = [\"b\", \"-b\"]"), "`b` stands twice in order", ""),
-        (append("partition = [\"a\"]\norder = [\"a\"]"), "`a` is in the partition already", "one of the two"),
-        (append("order = [\"-b\"]"), "`b` is in the partition already", "without `partition` the whole key"),
-        (with("writes = \"apend\""), "`writes` takes", "did you mean `append`?"),
+        (
+            append("partition = [\"t\"]"),
+            "`partition` names `t`, which is not in the key",
+            "declare a view",
+        ),
+        (
+            append("partition = [\"a\"]\norder = [\"-t\"]"),
+            "`order` names `t`, which is not in the key",
+            "",
+        ),
+        (
+            append("partition = [\"a\"]\norder = [\"-z\"]"),
+            "`order` names `z`, which is not a field",
+            "add `z`",
+        ),
+        (
+            append("partition = [\"a\"]\norder = [\"b\", \"-b\"]"),
+            "`b` stands twice in order",
+            "",
+        ),
+        (
+            append("partition = [\"a\"]\norder = [\"a\"]"),
+            "`a` is in the partition already",
+            "one of the two",
+        ),
+        (
+            append("order = [\"-b\"]"),
+            "`b` is in the partition already",
+            "without `partition` the whole key",
+        ),
+        (
+            with("writes = \"apend\""),
+            "`writes` takes",
+            "did you mean `append`?",
+        ),
         (append("nulls = \"first\""), "`nulls` is an option of views", ""),
         (append("verify = true"), "`verify` is an option of views", ""),
-        (append("unique = [\"b\"]"), "`unique` needs conditional writes", "writes = \"update\""),
+        (
+            append("unique = [\"b\"]"),
+            "`unique` needs conditional writes",
+            "writes = \"update\"",
+        ),
         (with("unique = [[]]"), "`unique` takes", ""),
         (with("unique = [\"b\", \"b\"]"), "`b` stands twice in unique", ""),
-        (append("bucket = { rows = 5 }"), "there is nothing to split", "`partition`"),
-        (append("partition = [\"a\"]\nbucket = { rows = 0 }"), "`rows` takes", ""),
-        (append("partition = [\"a\"]\nbucket = { rows = 1, target = \"1MB\" }"), "`bucket` takes", ""),
-        (append("partition = [\"a\"]\nbucket = { size = 1 }"), "unknown key `size` in a bucket", ""),
-        (append("partition = [\"a\"]\nbucket = { target = \"big\" }"), "`target` takes a size", ""),
-        (append("partition = [\"a\"]\nbucket = { time = \"b\", width = \"1 day\" }"), "`b` is no time", ""),
-        (append("partition = [\"a\"]\nbucket = { time = \"t\", width = \"1 day\" }"), "first order field", ""),
-        (append("partition = [\"a\"]\ncollate = \"not a tag\""), "`collate` takes a language tag", ""),
-        (append("partition = [\"b\"]\ncollate = \"de\""), "there is none", ""),
+        (
+            append("bucket = { rows = 5 }"),
+            "there is nothing to split",
+            "`partition`",
+        ),
+        (
+            append("partition = [\"a\"]\nbucket = { rows = 0 }"),
+            "`rows` takes",
+            "",
+        ),
+        (
+            append("partition = [\"a\"]\nbucket = { rows = 1, target = \"1MB\" }"),
+            "`bucket` takes",
+            "",
+        ),
+        (
+            append("partition = [\"a\"]\nbucket = { size = 1 }"),
+            "unknown key `size` in a bucket",
+            "",
+        ),
+        (
+            append("partition = [\"a\"]\nbucket = { target = \"big\" }"),
+            "`target` takes a size",
+            "",
+        ),
+        (
+            append("partition = [\"a\"]\nbucket = { time = \"b\", width = \"1 day\" }"),
+            "`b` is no time",
+            "",
+        ),
+        (
+            append("partition = [\"a\"]\nbucket = { time = \"t\", width = \"1 day\" }"),
+            "first order field",
+            "",
+        ),
+        (
+            append("partition = [\"a\"]\ncollate = \"not a tag\""),
+            "`collate` takes a language tag",
+            "",
+        ),
+        (
+            append("partition = [\"b\"]\ncollate = \"de\""),
+            "there is none",
+            "",
+        ),
         (view("nulls = \"last\""), "view `v` needs `partition`", ""),
         (view("order = [\"t\"]"), "neither a partition nor a bucket", ""),
         (view("partition = [\"l\"]"), "list<int> has no order", ""),
-        (view("partition = [\"b\"]\nfields = [\"x\"]"), "`fields` names `x`", ""),
-        (view("partition = [\"b\"]\nnulls = \"fist\""), "`nulls` takes", "`first`?"),
-        (view("partition = [\"b\"]\norder = [\"t\"]\ngrain = \"soon\""), "`grain` takes", ""),
-        (view("partition = [\"b\"]\norder = [\"t\"]\ngrain = { b = \"1 day\" }"), "and `b` is not", ""),
-        (view("partition = [\"b\"]\nverify = 1"), "`verify` takes true or false", ""),
-        (view("partition = [\"b\"]\nwrites = \"append\""), "unknown key `writes` in a view", ""),
-        (appended_view("partition = [\"b\"]\nverify = false"), "`verify` is for records that move", ""),
+        (
+            view("partition = [\"b\"]\nfields = [\"x\"]"),
+            "`fields` names `x`",
+            "",
+        ),
+        (
+            view("partition = [\"b\"]\nnulls = \"fist\""),
+            "`nulls` takes",
+            "`first`?",
+        ),
+        (
+            view("partition = [\"b\"]\norder = [\"t\"]\ngrain = \"soon\""),
+            "`grain` takes",
+            "",
+        ),
+        (
+            view("partition = [\"b\"]\norder = [\"t\"]\ngrain = { b = \"1 day\" }"),
+            "and `b` is not",
+            "",
+        ),
+        (
+            view("partition = [\"b\"]\nverify = 1"),
+            "`verify` takes true or false",
+            "",
+        ),
+        (
+            view("partition = [\"b\"]\nwrites = \"append\""),
+            "unknown key `writes` in a view",
+            "",
+        ),
+        (
+            appended_view("partition = [\"b\"]\nverify = false"),
+            "`verify` is for records that move",
+            "",
+        ),
         (
             with("writes = \"overwrite\"\n[collection.c.view.v]\npartition = [\"t\"]"),
             "`partition` names `t`, which is not in the key",
@@ -245,31 +409,54 @@ fn every_rule_is_checked() {
             "declare the view `primary`",
             "another name",
         ),
-        ("[type.int]\nfields = { a = \"text\" }".into(), "`int` is a type of CQL already", ""),
+        (
+            "[type.int]\nfields = { a = \"text\" }".into(),
+            "`int` is a type of CQL already",
+            "",
+        ),
         ("[type.t]\n".into(), "type `t` needs `fields`", ""),
-        ("[type.t]\nfields = { a = \"list<t>\" }".into(), "the type holds itself: t → t", ""),
-        ("[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"int\" }".into(), "only after this", "[type.u] above [type.t]"),
-        ("[type.t]\nfields = { a = \"int\" }\nkey = 1".into(), "unknown key `key` in a type", ""),
+        (
+            "[type.t]\nfields = { a = \"list<t>\" }".into(),
+            "the type holds itself: t → t",
+            "",
+        ),
+        (
+            "[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"int\" }".into(),
+            "only after this",
+            "[type.u] above [type.t]",
+        ),
+        (
+            "[type.t]\nfields = { a = \"int\" }\nkey = 1".into(),
+            "unknown key `key` in a type",
+            "",
+        ),
     ];
     for (text, message, help) in cases {
         let shown = error(&text);
-        assert!(shown.contains(message), "{text}\n{shown}\nshould contain {message}");
+        assert!(
+            shown.contains(message),
+            "{text}\n{shown}\nshould contain {message}"
+        );
         assert!(shown.contains(help), "{text}\n{shown}\nshould propose {help}");
     }
     // A cycle by way of others is named from both ends.
-    let cycle = Schema::parse("[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"t\" }").unwrap_err();
+    let cycle =
+        Schema::parse("[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"t\" }").unwrap_err();
     assert!(cycle.to_string().contains("t → u → t"), "{cycle}");
 }
 
 #[test]
 fn views_of_append_collections_may_order_by_any_field() {
-    let text = with("writes = \"append\"\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"-t\"]\nnulls = \"last\"");
+    let text = with(
+        "writes = \"append\"\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"-t\"]\nnulls = \"last\"",
+    );
     assert_eq!(parse(&text).collections[0].views[0].order[0].to_string(), "-t");
 }
 
 #[test]
 fn all_errors_are_collected_in_order_of_the_text() {
-    let text = "[collection.A]\nfields = { a = \"itn\", b = \"int\" }\nkey = [\"c\"]\nwrites = 1\n[collection.b]\n";
+    let text =
+        "[collection.A]\nfields = { a = \"itn\", b = \"int\" }\nkey = [\"c\"]\nwrites = 1\n[collection.b]\n";
     let errors = Schema::parse(text).unwrap_err();
     let lines: Vec<usize> = errors.errors().iter().map(|error| error.position.line).collect();
     assert_eq!(lines, [1, 2, 3, 4, 5, 5], "{errors}");
@@ -279,16 +466,24 @@ fn all_errors_are_collected_in_order_of_the_text() {
 fn limits_hold() {
     let many = |count: usize| {
         let fields: Vec<String> = (0..count).map(|index| format!("f{index} = \"int\"")).collect();
-        format!("[collection.c]\nfields = {{ {} }}\nkey = [\"f0\"]\nwrites = \"append\"", fields.join(", "))
+        format!(
+            "[collection.c]\nfields = {{ {} }}\nkey = [\"f0\"]\nwrites = \"append\"",
+            fields.join(", ")
+        )
     };
     assert_eq!(parse(&many(MAX_FIELDS)).collections[0].fields.len(), MAX_FIELDS);
     assert!(error(&many(MAX_FIELDS + 1)).contains("at most"));
-    let keys: Vec<String> = (0..=MAX_KEY_FIELDS).map(|index| format!("\"f{index}\"")).collect();
+    let keys: Vec<String> = (0..=MAX_KEY_FIELDS)
+        .map(|index| format!("\"f{index}\""))
+        .collect();
     let wide_key = many(100).replace("[\"f0\"]", &format!("[{}]", keys.join(", ")));
     assert!(error(&wide_key).contains("at most"));
     let wrong: String = (0..200).map(|index| format!("x{index} = 1\n")).collect();
     let errors = Schema::parse(&wrong).unwrap_err();
-    assert_eq!((errors.errors().len(), errors.omitted()), (MAX_ERRORS, 200 - MAX_ERRORS));
+    assert_eq!(
+        (errors.errors().len(), errors.omitted()),
+        (MAX_ERRORS, 200 - MAX_ERRORS)
+    );
     assert!(errors.to_string().ends_with("… and 150 more"));
     assert!(error(&"#".repeat(MAX_SCHEMA_BYTES + 1)).contains("at most 1048576"));
 }
@@ -311,7 +506,10 @@ fn types_are_shared_and_may_stand_after_their_users() {
 
 #[test]
 fn a_declaration_in_code_is_checked_alike() {
-    let field = |name: &str, ty| Field { name: name.into(), ty };
+    let field = |name: &str, ty| Field {
+        name: name.into(),
+        ty,
+    };
     let declaration = Declaration {
         name: "c".into(),
         fields: vec![field("a", Type::Int), field("b", Type::Text)],

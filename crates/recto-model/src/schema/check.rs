@@ -18,7 +18,11 @@ use crate::table::Direction;
 pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Option<Collection> {
     let before = context.count();
     name(&declared.name, "collection", context);
-    let writes = declared.writes.as_ref().map(|writes| writes.value).unwrap_or_default();
+    let writes = declared
+        .writes
+        .as_ref()
+        .map(|writes| writes.value)
+        .unwrap_or_default();
     let mut rules = Rules {
         collection: &declared.name.text,
         writes,
@@ -186,19 +190,33 @@ impl<'a> Rules<'a, '_, '_> {
                 });
             }
         }
-        let order: Vec<OrderColumn> = order_words.iter().take(MAX_KEY_FIELDS).map(order_column).collect();
+        let order: Vec<OrderColumn> = order_words
+            .iter()
+            .take(MAX_KEY_FIELDS)
+            .map(order_column)
+            .collect();
         let completed = self.completed(partition, &order);
-        let bucket = declared.bucket.as_ref().and_then(|bucket| self.bucket(bucket, &completed));
+        let bucket = declared
+            .bucket
+            .as_ref()
+            .and_then(|bucket| self.bucket(bucket, &completed));
+        let order = if base { completed } else { order };
         let textual = |ty: &Type| ty.is_textual();
         let timestamp = |ty: &Type| *ty == Type::Timestamp;
-        let collate = self.per_field("collate", declared.collate.as_ref(), &order, textual, "text or ascii");
+        let collate = self.per_field(
+            "collate",
+            declared.collate.as_ref(),
+            &order,
+            textual,
+            "text or ascii",
+        );
         if let Some(declared) = &declared.collate {
             self.locales(declared, &collate);
         }
         let grain = self.per_field("grain", declared.grain.as_ref(), &order, timestamp, "a timestamp");
         Arrangement {
             partition: texts(partition),
-            order: if base { completed } else { order },
+            order,
             bucket,
             collate,
             grain,
@@ -316,12 +334,18 @@ impl<'a> Rules<'a, '_, '_> {
         if let Some(view) = declared.views.get(MAX_VIEWS) {
             self.limit(&view.name.span, "views of a collection", MAX_VIEWS);
         }
-        for DeclaredView { name: view, arrangement } in declared.views.iter().take(MAX_VIEWS) {
+        for DeclaredView {
+            name: view,
+            arrangement,
+        } in declared.views.iter().take(MAX_VIEWS)
+        {
             name(view, "view", self.context);
             if sugar && view.text == PRIMARY_VIEW {
                 self.conflict(
                     &view.span,
-                    format!("`partition` and `order` of an update collection declare the view `{PRIMARY_VIEW}`"),
+                    format!(
+                        "`partition` and `order` of an update collection declare the view `{PRIMARY_VIEW}`"
+                    ),
                     "give this view another name",
                 );
             }
@@ -341,7 +365,9 @@ impl<'a> Rules<'a, '_, '_> {
         } else if declared.partition.is_none() && declared.bucket.is_none() {
             self.conflict(
                 span,
-                format!("view `{name}` has neither a partition nor a bucket: all records would be one partition"),
+                format!(
+                    "view `{name}` has neither a partition nor a bucket: all records would be one partition"
+                ),
                 "declare `partition`, or `bucket` to split the whole",
             );
         }
@@ -411,7 +437,10 @@ impl<'a> Rules<'a, '_, '_> {
                 if first.field != field.text {
                     self.conflict(
                         &field.span,
-                        format!("a bucket by time splits by the first order field, which is `{}`", first.field),
+                        format!(
+                            "a bucket by time splits by the first order field, which is `{}`",
+                            first.field
+                        ),
                         "name that field, or split by size: bucket = { target = \"10MB\" }",
                     );
                 } else if !matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date) {
@@ -467,7 +496,10 @@ impl<'a> Rules<'a, '_, '_> {
                     if !order.iter().any(|column| column.field == word.text) || !takes(ty) {
                         self.conflict(
                             &word.span,
-                            format!("`{key}` applies to order fields that are {type_names}, and `{}` is not", word.text),
+                            format!(
+                                "`{key}` applies to order fields that are {type_names}, and `{}` is not",
+                                word.text
+                            ),
                             "name it in `order`, or leave it out here",
                         );
                     }
@@ -526,12 +558,27 @@ impl<'a> Rules<'a, '_, '_> {
             places.extend(position.map(|position| (path, position)));
         };
         add(String::new(), Some(&declared.name.span));
-        add("writes".into(), declared.writes.as_ref().map(|writes| &writes.span));
-        add("unique".into(), declared.unique.as_ref().map(|unique| &unique.span));
+        add(
+            "writes".into(),
+            declared.writes.as_ref().map(|writes| &writes.span),
+        );
+        add(
+            "unique".into(),
+            declared.unique.as_ref().map(|unique| &unique.span),
+        );
         let mut arrangement = |path: &str, declared: &DeclaredArrangement| {
-            add(format!("{path}bucket"), declared.bucket.as_ref().map(|bucket| &bucket.span));
-            add(format!("{path}nulls"), declared.nulls.as_ref().map(|nulls| &nulls.span));
-            add(format!("{path}collate"), declared.collate.as_ref().map(|collate| &collate.span));
+            add(
+                format!("{path}bucket"),
+                declared.bucket.as_ref().map(|bucket| &bucket.span),
+            );
+            add(
+                format!("{path}nulls"),
+                declared.nulls.as_ref().map(|nulls| &nulls.span),
+            );
+            add(
+                format!("{path}collate"),
+                declared.collate.as_ref().map(|collate| &collate.span),
+            );
         };
         if self.writes == WriteMode::Update {
             arrangement(&format!("view.{PRIMARY_VIEW}."), &declared.arrangement);
@@ -542,7 +589,11 @@ impl<'a> Rules<'a, '_, '_> {
             arrangement(&format!("view.{}.", view.name.text), &view.arrangement);
         }
         let primary = &declared.arrangement;
-        let span = [&primary.partition, &primary.order].into_iter().flatten().map(|list| &list.span).next();
+        let span = [&primary.partition, &primary.order]
+            .into_iter()
+            .flatten()
+            .map(|list| &list.span)
+            .next();
         add(format!("view.{PRIMARY_VIEW}"), span);
         for view in &declared.views {
             add(format!("view.{}", view.name.text), Some(&view.name.span));

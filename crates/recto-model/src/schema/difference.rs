@@ -37,23 +37,52 @@ pub enum ChangeKind {
     /// A collection is gone.
     CollectionRemoved { name: String },
     /// A collection has a further field.
-    FieldAdded { collection: String, field: String, type_name: String },
+    FieldAdded {
+        collection: String,
+        field: String,
+        type_name: String,
+    },
     /// A collection has lost a field.
     FieldRemoved { collection: String, field: String },
     /// A field has another type.
-    FieldRetyped { collection: String, field: String, from: String, to: String },
+    FieldRetyped {
+        collection: String,
+        field: String,
+        from: String,
+        to: String,
+    },
     /// The fields that stay stand in another order.
     FieldsReordered { collection: String },
     /// Other fields, or the same in another order, identify a record.
-    KeyChanged { collection: String, from: Vec<String>, to: Vec<String> },
+    KeyChanged {
+        collection: String,
+        from: Vec<String>,
+        to: Vec<String>,
+    },
     /// Other fields group records.
-    PartitionChanged { collection: String, from: Vec<String>, to: Vec<String> },
+    PartitionChanged {
+        collection: String,
+        from: Vec<String>,
+        to: Vec<String>,
+    },
     /// The base table's order is another.
-    OrderChanged { collection: String, from: Vec<OrderColumn>, to: Vec<OrderColumn> },
+    OrderChanged {
+        collection: String,
+        from: Vec<OrderColumn>,
+        to: Vec<OrderColumn>,
+    },
     /// Records are written in another mode.
-    WritesChanged { collection: String, from: WriteMode, to: WriteMode },
+    WritesChanged {
+        collection: String,
+        from: WriteMode,
+        to: WriteMode,
+    },
     /// The base table is split differently.
-    BucketChanged { collection: String, from: Option<Bucket>, to: Option<Bucket> },
+    BucketChanged {
+        collection: String,
+        from: Option<Bucket>,
+        to: Option<Bucket>,
+    },
     /// The base table's order is by other collations.
     CollateChanged { collection: String },
     /// Other fields are unique.
@@ -74,7 +103,9 @@ impl Schema {
         let mut changes = Changes(Vec::new());
         for udt in &to.types {
             match self.types.iter().find(|old| old.name == udt.name) {
-                None => changes.online(ChangeKind::TypeAdded { name: udt.name.clone() }),
+                None => changes.online(ChangeKind::TypeAdded {
+                    name: udt.name.clone(),
+                }),
                 Some(old) => changes.udt(old, udt),
             }
         }
@@ -89,7 +120,10 @@ impl Schema {
         for old in &self.types {
             if !to.types.iter().any(|udt| udt.name == old.name) {
                 let name = old.name.clone();
-                changes.refused(ChangeKind::TypeRemoved { name }, "stored records may hold values of it");
+                changes.refused(
+                    ChangeKind::TypeRemoved { name },
+                    "stored records may hold values of it",
+                );
             }
         }
         for old in &self.collections {
@@ -139,7 +173,10 @@ impl Changes {
             return;
         }
         if after.starts_with(&before) {
-            let fields = after[before.len()..].iter().map(|(field, _)| field.clone()).collect();
+            let fields = after[before.len()..]
+                .iter()
+                .map(|(field, _)| field.clone())
+                .collect();
             self.online(ChangeKind::TypeExtended { name, fields });
         } else {
             self.refused(
@@ -160,26 +197,64 @@ impl Changes {
         }
         if old.key != new.key {
             let (from, to) = (old.key.clone(), new.key.clone());
-            self.refused(ChangeKind::KeyChanged { collection: collection(), from, to }, MOVES_RECORDS);
+            self.refused(
+                ChangeKind::KeyChanged {
+                    collection: collection(),
+                    from,
+                    to,
+                },
+                MOVES_RECORDS,
+            );
         }
         if old.partition != new.partition {
             let (from, to) = (old.partition.clone(), new.partition.clone());
-            self.refused(ChangeKind::PartitionChanged { collection: collection(), from, to }, MOVES_RECORDS);
+            self.refused(
+                ChangeKind::PartitionChanged {
+                    collection: collection(),
+                    from,
+                    to,
+                },
+                MOVES_RECORDS,
+            );
         }
         if old.order != new.order {
             let (from, to) = (old.order.clone(), new.order.clone());
-            self.refused(ChangeKind::OrderChanged { collection: collection(), from, to }, MOVES_RECORDS);
+            self.refused(
+                ChangeKind::OrderChanged {
+                    collection: collection(),
+                    from,
+                    to,
+                },
+                MOVES_RECORDS,
+            );
         }
         self.fields(old, new);
         if old.bucket != new.bucket {
             let (from, to) = (old.bucket.clone(), new.bucket.clone());
-            self.refused(ChangeKind::BucketChanged { collection: collection(), from, to }, NOT_YET);
+            self.refused(
+                ChangeKind::BucketChanged {
+                    collection: collection(),
+                    from,
+                    to,
+                },
+                NOT_YET,
+            );
         }
         if old.collate != new.collate {
-            self.refused(ChangeKind::CollateChanged { collection: collection() }, MOVES_RECORDS);
+            self.refused(
+                ChangeKind::CollateChanged {
+                    collection: collection(),
+                },
+                MOVES_RECORDS,
+            );
         }
         if old.unique != new.unique {
-            self.refused(ChangeKind::UniqueChanged { collection: collection() }, NOT_YET);
+            self.refused(
+                ChangeKind::UniqueChanged {
+                    collection: collection(),
+                },
+                NOT_YET,
+            );
         }
         self.views(old, new);
     }
@@ -229,7 +304,9 @@ impl Changes {
         };
         if kept(old, new) != kept(new, old) {
             self.refused(
-                ChangeKind::FieldsReordered { collection: collection() },
+                ChangeKind::FieldsReordered {
+                    collection: collection(),
+                },
                 "the order of fields is the order of columns: keep it, and add new fields after the others",
             );
         }
@@ -243,16 +320,34 @@ impl Changes {
         for view in &new.views {
             let (collection, name) = named(view);
             match find(old, &view.name) {
-                None => self.refused(ChangeKind::ViewAdded { collection, view: name }, NOT_YET),
+                None => self.refused(
+                    ChangeKind::ViewAdded {
+                        collection,
+                        view: name,
+                    },
+                    NOT_YET,
+                ),
                 Some(before) if before != *view => {
-                    self.refused(ChangeKind::ViewChanged { collection, view: name }, NOT_YET);
+                    self.refused(
+                        ChangeKind::ViewChanged {
+                            collection,
+                            view: name,
+                        },
+                        NOT_YET,
+                    );
                 }
                 Some(_) => {}
             }
         }
         for view in old.views.iter().filter(|view| find(new, &view.name).is_none()) {
             let (collection, name) = named(view);
-            self.refused(ChangeKind::ViewRemoved { collection, view: name }, NOT_YET);
+            self.refused(
+                ChangeKind::ViewRemoved {
+                    collection,
+                    view: name,
+                },
+                NOT_YET,
+            );
         }
     }
 }
@@ -278,36 +373,71 @@ impl fmt::Display for ChangeKind {
             Self::TypeChanged { name } => write!(f, "type {name}: other fields"),
             Self::CollectionAdded { name } => write!(f, "collection {name}: new"),
             Self::CollectionRemoved { name } => write!(f, "collection {name}: removed"),
-            Self::FieldAdded { collection, field, type_name } => {
+            Self::FieldAdded {
+                collection,
+                field,
+                type_name,
+            } => {
                 write!(f, "collection {collection}: new field {field} {type_name}")
             }
             Self::FieldRemoved { collection, field } => {
                 write!(f, "collection {collection}: field {field} removed")
             }
-            Self::FieldRetyped { collection, field, from, to } => {
+            Self::FieldRetyped {
+                collection,
+                field,
+                from,
+                to,
+            } => {
                 write!(f, "collection {collection}: field {field} from {from} to {to}")
             }
-            Self::FieldsReordered { collection } => write!(f, "collection {collection}: fields in another order"),
+            Self::FieldsReordered { collection } => {
+                write!(f, "collection {collection}: fields in another order")
+            }
             Self::KeyChanged { collection, from, to } => {
-                write!(f, "collection {collection}: key from {} to {}", list(from), list(to))
+                write!(
+                    f,
+                    "collection {collection}: key from {} to {}",
+                    list(from),
+                    list(to)
+                )
             }
             Self::PartitionChanged { collection, from, to } => {
-                write!(f, "collection {collection}: partition from {} to {}", list(from), list(to))
+                write!(
+                    f,
+                    "collection {collection}: partition from {} to {}",
+                    list(from),
+                    list(to)
+                )
             }
             Self::OrderChanged { collection, from, to } => {
-                write!(f, "collection {collection}: order from {} to {}", list(from), list(to))
+                write!(
+                    f,
+                    "collection {collection}: order from {} to {}",
+                    list(from),
+                    list(to)
+                )
             }
             Self::WritesChanged { collection, from, to } => {
                 write!(f, "collection {collection}: writes from {from} to {to}")
             }
             Self::BucketChanged { collection, from, to } => {
-                write!(f, "collection {collection}: bucket from {} to {}", bucket(from), bucket(to))
+                write!(
+                    f,
+                    "collection {collection}: bucket from {} to {}",
+                    bucket(from),
+                    bucket(to)
+                )
             }
             Self::CollateChanged { collection } => write!(f, "collection {collection}: other collations"),
             Self::UniqueChanged { collection } => write!(f, "collection {collection}: other unique fields"),
             Self::ViewAdded { collection, view } => write!(f, "collection {collection}: new view {view}"),
-            Self::ViewRemoved { collection, view } => write!(f, "collection {collection}: view {view} removed"),
-            Self::ViewChanged { collection, view } => write!(f, "collection {collection}: view {view} changed"),
+            Self::ViewRemoved { collection, view } => {
+                write!(f, "collection {collection}: view {view} removed")
+            }
+            Self::ViewChanged { collection, view } => {
+                write!(f, "collection {collection}: view {view} changed")
+            }
         }
     }
 }

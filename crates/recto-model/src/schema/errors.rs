@@ -173,7 +173,9 @@ impl Problem {
     /// What to write instead, if something is known.
     pub fn hint(&self) -> Option<String> {
         let did_you_mean = |nearest: &Option<String>| {
-            nearest.as_ref().map(|nearest| format!("did you mean `{nearest}`?"))
+            nearest
+                .as_ref()
+                .map(|nearest| format!("did you mean `{nearest}`?"))
         };
         match self {
             Self::Syntax { .. } => None,
@@ -299,11 +301,20 @@ impl fmt::Display for SchemaErrors {
                 f.write_str("\n\n")?;
             }
             let Position { line, column } = error.position;
-            write!(f, "{}:{line}:{column}: {}", self.file_name, OneLine(&error.problem.to_string()))?;
+            write!(
+                f,
+                "{}:{line}:{column}: {}",
+                self.file_name,
+                OneLine(&error.problem.to_string())
+            )?;
             let excerpt = Excerpt::of(lines.line(line), column, lines.marked(&error.span));
             let gutter = line.to_string();
             let blank = " ".repeat(gutter.len());
-            write!(f, "\n {blank} |\n {gutter} | {}\n {blank} | {}", excerpt.text, excerpt.mark)?;
+            write!(
+                f,
+                "\n {blank} |\n {gutter} | {}\n {blank} | {}",
+                excerpt.text, excerpt.mark
+            )?;
             if let Some(hint) = error.problem.hint() {
                 write!(f, "\n {blank} = help: {}", OneLine(&hint))?;
             }
@@ -407,7 +418,10 @@ impl<'a> Lines<'a> {
     fn marked(&self, span: &Span) -> usize {
         let start = floor_char_boundary(self.text, span.start);
         let end = floor_char_boundary(self.text, span.end.max(start));
-        self.text[start..end].split('\n').next().map_or(0, |first| first.chars().count())
+        self.text[start..end]
+            .split('\n')
+            .next()
+            .map_or(0, |first| first.chars().count())
     }
 }
 
@@ -493,7 +507,11 @@ impl std::error::Error for CollectionError {}
 
 impl fmt::Display for CollectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "collection `{}` is declared wrongly:", OneLine(&self.collection))?;
+        write!(
+            f,
+            "collection `{}` is declared wrongly:",
+            OneLine(&self.collection)
+        )?;
         for problem in &self.problems {
             write!(f, "\n- {}", OneLine(&problem.to_string()))?;
             if let Some(hint) = problem.hint() {

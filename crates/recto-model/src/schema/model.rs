@@ -28,7 +28,10 @@ impl Schema {
 
     /// The collection name most like `name`, for "did you mean"; none if nothing is close.
     pub fn nearest_collection(&self, name: &str) -> Option<&str> {
-        names::nearest(name, self.collections.iter().map(|collection| collection.name.as_str()))
+        names::nearest(
+            name,
+            self.collections.iter().map(|collection| collection.name.as_str()),
+        )
     }
 }
 
@@ -210,14 +213,19 @@ impl Collection {
     /// [`Collection::new`].
     pub fn base_table(&self) -> Table {
         let column = |name: &str, kind| {
-            let (_, field) = self.field(name).expect("partition and order name fields: checked when made");
+            let (_, field) = self
+                .field(name)
+                .expect("partition and order name fields: checked when made");
             Column {
                 name: field.name.clone(),
                 ty: field.ty.clone(),
                 kind,
             }
         };
-        let partition = self.partition.iter().map(|name| column(name, ColumnKind::Partition));
+        let partition = self
+            .partition
+            .iter()
+            .map(|name| column(name, ColumnKind::Partition));
         let order = self
             .order
             .iter()
@@ -227,8 +235,12 @@ impl Collection {
             .iter()
             .filter(|field| !self.is_required(&field.name))
             .map(|field| column(&field.name, ColumnKind::Regular(WriteKind::Plain)));
-        Table::new(&self.name, partition.chain(order).chain(rest).collect(), TableOptions::default())
-            .expect("a collection's key is orderable and its fields distinct: checked when made")
+        Table::new(
+            &self.name,
+            partition.chain(order).chain(rest).collect(),
+            TableOptions::default(),
+        )
+        .expect("a collection's key is orderable and its fields distinct: checked when made")
     }
 
     /// The base arrangement as one line of canonical text, with types and directions: what a
@@ -249,7 +261,12 @@ impl Collection {
             .iter()
             .map(|order| format!("{order} {}", ty(&order.field)))
             .collect();
-        format!("{} partition({}) order({})", self.name, partition.join(", "), order.join(", "))
+        format!(
+            "{} partition({}) order({})",
+            self.name,
+            partition.join(", "),
+            order.join(", ")
+        )
     }
 }
 

@@ -85,7 +85,12 @@ pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
     let reach = (word.len() / 3).max(1);
     candidates
         .filter(|candidate| candidate.len() <= MAX_COMPARED_LENGTH)
-        .map(|candidate| (edit_distance(&word, &candidate.chars().collect::<Vec<_>>()), candidate))
+        .map(|candidate| {
+            (
+                edit_distance(&word, &candidate.chars().collect::<Vec<_>>()),
+                candidate,
+            )
+        })
         // Something of the word must be left, or a name of one letter is like every other.
         .filter(|(distance, _)| *distance <= reach && *distance < word.len())
         .min_by_key(|(distance, _)| *distance)

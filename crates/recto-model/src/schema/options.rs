@@ -166,22 +166,48 @@ mod tests {
     #[test]
     fn widths_read_and_print() {
         for text in ["1 month", "15 minutes", "2 years", "1 second"] {
-            assert_eq!(Width::parse(text).map(|width| width.to_string()).as_deref(), Some(text));
+            assert_eq!(
+                Width::parse(text).map(|width| width.to_string()).as_deref(),
+                Some(text)
+            );
         }
-        assert_eq!(Width::parse("1 days").map(|width| width.to_string()).as_deref(), Some("1 day"));
-        for text in ["", "month", "0 days", "1 fortnight", "-1 day", "1.5 days", "99999999999 days"] {
+        assert_eq!(
+            Width::parse("1 days").map(|width| width.to_string()).as_deref(),
+            Some("1 day")
+        );
+        for text in [
+            "",
+            "month",
+            "0 days",
+            "1 fortnight",
+            "-1 day",
+            "1.5 days",
+            "99999999999 days",
+        ] {
             assert_eq!(Width::parse(text), None, "{text}");
         }
     }
 
     #[test]
     fn sizes_read_and_print() {
-        for (text, bytes) in [("10MB", 10_000_000), ("64MiB", 64 << 20), ("1B", 1), ("1500B", 1500)] {
+        for (text, bytes) in [
+            ("10MB", 10_000_000),
+            ("64MiB", 64 << 20),
+            ("1B", 1),
+            ("1500B", 1500),
+        ] {
             assert_eq!(parse_size(text), Some(bytes), "{text}");
             assert_eq!(parse_size(&print_size(bytes)), Some(bytes), "{text}");
         }
         assert_eq!(parse_size("10 mb"), Some(10_000_000));
-        for text in ["0MB", "10", "MB", "10XB", "99999999999999999999B", "18446744073709551615GB"] {
+        for text in [
+            "0MB",
+            "10",
+            "MB",
+            "10XB",
+            "99999999999999999999B",
+            "18446744073709551615GB",
+        ] {
             assert_eq!(parse_size(text), None, "{text}");
         }
     }

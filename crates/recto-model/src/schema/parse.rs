@@ -11,8 +11,8 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use super::check;
 use super::declared::{
-    DeclaredArrangement, DeclaredBucket, DeclaredCollection, DeclaredField, DeclaredView, PerField, Placed, Span,
-    Word,
+    DeclaredArrangement, DeclaredBucket, DeclaredCollection, DeclaredField, DeclaredView, PerField, Placed,
+    Span, Word,
 };
 use super::errors::{Context, Problem, SchemaErrors};
 use super::model::{Schema, WriteMode};
@@ -25,10 +25,29 @@ use crate::types::UdtType;
 const ROOT_KEYS: &[&str] = &["collection", "type"];
 const TYPE_KEYS: &[&str] = &["fields"];
 const COLLECTION_KEYS: &[&str] = &[
-    "fields", "key", "partition", "order", "writes", "bucket", "collate", "nulls", "grain", "verify", "unique", "view",
+    "fields",
+    "key",
+    "partition",
+    "order",
+    "writes",
+    "bucket",
+    "collate",
+    "nulls",
+    "grain",
+    "verify",
+    "unique",
+    "view",
 ];
-const VIEW_KEYS: &[&str] =
-    &["partition", "order", "bucket", "collate", "nulls", "grain", "fields", "verify"];
+const VIEW_KEYS: &[&str] = &[
+    "partition",
+    "order",
+    "bucket",
+    "collate",
+    "nulls",
+    "grain",
+    "fields",
+    "verify",
+];
 const BUCKET_KEYS: &[&str] = &["time", "width", "rows", "target"];
 
 /// What a width takes, in words.
@@ -78,7 +97,10 @@ impl Schema {
             });
         }
         if context.count() == 0 {
-            let schema = Parser { context: &mut context }.schema(document.get_ref());
+            let schema = Parser {
+                context: &mut context,
+            }
+            .schema(document.get_ref());
             return context.into_errors(text).map(|()| schema);
         }
         context.into_errors(text).map(|()| Self::default())
@@ -140,7 +162,8 @@ impl Parser<'_, '_> {
             let declared = self
                 .table(key.get_ref(), value)
                 .and_then(|table| self.collection(key, table, &schema.types));
-            if let Some(collection) = declared.and_then(|declared| check::collection(&declared, self.context)) {
+            if let Some(collection) = declared.and_then(|declared| check::collection(&declared, self.context))
+            {
                 schema.collections.push(Arc::new(collection));
             }
         }
@@ -217,19 +240,23 @@ impl Parser<'_, '_> {
         // One more than there may be, so that the check sees that there are too many.
         for (key, value) in table.iter().take(MAX_FIELDS + 1) {
             let name = key_word(key);
-            let ty = self.text(&name.text, value, "a type such as \"text\"").and_then(|text| {
-                parse_type(&text.text, types)
-                    .map_err(|error| {
-                        let span = inside(&value.span(), &text.text, &error.span);
-                        self.context.report(&span, || {
-                            later.and_then(|later| later.problem(&text.text)).unwrap_or(Problem::Type {
-                                reason: error.reason,
-                                hint: error.hint,
-                            })
-                        });
-                    })
-                    .ok()
-            });
+            let ty = self
+                .text(&name.text, value, "a type such as \"text\"")
+                .and_then(|text| {
+                    parse_type(&text.text, types)
+                        .map_err(|error| {
+                            let span = inside(&value.span(), &text.text, &error.span);
+                            self.context.report(&span, || {
+                                later
+                                    .and_then(|later| later.problem(&text.text))
+                                    .unwrap_or(Problem::Type {
+                                        reason: error.reason,
+                                        hint: error.hint,
+                                    })
+                            });
+                        })
+                        .ok()
+                });
             fields.push(DeclaredField { name, ty });
         }
         fields
@@ -248,7 +275,9 @@ impl Parser<'_, '_> {
         };
         let key_words = table.get("key").and_then(|value| self.words("key", value));
         let unreadable = (table.contains_key("key") && key_words.is_none())
-            || table.get("fields").is_some_and(|fields| !fields.get_ref().is_table());
+            || table
+                .get("fields")
+                .is_some_and(|fields| !fields.get_ref().is_table());
         let declared = DeclaredCollection {
             name: key_word(key),
             fields,
@@ -256,7 +285,10 @@ impl Parser<'_, '_> {
             writes: table.get("writes").and_then(|value| self.writes(value)),
             unique: table.get("unique").and_then(|value| self.unique(value)),
             arrangement: self.arrangement(table, false),
-            views: table.get("view").map(|value| self.views(value)).unwrap_or_default(),
+            views: table
+                .get("view")
+                .map(|value| self.views(value))
+                .unwrap_or_default(),
         };
         // What is misspelt or unreadable is reported already, and is not missing.
         let misspelt = |wanted: &str| {
@@ -287,16 +319,17 @@ impl Parser<'_, '_> {
     }
 
     fn arrangement(&mut self, table: &DeTable<'_>, view: bool) -> DeclaredArrangement {
-        let words = |parser: &mut Self, key: &'static str| {
-            table.get(key).and_then(|value| parser.words(key, value))
-        };
+        let words =
+            |parser: &mut Self, key: &'static str| table.get(key).and_then(|value| parser.words(key, value));
         DeclaredArrangement {
             partition: words(self, "partition"),
             order: words(self, "order"),
             fields: if view { words(self, "fields") } else { None },
             bucket: table.get("bucket").and_then(|value| self.bucket(value)),
             collate: table.get("collate").and_then(|value| {
-                self.per_field("collate", value, "a language tag such as \"de\"", |text| Some(text.to_owned()))
+                self.per_field("collate", value, "a language tag such as \"de\"", |text| {
+                    Some(text.to_owned())
+                })
             }),
             grain: table
                 .get("grain")
@@ -330,7 +363,12 @@ impl Parser<'_, '_> {
         const EXPECTED: &str = "\"first\" or \"last\"";
         let text = self.text("nulls", value, EXPECTED)?;
         let Some(nulls) = Nulls::parse(&text.text) else {
-            return self.wrong("nulls", value, EXPECTED, nearest(&text.text, ["first", "last"].into_iter()));
+            return self.wrong(
+                "nulls",
+                value,
+                EXPECTED,
+                nearest(&text.text, ["first", "last"].into_iter()),
+            );
         };
         Some(Placed {
             value: nulls,
@@ -503,7 +541,10 @@ impl Parser<'_, '_> {
         place: &'static str,
     ) -> bool {
         let mut all_known = true;
-        for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
+        for key in table
+            .keys()
+            .filter(|key| !known.contains(&key.get_ref().as_ref()))
+        {
             all_known = false;
             self.context.report(&key.span(), || Problem::UnknownKey {
                 key: key.get_ref().to_string(),

@@ -46,7 +46,10 @@ fn print_collection(text: &mut String, collection: &Collection) {
         entry(text, "unique", &format!("[{}]", sets.join(", ")));
     }
     for view in &collection.views {
-        table(text, &format!("collection.{}.view.{}", collection.name, view.name));
+        table(
+            text,
+            &format!("collection.{}.view.{}", collection.name, view.name),
+        );
         print_view(text, view);
     }
 }
@@ -107,7 +110,9 @@ fn list<T: Display>(values: &[T]) -> String {
 }
 
 fn inline_table<K: Display, V: Display>(pairs: impl Iterator<Item = (K, V)>) -> String {
-    let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key} = {}", quoted(value))).collect();
+    let pairs: Vec<String> = pairs
+        .map(|(key, value)| format!("{key} = {}", quoted(value)))
+        .collect();
     format!("{{ {} }}", pairs.join(", "))
 }
 

@@ -77,8 +77,9 @@ pub(super) fn is_cql_type(name: &str) -> bool {
 }
 
 /// Words of the type language that are not scalar types.
-const OTHER_WORDS: [&str; 9] =
-    ["list", "set", "map", "tuple", "vector", "frozen", "counter", "varchar", "empty"];
+const OTHER_WORDS: [&str; 9] = [
+    "list", "set", "map", "tuple", "vector", "frozen", "counter", "varchar", "empty",
+];
 
 fn scalar(name: &str) -> Option<Type> {
     if name == "duration" {
@@ -128,7 +129,10 @@ impl Size {
                 self.add(value, depth + 1);
             }
             Type::Tuple(elements) => elements.iter().for_each(|element| self.add(element, depth + 1)),
-            Type::Udt(udt) => udt.fields.iter().for_each(|(_, field)| self.add(field, depth + 1)),
+            Type::Udt(udt) => udt
+                .fields
+                .iter()
+                .for_each(|(_, field)| self.add(field, depth + 1)),
             _ => {}
         }
     }
@@ -344,7 +348,9 @@ mod tests {
             assert_eq!(parse_type(text, &udts).unwrap().to_string(), text);
         }
         assert_eq!(
-            parse_type(" frozen < map< varchar ,frozen<set<int> > > >", &[]).unwrap().to_string(),
+            parse_type(" frozen < map< varchar ,frozen<set<int> > > >", &[])
+                .unwrap()
+                .to_string(),
             "map<text, set<int>>"
         );
     }
@@ -358,9 +364,25 @@ mod tests {
         assert!(hint("counter").contains("bigint"));
         assert!(hint("adress").contains("[type.adress]"));
         for text in [
-            "", " ", "list", "list<", "list<int", "list<int>>", "list<>", "map<int>", "tuple<>", "vector<int>",
-            "vector<int, 0>", "vector<int, 8193>", "vector<int, -1>", "int int", "set<list<int>>",
-            "map<duration, int>", "é", "list<é>", "int,",
+            "",
+            " ",
+            "list",
+            "list<",
+            "list<int",
+            "list<int>>",
+            "list<>",
+            "map<int>",
+            "tuple<>",
+            "vector<int>",
+            "vector<int, 0>",
+            "vector<int, 8193>",
+            "vector<int, -1>",
+            "int int",
+            "set<list<int>>",
+            "map<duration, int>",
+            "é",
+            "list<é>",
+            "int,",
         ] {
             assert!(parse_type(text, &[]).is_err(), "{text}");
         }

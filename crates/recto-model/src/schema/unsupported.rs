@@ -37,7 +37,10 @@ const UNIQUE: &str = "leave it out, or make the fields the key";
 impl Schema {
     /// Everything this schema declares that this release cannot do yet, in declaration order.
     pub fn unsupported(&self) -> Vec<Unsupported> {
-        self.collections.iter().flat_map(|collection| collection.unsupported()).collect()
+        self.collections
+            .iter()
+            .flat_map(|collection| collection.unsupported())
+            .collect()
     }
 }
 
@@ -93,7 +96,11 @@ impl Found<'_> {
         ];
         for (option, declared, hint) in options {
             if declared {
-                self.add(&format!("{option} of view `{name}`"), &format!("view.{name}.{option}"), hint);
+                self.add(
+                    &format!("{option} of view `{name}`"),
+                    &format!("view.{name}.{option}"),
+                    hint,
+                );
             }
         }
     }

@@ -42,7 +42,7 @@ pub use unsupported::Unsupported;
 
 /// A commented schema to start from, which `recto init` writes. It needs nothing that this release
 /// cannot do.
-pub const EXAMPLE: &str = include_str!("example.toml");
+pub const EXAMPLE: &str = include_str!("schema/example.toml");
 
 /// The name of the view that `partition` and `order` of an `update` collection declare.
 pub const PRIMARY_VIEW: &str = "primary";

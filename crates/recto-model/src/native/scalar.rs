@@ -1,0 +1,161 @@
+//! Rust's own simple types. They are on the path of every page, so each reads its bytes itself:
+//! one check of the length, one conversion.
+
+use std::net::IpAddr;
+
+use bigdecimal::BigDecimal;
+use num_bigint::BigInt;
+use uuid::Uuid;
+
+use super::{FieldType, KeyType, malformed, null};
+use crate::cell::{self, CellError};
+use crate::{Type, Value};
+
+/// A cell of exactly `N` bytes.
+#[inline]
+pub(super) fn fixed<T: FieldType, const N: usize>(cell: Option<&[u8]>) -> Result<[u8; N], CellError> {
+    match cell {
+        Some(bytes) => bytes
+            .try_into()
+            .map_err(|_| malformed::<T>(&format!("{} bytes, not {N}", bytes.len()))),
+        None => Err(null::<T>()),
+    }
+}
+
+macro_rules! integers {
+    ($($native:ty => $cql:ident),*) => {$(
+        impl FieldType for $native {
+            fn field_type() -> Type {
+                Type::$cql
+            }
+
+            #[inline]
+            fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
+                out.extend_from_slice(&self.to_be_bytes());
+                Ok(true)
+            }
+
+            #[inline]
+            fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError> {
+                fixed::<Self, { size_of::<$native>() }>(cell).map(<$native>::from_be_bytes)
+            }
+        }
+
+        impl KeyType for $native {}
+    )*};
+}
+
+integers!(i8 => TinyInt, i16 => SmallInt, i32 => Int, i64 => BigInt);
+
+macro_rules! floats {
+    ($($native:ty => $cql:ident, $nan:path);*) => {$(
+        impl FieldType for $native {
+            fn field_type() -> Type {
+                Type::$cql
+            }
+
+            #[inline]
+            fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
+                // One NaN, so that what is equal in order is one key.
+                out.extend_from_slice(&if self.is_nan() { $nan } else { self.to_be_bytes() });
+                Ok(true)
+            }
+
+            #[inline]
+            fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError> {
+                fixed::<Self, { size_of::<$native>() }>(cell).map(<$native>::from_be_bytes)
+            }
+        }
+
+        impl KeyType for $native {}
+    )*};
+}
+
+floats!(f32 => Float, cell::FLOAT_NAN; f64 => Double, cell::DOUBLE_NAN);
+
+impl FieldType for bool {
+    fn field_type() -> Type {
+        Type::Boolean
+    }
+
+    #[inline]
+    fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
+        out.push(u8::from(*self));
+        Ok(true)
+    }
+
+    #[inline]
+    fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError> {
+        fixed::<Self, 1>(cell).map(|[byte]| byte != 0)
+    }
+}
+
+impl KeyType for bool {}
+
+impl FieldType for String {
+    fn field_type() -> Type {
+        Type::Text
+    }
+
+    #[inline]
+    fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
+        out.extend_from_slice(self.as_bytes());
+        Ok(true)
+    }
+
+    #[inline]
+    fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError> {
+        let bytes = cell.ok_or_else(null::<Self>)?;
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(malformed::<Self>("not UTF-8")),
+        }
+    }
+}
+
+impl KeyType for String {}
+
+impl FieldType for Uuid {
+    fn field_type() -> Type {
+        Type::Uuid
+    }
+
+    #[inline]
+    fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
+        out.extend_from_slice(self.as_bytes());
+        Ok(true)
+    }
+
+    #[inline]
+    fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError> {
+        fixed::<Self, 16>(cell).map(Self::from_bytes)
+    }
+}
+
+impl KeyType for Uuid {}
+
+/// Types whose cells take work to read: by way of a decoded value.
+macro_rules! by_value {
+    ($($native:ty => $cql:ident, $variant:ident);*) => {$(
+        impl FieldType for $native {
+            fn field_type() -> Type {
+                Type::$cql
+            }
+
+            fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
+                cell::encode(&Type::$cql, &Value::$variant(self.clone()), out).map(|()| true)
+            }
+
+            fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError> {
+                match cell::decode(&Type::$cql, cell.ok_or_else(null::<Self>)?)? {
+                    Value::$variant(value) => Ok(value),
+                    _ => Err(malformed::<Self>("a value of another type")),
+                }
+            }
+        }
+
+        impl KeyType for $native {}
+    )*};
+}
+
+by_value!(IpAddr => Inet, Inet; BigInt => Varint, Varint; BigDecimal => Decimal, Decimal);

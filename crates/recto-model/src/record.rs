@@ -1,0 +1,79 @@
+//! Records as Rust types: the trait that `#[derive(Record)]` implements.
+
+use crate::RowRef;
+use crate::cell::CellError;
+use crate::native::FieldType;
+use crate::schema::Collection;
+
+/// The index that stands for "not in this row" among the columns given to [`Record::read`].
+pub const NO_COLUMN: u16 = u16::MAX;
+
+/// A Rust type whose values are the records of one collection. Derive it: `#[derive(Record)]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a record",
+    note = "derive it: `#[derive(Record)]` with `#[record(collection = \"…\", key = [\"…\"])]`"
+)]
+pub trait Record: Sized {
+    /// The collection as declared.
+    ///
+    /// # Panics
+    /// If the declaration breaks a rule of the schema language that the derive cannot see, such as a
+    /// limit. It does so at every call, so a test that calls it once finds out.
+    fn collection() -> Collection;
+
+    /// The names of the fields, in the order of the collection's fields.
+    fn field_names() -> &'static [&'static str];
+
+    /// The record in `row`, whose cell for field `i` stands at `columns[i]`; [`NO_COLUMN`] for a
+    /// field that the row does not hold, which must then be an `Option`.
+    ///
+    /// # Errors
+    /// [`RecordError`] naming the field that is missing or does not decode.
+    ///
+    /// # Panics
+    /// If `columns` has fewer entries than the record has fields, or one beyond the row.
+    fn read(row: RowRef<'_>, columns: &[u16]) -> Result<Self, RecordError>;
+
+    /// Appends the cell of field `field` to `out`; false, having appended nothing, for null.
+    ///
+    /// # Errors
+    /// [`CellError`] for a value outside its type's domain; nothing is appended then.
+    ///
+    /// # Panics
+    /// If there is no such field.
+    fn write(&self, field: usize, out: &mut Vec<u8>) -> Result<bool, CellError>;
+}
+
+/// Why a row is not a record of a type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The field is null, or not in the row, and its type is not an `Option`.
+    #[error("field `{field}` is null or not in the row: make it an Option, or read all fields")]
+    Missing {
+        /// The field.
+        field: &'static str,
+    },
+    /// The field's bytes are not of its type.
+    #[error("field `{field}`: {source}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What is wrong with them.
+        source: CellError,
+    },
+}
+
+/// Reads one field of a record: what the derived [`Record::read`] calls for each.
+#[inline]
+pub fn read_field<T: FieldType>(row: RowRef<'_>, column: u16, field: &'static str) -> Result<T, RecordError> {
+    let cell = if column == NO_COLUMN {
+        None
+    } else {
+        row.get(usize::from(column))
+    };
+    if cell.is_none() && !T::NULLABLE {
+        return Err(RecordError::Missing { field });
+    }
+    T::read_cell(cell).map_err(|source| RecordError::Field { field, source })
+}
