@@ -32,9 +32,7 @@ impl Source for Controlled {
 
     fn fill_random(&self, bytes: &mut [u8]) {
         let draw = self.draws.fetch_add(1, Ordering::Relaxed).to_le_bytes();
-        let hash = blake3::Hasher::new().update(&draw).finalize_xof().clone();
-        let mut hash = hash;
-        hash.fill(bytes);
+        blake3::Hasher::new().update(&draw).finalize_xof().fill(bytes);
     }
 }
 
@@ -498,8 +496,9 @@ proptest! {
         let start = at.index(altered.len() + 1);
         let end = (start + removed).min(altered.len());
         altered.splice(start..end, put);
-        prop_assume!(altered != original);
-        refusal(&ring, &URL_SAFE_NO_PAD.encode(altered));
+        if altered != original {
+            refusal(&ring, &URL_SAFE_NO_PAD.encode(altered));
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn refused(text: &str, kind: Kind, at: &str) -> TextError {
         assert_eq!(error.span.start, text.len(), "{}", error.render(text));
     }
     assert_eq!(error.column, text[..error.span.start].chars().count() + 1);
-    assert!(error.render(text).contains('^'));
+    assert!(error.render(text).contains('^') && error.hint.is_some());
     error
 }
 

@@ -11,6 +11,7 @@ use super::scanner::{Scanner, shorten};
 
 type Parsed<T> = Result<T, TextError>;
 
+const CONDITION_HINT: &str = "A condition is a field, an operator (=, <, <=, >, >=) and a value: `due < 5`.";
 const STARTS_WITH: &str = "startsWith";
 const OR_HINT: &str = "OR joins equalities of one field: `a = 1 OR a = 2`. Ask anything else in two queries.";
 const NEGATION_HINT: &str = "Name the values that are wanted (`a = 1 OR a = 2`), or ask for the ranges on either side in two queries.";
@@ -20,7 +21,13 @@ pub(super) fn parse(text: &str) -> Parsed<FilterText> {
         scanner: Scanner::new(Subject::Filter, text)?,
         values: 0,
     };
-    parser.filter()
+    parser.filter().map_err(|error| {
+        if error.hint.is_some() {
+            error
+        } else {
+            error.with_hint(CONDITION_HINT)
+        }
+    })
 }
 
 struct Parser<'t> {
@@ -344,7 +351,7 @@ impl Parser<'_> {
         }
         self.scanner
             .unexpected(&format!("an operator after {}", shorten(&field.text)))
-            .with_hint("A condition is a field, an operator (=, <, <=, >, >=) and a value: `due < 5`.")
+            .with_hint(CONDITION_HINT)
     }
 
     /// `literal`, after white space.
@@ -584,7 +591,7 @@ impl Parser<'_> {
         let hint = if name.eq_ignore_ascii_case("startswith") {
             "Write startsWith with a capital W.".to_owned()
         } else {
-            "Write a field, an operator (=, <, <=, >, >=) and a value: `due < 5`.".to_owned()
+            CONDITION_HINT.to_owned()
         };
         self.scanner
             .error(Kind::UnsupportedFunction, self.here(name.len()), message)
