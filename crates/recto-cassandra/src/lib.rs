@@ -1,1 +1,40 @@
-//! Placeholder.
+//! The Apache Cassandra store of Recto, on the scylla driver. The only crate that names the driver.
+//!
+//! Where a request goes: [`store`] is the [`Store`](recto_store::Store) and hands everything to a
+//! client; reads become statements by [`pieces`] (which statements make a slice) and `cql` (their
+//! text and values); the client prepares each shape once, sends it within its deadline and retries
+//! on purpose only; answers come back as the protocol's own cells, copied once.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`config`] | [`CassandraConfig`]: how to reach a cluster, what to ask of it |
+//! | `connect`, `tls` | connecting, keyspaces; encryption |
+//! | `client` | prepared statements, deadlines, retries |
+//! | [`pieces`] | slices as Cassandra can read them; pure |
+//! | `cql`, `values` | statements and their values; cells to and from the wire |
+//! | `read`, `scan` | slices, rows, static cells; whole tables in token order |
+//! | `write`, `cas` | plain writes; conditional writes |
+//! | `ddl`, `tables` | tables as CQL and back; making, listing, emptying, dropping them |
+//! | `error` | the driver's errors in the store's words |
+
+mod cas;
+mod client;
+pub mod config;
+mod connect;
+mod cql;
+mod ddl;
+mod error;
+pub mod pieces;
+mod read;
+mod scan;
+pub mod store;
+mod tables;
+mod tls;
+mod values;
+mod write;
+
+pub use config::{CassandraConfig, ClientCertificate, Replication, TlsConfig};
+pub use connect::{create_keyspace, create_keyspace_cql, drop_keyspace};
+pub use ddl::create_table_cql;
+pub use scan::MAX_TOKEN_RANGES;
+pub use store::CassandraStore;

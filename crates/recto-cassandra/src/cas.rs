@@ -1,0 +1,193 @@
+//! Conditional writes: one batch of one partition, decided by Paxos.
+//!
+//! The conditions of each row, and of the static columns, ride on a statement that sets one column
+//! to nothing; the mutations follow as they are written plainly, but without stamps. Cassandra then
+//! applies all or none. Nothing here is ever sent twice: the outcome of a request that failed after
+//! it was sent is the caller's to settle.
+
+use std::sync::Arc;
+
+use recto_model::Cells;
+use recto_store::{
+    Cas, CasCondition, CasOutcome, ConsistencyLevel, RowAddress, StoreError, StoreErrorKind, WriteOptions,
+};
+use scylla::deserialize::row::ColumnIterator;
+use scylla::response::query_result::QueryRowsResult;
+use scylla::statement::batch::BatchType;
+use scylla::statement::{Consistency, SerialConsistency};
+
+use crate::client::{Call, Client, Prepared, Settings};
+use crate::cql::{Request, Statements};
+use crate::error::Effect;
+use crate::read::rows_of;
+use crate::values::{ReadValuesError, Values};
+use crate::write::requests;
+
+/// The column of a conditional write's result that says whether it was applied.
+const APPLIED: &str = "[applied]";
+
+impl Client {
+    pub(crate) async fn cas(&self, cas: &Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        if let Err(error) = self.limits().check_cas(cas) {
+            return Ok(CasOutcome::Refused(error));
+        }
+        let settings = self.cas_settings(options);
+        let mut statements: Vec<(Arc<Prepared>, Values)> = Vec::new();
+        for request in self.cas_requests(cas) {
+            let prepared = self.prepare(&request, &settings.deadline).await?;
+            statements.push((prepared, request.values));
+        }
+        let call = Call::Batch(BatchType::Unlogged, &statements);
+        match self.send(call, &settings).await {
+            // The answer that cannot be read is one to a write that may be applied.
+            Ok(answer) => Ok(rows_of(answer)
+                .and_then(|result| read_outcome(&result, cas))
+                .unwrap_or_else(CasOutcome::Unknown)),
+            Err(failure) if failure.effect == Effect::Nothing => Err(failure.error),
+            Err(failure) => Ok(CasOutcome::Unknown(failure.error)),
+        }
+    }
+
+    fn cas_requests<'a>(&'a self, cas: &'a Cas) -> Vec<Request<'a>> {
+        let statements = Statements::new(&self.config.keyspace, &cas.table);
+        let mut carriers: Vec<(&RowAddress, Vec<(u16, Option<&[u8]>)>)> = Vec::new();
+        for condition in &cas.conditions {
+            let compared = (condition.column, condition.expected.as_deref());
+            match carriers.iter_mut().find(|(row, _)| **row == condition.row) {
+                Some((_, conditions)) => conditions.push(compared),
+                None => carriers.push((&condition.row, vec![compared])),
+            }
+        }
+        let mut all: Vec<Request<'a>> = carriers
+            .iter()
+            .map(|(row, conditions)| {
+                let row = match row {
+                    RowAddress::Static => None,
+                    RowAddress::Row(clustering) => Some(clustering),
+                };
+                statements.condition(&cas.partition, row, conditions)
+            })
+            .collect();
+        for mutation in &cas.mutations {
+            all.extend(requests(
+                &self.config.keyspace,
+                &cas.table,
+                &cas.partition,
+                mutation,
+            ));
+        }
+        all
+    }
+
+    /// A conditional write is decided at the serial level and committed at the other. A caller who
+    /// asks for a serial level means the former.
+    fn cas_settings(&self, options: WriteOptions) -> Settings {
+        let mut settings = self.settings(options.consistency, options.timeout);
+        settings.idempotent = false;
+        match options.consistency {
+            Some(ConsistencyLevel::Serial) => {
+                settings.serial_consistency = SerialConsistency::Serial;
+                settings.consistency = Consistency::Quorum;
+            }
+            Some(ConsistencyLevel::LocalSerial) => {
+                settings.serial_consistency = SerialConsistency::LocalSerial;
+                settings.consistency = Consistency::LocalQuorum;
+            }
+            _ => {}
+        }
+        settings
+    }
+}
+
+fn read_outcome(result: &QueryRowsResult, cas: &Cas) -> Result<CasOutcome, StoreError> {
+    let answer = Rows::new(result)?;
+    let applied = answer.column(APPLIED)?;
+    let first = answer
+        .rows
+        .first()
+        .ok_or_else(|| malformed("a conditional write has no result"))?;
+    if first[applied] == Some(&[1][..]) {
+        return Ok(CasOutcome::Applied);
+    }
+    let current = cas
+        .conditions
+        .iter()
+        .map(|condition| answer.current(cas, condition))
+        .collect::<Result<_, _>>()?;
+    Ok(CasOutcome::NotApplied { current })
+}
+
+/// What a conditional write that was not applied found: the rows its conditions look at, as far as
+/// they exist, each with the static cells.
+struct Rows<'r> {
+    result: &'r QueryRowsResult,
+    rows: Vec<Vec<Option<&'r [u8]>>>,
+}
+
+impl<'r> Rows<'r> {
+    fn new(result: &'r QueryRowsResult) -> Result<Self, StoreError> {
+        let frame =
+            |error: Box<dyn std::error::Error + Send + Sync>| StoreError::from(ReadValuesError::Frame(error));
+        let mut rows = Vec::new();
+        for row in result
+            .rows::<ColumnIterator<'r, 'r>>()
+            .map_err(|error| frame(error.into()))?
+        {
+            let row = row
+                .map_err(|error| frame(error.into()))?
+                .map(|column| column.map(|column| column.slice.map(|slice| slice.as_slice())))
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|error| frame(error.into()))?;
+            rows.push(row);
+        }
+        Ok(Self { result, rows })
+    }
+
+    fn column(&self, name: &str) -> Result<usize, StoreError> {
+        self.result
+            .column_specs()
+            .get_by_name(name)
+            .map(|(index, _)| index)
+            .ok_or_else(|| malformed(&format!("a conditional write's result lacks the column {name}")))
+    }
+
+    /// What the column of `condition` holds.
+    fn current(&self, cas: &Cas, condition: &CasCondition) -> Result<Option<Vec<u8>>, StoreError> {
+        let columns = match condition.row {
+            RowAddress::Static => cas.table.statics(),
+            RowAddress::Row(_) => cas.table.regular(),
+        };
+        let column = &columns[usize::from(condition.column)].name;
+        let row = match &condition.row {
+            // Static cells stand in every row.
+            RowAddress::Static => self.rows.first(),
+            RowAddress::Row(clustering) => self.row_at(cas, clustering)?,
+        };
+        // A result of absent rows may have no other column than `[applied]`.
+        Ok(match row {
+            Some(row) if row.len() > 1 => row[self.column(column)?].map(<[u8]>::to_vec),
+            _ => None,
+        })
+    }
+
+    fn row_at(&self, cas: &Cas, clustering: &Cells) -> Result<Option<&Vec<Option<&'r [u8]>>>, StoreError> {
+        for row in &self.rows {
+            if row.len() == 1 {
+                continue;
+            }
+            let mut found = Cells::new();
+            for column in cas.table.clustering() {
+                found.push(row[self.column(&column.name)?]);
+            }
+            let whole = found.iter().all(|cell| cell.is_some());
+            if whole && cas.table.compare_clustering(&found, clustering).is_eq() {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn malformed(message: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Corrupt, message)
+}

@@ -1,0 +1,231 @@
+//! Connecting, and making a keyspace.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_model::Environment;
+use recto_store::{StoreError, StoreErrorKind};
+use scylla::client::PoolSize;
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::policies::retry::FallthroughRetryPolicy;
+
+use crate::client::{Client, Deadline, consistency_of, serial_of};
+use crate::config::{CassandraConfig, DEFAULT_PORT, Replication};
+use crate::cql::{quoted, string_literal};
+use crate::error;
+use crate::tables::typed_rows;
+
+/// How many copies a new keyspace keeps in a data centre of several nodes.
+const DEFAULT_REPLICATION_FACTOR: u8 = 3;
+/// How often the nodes are asked whether they agree on the schema.
+const SCHEMA_AGREEMENT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Connects, and finds that the data centre is there. Does not look for the keyspace.
+pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -> Result<Client, StoreError> {
+    config.check()?;
+    let deadline = Deadline::after(&environment, config.connect_timeout);
+    let hosts = config.hosts.join(",");
+    let session = deadline
+        .limit(builder(&config)?.build())
+        .await
+        .map_err(|_| {
+            StoreError::new(
+                StoreErrorKind::Unavailable,
+                format!(
+                    "Cassandra at {hosts} did not answer within {} ms",
+                    config.connect_timeout.as_millis()
+                ),
+            )
+            .with_hint("see whether the address is right and no firewall stands between")
+        })?
+        .map_err(|error| error::of_connecting(error, &hosts))?;
+    check_datacenter(&session, &config)?;
+    Ok(Client::new(session, config, environment))
+}
+
+fn builder(config: &CassandraConfig) -> Result<SessionBuilder, StoreError> {
+    let mut balancing = DefaultPolicy::builder().token_aware(true);
+    if let Some(datacenter) = &config.local_datacenter {
+        balancing = balancing
+            .prefer_datacenter(datacenter.clone())
+            .permit_dc_failover(false);
+    }
+    // Retries are this crate's own, see `client`; nothing is ever sent twice on speculation.
+    let profile = ExecutionProfile::builder()
+        .consistency(consistency_of(config.consistency))
+        .serial_consistency(Some(serial_of(config.serial_consistency)))
+        .load_balancing_policy(balancing.build())
+        .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+        .speculative_execution_policy(None)
+        .request_timeout(Some(config.schema_timeout))
+        .build();
+    let pool_size = NonZeroUsize::new(usize::from(config.pool_size)).unwrap_or(NonZeroUsize::MIN);
+    let mut builder = SessionBuilder::new()
+        .known_nodes(config.hosts.iter().map(|host| with_port(host)))
+        .default_execution_profile_handle(profile.into_handle())
+        .connection_timeout(config.connect_timeout)
+        .hostname_resolution_timeout(Some(config.connect_timeout))
+        .pool_size(PoolSize::PerHost(pool_size))
+        .schema_agreement_timeout(config.schema_timeout)
+        .schema_agreement_interval(SCHEMA_AGREEMENT_INTERVAL)
+        // Routing needs the keyspace's replication and no more.
+        .keyspaces_to_fetch([config.keyspace.as_str()])
+        .fetch_full_schema_metadata(false)
+        .driver_config_reporting(false);
+    if let (Some(username), Some(password)) = (&config.username, &config.password) {
+        builder = builder.user(username, password);
+    }
+    if let Some(tls) = &config.tls {
+        builder = builder.tls_context(Some(crate::tls::context(tls)?));
+    }
+    Ok(builder)
+}
+
+/// `host:port`; an IPv6 address may stand bare or in brackets.
+fn with_port(host: &str) -> String {
+    if let Ok(address) = host.parse::<std::net::Ipv6Addr>() {
+        return format!("[{address}]:{DEFAULT_PORT}");
+    }
+    let after_brackets = host.rsplit(']').next().unwrap_or(host);
+    if after_brackets.contains(':') {
+        host.to_owned()
+    } else {
+        format!("{host}:{DEFAULT_PORT}")
+    }
+}
+
+/// A local data centre must be one that exists, and must be named if there are several: otherwise
+/// "local" would mean that of whichever node is asked.
+fn check_datacenter(session: &Session, config: &CassandraConfig) -> Result<(), StoreError> {
+    let state = session.get_cluster_state();
+    let datacenters: BTreeSet<&str> = state
+        .get_nodes_info()
+        .iter()
+        .filter_map(|node| node.datacenter.as_deref())
+        .collect();
+    let there_are = || {
+        let names: Vec<&str> = datacenters.iter().copied().collect();
+        format!("the cluster's data centres: {}", names.join(", "))
+    };
+    match &config.local_datacenter {
+        Some(name) if !datacenters.contains(name.as_str()) => Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            format!("the cluster has no data centre {name:?}"),
+        )
+        .with_hint(there_are())),
+        None if datacenters.len() > 1 => Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            "the cluster has several data centres, and the local one is not named",
+        )
+        .with_hint(there_are())),
+        _ => Ok(()),
+    }
+}
+
+/// An error unless the keyspace is there.
+pub(crate) async fn check_keyspace(client: &Client) -> Result<(), StoreError> {
+    if keyspace_exists(client).await? {
+        return Ok(());
+    }
+    Err(StoreError::new(
+        StoreErrorKind::Table,
+        format!("there is no keyspace {}", client.config.keyspace),
+    )
+    .with_hint("`recto apply` makes it"))
+}
+
+async fn keyspace_exists(client: &Client) -> Result<bool, StoreError> {
+    let deadline = client.deadline(client.config.connect_timeout);
+    let text = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let result = client
+        .query(text, (client.config.keyspace.as_str(),), &deadline)
+        .await
+        .map_err(|failure| failure.error)?;
+    Ok(!typed_rows::<(String,)>(result)?.is_empty())
+}
+
+/// Makes the keyspace of `config`; nothing if it is there, whatever its replication.
+///
+/// Without `replication`, a cluster of one node keeps one copy of each row, and one of several
+/// keeps three in each data centre (one in a data centre of one node).
+///
+/// # Errors
+/// As [`CassandraStore::connect`](crate::CassandraStore::connect), and whatever stops Cassandra from
+/// making it.
+pub async fn create_keyspace(
+    config: CassandraConfig,
+    environment: Environment,
+    replication: Option<Replication>,
+) -> Result<(), StoreError> {
+    let client = connect(config, environment).await?;
+    if keyspace_exists(&client).await? {
+        return Ok(());
+    }
+    let replication = replication.unwrap_or_else(|| default_replication(&client.session));
+    let text = create_keyspace_cql(&client.config.keyspace, &replication);
+    let deadline = client.deadline(client.config.schema_timeout);
+    client
+        .query(&text, (), &deadline)
+        .await
+        .map(drop)
+        .map_err(|failure| failure.error)
+}
+
+/// Drops the keyspace of `config` with everything in it; nothing if it is not there.
+///
+/// # Errors
+/// As [`create_keyspace`].
+pub async fn drop_keyspace(config: CassandraConfig, environment: Environment) -> Result<(), StoreError> {
+    let client = connect(config, environment).await?;
+    let text = format!("DROP KEYSPACE IF EXISTS {}", quoted(&client.config.keyspace));
+    let deadline = client.deadline(client.config.schema_timeout);
+    client
+        .query(&text, (), &deadline)
+        .await
+        .map(drop)
+        .map_err(|failure| failure.error)
+}
+
+/// The statement that makes a keyspace.
+pub fn create_keyspace_cql(keyspace: &str, replication: &Replication) -> String {
+    let strategy = match replication {
+        Replication::Simple(copies) => format!("'class': 'SimpleStrategy', 'replication_factor': {copies}"),
+        Replication::Datacenters(datacenters) => {
+            let mut strategy = "'class': 'NetworkTopologyStrategy'".to_owned();
+            for (name, copies) in datacenters {
+                strategy.push_str(&format!(", {}: {copies}", string_literal(name)));
+            }
+            strategy
+        }
+    };
+    format!(
+        "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = {{{strategy}}}",
+        quoted(keyspace)
+    )
+}
+
+fn default_replication(session: &Session) -> Replication {
+    let state = session.get_cluster_state();
+    let mut datacenters: Vec<(String, u8)> = Vec::new();
+    for node in state.get_nodes_info() {
+        let name = node.datacenter.clone().unwrap_or_default();
+        match datacenters.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, nodes)) => *nodes = nodes.saturating_add(1),
+            None => datacenters.push((name, 1)),
+        }
+    }
+    for (_, copies) in &mut datacenters {
+        // Three copies on one node could not be read: a majority of them is two.
+        *copies = if *copies == 1 {
+            1
+        } else {
+            DEFAULT_REPLICATION_FACTOR
+        };
+    }
+    Replication::Datacenters(datacenters)
+}

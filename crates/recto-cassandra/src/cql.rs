@@ -1,0 +1,489 @@
+//! The text of statements, with the types and values of their bind markers.
+//!
+//! Names are always quoted, values always bound, columns always listed in the table's order. Text
+//! depends only on the statement's shape, so that each shape is prepared once.
+
+use recto_model::table::Direction;
+use recto_model::{Cells, Column, Table, Type, cell, json};
+
+use crate::pieces::{Piece, TupleBound};
+use crate::values::Values;
+
+/// A bind marker for `LIMIT` and `TTL`.
+static INT: Type = Type::Int;
+/// A bind marker for stamps and tokens; a column of stamps or tokens in a result.
+static BIGINT: Type = Type::BigInt;
+
+/// The most characters of one value that [`Request::describe`] shows.
+const DESCRIBED_VALUE_CHARS: usize = 120;
+
+/// One statement: its text, what its bind markers are, their values, and what its result holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Request<'t> {
+    pub(crate) text: String,
+    pub(crate) marker_types: Vec<&'t Type>,
+    pub(crate) values: Values,
+    pub(crate) result_types: Vec<&'t Type>,
+}
+
+impl<'t> Request<'t> {
+    fn new(text: String) -> Self {
+        Self {
+            text,
+            marker_types: Vec::new(),
+            values: Values::default(),
+            result_types: Vec::new(),
+        }
+    }
+
+    fn bind(&mut self, ty: &'t Type, cell: Option<&[u8]>) {
+        self.marker_types.push(ty);
+        self.values.push(cell);
+    }
+
+    fn bind_unset(&mut self, ty: &'t Type) {
+        self.marker_types.push(ty);
+        self.values.push_unset();
+    }
+
+    fn bind_int(&mut self, value: i32) {
+        self.marker_types.push(&INT);
+        self.values.push_int(value);
+    }
+
+    fn bind_bigint(&mut self, value: i64) {
+        self.marker_types.push(&BIGINT);
+        self.values.push_bigint(value);
+    }
+
+    fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    fn push_name(&mut self, name: &str) {
+        push_quoted(&mut self.text, name);
+    }
+
+    /// The same with another limit. The limit is the last value of every select that has one.
+    pub(crate) fn limited(mut self, limit: u32) -> Self {
+        self.values.pop();
+        self.values.push_int(i32::try_from(limit).unwrap_or(i32::MAX));
+        self
+    }
+
+    /// The text with the values it is sent with, for people.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = self.text.clone();
+        text.push_str(" -- with ");
+        for (index, (ty, value)) in self.marker_types.iter().zip(self.values.iter()).enumerate() {
+            if index > 0 {
+                text.push_str(", ");
+            }
+            match value {
+                None => text.push_str("unset"),
+                Some(None) => text.push_str("null"),
+                Some(Some(cell)) => text.push_str(&describe_cell(ty, cell)),
+            }
+        }
+        text
+    }
+}
+
+fn describe_cell(ty: &Type, bytes: &[u8]) -> String {
+    let text = match cell::decode(ty, bytes) {
+        Ok(value) => json::to_text(ty, &value),
+        Err(error) => format!("<{error}>"),
+    };
+    let shown = if text.chars().count() > DESCRIBED_VALUE_CHARS {
+        text.chars().take(DESCRIBED_VALUE_CHARS).collect::<String>() + "…"
+    } else {
+        text
+    };
+    if matches!(ty, Type::Ascii | Type::Text) {
+        format!("'{}'", shown.replace('\'', "''"))
+    } else {
+        shown
+    }
+}
+
+/// Appends `name` as a quoted identifier.
+pub(crate) fn push_quoted(text: &mut String, name: &str) {
+    text.push('"');
+    for character in name.chars() {
+        if character == '"' {
+            text.push('"');
+        }
+        text.push(character);
+    }
+    text.push('"');
+}
+
+/// `name` as a quoted identifier.
+pub(crate) fn quoted(name: &str) -> String {
+    let mut text = String::with_capacity(name.len() + 2);
+    push_quoted(&mut text, name);
+    text
+}
+
+/// `text` as a string literal.
+pub(crate) fn string_literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// `"keyspace"."table"`.
+pub(crate) fn table_name(keyspace: &str, table: &str) -> String {
+    format!("{}.{}", quoted(keyspace), quoted(table))
+}
+
+/// The statements of one table in one keyspace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Statements<'t> {
+    keyspace: &'t str,
+    table: &'t Table,
+}
+
+/// From which end a statement reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Clustering,
+    Reversed,
+}
+
+impl<'t> Statements<'t> {
+    pub(crate) fn new(keyspace: &'t str, table: &'t Table) -> Self {
+        Self { keyspace, table }
+    }
+
+    /// The rows of one piece of a partition. With `stamps`, the write times of the regular columns
+    /// follow the columns.
+    pub(crate) fn select_piece(
+        self,
+        partition: &Cells,
+        piece: &Piece,
+        reading: Reading,
+        limit: i32,
+        stamps: bool,
+    ) -> Request<'t> {
+        let mut request = self.select_columns(stamps);
+        self.push_where_piece(&mut request, partition, piece);
+        if reading == Reading::Reversed && !self.table.clustering().is_empty() {
+            self.push_reversed_order(&mut request);
+        }
+        request.push(" LIMIT ?");
+        request.bind_int(limit);
+        request
+    }
+
+    /// The rows with tokens after `after` up to and with `up_to`, each followed by its token.
+    pub(crate) fn select_tokens(self, after: Option<i64>, up_to: Option<i64>, limit: i32) -> Request<'t> {
+        let token = self.token();
+        let mut request = Request::new("SELECT ".to_owned());
+        push_columns(&mut request, self.table.columns());
+        request.push(", ");
+        request.push(&token);
+        request.push(" FROM ");
+        request.push(&table_name(self.keyspace, self.table.name()));
+        request.result_types = types(self.table.columns());
+        request.result_types.push(&BIGINT);
+        let mut separator = " WHERE ";
+        for (operator, bound) in [(" > ?", after), (" <= ?", up_to)] {
+            if let Some(bound) = bound {
+                request.push(separator);
+                request.push(&token);
+                request.push(operator);
+                request.bind_bigint(bound);
+                separator = " AND ";
+            }
+        }
+        request.push(" LIMIT ?");
+        request.bind_int(limit);
+        request
+    }
+
+    /// The partition keys of one token, in the store's order.
+    pub(crate) fn select_partitions_of_token(self, token: i64, limit: i32) -> Request<'t> {
+        let mut request = Request::new("SELECT DISTINCT ".to_owned());
+        push_columns(&mut request, self.table.partition());
+        request.push(" FROM ");
+        request.push(&table_name(self.keyspace, self.table.name()));
+        request.push(" WHERE ");
+        request.push(&self.token());
+        request.push(" = ? LIMIT ?");
+        request.bind_bigint(token);
+        request.bind_int(limit);
+        request.result_types = types(self.table.partition());
+        request
+    }
+
+    /// The static columns of a partition.
+    pub(crate) fn select_statics(self, partition: &Cells) -> Request<'t> {
+        let mut request = Request::new("SELECT DISTINCT ".to_owned());
+        push_columns(&mut request, self.table.statics());
+        request.push(" FROM ");
+        request.push(&table_name(self.keyspace, self.table.name()));
+        request.result_types = types(self.table.statics());
+        self.push_where_partition(&mut request, partition);
+        request
+    }
+
+    /// Sets the given regular columns of a row, which exists afterwards. `None` in `cells` is null
+    /// if `nulls` says so, else not set.
+    pub(crate) fn insert(self, write: &Insert<'_>, partition: &Cells) -> Request<'t> {
+        let mut request = Request::new("INSERT INTO ".to_owned());
+        request.push(&table_name(self.keyspace, self.table.name()));
+        request.push(" (");
+        push_columns(&mut request, &self.table.columns()[..self.table.key_len()]);
+        for column in write.columns.iter() {
+            request.push(", ");
+            request.push_name(&self.table.regular()[usize::from(column)].name);
+        }
+        request.push(") VALUES (?");
+        for _ in 1..self.table.key_len() + write.columns.len() {
+            request.push(", ?");
+        }
+        request.push(")");
+        self.bind_partition(&mut request, partition);
+        for (column, cell) in self.table.clustering().iter().zip(write.clustering.iter()) {
+            request.bind(&column.ty, cell);
+        }
+        for (column, cell) in write.columns.iter().zip(write.cells.iter()) {
+            let ty = &self.table.regular()[usize::from(column)].ty;
+            if cell.is_none() && !write.nulls {
+                request.bind_unset(ty);
+            } else {
+                request.bind(ty, cell);
+            }
+        }
+        push_using(&mut request, write.stamp, write.ttl_seconds);
+        request
+    }
+
+    /// Sets static columns.
+    pub(crate) fn update_statics(
+        self,
+        partition: &Cells,
+        columns: &[u16],
+        cells: &Cells,
+        stamp: Option<i64>,
+        ttl_seconds: Option<u32>,
+    ) -> Request<'t> {
+        let mut request = self.update(stamp, ttl_seconds);
+        for (index, (column, cell)) in columns.iter().zip(cells.iter()).enumerate() {
+            request.push(if index == 0 { " SET " } else { ", " });
+            let column = &self.table.statics()[usize::from(*column)];
+            request.push_name(&column.name);
+            request.push(" = ?");
+            request.bind(&column.ty, cell);
+        }
+        self.push_where_partition(&mut request, partition);
+        request
+    }
+
+    /// Deletes a row.
+    pub(crate) fn delete_row(self, partition: &Cells, clustering: &Cells, stamp: Option<i64>) -> Request<'t> {
+        let piece = Piece {
+            pinned: clustering.clone(),
+            lower: None,
+            upper: None,
+        };
+        self.delete_piece(partition, &piece, stamp)
+    }
+
+    /// Deletes the rows of one piece; of a piece without any bound, the partition.
+    pub(crate) fn delete_piece(self, partition: &Cells, piece: &Piece, stamp: Option<i64>) -> Request<'t> {
+        let mut request = Request::new("DELETE FROM ".to_owned());
+        request.push(&table_name(self.keyspace, self.table.name()));
+        push_using(&mut request, stamp, None);
+        self.push_where_piece(&mut request, partition, piece);
+        request
+    }
+
+    /// A conditional statement that changes nothing (it sets a column to nothing, not to null): it
+    /// carries conditions on static columns (`row` absent) or on one row into a batch.
+    pub(crate) fn condition(
+        self,
+        partition: &Cells,
+        row: Option<&Cells>,
+        conditions: &[(u16, Option<&[u8]>)],
+    ) -> Request<'t> {
+        let columns = if row.is_some() {
+            self.table.regular()
+        } else {
+            self.table.statics()
+        };
+        let mut request = self.update(None, None);
+        let carrier = &columns[usize::from(conditions[0].0)];
+        request.push(" SET ");
+        request.push_name(&carrier.name);
+        request.push(" = ?");
+        request.bind_unset(&carrier.ty);
+        self.push_where_partition(&mut request, partition);
+        if let Some(row) = row {
+            self.push_relation(&mut request, 0, "=", row);
+        }
+        for (index, (column, expected)) in conditions.iter().enumerate() {
+            let column = &columns[usize::from(*column)];
+            request.push(if index == 0 { " IF " } else { " AND " });
+            request.push_name(&column.name);
+            request.push(" = ?");
+            request.bind(&column.ty, *expected);
+        }
+        request
+    }
+
+    fn update(self, stamp: Option<i64>, ttl_seconds: Option<u32>) -> Request<'t> {
+        let mut request = Request::new("UPDATE ".to_owned());
+        request.push(&table_name(self.keyspace, self.table.name()));
+        push_using(&mut request, stamp, ttl_seconds);
+        request
+    }
+
+    fn select_columns(self, stamps: bool) -> Request<'t> {
+        let mut request = Request::new("SELECT ".to_owned());
+        push_columns(&mut request, self.table.columns());
+        request.result_types = types(self.table.columns());
+        if stamps {
+            for column in self.table.regular() {
+                request.push(", WRITETIME(");
+                request.push_name(&column.name);
+                request.push(")");
+                request.result_types.push(&BIGINT);
+            }
+        }
+        request.push(" FROM ");
+        request.push(&table_name(self.keyspace, self.table.name()));
+        request
+    }
+
+    fn token(self) -> String {
+        let mut request = Request::new("token(".to_owned());
+        push_columns(&mut request, self.table.partition());
+        request.push(")");
+        request.text
+    }
+
+    fn bind_partition(self, request: &mut Request<'t>, partition: &Cells) {
+        for (column, cell) in self.table.partition().iter().zip(partition.iter()) {
+            request.bind(&column.ty, cell);
+        }
+    }
+
+    fn push_where_partition(self, request: &mut Request<'t>, partition: &Cells) {
+        for (index, column) in self.table.partition().iter().enumerate() {
+            request.push(if index == 0 { " WHERE " } else { " AND " });
+            request.push_name(&column.name);
+            request.push(" = ?");
+        }
+        self.bind_partition(request, partition);
+    }
+
+    fn push_where_piece(self, request: &mut Request<'t>, partition: &Cells, piece: &Piece) {
+        self.push_where_partition(request, partition);
+        let start = piece.pinned.len();
+        if start > 0 {
+            self.push_relation(request, 0, "=", &piece.pinned);
+        }
+        let operator = |bound: &TupleBound, open: &'static str, closed: &'static str| {
+            if bound.inclusive { closed } else { open }
+        };
+        if let Some(lower) = &piece.lower {
+            self.push_relation(request, start, operator(lower, ">", ">="), &lower.cells);
+        }
+        if let Some(upper) = &piece.upper {
+            self.push_relation(request, start, operator(upper, "<", "<="), &upper.cells);
+        }
+    }
+
+    /// `AND ("a", "b") > (?, ?)` over the clustering columns from `start` on. Tuples throughout:
+    /// ScyllaDB rejects tuple and single-column relations mixed on clustering columns.
+    fn push_relation(self, request: &mut Request<'t>, start: usize, operator: &str, cells: &Cells) {
+        let columns = &self.table.clustering()[start..start + cells.len()];
+        request.push(" AND (");
+        push_columns(request, columns);
+        request.push(") ");
+        request.push(operator);
+        request.push(" (?");
+        for _ in 1..cells.len() {
+            request.push(", ?");
+        }
+        request.push(")");
+        for (column, cell) in columns.iter().zip(cells.iter()) {
+            request.bind(&column.ty, cell);
+        }
+    }
+
+    fn push_reversed_order(self, request: &mut Request<'t>) {
+        for (index, column) in self.table.clustering().iter().enumerate() {
+            request.push(if index == 0 { " ORDER BY " } else { ", " });
+            request.push_name(&column.name);
+            request.push(match self.table.clustering_direction(index) {
+                Direction::Ascending => " DESC",
+                Direction::Descending => " ASC",
+            });
+        }
+    }
+}
+
+/// What an insert sets.
+pub(crate) struct Insert<'a> {
+    pub(crate) clustering: &'a Cells,
+    pub(crate) columns: RegularColumns<'a>,
+    pub(crate) cells: &'a Cells,
+    /// Whether a null removes what is there.
+    pub(crate) nulls: bool,
+    pub(crate) stamp: Option<i64>,
+    pub(crate) ttl_seconds: Option<u32>,
+}
+
+/// Which regular columns an insert names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RegularColumns<'a> {
+    /// The first so many: all of them.
+    All(u16),
+    /// These.
+    Some(&'a [u16]),
+}
+
+impl RegularColumns<'_> {
+    fn len(self) -> usize {
+        match self {
+            Self::All(count) => usize::from(count),
+            Self::Some(columns) => columns.len(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..self.len()).map(|index| match self {
+            Self::All(_) => index as u16,
+            Self::Some(columns) => columns[index],
+        })
+    }
+}
+
+fn push_columns(request: &mut Request<'_>, columns: &[Column]) {
+    for (index, column) in columns.iter().enumerate() {
+        if index > 0 {
+            request.push(", ");
+        }
+        request.push_name(&column.name);
+    }
+}
+
+fn push_using(request: &mut Request<'_>, stamp: Option<i64>, ttl_seconds: Option<u32>) {
+    let mut word = " USING ";
+    if let Some(stamp) = stamp {
+        request.push(word);
+        request.push("TIMESTAMP ?");
+        request.bind_bigint(stamp);
+        word = " AND ";
+    }
+    if let Some(seconds) = ttl_seconds {
+        request.push(word);
+        request.push("TTL ?");
+        request.bind_int(i32::try_from(seconds).unwrap_or(i32::MAX));
+    }
+}
+
+fn types(columns: &[Column]) -> Vec<&Type> {
+    columns.iter().map(|column| &column.ty).collect()
+}

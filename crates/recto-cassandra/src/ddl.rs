@@ -1,0 +1,583 @@
+//! Tables as CQL, and back.
+//!
+//! What Cassandra's own schema does not hold (the order of the columns that are not in the key, and
+//! whether they are written plainly or conditionally) stands as JSON in the table's comment, after
+//! a mark by which Recto knows its tables.
+
+use std::sync::Arc;
+
+use recto_model::table::{ColumnKind, Compaction, Direction, TableOptions, WriteKind};
+use recto_model::types::UdtType;
+use recto_model::{Column, Table, Type};
+use serde_json::{Value, json};
+
+use crate::cql::{push_quoted, quoted, string_literal, table_name};
+
+/// What the comment of a table of Recto begins with; the number is the version of what follows.
+const COMMENT_MARK: &str = "recto table 1 ";
+/// How deep types may be nested.
+const MAX_TYPE_DEPTH: usize = 32;
+
+/// The statements that make `table` in `keyspace`: the user-defined types it needs, inner ones
+/// first, then itself. For people and for `recto plan`; [`create_table`](recto_store::Store::create_table) sends them.
+pub fn create_table_cql(keyspace: &str, table: &Table) -> Vec<String> {
+    let mut statements: Vec<String> = udts_of(table)
+        .iter()
+        .map(|udt| create_type_cql(keyspace, udt))
+        .collect();
+    statements.push(create_one_table_cql(keyspace, table));
+    statements
+}
+
+/// The user-defined types that `table` needs, inner ones first, each once.
+pub(crate) fn udts_of(table: &Table) -> Vec<Arc<UdtType>> {
+    let mut udts = Vec::new();
+    for column in table.columns() {
+        collect_udts(&column.ty, &mut udts);
+    }
+    udts
+}
+
+fn collect_udts(ty: &Type, udts: &mut Vec<Arc<UdtType>>) {
+    match ty {
+        Type::List(element) | Type::Set(element) | Type::Vector(element, _) => collect_udts(element, udts),
+        Type::Map(key, value) => {
+            collect_udts(key, udts);
+            collect_udts(value, udts);
+        }
+        Type::Tuple(elements) => elements.iter().for_each(|element| collect_udts(element, udts)),
+        Type::Udt(udt) => {
+            udt.fields.iter().for_each(|(_, field)| collect_udts(field, udts));
+            if !udts.iter().any(|known| known.name == udt.name) {
+                udts.push(Arc::clone(udt));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The statement that makes one user-defined type.
+pub(crate) fn create_type_cql(keyspace: &str, udt: &UdtType) -> String {
+    let fields: Vec<String> = udt
+        .fields
+        .iter()
+        .map(|(name, ty)| format!("{} {}", quoted(name), type_cql(ty)))
+        .collect();
+    format!(
+        "CREATE TYPE IF NOT EXISTS {} ({})",
+        table_name(keyspace, &udt.name),
+        fields.join(", ")
+    )
+}
+
+/// The statement that makes the table itself.
+pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
+    let mut text = format!(
+        "CREATE TABLE IF NOT EXISTS {} (",
+        table_name(keyspace, table.name())
+    );
+    for column in table.columns() {
+        push_quoted(&mut text, &column.name);
+        text.push(' ');
+        text.push_str(&type_cql(&column.ty));
+        if matches!(column.kind, ColumnKind::Static(_)) {
+            text.push_str(" STATIC");
+        }
+        text.push_str(", ");
+    }
+    text.push_str("PRIMARY KEY ((");
+    push_names(&mut text, table.partition());
+    text.push(')');
+    if !table.clustering().is_empty() {
+        text.push_str(", ");
+        push_names(&mut text, table.clustering());
+    }
+    text.push_str(")) WITH ");
+    if !table.clustering().is_empty() {
+        let order: Vec<String> = table
+            .clustering()
+            .iter()
+            .enumerate()
+            .map(|(index, column)| {
+                let direction = match table.clustering_direction(index) {
+                    Direction::Ascending => "ASC",
+                    Direction::Descending => "DESC",
+                };
+                format!("{} {direction}", quoted(&column.name))
+            })
+            .collect();
+        text.push_str(&format!("CLUSTERING ORDER BY ({}) AND ", order.join(", ")));
+    }
+    text.push_str(&format!(
+        "gc_grace_seconds = {} AND ",
+        table.options().gc_grace_seconds
+    ));
+    if table.options().compaction == Compaction::Tombstones {
+        text.push_str(
+            "compaction = {'class': 'UnifiedCompactionStrategy', 'unchecked_tombstone_compaction': 'true'} AND ",
+        );
+    }
+    text.push_str(&format!("comment = {}", string_literal(&comment(table))));
+    text
+}
+
+fn push_names(text: &mut String, columns: &[Column]) {
+    for (index, column) in columns.iter().enumerate() {
+        if index > 0 {
+            text.push_str(", ");
+        }
+        push_quoted(text, &column.name);
+    }
+}
+
+/// A type as a column's definition writes it: collections, tuples and user-defined types frozen.
+fn type_cql(ty: &Type) -> String {
+    match ty {
+        Type::List(element) => format!("frozen<list<{}>>", type_cql(element)),
+        Type::Set(element) => format!("frozen<set<{}>>", type_cql(element)),
+        Type::Map(key, value) => format!("frozen<map<{}, {}>>", type_cql(key), type_cql(value)),
+        Type::Tuple(elements) => {
+            let elements: Vec<String> = elements.iter().map(type_cql).collect();
+            format!("frozen<tuple<{}>>", elements.join(", "))
+        }
+        Type::Udt(udt) => format!("frozen<{}>", quoted(&udt.name)),
+        Type::Vector(element, dimension) => format!("vector<{}, {dimension}>", type_cql(element)),
+        other => other.to_string(),
+    }
+}
+
+/// What the comment of `table` says.
+fn comment(table: &Table) -> String {
+    let columns: Vec<Value> = table
+        .columns()
+        .iter()
+        .map(|column| {
+            let kind = match column.kind {
+                ColumnKind::Static(WriteKind::Cas) | ColumnKind::Regular(WriteKind::Cas) => "cas",
+                ColumnKind::Static(WriteKind::Plain) | ColumnKind::Regular(WriteKind::Plain) => "plain",
+                ColumnKind::Partition | ColumnKind::Clustering(_) => "key",
+            };
+            json!([column.name, kind])
+        })
+        .collect();
+    let compaction = match table.options().compaction {
+        Compaction::Default => "default",
+        Compaction::Tombstones => "tombstones",
+    };
+    format!(
+        "{COMMENT_MARK}{}",
+        json!({ "columns": columns, "compaction": compaction })
+    )
+}
+
+/// A column as `system_schema.columns` has it.
+#[derive(Debug, Clone)]
+pub(crate) struct SchemaColumn {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) clustering_order: String,
+    pub(crate) ty: String,
+}
+
+/// A table as `system_schema` has it.
+#[derive(Debug, Clone)]
+pub(crate) struct SchemaTable {
+    pub(crate) name: String,
+    pub(crate) comment: String,
+    pub(crate) gc_grace_seconds: i32,
+    pub(crate) columns: Vec<SchemaColumn>,
+}
+
+impl SchemaTable {
+    /// Whether Recto made it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.comment.starts_with(COMMENT_MARK)
+    }
+
+    /// The table that was made.
+    ///
+    /// # Errors
+    /// A message, if the comment and the schema do not fit each other: the table was changed by
+    /// another program.
+    pub(crate) fn table(&self, udts: &[SchemaUdt]) -> Result<Table, String> {
+        let comment = self
+            .comment
+            .strip_prefix(COMMENT_MARK)
+            .ok_or("it was not made by Recto")?;
+        let comment: Value =
+            serde_json::from_str(comment).map_err(|error| format!("its comment is damaged: {error}"))?;
+        let named = comment["columns"]
+            .as_array()
+            .ok_or("its comment names no columns")?;
+        if named.len() != self.columns.len() {
+            return Err("columns were added or dropped".to_owned());
+        }
+        let mut columns = Vec::with_capacity(named.len());
+        for entry in named {
+            let name = entry[0].as_str().ok_or("its comment is damaged")?;
+            let column = self
+                .columns
+                .iter()
+                .find(|column| column.name == name)
+                .ok_or_else(|| format!("column {name} was dropped or renamed"))?;
+            columns.push(column.column(entry[1].as_str().unwrap_or_default(), udts)?);
+        }
+        let options = TableOptions {
+            compaction: match comment["compaction"].as_str() {
+                Some("tombstones") => Compaction::Tombstones,
+                _ => Compaction::Default,
+            },
+            gc_grace_seconds: self.gc_grace_seconds.unsigned_abs(),
+        };
+        Table::new(self.name.as_str(), columns, options).map_err(|error| error.to_string())
+    }
+}
+
+impl SchemaColumn {
+    fn column(&self, write: &str, udts: &[SchemaUdt]) -> Result<Column, String> {
+        let write = || match write {
+            "cas" => Ok(WriteKind::Cas),
+            "plain" => Ok(WriteKind::Plain),
+            _ => Err(format!(
+                "its comment does not say how column {} is written",
+                self.name
+            )),
+        };
+        let kind = match self.kind.as_str() {
+            "partition_key" => ColumnKind::Partition,
+            "clustering" if self.clustering_order == "desc" => ColumnKind::Clustering(Direction::Descending),
+            "clustering" => ColumnKind::Clustering(Direction::Ascending),
+            "static" => ColumnKind::Static(write()?),
+            "regular" => ColumnKind::Regular(write()?),
+            other => return Err(format!("column {} is of the kind {other}", self.name)),
+        };
+        Ok(Column {
+            name: self.name.clone(),
+            ty: parse_type(&self.ty, udts)?,
+            kind,
+        })
+    }
+}
+
+/// A user-defined type as `system_schema.types` has it.
+#[derive(Debug, Clone)]
+pub(crate) struct SchemaUdt {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<(String, String)>,
+}
+
+impl SchemaUdt {
+    /// The type it is.
+    pub(crate) fn udt(&self, udts: &[SchemaUdt]) -> Result<UdtType, String> {
+        self.udt_at(udts, 0)
+    }
+
+    fn udt_at(&self, udts: &[SchemaUdt], depth: usize) -> Result<UdtType, String> {
+        let fields = self
+            .fields
+            .iter()
+            .map(|(name, ty)| {
+                TypeText {
+                    rest: ty,
+                    udts,
+                    whole: ty,
+                }
+                .whole(depth)
+                .map(|ty| (name.clone(), ty))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(UdtType {
+            name: self.name.clone(),
+            fields,
+        })
+    }
+}
+
+/// The type that `text` of `system_schema` names.
+pub(crate) fn parse_type(text: &str, udts: &[SchemaUdt]) -> Result<Type, String> {
+    TypeText {
+        rest: text,
+        udts,
+        whole: text,
+    }
+    .whole(0)
+}
+
+/// The text of a type, being read from the left.
+struct TypeText<'a> {
+    rest: &'a str,
+    whole: &'a str,
+    udts: &'a [SchemaUdt],
+}
+
+impl TypeText<'_> {
+    fn whole(mut self, depth: usize) -> Result<Type, String> {
+        let ty = self.ty(depth)?;
+        if self.rest.trim().is_empty() {
+            Ok(ty)
+        } else {
+            Err(self.damaged())
+        }
+    }
+
+    fn damaged(&self) -> String {
+        format!("{:?} is not a type Recto knows", self.whole)
+    }
+
+    fn ty(&mut self, depth: usize) -> Result<Type, String> {
+        if depth > MAX_TYPE_DEPTH {
+            return Err(self.damaged());
+        }
+        let (name, is_quoted) = self.name()?;
+        if !is_quoted {
+            if let Some(native) = native(&name) {
+                return Ok(native);
+            }
+            if self.eat('<') {
+                return self.generic(&name, depth + 1);
+            }
+        }
+        let udt = self.udts.iter().find(|udt| udt.name == name);
+        let udt = udt.ok_or_else(|| self.damaged())?;
+        Ok(Type::Udt(Arc::new(udt.udt_at(self.udts, depth + 1)?)))
+    }
+
+    fn generic(&mut self, name: &str, depth: usize) -> Result<Type, String> {
+        let first = self.ty(depth)?;
+        let ty = match name {
+            "frozen" => first,
+            "list" => Type::List(Box::new(first)),
+            "set" => Type::Set(Box::new(first)),
+            "map" => {
+                self.expect(',')?;
+                Type::Map(Box::new(first), Box::new(self.ty(depth)?))
+            }
+            "vector" => {
+                self.expect(',')?;
+                let (dimension, _) = self.name()?;
+                Type::Vector(Box::new(first), dimension.parse().map_err(|_| self.damaged())?)
+            }
+            "tuple" => {
+                let mut elements = vec![first];
+                while self.eat(',') {
+                    elements.push(self.ty(depth)?);
+                }
+                Type::Tuple(elements)
+            }
+            _ => return Err(self.damaged()),
+        };
+        self.expect('>')?;
+        Ok(ty)
+    }
+
+    /// A name or number, and whether it was quoted.
+    fn name(&mut self) -> Result<(String, bool), String> {
+        self.rest = self.rest.trim_start();
+        if let Some(rest) = self.rest.strip_prefix('"') {
+            let end = rest.find('"').ok_or_else(|| self.damaged())?;
+            let name = rest[..end].to_owned();
+            self.rest = &rest[end + 1..];
+            return Ok((name, true));
+        }
+        let end = self
+            .rest
+            .find(|character: char| !character.is_ascii_alphanumeric() && character != '_')
+            .unwrap_or(self.rest.len());
+        if end == 0 {
+            return Err(self.damaged());
+        }
+        let (name, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        Ok((name.to_owned(), false))
+    }
+
+    fn eat(&mut self, character: char) -> bool {
+        match self.rest.trim_start().strip_prefix(character) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn expect(&mut self, character: char) -> Result<(), String> {
+        if self.eat(character) {
+            Ok(())
+        } else {
+            Err(self.damaged())
+        }
+    }
+}
+
+fn native(name: &str) -> Option<Type> {
+    if name == "varchar" {
+        return Some(Type::Text);
+    }
+    if name == "duration" {
+        return Some(Type::Duration);
+    }
+    Type::ORDERABLE.into_iter().find(|ty| ty.to_string() == name)
+}
+
+/// In what `found` differs from `wanted`, for people.
+pub(crate) fn difference(found: &Table, wanted: &Table) -> String {
+    for column in wanted.columns() {
+        match found.columns().iter().find(|other| other.name == column.name) {
+            None => return format!("column {} is missing", column.name),
+            Some(other) if other.ty != column.ty => {
+                return format!("column {} is a {}, not a {}", column.name, other.ty, column.ty);
+            }
+            Some(other) if other.kind != column.kind => {
+                return format!(
+                    "column {} is {:?}, not {:?}",
+                    column.name, other.kind, column.kind
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    for column in found.columns() {
+        if wanted.column_index(&column.name).is_none() {
+            return format!("there is also a column {}", column.name);
+        }
+    }
+    if found.options() != wanted.options() {
+        return format!(
+            "its options are {:?}, not {:?}",
+            found.options(),
+            wanted.options()
+        );
+    }
+    "its columns stand in another order".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn column(name: &str, ty: Type, kind: ColumnKind) -> Column {
+        Column {
+            name: name.to_owned(),
+            ty,
+            kind,
+        }
+    }
+
+    fn inner() -> Type {
+        Type::Udt(Arc::new(UdtType {
+            name: "inner".to_owned(),
+            fields: vec![("n".to_owned(), Type::List(Box::new(Type::Int)))],
+        }))
+    }
+
+    fn outer() -> Type {
+        Type::Udt(Arc::new(UdtType {
+            name: "outer".to_owned(),
+            fields: vec![("i".to_owned(), inner()), ("t".to_owned(), Type::Text)],
+        }))
+    }
+
+    fn table() -> Table {
+        Table::new(
+            "things",
+            vec![
+                column("p", Type::Text, ColumnKind::Partition),
+                column("b", Type::BigInt, ColumnKind::Clustering(Direction::Descending)),
+                column("a", Type::Uuid, ColumnKind::Clustering(Direction::Ascending)),
+                column("s", Type::Int, ColumnKind::Static(WriteKind::Cas)),
+                column(
+                    "z",
+                    Type::Map(Box::new(Type::Text), Box::new(outer())),
+                    ColumnKind::Regular(WriteKind::Plain),
+                ),
+                column(
+                    "v",
+                    Type::Vector(Box::new(Type::Float), 3),
+                    ColumnKind::Regular(WriteKind::Cas),
+                ),
+            ],
+            TableOptions {
+                compaction: Compaction::Tombstones,
+                gc_grace_seconds: 14_400,
+            },
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_table_as_cql() {
+        assert_eq!(
+            create_table_cql("shop", &table()),
+            [
+                r#"CREATE TYPE IF NOT EXISTS "shop"."inner" ("n" frozen<list<int>>)"#,
+                r#"CREATE TYPE IF NOT EXISTS "shop"."outer" ("i" frozen<"inner">, "t" text)"#,
+                concat!(
+                    r#"CREATE TABLE IF NOT EXISTS "shop"."things" ("p" text, "b" bigint, "a" uuid, "s" int STATIC, "#,
+                    r#""z" frozen<map<text, frozen<"outer">>>, "v" vector<float, 3>, "#,
+                    r#"PRIMARY KEY (("p"), "b", "a")) WITH CLUSTERING ORDER BY ("b" DESC, "a" ASC) AND "#,
+                    "gc_grace_seconds = 14400 AND compaction = {'class': 'UnifiedCompactionStrategy', ",
+                    "'unchecked_tombstone_compaction': 'true'} AND comment = 'recto table 1 ",
+                    r#"{"columns":[["p","key"],["b","key"],["a","key"],["s","cas"],["z","plain"],["v","cas"]],"#,
+                    r#""compaction":"tombstones"}'"#,
+                ),
+            ]
+        );
+    }
+
+    #[test]
+    fn types_are_read_back() {
+        let udts = [
+            SchemaUdt {
+                name: "inner".to_owned(),
+                fields: vec![("n".to_owned(), "frozen<list<int>>".to_owned())],
+            },
+            SchemaUdt {
+                name: "outer".to_owned(),
+                fields: vec![
+                    ("i".to_owned(), "frozen<inner>".to_owned()),
+                    ("t".to_owned(), "text".to_owned()),
+                ],
+            },
+        ];
+        for (text, ty) in [
+            (
+                "frozen<map<text, frozen<outer>>>",
+                Type::Map(Box::new(Type::Text), Box::new(outer())),
+            ),
+            ("vector<float, 3>", Type::Vector(Box::new(Type::Float), 3)),
+            (
+                "frozen<tuple<int, varchar, duration>>",
+                Type::Tuple(vec![Type::Int, Type::Text, Type::Duration]),
+            ),
+            ("frozen<\"inner\">", inner()),
+            ("frozen<set<timeuuid>>", Type::Set(Box::new(Type::TimeUuid))),
+        ] {
+            assert_eq!(parse_type(text, &udts), Ok(ty), "{text}");
+        }
+        for damaged in [
+            "",
+            "list<",
+            "list<int",
+            "list<int>>",
+            "counter",
+            "nobody",
+            "vector<int, x>",
+            "map<int>",
+            "\"x",
+        ] {
+            assert!(parse_type(damaged, &udts).is_err(), "{damaged}");
+        }
+    }
+
+    #[test]
+    fn a_type_that_holds_itself_is_refused() {
+        let udts = [SchemaUdt {
+            name: "me".to_owned(),
+            fields: vec![("m".to_owned(), "frozen<me>".to_owned())],
+        }];
+        assert!(parse_type("me", &udts).is_err());
+    }
+}

@@ -1,0 +1,302 @@
+//! The driver's errors in the store's words: what kind they are, what to do, whether the request
+//! may have had an effect, and whether sending it again may help.
+
+use recto_store::{StoreError, StoreErrorKind};
+use scylla::errors::{
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, ExecutionError,
+    MetadataError, NewSessionError, PrepareError, RequestAttemptError,
+};
+
+use crate::values::ReadValuesError;
+
+/// What a request that failed may have done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Effect {
+    /// Nothing, now and later: it was not sent, or refused for what it says.
+    Nothing,
+    /// The coordinator found too few replicas. It looks before it sends anything, so a plain write
+    /// did nothing; a conditional one may have been past a first round.
+    TooFewReplicas,
+    /// It may be applied, now or later.
+    Unknown,
+}
+
+/// A request that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: StoreError,
+    pub(crate) effect: Effect,
+    /// Whether the cause may have passed when the request is sent again.
+    pub(crate) passing: bool,
+}
+
+impl Failure {
+    fn new(effect: Effect, passing: bool, error: StoreError) -> Self {
+        Self {
+            error,
+            effect,
+            passing,
+        }
+    }
+}
+
+/// The failure of a request that was prepared already.
+pub(crate) fn of_execution(error: ExecutionError) -> Failure {
+    match error {
+        ExecutionError::LastAttemptError(attempt) => of_attempt(attempt),
+        ExecutionError::PrepareError(error) => of_prepare(error),
+        ExecutionError::RequestTimeout(timeout) => Failure::new(
+            Effect::Unknown,
+            false,
+            StoreError::new(
+                StoreErrorKind::Timeout,
+                format!("Cassandra did not answer within {} ms", timeout.as_millis()),
+            )
+            .with_hint("give the call more time, or see whether the nodes are overloaded"),
+        ),
+        ExecutionError::ConnectionPoolError(error) => of_pool(error),
+        ExecutionError::EmptyPlan => Failure::new(
+            Effect::Nothing,
+            false,
+            StoreError::new(StoreErrorKind::Unavailable, "there is no node to ask")
+                .with_hint("see whether the local data centre is named rightly and has nodes that are up"),
+        ),
+        ExecutionError::BadQuery(error) => Failure::new(
+            Effect::Nothing,
+            false,
+            StoreError::new(StoreErrorKind::Invalid, "the statement's values are not its own")
+                .with_source(error),
+        ),
+        ExecutionError::SchemaAgreementError(error) => Failure::new(
+            Effect::Unknown,
+            false,
+            StoreError::new(
+                StoreErrorKind::Timeout,
+                "the nodes did not agree on the schema in time",
+            )
+            .with_hint("see with `nodetool describecluster` which node disagrees, then try again")
+            .with_source(error),
+        ),
+        other => Failure::new(
+            Effect::Unknown,
+            false,
+            StoreError::new(StoreErrorKind::Other, other.to_string()).with_source(other),
+        ),
+    }
+}
+
+/// The failure to prepare a statement: nothing was executed.
+pub(crate) fn of_prepare(error: PrepareError) -> Failure {
+    let failure = match error {
+        PrepareError::AllAttemptsFailed { first_attempt } => of_attempt(first_attempt),
+        PrepareError::ConnectionPoolError(error) => of_pool(error),
+        other => Failure::new(
+            Effect::Nothing,
+            true,
+            StoreError::new(StoreErrorKind::Other, other.to_string()).with_source(other),
+        ),
+    };
+    Failure {
+        effect: Effect::Nothing,
+        ..failure
+    }
+}
+
+fn of_pool(error: ConnectionPoolError) -> Failure {
+    Failure::new(
+        Effect::Nothing,
+        true,
+        StoreError::new(StoreErrorKind::Unavailable, "no Cassandra node can be reached")
+            .with_hint("see whether the nodes are up and listen at the address they announce")
+            .with_source(error),
+    )
+}
+
+fn of_attempt(error: RequestAttemptError) -> Failure {
+    match error {
+        RequestAttemptError::DbError(error, message) => of_database(&error, &message),
+        RequestAttemptError::BrokenConnectionError(error) => Failure::new(
+            Effect::Unknown,
+            true,
+            StoreError::new(
+                StoreErrorKind::Unavailable,
+                "the connection to a Cassandra node broke",
+            )
+            .with_source(error),
+        ),
+        RequestAttemptError::UnableToAllocStreamId => Failure::new(
+            Effect::Nothing,
+            true,
+            StoreError::new(
+                StoreErrorKind::Unavailable,
+                "a connection to Cassandra has no room for a request",
+            )
+            .with_hint("have fewer requests in flight, or more connections per node"),
+        ),
+        RequestAttemptError::SerializationError(_) | RequestAttemptError::CqlRequestSerialization(_) => {
+            Failure::new(
+                Effect::Nothing,
+                false,
+                StoreError::new(StoreErrorKind::Invalid, "the request cannot be sent").with_source(error),
+            )
+        }
+        other => Failure::new(
+            Effect::Unknown,
+            false,
+            StoreError::new(StoreErrorKind::Other, "Cassandra's answer cannot be read").with_source(other),
+        ),
+    }
+}
+
+/// What Cassandra says when a read crossed its tombstone threshold.
+const TOMBSTONES: &str = "TOO_MANY_TOMBSTONES";
+
+fn of_database(error: &DbError, message: &str) -> Failure {
+    use StoreErrorKind as Kind;
+    let (kind, effect, passing, hint) = match error {
+        DbError::Unavailable { .. } => (
+            Kind::Unavailable,
+            Effect::TooFewReplicas,
+            true,
+            "too few replicas are up for this consistency level",
+        ),
+        DbError::Overloaded => (
+            Kind::Unavailable,
+            Effect::Unknown,
+            true,
+            "send fewer requests, or add nodes",
+        ),
+        DbError::IsBootstrapping => (
+            Kind::Unavailable,
+            Effect::Nothing,
+            true,
+            "the node is still starting",
+        ),
+        DbError::ReadTimeout { .. } | DbError::WriteTimeout { .. } => (
+            Kind::Timeout,
+            Effect::Unknown,
+            true,
+            "too few replicas answered in time: see whether they are overloaded or just went down",
+        ),
+        DbError::ReadFailure { .. } if message.contains(TOMBSTONES) => (
+            Kind::Tombstones,
+            Effect::Nothing,
+            false,
+            "the read crossed more tombstones than tombstone_failure_threshold allows: read a smaller \
+             range, lower gc_grace_seconds, or compact the table",
+        ),
+        DbError::ReadFailure { .. } | DbError::WriteFailure { .. } => (
+            Kind::Other,
+            Effect::Unknown,
+            false,
+            "a replica failed: its log says why",
+        ),
+        DbError::Unauthorized => (
+            Kind::Unauthorized,
+            Effect::Nothing,
+            false,
+            "grant the user what it needs",
+        ),
+        DbError::AuthenticationError => (
+            Kind::Unauthorized,
+            Effect::Nothing,
+            false,
+            "see user name and password",
+        ),
+        DbError::Invalid | DbError::SyntaxError | DbError::ConfigError if names_schema(message) => (
+            Kind::Table,
+            Effect::Nothing,
+            false,
+            "`recto apply` makes what a schema needs",
+        ),
+        DbError::Invalid | DbError::SyntaxError | DbError::ConfigError => (
+            Kind::Invalid,
+            Effect::Nothing,
+            false,
+            "the message is Cassandra's own",
+        ),
+        DbError::AlreadyExists { .. } => (Kind::Table, Effect::Nothing, false, "there is one of that name"),
+        DbError::TruncateError => (
+            Kind::Unavailable,
+            Effect::Unknown,
+            false,
+            "emptying a table needs every node: see whether all are up",
+        ),
+        _ => (Kind::Other, Effect::Unknown, true, "the node's log says more"),
+    };
+    Failure::new(
+        effect,
+        passing,
+        StoreError::new(kind, format!("Cassandra refused: {message}")).with_hint(hint),
+    )
+}
+
+/// Whether Cassandra's message is about a table, column or keyspace that is not there.
+fn names_schema(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    message.contains("does not exist")
+        || message.contains("doesn't exist")
+        || message.contains("unconfigured table")
+        || message.contains("undefined column name")
+        || message.contains("unknown identifier")
+}
+
+/// Why a session could not be made.
+pub(crate) fn of_connecting(error: NewSessionError, hosts: &str) -> StoreError {
+    let unreachable = |message: String| StoreError::new(StoreErrorKind::Unavailable, message);
+    match &error {
+        NewSessionError::FailedToResolveAnyHostname(_) => {
+            unreachable(format!("no address is known for Cassandra at {hosts}"))
+                .with_hint("see whether the host is spelt rightly")
+        }
+        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
+            last_connection_error,
+        })) => of_connection(last_connection_error, hosts),
+        _ => unreachable(format!("connecting to Cassandra at {hosts} failed"))
+            .with_hint("see whether Cassandra runs there and listens on this port"),
+    }
+    .with_source(error)
+}
+
+fn of_connection(error: &ConnectionError, hosts: &str) -> StoreError {
+    let unreachable = || {
+        StoreError::new(
+            StoreErrorKind::Unavailable,
+            format!("Cassandra at {hosts} cannot be reached: {error}"),
+        )
+    };
+    let ConnectionError::ConnectionSetupRequestError(setup) = error else {
+        return unreachable()
+            .with_hint("see whether Cassandra runs there, listens on this port, and wants TLS or not");
+    };
+    match &setup.error {
+        ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, message) => StoreError::new(
+            StoreErrorKind::Unauthorized,
+            format!("Cassandra at {hosts} refused the user: {message}"),
+        )
+        .with_hint("see user name and password"),
+        ConnectionSetupRequestErrorKind::MissingAuthentication => StoreError::new(
+            StoreErrorKind::Unauthorized,
+            format!("Cassandra at {hosts} wants a user name and a password"),
+        )
+        .with_hint("give both"),
+        _ => unreachable().with_hint("see whether what listens there is Cassandra, and wants TLS or not"),
+    }
+}
+
+impl From<ReadValuesError> for StoreError {
+    fn from(error: ReadValuesError) -> Self {
+        match &error {
+            ReadValuesError::Columns { .. } => StoreError::new(
+                StoreErrorKind::Table,
+                format!("the table is not as expected: {error}"),
+            )
+            .with_hint("it was changed or made by another program, or by another version of the schema"),
+            ReadValuesError::Frame(_) => StoreError::new(
+                StoreErrorKind::Corrupt,
+                "Cassandra's answer cannot be taken apart",
+            )
+            .with_source(error),
+        }
+    }
+}

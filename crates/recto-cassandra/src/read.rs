@@ -1,0 +1,305 @@
+//! Reading slices, rows and static cells.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use recto_model::table::ReadDirection;
+use recto_model::{Cells, RowSet, Slice, Table};
+use recto_store::{
+    PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, StoreError, TokenRange,
+};
+use scylla::response::PagingState;
+
+use crate::client::{Answer, Call, Client, Settings};
+use crate::cql::{Reading, Request, Statements};
+use crate::pieces::{Piece, pieces};
+use crate::scan;
+use crate::values::{ReadValuesError, each_row};
+
+/// Reads what the replicas have: each read for itself.
+pub(crate) struct View {
+    pub(crate) client: Arc<Client>,
+}
+
+#[async_trait]
+impl ReadView for View {
+    async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.client.limits().check_slice(slice)?;
+        let settings = self.client.settings(options.consistency, options.timeout);
+        let mut rows = Rows::new(&slice.table, options, slice.limit);
+        // Not even an empty slice outlives its deadline.
+        settings.deadline.remaining()?;
+        for request in slice_requests(&self.client.config.keyspace, slice, options.stamps) {
+            rows.read(&self.client, request.limited(rows.wanted()), &settings)
+                .await?;
+            if rows.full() {
+                return Ok(rows.finish(false));
+            }
+        }
+        Ok(rows.finish(true))
+    }
+
+    async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.client.limits().check_point(read)?;
+        let settings = self.client.settings(options.consistency, options.timeout);
+        let piece = Piece {
+            pinned: read.clustering.clone(),
+            lower: None,
+            upper: None,
+        };
+        let request = Statements::new(&self.client.config.keyspace, &read.table).select_piece(
+            &read.partition,
+            &piece,
+            Reading::Clustering,
+            1,
+            options.stamps,
+        );
+        let mut rows = Rows::new(&read.table, options, 1);
+        rows.read(&self.client, request, &settings).await?;
+        Ok(rows.finish(true))
+    }
+
+    async fn get_statics(
+        &self,
+        table: &Arc<Table>,
+        partition: &Cells,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError> {
+        self.client.limits().check_partition(table, partition)?;
+        let settings = self.client.settings(options.consistency, options.timeout);
+        let mut read = RowsRead {
+            rows: RowSet::new(table.statics().len()),
+            exhausted: true,
+            ..RowsRead::default()
+        };
+        if table.statics().is_empty() {
+            return Ok(read);
+        }
+        let request = Statements::new(&self.client.config.keyspace, table).select_statics(partition);
+        let prepared = self.client.prepare(&request, &settings.deadline).await?;
+        let call = Call::Statement(&prepared, &request.values);
+        let answer = self
+            .client
+            .send(call, &settings)
+            .await
+            .map_err(|failure| failure.error)?;
+        read.round_trips = answer.attempts;
+        read.statements = answer.attempts;
+        read.tombstones = tombstones(&answer);
+        each_row::<StoreError>(&rows_of(answer)?, &request.result_types, |cells| {
+            if cells.iter().any(Option::is_some) {
+                cells.iter().for_each(|cell| read.rows.push_cell(*cell));
+            }
+            Ok(())
+        })?;
+        read.bytes = read.rows.byte_len() as u64;
+        Ok(read)
+    }
+
+    async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
+        let _ = table;
+        Ok(scan::token_ranges(pieces))
+    }
+
+    async fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &TokenRange,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        scan::scan(&self.client, table, range, after, limit, options).await
+    }
+}
+
+/// The statements that read `slice`, in the order they are read in.
+pub(crate) fn slice_requests<'t>(keyspace: &'t str, slice: &'t Slice, stamps: bool) -> Vec<Request<'t>> {
+    let mut pieces = pieces(&slice.table, &slice.from, &slice.to);
+    let reading = match slice.direction {
+        ReadDirection::Forward => Reading::Clustering,
+        ReadDirection::Backward => {
+            pieces.reverse();
+            Reading::Reversed
+        }
+    };
+    let statements = Statements::new(keyspace, &slice.table);
+    pieces
+        .iter()
+        .map(|piece| {
+            let limit = i32::try_from(slice.limit).unwrap_or(i32::MAX);
+            statements.select_piece(&slice.partition, piece, reading, limit, stamps)
+        })
+        .collect()
+}
+
+/// Rows being read, up to a number of rows and of bytes.
+pub(crate) struct Rows<'a> {
+    pub(crate) read: RowsRead,
+    table: &'a Table,
+    stamps: bool,
+    limit: u32,
+    max_bytes: u64,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn new(table: &'a Table, options: &ReadOptions, limit: u32) -> Self {
+        Self {
+            read: RowsRead {
+                rows: RowSet::new(table.columns().len()),
+                ..RowsRead::default()
+            },
+            table,
+            stamps: options.stamps,
+            limit,
+            max_bytes: options.max_bytes,
+        }
+    }
+
+    /// How many rows are still wanted.
+    pub(crate) fn wanted(&self) -> u32 {
+        self.limit - self.read.rows.len() as u32
+    }
+
+    /// How many bytes are still wanted.
+    pub(crate) fn wanted_bytes(&self) -> u64 {
+        self.max_bytes.saturating_sub(self.read.rows.byte_len() as u64)
+    }
+
+    /// Whether a limit is reached.
+    pub(crate) fn full(&self) -> bool {
+        self.wanted() == 0 || (self.wanted_bytes() == 0 && !self.read.rows.is_empty())
+    }
+
+    /// Appends the rows of one statement until a limit is reached, by protocol pages of a size that
+    /// the bytes still wanted allow. Several pages of one statement see the partition at several
+    /// moments, as several statements would.
+    pub(crate) async fn read(
+        &mut self,
+        client: &Client,
+        request: Request<'_>,
+        settings: &Settings,
+    ) -> Result<(), StoreError> {
+        let prepared = client.prepare(&request, &settings.deadline).await?;
+        let mut from = PagingState::start();
+        loop {
+            let page_rows = prepared.page_rows(self.wanted_bytes(), self.wanted());
+            let call = Call::Page(&prepared, &request.values, page_rows, &from);
+            let answer = client
+                .send(call, settings)
+                .await
+                .map_err(|failure| failure.error)?;
+            self.note(&answer);
+            let more = answer.more.clone();
+            let before = (self.read.rows.len(), self.read.rows.byte_len());
+            self.append(answer, &request)?;
+            prepared.note_rows(
+                (self.read.rows.len() - before.0) as u64,
+                (self.read.rows.byte_len() - before.1) as u64,
+            );
+            match more {
+                Some(state) if !self.full() => from = state,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    pub(crate) fn note(&mut self, answer: &Answer) {
+        self.read.round_trips += answer.attempts;
+        self.read.statements += answer.attempts;
+        self.read.tombstones += tombstones(answer);
+    }
+
+    fn append(&mut self, answer: Answer, request: &Request<'_>) -> Result<(), StoreError> {
+        let width = self.table.columns().len();
+        let first_clustering = self.table.partition().len();
+        let has_clustering = !self.table.clustering().is_empty();
+        each_row::<StoreError>(&rows_of(answer)?, &request.result_types, |cells| {
+            // A partition with static cells and no rows comes as one row without a clustering key.
+            let is_row = !has_clustering || cells[first_clustering].is_some();
+            if is_row && !self.full() {
+                cells[..width]
+                    .iter()
+                    .for_each(|cell| self.read.rows.push_cell(*cell));
+                if self.stamps {
+                    self.read.stamps.push(newest(&cells[width..]));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn finish(mut self, exhausted: bool) -> RowsRead {
+        self.read.exhausted = exhausted;
+        self.read.bytes = self.read.rows.byte_len() as u64;
+        self.read
+    }
+}
+
+/// The rows of an answer.
+pub(crate) fn rows_of(answer: Answer) -> Result<scylla::response::query_result::QueryRowsResult, StoreError> {
+    answer
+        .result
+        .into_rows_result()
+        .map_err(|error| ReadValuesError::Frame(error.into()).into())
+}
+
+/// The newest of write times, each a bigint or null; 0 if all are null.
+fn newest(stamps: &[Option<&[u8]>]) -> i64 {
+    stamps
+        .iter()
+        .flatten()
+        .filter_map(|bytes| <[u8; 8]>::try_from(*bytes).ok())
+        .map(i64::from_be_bytes)
+        .max()
+        .unwrap_or(0)
+}
+
+/// How many tombstones the answer's warnings tell of: Cassandra counts them only past
+/// `tombstone_warn_threshold` (1,000).
+fn tombstones(answer: &Answer) -> u64 {
+    answer.result.warnings().map(tombstones_in).sum()
+}
+
+/// The number in `Read 1 live rows and 1001 tombstone cells for query …` or in `… scanned up to 1001
+/// tombstones …`.
+fn tombstones_in(warning: &str) -> u64 {
+    let mut words = warning.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        if words.peek().is_some_and(|next| next.starts_with("tombstone")) {
+            if let Ok(number) = word.parse() {
+                return number;
+            }
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_tell_of_tombstones() {
+        assert_eq!(
+            tombstones_in("Read 0 live rows and 1001 tombstone cells for query SELECT"),
+            1001
+        );
+        assert_eq!(
+            tombstones_in("1 nodes scanned up to 2002 tombstones and issued tombstone warnings"),
+            2002
+        );
+        assert_eq!(tombstones_in("Batch for [a.b] is of size 9 KiB"), 0);
+    }
+
+    #[test]
+    fn the_newest_stamp_is_of_cells_that_are_not_null() {
+        let stamps = [
+            Some(&5_i64.to_be_bytes()[..]),
+            None,
+            Some(&7_i64.to_be_bytes()[..]),
+        ];
+        assert_eq!(newest(&stamps), 7);
+        assert_eq!(newest(&[None]), 0);
+    }
+}

@@ -1,0 +1,128 @@
+//! The store itself.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use recto_model::{Environment, Slice, Table};
+use recto_store::{
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, TableOutcome,
+    WriteOptions, WriteOutcome,
+};
+
+use crate::client::Client;
+use crate::config::CassandraConfig;
+use crate::connect;
+use crate::read::{View, slice_requests};
+
+/// The most bytes of a whole key. Cassandra takes 65,535 with three bytes beside each part of a
+/// partition key of several; this leaves room for sixteen parts.
+const MAX_KEY_BYTES: usize = 65_535 - 3 * 16;
+
+/// A keyspace of an Apache Cassandra cluster as a store.
+///
+/// Reads see what their replicas have: two reads of one view may see different moments. Reads and
+/// stamped writes that fail for a passing reason are sent again within their deadline; conditional
+/// writes never are.
+#[derive(Clone)]
+pub struct CassandraStore {
+    client: Arc<Client>,
+}
+
+impl CassandraStore {
+    /// Connects to the cluster of `config`.
+    ///
+    /// # Errors
+    /// [`Invalid`](recto_store::StoreErrorKind::Invalid) for a configuration that cannot be meant, a
+    /// data centre that is not there, or several and none named;
+    /// [`Unavailable`](recto_store::StoreErrorKind::Unavailable) if no node answers;
+    /// [`Unauthorized`](recto_store::StoreErrorKind::Unauthorized) if the user is refused;
+    /// [`Table`](recto_store::StoreErrorKind::Table) if there is no such keyspace
+    /// ([`create_keyspace`](crate::create_keyspace) makes it).
+    pub async fn connect(config: CassandraConfig, environment: Environment) -> Result<Self, StoreError> {
+        let client = connect::connect(config, environment).await?;
+        connect::check_keyspace(&client).await?;
+        Ok(Self {
+            client: Arc::new(client),
+        })
+    }
+}
+
+impl std::fmt::Debug for CassandraStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("CassandraStore")
+            .field(&self.client.config)
+            .finish()
+    }
+}
+
+impl Client {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            mutation_bytes: self.config.mutation_bytes,
+            batch_bytes: self.config.batch_bytes,
+            key_bytes: MAX_KEY_BYTES,
+            remote: true,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for CassandraStore {
+    fn describe(&self) -> String {
+        let config = &self.client.config;
+        format!("cassandra {}/{}", config.hosts.join(","), config.keyspace)
+    }
+
+    fn limits(&self) -> Limits {
+        self.client.limits()
+    }
+
+    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
+        Ok(Arc::new(View {
+            client: Arc::clone(&self.client),
+        }))
+    }
+
+    async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
+        self.client.write(&write, options).await
+    }
+
+    async fn write_many(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        self.client.write_many(&writes, atomicity, options).await
+    }
+
+    async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        self.client.cas(&cas, options).await
+    }
+
+    async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.client.create_table(table).await
+    }
+
+    async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        self.client.drop_table(name).await
+    }
+
+    async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.client.empty_table(table).await
+    }
+
+    async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
+        self.client.list_tables().await
+    }
+
+    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+        if let Err(error) = self.client.limits().check_slice(slice) {
+            return vec![format!("nothing: {error}")];
+        }
+        slice_requests(&self.client.config.keyspace, slice, false)
+            .iter()
+            .map(crate::cql::Request::describe)
+            .collect()
+    }
+}

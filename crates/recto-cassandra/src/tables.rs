@@ -1,0 +1,220 @@
+//! Making, listing, emptying and dropping tables.
+
+use recto_model::Table;
+use recto_store::{StoreError, StoreErrorKind, TableOutcome};
+use scylla::response::query_result::QueryResult;
+
+use crate::client::{Client, Deadline};
+use crate::cql::table_name;
+use crate::ddl::{
+    SchemaColumn, SchemaTable, SchemaUdt, create_one_table_cql, create_type_cql, difference, udts_of,
+};
+use crate::error::{Effect, Failure};
+use crate::values::ReadValuesError;
+
+impl Client {
+    pub(crate) async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        let deadline = self.deadline(self.config.schema_timeout);
+        if self.check_same(table, &deadline).await? {
+            return Ok(TableOutcome::Done);
+        }
+        let known = self.load_udts(&deadline).await?;
+        for udt in udts_of(table) {
+            match known.iter().find(|known| known.name == udt.name) {
+                Some(found) if found.udt(&known).as_ref() == Ok(udt.as_ref()) => continue,
+                Some(_) => {
+                    return Err(StoreError::new(
+                        StoreErrorKind::Table,
+                        format!("there is another type {} in the keyspace", udt.name),
+                    )
+                    .with_hint("name the type otherwise, or use another keyspace"));
+                }
+                None => {}
+            }
+            let text = create_type_cql(&self.config.keyspace, &udt);
+            if let Some(unknown) = self.change_schema(&text, &deadline).await? {
+                return Ok(unknown);
+            }
+        }
+        let text = create_one_table_cql(&self.config.keyspace, table);
+        if let Some(unknown) = self.change_schema(&text, &deadline).await? {
+            return Ok(unknown);
+        }
+        // Another process may have made another one between the two looks.
+        self.check_same(table, &deadline).await?;
+        Ok(TableOutcome::Done)
+    }
+
+    pub(crate) async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        let deadline = self.deadline(self.config.schema_timeout);
+        let text = format!("DROP TABLE IF EXISTS {}", table_name(&self.config.keyspace, name));
+        let unknown = self.change_schema(&text, &deadline).await?;
+        Ok(unknown.unwrap_or(TableOutcome::Done))
+    }
+
+    pub(crate) async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        let deadline = self.deadline(self.config.schema_timeout);
+        let text = format!(
+            "TRUNCATE TABLE {}",
+            table_name(&self.config.keyspace, table.name())
+        );
+        match self.query(&text, (), &deadline).await {
+            Ok(_) => Ok(TableOutcome::Done),
+            Err(failure) => table_outcome(failure),
+        }
+    }
+
+    pub(crate) async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
+        let deadline = self.deadline(self.config.schema_timeout);
+        let udts = self.load_udts(&deadline).await?;
+        let mut tables = Vec::new();
+        for found in self.load_tables(None, &deadline).await? {
+            if found.is_ours() {
+                tables.push(
+                    found
+                        .table(&udts)
+                        .map_err(|reason| changed(&found.name, &reason))?,
+                );
+            }
+        }
+        tables.sort_by(|left, right| left.name().cmp(right.name()));
+        Ok(tables)
+    }
+
+    /// Whether there is an equal table; an error if there is another of its name.
+    async fn check_same(&self, table: &Table, deadline: &Deadline) -> Result<bool, StoreError> {
+        let found = self.load_tables(Some(table.name()), deadline).await?;
+        let Some(found) = found.first() else {
+            return Ok(false);
+        };
+        let udts = self.load_udts(deadline).await?;
+        let found = found
+            .table(&udts)
+            .map_err(|reason| changed(table.name(), &reason))?;
+        if found == *table {
+            return Ok(true);
+        }
+        Err(StoreError::new(
+            StoreErrorKind::Table,
+            format!(
+                "there is another table {}: {}",
+                table.name(),
+                difference(&found, table)
+            ),
+        )
+        .with_hint("drop it, name the new one otherwise, or use another keyspace"))
+    }
+
+    /// Changes the schema, and waits until all nodes agree on it; the driver does the latter.
+    async fn change_schema(
+        &self,
+        text: &str,
+        deadline: &Deadline,
+    ) -> Result<Option<TableOutcome>, StoreError> {
+        self.forget_prepared();
+        match self.query(text, (), deadline).await {
+            Ok(_) => Ok(None),
+            Err(failure) => table_outcome(failure).map(Some),
+        }
+    }
+
+    async fn load_tables(
+        &self,
+        name: Option<&str>,
+        deadline: &Deadline,
+    ) -> Result<Vec<SchemaTable>, StoreError> {
+        let tables = self
+            .query_schema("table_name, comment, gc_grace_seconds", "tables", name, deadline)
+            .await?;
+        let columns = self
+            .query_schema(
+                "table_name, column_name, kind, clustering_order, position, type",
+                "columns",
+                name,
+                deadline,
+            )
+            .await?;
+        type ColumnRow = (String, String, String, String, i32, String);
+        let mut columns: Vec<ColumnRow> = typed_rows(columns)?;
+        columns.sort_by_key(|(.., position, _)| *position);
+        let tables: Vec<(String, Option<String>, Option<i32>)> = typed_rows(tables)?;
+        Ok(tables
+            .into_iter()
+            .map(|(name, comment, gc_grace_seconds)| SchemaTable {
+                columns: columns
+                    .iter()
+                    .filter(|column| column.0 == name)
+                    .map(|(_, name, kind, clustering_order, _, ty)| SchemaColumn {
+                        name: name.clone(),
+                        kind: kind.clone(),
+                        clustering_order: clustering_order.to_ascii_lowercase(),
+                        ty: ty.clone(),
+                    })
+                    .collect(),
+                name,
+                comment: comment.unwrap_or_default(),
+                gc_grace_seconds: gc_grace_seconds.unwrap_or_default(),
+            })
+            .collect())
+    }
+
+    async fn load_udts(&self, deadline: &Deadline) -> Result<Vec<SchemaUdt>, StoreError> {
+        let result = self
+            .query_schema("type_name, field_names, field_types", "types", None, deadline)
+            .await?;
+        let rows: Vec<(String, Vec<String>, Vec<String>)> = typed_rows(result)?;
+        Ok(rows
+            .into_iter()
+            .map(|(name, names, types)| SchemaUdt {
+                name,
+                fields: names.into_iter().zip(types).collect(),
+            })
+            .collect())
+    }
+
+    async fn query_schema(
+        &self,
+        columns: &str,
+        table: &str,
+        name: Option<&str>,
+        deadline: &Deadline,
+    ) -> Result<QueryResult, StoreError> {
+        let text = format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = ?");
+        let keyspace = self.config.keyspace.as_str();
+        let sent = match name {
+            None => self.query(&text, (keyspace,), deadline).await,
+            Some(name) => {
+                let text = format!("{text} AND table_name = ?");
+                self.query(&text, (keyspace, name), deadline).await
+            }
+        };
+        sent.map_err(|failure| failure.error)
+    }
+}
+
+fn table_outcome(failure: Failure) -> Result<TableOutcome, StoreError> {
+    match failure.effect {
+        Effect::Unknown => Ok(TableOutcome::Unknown(failure.error)),
+        Effect::Nothing | Effect::TooFewReplicas => Err(failure.error),
+    }
+}
+
+fn changed(table: &str, reason: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Table,
+        format!("table {table} is not as Recto made it: {reason}"),
+    )
+    .with_hint("it was made or changed by another program; undo that, or use another keyspace")
+}
+
+/// The rows of a query on system tables.
+pub(crate) fn typed_rows<R>(result: QueryResult) -> Result<Vec<R>, StoreError>
+where
+    R: for<'frame> scylla::deserialize::row::DeserializeRow<'frame, 'frame>,
+{
+    let frame =
+        |error: Box<dyn std::error::Error + Send + Sync>| StoreError::from(ReadValuesError::Frame(error));
+    let result = result.into_rows_result().map_err(|error| frame(error.into()))?;
+    let rows = result.rows::<R>().map_err(|error| frame(error.into()))?;
+    rows.map(|row| row.map_err(|error| frame(error.into()))).collect()
+}

@@ -1,0 +1,239 @@
+//! Values on their way to and from Cassandra: cells are the protocol's bytes already, so they are
+//! written and read as they are.
+
+use recto_model::Type;
+use scylla::deserialize::row::ColumnIterator;
+use scylla::frame::response::result::{CollectionType, ColumnSpec, ColumnType, NativeType};
+use scylla::response::query_result::QueryRowsResult;
+use scylla::serialize::SerializationError;
+use scylla::serialize::row::{RowSerializationContext, SerializeRow};
+use scylla::serialize::writers::RowWriter;
+
+/// What one bind marker of a statement gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    /// The bytes at `start..end` of the buffer.
+    Bytes { start: usize, end: usize },
+    /// Null: removes what is there.
+    Null,
+    /// Not set: leaves what is there.
+    Unset,
+}
+
+/// The values of one statement's bind markers, in one buffer, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Values {
+    data: Vec<u8>,
+    slots: Vec<Slot>,
+}
+
+impl Values {
+    pub(crate) fn push(&mut self, cell: Option<&[u8]>) {
+        let slot = match cell {
+            None => Slot::Null,
+            Some(bytes) => {
+                let start = self.data.len();
+                self.data.extend_from_slice(bytes);
+                Slot::Bytes {
+                    start,
+                    end: self.data.len(),
+                }
+            }
+        };
+        self.slots.push(slot);
+    }
+
+    pub(crate) fn push_unset(&mut self) {
+        self.slots.push(Slot::Unset);
+    }
+
+    /// Takes back the last value.
+    pub(crate) fn pop(&mut self) {
+        if let Some(Slot::Bytes { start, .. }) = self.slots.pop() {
+            self.data.truncate(start);
+        }
+    }
+
+    pub(crate) fn push_int(&mut self, value: i32) {
+        self.push(Some(&value.to_be_bytes()));
+    }
+
+    pub(crate) fn push_bigint(&mut self, value: i64) {
+        self.push(Some(&value.to_be_bytes()));
+    }
+
+    /// The values: `None` for a marker that is not set, `Some(None)` for null.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Option<Option<&[u8]>>> {
+        self.slots.iter().map(|slot| match *slot {
+            Slot::Bytes { start, end } => Some(Some(&self.data[start..end])),
+            Slot::Null => Some(None),
+            Slot::Unset => None,
+        })
+    }
+}
+
+/// A statement was given another number of values than it has bind markers; a defect of this crate.
+#[derive(Debug, thiserror::Error)]
+#[error("the statement has {markers} bind markers, {values} values were given")]
+struct WrongValueCount {
+    markers: usize,
+    values: usize,
+}
+
+impl SerializeRow for Values {
+    fn serialize(
+        &self,
+        context: &RowSerializationContext<'_>,
+        writer: &mut RowWriter<'_>,
+    ) -> Result<(), SerializationError> {
+        if context.columns().len() != self.slots.len() {
+            return Err(SerializationError::new(WrongValueCount {
+                markers: context.columns().len(),
+                values: self.slots.len(),
+            }));
+        }
+        for value in self.iter() {
+            let cell = writer.make_cell_writer();
+            match value {
+                Some(Some(bytes)) => {
+                    cell.set_value(bytes).map_err(SerializationError::new)?;
+                }
+                Some(None) => {
+                    cell.set_null();
+                }
+                None => {
+                    cell.set_unset();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+}
+
+/// Why a response cannot be read as rows of cells.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadValuesError {
+    /// The columns are of other types or another number than was asked for.
+    #[error("column {column} is a {found}, a {expected} was expected")]
+    Columns {
+        column: String,
+        found: String,
+        expected: String,
+    },
+    /// The driver could not take the frame apart.
+    #[error(transparent)]
+    Frame(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Calls `each` with every row of `result` as its cells, having checked that the columns are of
+/// `types`. The cells are slices of the received frame.
+pub(crate) fn each_row<'frame, E>(
+    result: &'frame QueryRowsResult,
+    types: &[&Type],
+    mut each: impl FnMut(&[Option<&'frame [u8]>]) -> Result<(), E>,
+) -> Result<(), E>
+where
+    E: From<ReadValuesError>,
+{
+    check_columns(result.column_specs().as_slice(), types)?;
+    let frame_error = |error: Box<dyn std::error::Error + Send + Sync>| ReadValuesError::Frame(error);
+    let rows = result
+        .rows::<ColumnIterator<'frame, 'frame>>()
+        .map_err(|error| frame_error(error.into()))?;
+    let mut cells = Vec::with_capacity(types.len());
+    for row in rows {
+        cells.clear();
+        for column in row.map_err(|error| frame_error(error.into()))? {
+            let column = column.map_err(|error| frame_error(error.into()))?;
+            cells.push(column.slice.map(|slice| slice.as_slice()));
+        }
+        each(&cells)?;
+    }
+    Ok(())
+}
+
+/// Checks that `specs`, of bind markers or of a result, are of `types`.
+pub(crate) fn check_columns(specs: &[ColumnSpec<'_>], types: &[&Type]) -> Result<(), ReadValuesError> {
+    if specs.len() != types.len() {
+        return Err(ReadValuesError::Columns {
+            column: "count".to_owned(),
+            found: specs.len().to_string(),
+            expected: types.len().to_string(),
+        });
+    }
+    for (spec, ty) in specs.iter().zip(types) {
+        if !is_type(spec.typ(), ty) {
+            return Err(ReadValuesError::Columns {
+                column: spec.name().to_owned(),
+                found: format!("{:?}", spec.typ()),
+                expected: ty.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a column of Cassandra's type `column` holds cells of `ty`.
+fn is_type(column: &ColumnType<'_>, ty: &Type) -> bool {
+    match (column, ty) {
+        (ColumnType::Native(native), _) => native_type(native).as_ref() == Some(ty),
+        (ColumnType::Collection { typ, .. }, _) => match (typ, ty) {
+            (CollectionType::List(element), Type::List(expected))
+            | (CollectionType::Set(element), Type::Set(expected)) => is_type(element, expected),
+            (CollectionType::Map(key, value), Type::Map(expected_key, expected_value)) => {
+                is_type(key, expected_key) && is_type(value, expected_value)
+            }
+            _ => false,
+        },
+        (ColumnType::Vector { typ, dimensions }, Type::Vector(element, dimension)) => {
+            dimensions == dimension && is_type(typ, element)
+        }
+        (ColumnType::Tuple(elements), Type::Tuple(expected)) => {
+            elements.len() == expected.len()
+                && elements
+                    .iter()
+                    .zip(expected)
+                    .all(|(element, expected)| is_type(element, expected))
+        }
+        (ColumnType::UserDefinedType { definition, .. }, Type::Udt(udt)) => {
+            definition.name == udt.name
+                && definition.field_types.len() == udt.fields.len()
+                && definition.field_types.iter().zip(&udt.fields).all(
+                    |((name, field), (expected_name, expected))| {
+                        name == expected_name && is_type(field, expected)
+                    },
+                )
+        }
+        _ => false,
+    }
+}
+
+/// The type of a native column; `None` for one that Recto has no word for.
+fn native_type(native: &NativeType) -> Option<Type> {
+    Some(match native {
+        NativeType::Ascii => Type::Ascii,
+        NativeType::Boolean => Type::Boolean,
+        NativeType::Blob => Type::Blob,
+        NativeType::Date => Type::Date,
+        NativeType::Decimal => Type::Decimal,
+        NativeType::Double => Type::Double,
+        NativeType::Duration => Type::Duration,
+        NativeType::Float => Type::Float,
+        NativeType::Int => Type::Int,
+        NativeType::BigInt => Type::BigInt,
+        NativeType::Text => Type::Text,
+        NativeType::Timestamp => Type::Timestamp,
+        NativeType::Inet => Type::Inet,
+        NativeType::SmallInt => Type::SmallInt,
+        NativeType::TinyInt => Type::TinyInt,
+        NativeType::Time => Type::Time,
+        NativeType::Timeuuid => Type::TimeUuid,
+        NativeType::Uuid => Type::Uuid,
+        NativeType::Varint => Type::Varint,
+        _ => return None,
+    })
+}

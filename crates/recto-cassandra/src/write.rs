@@ -1,0 +1,289 @@
+//! Plain, stamped writes.
+//!
+//! The mutations of one partition go as one statement or one unlogged batch, which Cassandra
+//! applies as one mutation. Every statement carries its stamp, so that sending it again changes
+//! nothing: all are sent as idempotent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use recto_model::{Bound, Cells, Table, Type};
+use recto_store::{
+    Atomicity, Mutation, Operation, PartitionWrite, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+};
+use scylla::statement::batch::BatchType;
+
+use crate::client::{Call, Client, Prepared, Settings};
+use crate::cql::{Insert, RegularColumns, Request, Statements};
+use crate::error::{Effect, Failure};
+use crate::pieces::{Piece, TupleBound, pieces};
+use crate::values::Values;
+
+/// The most statements the protocol lets a batch have.
+const MAX_BATCH_STATEMENTS: usize = u16::MAX as usize;
+/// How many bytes of writes of one partition `write_many` puts into one batch. A load of many rows
+/// into one partition then costs a request per so many bytes, not per row.
+const GROUP_BYTES: usize = 32 << 10;
+/// How many statements of one partition `write_many` puts into one batch.
+const GROUP_STATEMENTS: usize = 128;
+
+impl Client {
+    pub(crate) async fn write(
+        &self,
+        write: &PartitionWrite,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        if let Err(error) = self.limits().check_write(write) {
+            return Ok(WriteOutcome::Refused(error));
+        }
+        let settings = self.settings(options.consistency, options.timeout);
+        settings.deadline.remaining()?;
+        let sent = self.send_writes(&[write], BatchType::Unlogged, &settings).await;
+        outcome(sent)
+    }
+
+    pub(crate) async fn write_many(
+        &self,
+        writes: &[PartitionWrite],
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let logged = atomicity == Atomicity::Logged;
+        if let Err(error) = self.limits().check_writes(writes, logged) {
+            return Ok(WriteOutcome::Refused(error));
+        }
+        let settings = self.settings(options.consistency, options.timeout);
+        settings.deadline.remaining()?;
+        if logged {
+            let writes: Vec<&PartitionWrite> = writes.iter().collect();
+            return outcome(self.send_writes(&writes, BatchType::Logged, &settings).await);
+        }
+        self.write_each(writes, &settings).await
+    }
+
+    /// Writes groups of one partition each, several at a time; stops starting more at the first
+    /// that fails.
+    async fn write_each(
+        &self,
+        writes: &[PartitionWrite],
+        settings: &Settings,
+    ) -> Result<WriteOutcome, StoreError> {
+        let groups = group(writes);
+        let mut waiting = groups.iter();
+        let mut sending = FuturesUnordered::new();
+        let mut any_done = false;
+        let mut first_failure: Option<Failure> = None;
+        loop {
+            while sending.len() < self.config.in_flight {
+                let Some(group) = waiting.next() else { break };
+                sending.push(self.send_writes(group, BatchType::Unlogged, settings));
+            }
+            match sending.next().await {
+                None => break,
+                Some(Ok(())) => any_done = true,
+                // What is in flight is let go: its effect is then unknown, as the whole's is.
+                Some(Err(failure)) => {
+                    first_failure = Some(failure);
+                    break;
+                }
+            }
+        }
+        let Some(mut failure) = first_failure else {
+            return Ok(WriteOutcome::Done);
+        };
+        if any_done || groups.len() > 1 {
+            failure.effect = Effect::Unknown;
+        }
+        outcome(Err(failure))
+    }
+
+    /// Sends all mutations of `writes` as one statement or one batch.
+    async fn send_writes(
+        &self,
+        writes: &[&PartitionWrite],
+        batch_type: BatchType,
+        settings: &Settings,
+    ) -> Result<(), Failure> {
+        let not_sent = |error| Failure {
+            error,
+            effect: Effect::Nothing,
+            passing: false,
+        };
+        let mut statements: Vec<(Arc<Prepared>, Values)> = Vec::new();
+        for write in writes {
+            for mutation in &write.mutations {
+                for request in requests(&self.config.keyspace, &write.table, &write.partition, mutation) {
+                    let prepared = self
+                        .prepare(&request, &settings.deadline)
+                        .await
+                        .map_err(not_sent)?;
+                    statements.push((prepared, request.values));
+                }
+            }
+        }
+        let call = match statements.as_slice() {
+            [] => return Ok(()),
+            [(prepared, values)] => Call::Statement(prepared, values),
+            more if more.len() > MAX_BATCH_STATEMENTS => {
+                return Err(not_sent(
+                    StoreError::new(
+                        StoreErrorKind::Invalid,
+                        format!(
+                            "the batch has {} statements, {MAX_BATCH_STATEMENTS} are the most",
+                            more.len()
+                        ),
+                    )
+                    .with_hint("write in smaller batches"),
+                ));
+            }
+            more => Call::Batch(batch_type, more),
+        };
+        self.send(call, settings).await.map(drop)
+    }
+}
+
+/// What a plain write's sending means to its caller.
+fn outcome(sent: Result<(), Failure>) -> Result<WriteOutcome, StoreError> {
+    match sent {
+        Ok(()) => Ok(WriteOutcome::Done),
+        Err(failure) if failure.effect == Effect::Unknown => Ok(WriteOutcome::Unknown(failure.error)),
+        Err(failure) => Err(failure.error),
+    }
+}
+
+/// Writes of one partition together, in order, up to a size.
+fn group(writes: &[PartitionWrite]) -> Vec<Vec<&PartitionWrite>> {
+    struct Open {
+        index: usize,
+        bytes: usize,
+        statements: usize,
+    }
+    let mut groups: Vec<Vec<&PartitionWrite>> = Vec::with_capacity(writes.len());
+    let mut open: HashMap<(&str, &Cells), Open> = HashMap::with_capacity(writes.len());
+    for write in writes {
+        let (bytes, statements) = (write.byte_len(), write.mutations.len());
+        let key = (write.table.name(), &write.partition);
+        if let Some(group) = open.get_mut(&key) {
+            if group.bytes + bytes <= GROUP_BYTES && group.statements + statements <= GROUP_STATEMENTS {
+                group.bytes += bytes;
+                group.statements += statements;
+                groups[group.index].push(write);
+                continue;
+            }
+        }
+        let index = groups.len();
+        groups.push(vec![write]);
+        open.insert(
+            key,
+            Open {
+                index,
+                bytes,
+                statements,
+            },
+        );
+    }
+    groups
+}
+
+/// The statements of one mutation.
+pub(crate) fn requests<'t>(
+    keyspace: &'t str,
+    table: &'t Table,
+    partition: &Cells,
+    mutation: &Mutation,
+) -> Vec<Request<'t>> {
+    let statements = Statements::new(keyspace, table);
+    let stamp = mutation.stamp.map(|stamp| stamp.0);
+    let insert = |clustering, columns, cells, nulls| {
+        let insert = Insert {
+            clustering,
+            columns,
+            cells,
+            nulls,
+            stamp,
+            ttl_seconds: mutation.ttl_seconds,
+        };
+        vec![statements.insert(&insert, partition)]
+    };
+    match &mutation.operation {
+        Operation::Put {
+            clustering,
+            cells,
+            replace,
+        } => insert(
+            clustering,
+            RegularColumns::All(table.regular().len() as u16),
+            cells,
+            *replace,
+        ),
+        Operation::Patch {
+            clustering,
+            columns,
+            cells,
+        } => insert(clustering, RegularColumns::Some(columns), cells, true),
+        Operation::PatchStatic { columns, cells } => {
+            vec![statements.update_statics(partition, columns, cells, stamp, mutation.ttl_seconds)]
+        }
+        Operation::DeleteRow { clustering } if table.clustering().is_empty() => {
+            debug_assert!(clustering.is_empty());
+            vec![statements.delete_piece(partition, &everything(), stamp)]
+        }
+        Operation::DeleteRow { clustering } => vec![statements.delete_row(partition, clustering, stamp)],
+        Operation::DeleteRange { from, to } => range_pieces(table, from, to)
+            .iter()
+            .map(|piece| statements.delete_piece(partition, piece, stamp))
+            .collect(),
+        Operation::DeletePartition => vec![statements.delete_piece(partition, &everything(), stamp)],
+    }
+}
+
+fn everything() -> Piece {
+    Piece {
+        pinned: Cells::new(),
+        lower: None,
+        upper: None,
+    }
+}
+
+/// The pieces of a range to delete. A piece without bounds would delete the partition, statics
+/// included, so it is cut in two at some value of the first clustering column.
+fn range_pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
+    let pieces = pieces(table, from, to);
+    if pieces != [everything()] || table.statics().is_empty() {
+        return pieces;
+    }
+    let some_value: Cells = [Some(some_cell(&table.clustering()[0].ty))].into_iter().collect();
+    let bound = |inclusive| {
+        Some(TupleBound {
+            cells: some_value.clone(),
+            inclusive,
+        })
+    };
+    vec![
+        Piece {
+            lower: bound(true),
+            ..everything()
+        },
+        Piece {
+            upper: bound(false),
+            ..everything()
+        },
+    ]
+}
+
+/// The cell of some value of a key type.
+fn some_cell(ty: &Type) -> &'static [u8] {
+    match ty {
+        Type::Boolean | Type::TinyInt | Type::Varint => &[0],
+        Type::SmallInt => &[0; 2],
+        Type::Int | Type::Float | Type::Date | Type::Inet => &[0; 4],
+        Type::Decimal => &[0; 5],
+        Type::BigInt | Type::Double | Type::Time | Type::Timestamp => &[0; 8],
+        // Of version 1, as a time-based identifier must be.
+        Type::TimeUuid | Type::Uuid => &[0, 0, 0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0, 0, 0, 0, 0],
+        // Text, ASCII and blobs may be empty; other types are in no key.
+        _ => &[],
+    }
+}
