@@ -1,0 +1,147 @@
+//! The code that is made.
+
+use proc_macro_crate::{FoundCrate, crate_name};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use recto_model::schema::WriteMode;
+use syn::spanned::Spanned;
+
+use crate::attributes::Struct;
+
+/// The implementation of `Record` for a checked struct.
+pub(crate) fn expand(record: &Struct) -> TokenStream {
+    let recto = recto(record);
+    let model = quote!(#recto::__private::model);
+    let ident = &record.ident;
+    let names: Vec<&str> = record.fields.iter().map(|field| field.name.as_str()).collect();
+    let count = names.len();
+    let collection = collection(record, &model);
+    let read = record.fields.iter().enumerate().map(|(index, field)| {
+        let (member, name) = (&field.ident, &field.name);
+        quote!(#member: #model::record::read_field(row, columns[#index], #name)?)
+    });
+    let write = record.fields.iter().enumerate().map(|(index, field)| {
+        let member = &field.ident;
+        quote!(#index => #model::native::FieldType::write_cell(&self.#member, out))
+    });
+    let key_types = key_types(record, &model);
+    quote! {
+        #[automatically_derived]
+        impl #model::record::Record for #ident {
+            #collection
+
+            fn field_names() -> &'static [&'static str] {
+                &[#(#names),*]
+            }
+
+            fn read(
+                row: #model::RowRef<'_>,
+                columns: &[u16],
+            ) -> ::core::result::Result<Self, #model::record::RecordError> {
+                let columns: &[u16; #count] = columns
+                    .first_chunk()
+                    .expect("there is a column for each field of a record");
+                ::core::result::Result::Ok(Self { #(#read),* })
+            }
+
+            fn write(
+                &self,
+                field: usize,
+                out: &mut ::std::vec::Vec<u8>,
+            ) -> ::core::result::Result<bool, #model::cell::CellError> {
+                match field {
+                    #(#write,)*
+                    _ => ::core::panic!("a record has no field {field}"),
+                }
+            }
+        }
+
+        #key_types
+    }
+}
+
+/// The path of the crate `recto`: as given, or as the crate that is compiled names it.
+fn recto(record: &Struct) -> TokenStream {
+    if let Some(path) = &record.crate_path {
+        return quote!(#path);
+    }
+    let name = match crate_name("recto") {
+        Ok(FoundCrate::Name(name)) => name,
+        // In recto's own tests and examples, and where it is not found, its own name says best what
+        // is missing.
+        Ok(FoundCrate::Itself) | Err(_) => "recto".to_owned(),
+    };
+    let name = Ident::new(&name, Span::call_site());
+    quote!(::#name)
+}
+
+fn collection(record: &Struct, model: &TokenStream) -> TokenStream {
+    let Struct {
+        collection,
+        key,
+        order,
+        fields,
+        ..
+    } = record;
+    let fields = fields.iter().map(|field| {
+        let (name, ty) = (&field.name, &field.ty);
+        quote_spanned! {ty.span()=>
+            #model::schema::Field {
+                name: ::std::string::String::from(#name),
+                ty: <#ty as #model::native::FieldType>::field_type(),
+            }
+        }
+    });
+    let partition = match &record.partition {
+        Some(partition) => {
+            quote!(::core::option::Option::Some(
+                ::std::vec![#(::std::string::String::from(#partition)),*]
+            ))
+        }
+        None => quote!(::core::option::Option::None),
+    };
+    let writes = match record.writes {
+        WriteMode::Update => quote!(Update),
+        WriteMode::Overwrite => quote!(Overwrite),
+        WriteMode::Append => quote!(Append),
+    };
+    quote! {
+        fn collection() -> #model::schema::Collection {
+            let declaration = #model::schema::Declaration {
+                name: ::std::string::String::from(#collection),
+                fields: ::std::vec![#(#fields),*],
+                key: ::std::vec![#(::std::string::String::from(#key)),*],
+                partition: #partition,
+                order: ::std::vec![#(::std::string::String::from(#order)),*],
+                writes: #model::schema::WriteMode::#writes,
+            };
+            match #model::schema::Collection::new(declaration) {
+                ::core::result::Result::Ok(collection) => collection,
+                ::core::result::Result::Err(error) => ::core::panic!("{error}"),
+            }
+        }
+    }
+}
+
+/// Lets the compiler check, at the field's own type, that each field of the key can be in one.
+fn key_types(record: &Struct, model: &TokenStream) -> TokenStream {
+    let in_key = |name: &str| {
+        let lists = [Some(&record.key), record.partition.as_ref(), Some(&record.order)];
+        let mut names = lists.into_iter().flatten().flatten();
+        names.any(|literal| literal.value().trim_start_matches('-') == name)
+    };
+    let checks = record
+        .fields
+        .iter()
+        .filter(|field| in_key(&field.name))
+        .map(|field| {
+            let ty = &field.ty;
+            quote_spanned!(ty.span()=> key_type::<#ty>();)
+        });
+    quote! {
+        const _: () = {
+            const fn key_type<T: #model::native::KeyType>() {}
+            #(#checks)*
+        };
+    }
+}

@@ -1,0 +1,223 @@
+//! The derive: it declares what the same schema in TOML declares, and records come back as they
+//! were written.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use recto_derive::Record;
+use recto_model::Cells;
+use recto_model::native::{Ascii, Blob, CqlDuration, Date, Time, TimeUuid, Timestamp};
+use recto_model::record::{NO_COLUMN, Record, RecordError};
+use recto_model::schema::Schema;
+use uuid::Uuid;
+
+/// Stands for the crate `recto`, which depends on this one.
+mod renamed {
+    pub(crate) mod __private {
+        pub(crate) use recto_model as model;
+    }
+}
+
+#[derive(Record, Debug, Clone, PartialEq)]
+#[record(
+    collection = "flights_by_carrier",
+    key = ["time_hour", "carrier", "flight"],
+    partition = ["carrier"],
+    order = ["-time_hour"],
+    writes = "append"
+)]
+#[record(crate = "renamed")]
+struct Flight {
+    time_hour: Timestamp,
+    carrier: String,
+    flight: i32,
+    #[record(name = "destination")]
+    dest: Option<String>,
+    r#type: Option<i8>,
+}
+
+/// Every field type there is.
+#[derive(Record, Debug, Clone, PartialEq)]
+#[record(collection = "everything", key = ["id"], writes = "overwrite", crate = "crate::renamed")]
+struct Everything {
+    id: Uuid,
+    a: bool,
+    b: i8,
+    c: i16,
+    d: i64,
+    e: f32,
+    f: f64,
+    g: Ascii,
+    h: Blob,
+    i: num_bigint::BigInt,
+    j: bigdecimal::BigDecimal,
+    k: TimeUuid,
+    l: IpAddr,
+    m: Date,
+    n: Time,
+    o: CqlDuration,
+    p: jiff::civil::Date,
+    q: jiff::civil::Time,
+    r: jiff::Timestamp,
+    s: Vec<String>,
+    t: BTreeSet<i32>,
+    u: BTreeMap<String, Vec<i64>>,
+    v: (i32, Option<String>),
+    w: [f32; 3],
+    x: Option<Vec<(Uuid, bool, i8, i16, i32, f64)>>,
+}
+
+fn flight() -> Flight {
+    Flight {
+        time_hour: Timestamp(1_357_034_400_000),
+        carrier: "UA".into(),
+        flight: 1545,
+        dest: Some("IAH".into()),
+        r#type: None,
+    }
+}
+
+/// The record's cells in the order of its fields.
+fn cells<T: Record>(record: &T) -> Cells {
+    let mut cells = Cells::new();
+    for field in 0..T::field_names().len() {
+        let mut bytes = Vec::new();
+        let value = record.write(field, &mut bytes).unwrap();
+        cells.push(value.then_some(&bytes));
+    }
+    cells
+}
+
+fn columns<T: Record>() -> Vec<u16> {
+    (0..).take(T::field_names().len()).collect()
+}
+
+#[test]
+fn the_derive_declares_what_toml_declares() {
+    let schema = Schema::parse(
+        r#"
+        [collection.flights_by_carrier]
+        fields = { time_hour = "timestamp", carrier = "text", flight = "int", destination = "text", type = "tinyint" }
+        key = ["time_hour", "carrier", "flight"]
+        partition = ["carrier"]
+        order = ["-time_hour"]
+        writes = "append"
+
+        [collection.everything]
+        key = ["id"]
+        writes = "overwrite"
+        [collection.everything.fields]
+        id = "uuid"
+        a = "boolean"
+        b = "tinyint"
+        c = "smallint"
+        d = "bigint"
+        e = "float"
+        f = "double"
+        g = "ascii"
+        h = "blob"
+        i = "varint"
+        j = "decimal"
+        k = "timeuuid"
+        l = "inet"
+        m = "date"
+        n = "time"
+        o = "duration"
+        p = "date"
+        q = "time"
+        r = "timestamp"
+        s = "list<text>"
+        t = "set<int>"
+        u = "map<text, list<bigint>>"
+        v = "tuple<int, text>"
+        w = "vector<float, 3>"
+        x = "list<tuple<uuid, boolean, tinyint, smallint, int, double>>"
+        "#,
+    )
+    .unwrap();
+    assert_eq!(*schema.collections[0], Flight::collection());
+    assert_eq!(*schema.collections[1], Everything::collection());
+    assert_eq!(
+        Flight::field_names(),
+        ["time_hour", "carrier", "flight", "destination", "type"]
+    );
+}
+
+#[test]
+fn records_come_back_as_they_were_written() {
+    let flight = flight();
+    let row = cells(&flight);
+    assert_eq!(Flight::read(row.as_row(), &columns::<Flight>()).unwrap(), flight);
+    let everything = Everything {
+        id: Uuid::from_u128(7),
+        a: true,
+        b: i8::MIN,
+        c: i16::MAX,
+        d: i64::MIN,
+        e: -0.0,
+        f: f64::INFINITY,
+        g: "plain".try_into().unwrap(),
+        h: vec![0, 255].into(),
+        i: num_bigint::BigInt::from(-129),
+        j: "1.230".parse().unwrap(),
+        k: Uuid::from_u128(0x0000_0000_0000_1000_8000_0000_0000_0000)
+            .try_into()
+            .unwrap(),
+        l: "::1".parse().unwrap(),
+        m: Date(i32::MIN),
+        n: Time(86_399_999_999_999),
+        o: CqlDuration {
+            months: -1,
+            days: 0,
+            nanoseconds: -5,
+        },
+        p: jiff::civil::Date::MIN,
+        q: jiff::civil::Time::MAX,
+        r: "2013-01-01T10:00:00.123Z".parse().unwrap(),
+        s: vec![String::new(), "ü".into()],
+        t: [3, -1].into(),
+        u: [("k".to_owned(), vec![1])].into(),
+        v: (1, None),
+        w: [1.0, 2.0, f32::MIN],
+        x: Some(vec![(Uuid::nil(), false, 1, 2, 3, 4.0)]),
+    };
+    let row = cells(&everything);
+    assert_eq!(
+        Everything::read(row.as_row(), &columns::<Everything>()).unwrap(),
+        everything
+    );
+    // Every cell is what the declared type says it is.
+    for (cell, field) in row.iter().zip(&Everything::collection().fields) {
+        recto_model::cell::validate(&field.ty, cell.unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn fields_are_found_by_their_columns() {
+    let flight = flight();
+    let mut row = Cells::new();
+    let written = cells(&flight);
+    for index in [2, 1, 0] {
+        row.push(written.get(index));
+    }
+    let read = Flight::read(row.as_row(), &[2, 1, 0, NO_COLUMN, NO_COLUMN]).unwrap();
+    assert_eq!(read, Flight { dest: None, ..flight });
+}
+
+#[test]
+fn what_does_not_read_is_named() {
+    let written = cells(&flight());
+    let missing = Flight::read(written.as_row(), &[0, NO_COLUMN, 2, 3, 4]).unwrap_err();
+    assert_eq!(missing, RecordError::Missing { field: "carrier" });
+    let null = Flight::read(written.as_row(), &[0, 4, 2, 3, 4]).unwrap_err();
+    assert_eq!(null, RecordError::Missing { field: "carrier" });
+    let malformed = Flight::read(written.as_row(), &[0, 1, 3, 3, 4]).unwrap_err();
+    assert_eq!(malformed.to_string(), "field `flight`: not a int: 3 bytes, not 4");
+}
+
+/// Slow, so few: each message once.
+#[test]
+fn what_is_wrong_is_reported_at_its_place() {
+    trybuild::TestCases::new().compile_fail("tests/fail/*.rs");
+}
