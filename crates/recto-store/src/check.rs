@@ -59,8 +59,8 @@ impl Limits {
     }
 
     /// Checks one conditional write: at least one condition and one mutation, keys and arities; no
-    /// stamps; only puts, patches and row deletions; each row written once; each row with a
-    /// condition written; no column that plain writes write; and its size.
+    /// stamps; only puts, patches (of some column) and row deletions; each row written once; each
+    /// row with a condition written; no column that plain writes write; and its size.
     pub fn check_cas(&self, cas: &Cas) -> Result<(), StoreError> {
         let table = &cas.table;
         self.check_partition(table, &cas.partition)?;
@@ -77,6 +77,12 @@ impl Limits {
             })?;
             self.check_mutation(table, mutation, WriteKind::Cas)?;
             let row = mutation.operation.row();
+            require(!mutation.operation.is_bare_patch(), || {
+                format!(
+                    "a conditional write to table {} patches a row and names no column",
+                    table.name()
+                )
+            })?;
             require(!row.is_some_and(|row| rows.contains(&row)), || {
                 format!(
                     "a conditional write to table {} writes one row twice",
@@ -287,6 +293,11 @@ impl Operation {
             | Self::DeleteRow { clustering } => Some(clustering),
             Self::PatchStatic { .. } | Self::DeleteRange { .. } | Self::DeletePartition => None,
         }
+    }
+
+    /// Whether it patches a row without naming a column, which CQL cannot make conditional.
+    fn is_bare_patch(&self) -> bool {
+        matches!(self, Self::Patch { columns, .. } if columns.is_empty())
     }
 
     fn byte_len(&self) -> usize {

@@ -147,8 +147,8 @@ pub struct CasCondition {
 /// A conditional change of one partition. All conditions hold: all mutations are applied; else none.
 ///
 /// A condition on a row needs a mutation of that row; a condition on static columns needs any
-/// mutation (both are CQL's rules). Each row is written once, and neither ranges nor the partition
-/// are deleted.
+/// mutation (both are CQL's rules). Each row is written once, a patch names a column, and neither
+/// ranges nor the partition are deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cas {
     /// The table.

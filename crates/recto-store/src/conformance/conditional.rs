@@ -157,13 +157,6 @@ pub async fn null_and_empty_conditions(bench: &dyn Bench) {
     )
     .await;
     fixture.expect(&ints([1]), &[]).await;
-    applies(
-        &fixture,
-        &[on_row(1, N, None)],
-        &[patch(ints([1]), [], Cells::new())],
-    )
-    .await;
-    fixture.expect(&ints([1]), &[row(1, None, None, None)]).await;
     fixture.drop().await;
 }
 

@@ -20,6 +20,7 @@ mod model;
 
 pub mod batches;
 pub mod conditional;
+pub mod order_types;
 pub mod refusals;
 pub mod rows;
 pub mod scans;
@@ -114,6 +115,11 @@ macro_rules! conformance_suite {
                 pages_tile_the_partition,
                 table_without_clustering,
                 invalid_reads_are_errors,
+            ];
+            order_types: [
+                clustering_columns,
+                partition_columns,
+                stored_values,
             ];
             rows: [
                 nulls_and_empty_values_differ,

@@ -317,6 +317,7 @@ pub async fn malformed_conditional_writes(bench: &dyn Bench) {
         (on(Some(1), 1), vec![row()]),
         (on(None, 0), vec![row(), delete]),
         (on(None, 0), vec![row(), patch(ints([1]), [0], cells([None]))]),
+        (on(None, 0), vec![patch(ints([1]), [], Cells::new())]),
         (on(None, 0), vec![range]),
         (on(None, 0), vec![Operation::DeletePartition]),
         (on(None, 0), vec![put(ints([1]), cells([Some(&large)]))]),

@@ -69,7 +69,7 @@ pub async fn rows_of_nulls_exist(bench: &dyn Bench) {
         put(ints([1]), cells([None, None])),
         merging,
         patch(ints([3]), [1], cells([None])),
-        patch(ints([4]), [], cells([])),
+        patch(ints([4]), [], Cells::new()),
         patch(ints([5]), [0], cells([Some(b"x")])),
     ];
     for operation in operations {

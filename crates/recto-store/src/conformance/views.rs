@@ -43,13 +43,18 @@ async fn everything(fixture: &Fixture, view: &dyn ReadView) -> Vec<Vec<Cells>> {
         .await
         .expect("a table has ranges")
     {
-        let read = view.scan(&fixture.table, &range, None, 1000, &options).await;
-        scanned.extend(
-            read.expect("a range can be scanned")
-                .rows
-                .iter()
-                .map(|row| row.to_cells()),
-        );
+        let mut after = None;
+        loop {
+            let read = view
+                .scan(&fixture.table, &range, after.as_ref(), 1000, &options)
+                .await;
+            let read = read.expect("a range can be scanned");
+            scanned.extend(read.rows.iter().map(|row| row.to_cells()));
+            match read.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
     }
     all.push(scanned);
     all
