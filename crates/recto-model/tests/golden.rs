@@ -1,0 +1,90 @@
+//! The bytes of keys, which are on people's disks: `golden/keys-v1.txt` is never changed, only
+//! added to. Each line has a type, a direction, a value as record JSON and the key in hex.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use recto_model::key::KEY_FORMAT_VERSION;
+use recto_model::{Direction, Type, cell, json, key};
+
+const VERSION_1: &str = include_str!("golden/keys-v1.txt");
+
+struct Line<'a> {
+    text: &'a str,
+    ty: Type,
+    direction: Direction,
+    cell: Vec<u8>,
+    key: Vec<u8>,
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    assert!(hex.len().is_multiple_of(2), "{hex}");
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+        .collect()
+}
+
+fn lines() -> Vec<Line<'static>> {
+    let lines = VERSION_1.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|text| {
+            let [name, direction, value, hex] = text.split('\t').collect::<Vec<_>>().try_into().unwrap();
+            let ty = Type::ORDERABLE
+                .into_iter()
+                .find(|ty| ty.to_string() == name)
+                .unwrap();
+            let direction = match direction {
+                "asc" => Direction::Ascending,
+                "desc" => Direction::Descending,
+                other => panic!("{other} is no direction"),
+            };
+            let value = json::from_json(&ty, &serde_json::from_str(value).unwrap())
+                .unwrap()
+                .unwrap();
+            let mut cell = Vec::new();
+            cell::encode(&ty, &value, &mut cell).unwrap();
+            Line {
+                text,
+                ty,
+                direction,
+                cell,
+                key: bytes_of(hex),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn keys_of_version_1_stay_as_they_are() {
+    assert_eq!(KEY_FORMAT_VERSION, 1);
+    for line in lines() {
+        let mut encoded = Vec::new();
+        key::encode(&line.ty, line.direction, &line.cell, &mut encoded).unwrap();
+        assert_eq!(encoded, line.key, "the bytes changed: {}", line.text);
+        let (mut rest, mut decoded) = (&line.key[..], Vec::new());
+        key::decode(&line.ty, line.direction, &mut rest, &mut decoded).unwrap();
+        let mut canonical = Vec::new();
+        cell::canonical_key(&line.ty, &line.cell, &mut canonical).unwrap();
+        assert_eq!((decoded, rest.len()), (canonical, 0), "{}", line.text);
+    }
+}
+
+#[test]
+fn every_type_is_there_in_both_directions_and_in_order() {
+    let mut groups: BTreeMap<(String, Direction), Vec<Vec<u8>>> = BTreeMap::new();
+    for line in lines() {
+        groups
+            .entry((line.ty.to_string(), line.direction))
+            .or_default()
+            .push(line.key);
+    }
+    assert_eq!(groups.len(), 2 * Type::ORDERABLE.len());
+    for ((name, direction), keys) in groups {
+        // Each group lists its values ascending.
+        let rising = keys
+            .windows(2)
+            .all(|pair| direction.apply(pair[0].cmp(&pair[1])).is_lt());
+        assert!(rising, "{name} {direction:?}");
+    }
+}

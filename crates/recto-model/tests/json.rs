@@ -1,0 +1,362 @@
+//! Record JSON: what each value looks like, what is accepted for it, and what is said otherwise.
+#![allow(clippy::unwrap_used)]
+
+mod values;
+
+use proptest::prelude::*;
+use recto_model::json::{MAX_NUMBER_CHARS, from_json, from_text, to_json, to_text};
+use recto_model::{Type, Value, extremes};
+use serde_json::{Value as Json, json};
+use values::{all_types, any_type, cell_of, value};
+
+fn udt() -> Type {
+    use recto_model::types::UdtType;
+    Type::Udt(std::sync::Arc::new(UdtType {
+        name: "address".to_owned(),
+        fields: vec![
+            ("street".to_owned(), Type::Text),
+            ("number".to_owned(), Type::Int),
+        ],
+    }))
+}
+
+fn boxed(ty: Type) -> Box<Type> {
+    Box::new(ty)
+}
+
+/// What is read, and what is written for it.
+#[test]
+fn values_look_as_they_should() {
+    let cases: Vec<(Type, Json, Json)> = vec![
+        (Type::Boolean, json!(true), json!(true)),
+        (Type::TinyInt, json!(-128), json!(-128)),
+        (Type::Int, json!(5.0), json!(5)),
+        (Type::Float, json!(0.1), json!(0.1)),
+        (Type::Float, json!(1), json!(1.0)),
+        (Type::Float, json!("NaN"), json!("NaN")),
+        (Type::Double, json!("-Infinity"), json!("-Infinity")),
+        (Type::Double, json!(-0.0), json!(-0.0)),
+        (Type::BigInt, json!(i64::MIN), json!("-9223372036854775808")),
+        (Type::BigInt, json!("42"), json!("42")),
+        (Type::Varint, json!(u64::MAX), json!("18446744073709551615")),
+        (Type::Varint, json!("-0012"), json!("-12")),
+        (Type::Decimal, json!("12.50"), json!("12.50")),
+        (Type::Decimal, json!(12.5), json!("12.5")),
+        (Type::Decimal, json!(3.0), json!("3")),
+        (Type::Decimal, json!(1e-7), json!("1E-7")),
+        (Type::Decimal, json!("1e3"), json!("1E+3")),
+        (Type::Decimal, json!("-0.000001"), json!("-0.000001")),
+        (Type::Decimal, json!("0.00"), json!("0.00")),
+        (Type::Decimal, json!("123e-2147483647"), json!("1.23E-2147483645")),
+        (Type::Date, json!("2000-02-29"), json!("2000-02-29")),
+        (Type::Date, json!("-0044-03-15"), json!("-0044-03-15")),
+        (Type::Time, json!("10:00:01"), json!("10:00:01.000000000")),
+        (Type::Time, json!("23:59:59.5"), json!("23:59:59.500000000")),
+        (
+            Type::Timestamp,
+            json!("2013-01-01T10:00:00Z"),
+            json!("2013-01-01T10:00:00.000Z"),
+        ),
+        (
+            Type::Timestamp,
+            json!("2013-01-01T01:00:00.5+02:00"),
+            json!("2012-12-31T23:00:00.500Z"),
+        ),
+        (
+            Type::Timestamp,
+            json!("2013-01-01t01:00:00.120000-00:30"),
+            json!("2013-01-01T01:30:00.120Z"),
+        ),
+        (
+            Type::Timestamp,
+            json!("9999-12-31T23:59:59.999-01:00"),
+            json!("+10000-01-01T00:59:59.999Z"),
+        ),
+        (
+            Type::Uuid,
+            json!("CC520882-9507-44FB-8FC9-B349ECDEE658"),
+            json!("cc520882-9507-44fb-8fc9-b349ecdee658"),
+        ),
+        (Type::Inet, json!("2001:DB8:0:0:0:0:0:1"), json!("2001:db8::1")),
+        (Type::Inet, json!("::ffff:1.2.3.4"), json!("::ffff:1.2.3.4")),
+        (Type::Blob, json!("3q2+7w=="), json!("3q2+7w==")),
+        (Type::Blob, json!(""), json!("")),
+        (Type::Duration, json!("P14M"), json!("P1Y2M")),
+        (Type::Duration, json!("-P2WT90M0.5S"), json!("-P14DT1H30M0.5S")),
+        (Type::Duration, json!("PT0S"), json!("PT0S")),
+        (Type::Set(boxed(Type::Int)), json!([2, 1, 2]), json!([1, 2])),
+        (
+            Type::Map(boxed(Type::Text), boxed(Type::BigInt)),
+            json!([["b", "1"], ["a", 2]]),
+            json!([["a", "2"], ["b", "1"]]),
+        ),
+        (
+            Type::Tuple(vec![Type::Int, Type::Text]),
+            json!([1, null]),
+            json!([1, null]),
+        ),
+        (udt(), json!({"number": 3}), json!({"street": null, "number": 3})),
+        (
+            Type::Vector(boxed(Type::Float), 2),
+            json!([1.5, 2]),
+            json!([1.5, 2.0]),
+        ),
+    ];
+    for (ty, read, written) in cases {
+        let value = from_json(&ty, &read).unwrap().unwrap();
+        assert_eq!(to_json(&ty, &value), written, "{ty} {read}");
+        check_round_trip(&ty, &value);
+    }
+    for ty in all_types() {
+        assert_eq!(from_json(&ty, &Json::Null), Ok(None));
+    }
+}
+
+/// What is refused, and a word of the reason.
+#[test]
+fn what_is_refused_is_told() {
+    let text_list = Type::List(boxed(udt()));
+    let cases: Vec<(Type, Json, &str, &str)> = vec![
+        (Type::TinyInt, json!(128), "from -128 to 127", "128"),
+        (Type::Int, json!("5"), "whole number", "\"5\""),
+        (Type::Int, json!(1.5), "whole number", "1.5"),
+        (Type::Int, json!(2_147_483_648_i64), "2147483647", "2147483648"),
+        (Type::BigInt, json!(u64::MAX), "64 bits", "18446744073709551615"),
+        (Type::BigInt, json!(1e18), "64 bits", "1e+18"),
+        (Type::Varint, json!(1e22), "as a string", "1e+22"),
+        (Type::Varint, json!("1_000"), "whole number", "1_000"),
+        (Type::Varint, json!(""), "whole number", "\"\""),
+        (
+            Type::Decimal,
+            json!(0.123_456_789_012_345_67),
+            "as a string",
+            "0.1234567890123456",
+        ),
+        (Type::Decimal, json!("1."), "decimal", "1."),
+        (Type::Decimal, json!("1e99999999999"), "decimal", "1e9"),
+        (Type::Decimal, json!("NaN"), "decimal", "NaN"),
+        (Type::Float, json!(1e39), "float", "1e+39"),
+        (Type::Float, json!("1.5"), "float", "1.5"),
+        (Type::Boolean, json!("true"), "true or false", "\"true\""),
+        (Type::Ascii, json!("é"), "ASCII", "é"),
+        (Type::Date, json!("2001-02-29"), "date", "2001-02-29"),
+        (Type::Date, json!("10000-01-01"), "date", "10000"),
+        (Type::Date, json!("-0000-01-01"), "date", "-0000"),
+        (Type::Date, json!("+5881580-07-12"), "date", "+5881580"),
+        (Type::Time, json!("24:00:00"), "time", "24:00:00"),
+        (Type::Time, json!("10:00:00.1234567890"), "time", "10:00"),
+        (
+            Type::Timestamp,
+            json!("2013-01-01"),
+            "not a date alone",
+            "2013-01-01",
+        ),
+        (Type::Timestamp, json!("2013-01-01T10:00:00"), "offset", "2013"),
+        (
+            Type::Timestamp,
+            json!("2013-01-01T10:00:00.0001Z"),
+            "whole milliseconds",
+            "00.0001Z",
+        ),
+        (
+            Type::Timestamp,
+            json!("2013-01-01T10:00:60Z"),
+            "timestamp",
+            ":60Z",
+        ),
+        (
+            Type::Timestamp,
+            json!("+292278994-08-17T07:12:55.808Z"),
+            "292278994",
+            ".808Z",
+        ),
+        (Type::Timestamp, json!(1_700_000_000), "timestamp", "1700000000"),
+        (
+            Type::TimeUuid,
+            json!("cc520882-9507-44fb-8fc9-b349ecdee658"),
+            "version 1",
+            "cc52",
+        ),
+        (
+            Type::Uuid,
+            json!("{cc520882-9507-44fb-8fc9-b349ecdee658}"),
+            "UUID",
+            "{cc52",
+        ),
+        (Type::Inet, json!("1.2.3"), "address", "1.2.3"),
+        (Type::Blob, json!("3q2-7w=="), "base64", "3q2-"),
+        (Type::Duration, json!("P1YT"), "duration", "P1YT"),
+        (Type::Duration, json!("P1D1M"), "duration", "P1D1M"),
+        (Type::Duration, json!("P99999999999D"), "duration", "P999"),
+        (
+            Type::Tuple(vec![Type::Int]),
+            json!([1, 2]),
+            "array of 1",
+            "array of 2",
+        ),
+        (
+            Type::Vector(boxed(Type::Int), 2),
+            json!([1, null]),
+            "type int",
+            "null at [1]",
+        ),
+        (
+            text_list.clone(),
+            json!([{}, {"number": "x"}]),
+            "whole number",
+            "\"x\" at [1].number",
+        ),
+        (text_list, json!([{"zip": 1}]), "street, number", "\"zip\" at [0]"),
+        (
+            Type::Map(boxed(Type::Decimal), boxed(Type::Int)),
+            json!([["1.0", 1], ["1.00", 2]]),
+            "twice",
+            "an array of 2",
+        ),
+        (
+            Type::Map(boxed(Type::Int), boxed(Type::Int)),
+            json!([[1, "x"]]),
+            "whole number",
+            "\"x\" at [0][1]",
+        ),
+        (
+            Type::Map(boxed(Type::Int), boxed(Type::Int)),
+            json!({"1": 1}),
+            "[key, value]",
+            "an object",
+        ),
+    ];
+    for (ty, read, expected, found) in cases {
+        let error = from_json(&ty, &read).unwrap_err();
+        assert!(error.expected.contains(expected), "{ty} {read}: {error}");
+        assert!(error.found.contains(found), "{ty} {read}: {error}");
+    }
+}
+
+#[test]
+fn what_was_found_is_shortened_and_harmless() {
+    let error = from_json(&Type::Int, &json!("é\u{1b}[31m".repeat(50))).unwrap_err();
+    assert!(error.found.len() < 400 && error.found.ends_with("…\""), "{error}");
+    assert!(!error.found.contains('\u{1b}'));
+    let long = "1".repeat(MAX_NUMBER_CHARS + 1);
+    for ty in [Type::Varint, Type::Decimal] {
+        from_text(&ty, &long).unwrap_err();
+        from_text(&ty, &long[1..]).unwrap();
+    }
+}
+
+/// Text is what stands in a CSV cell or a filter's literal: without quotes, and never null.
+#[test]
+fn text_is_json_without_quotes() {
+    for (ty, text, value) in [
+        (Type::Int, "-5", Value::Int(-5)),
+        (Type::Boolean, "false", Value::Boolean(false)),
+        (Type::Float, "1e-3", Value::Float(0.001)),
+        (Type::Double, "Infinity", Value::Double(f64::INFINITY)),
+        (Type::Text, "null", Value::Text("null".into())),
+        (
+            Type::List(boxed(Type::Int)),
+            " [1, 2]",
+            Value::List(vec![Value::Int(1), Value::Int(2)]),
+        ),
+    ] {
+        assert_eq!(from_text(&ty, text).unwrap(), value);
+    }
+    for (ty, text) in [
+        (Type::Int, ""),
+        (Type::Int, "5.0"),
+        (Type::Boolean, "True"),
+        (Type::Double, "inf"),
+        (Type::Double, ".5"),
+        (Type::Double, "1e999"),
+        (Type::List(boxed(Type::Int)), "null"),
+        (Type::List(boxed(Type::Int)), "[1"),
+        (Type::List(boxed(Type::Int)), &"[".repeat(100_000)),
+    ] {
+        from_text(&ty, text).unwrap_err();
+    }
+}
+
+#[test]
+fn the_ends_of_time_have_their_text() {
+    for (millis, text) in [
+        (i64::MIN, "-292275055-05-16T16:47:04.192Z"),
+        (i64::MAX, "+292278994-08-17T07:12:55.807Z"),
+        (-62_167_219_200_000, "0000-01-01T00:00:00.000Z"),
+        (-62_167_219_200_001, "-0001-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, "+10000-01-01T00:00:00.000Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+    ] {
+        assert_eq!(to_text(&Type::Timestamp, &Value::Timestamp(millis)), text);
+        assert_eq!(from_text(&Type::Timestamp, text), Ok(Value::Timestamp(millis)));
+    }
+}
+
+fn check_round_trip(ty: &Type, value: &Value) {
+    let cell = cell_of(ty, value);
+    let written = to_json(ty, value);
+    // Through text, as it goes over the wire.
+    let wire: Json = serde_json::from_str(&written.to_string()).unwrap();
+    let read = from_json(ty, &wire).unwrap().unwrap();
+    assert_eq!(cell_of(ty, &read), cell, "{ty} {written}");
+    let text = to_text(ty, value);
+    assert_eq!(cell_of(ty, &from_text(ty, &text).unwrap()), cell, "{ty} {text}");
+}
+
+#[test]
+fn extremes_round_trip() {
+    for ty in &Type::ORDERABLE {
+        for value in extremes::values(ty) {
+            check_round_trip(ty, &value);
+        }
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Json> {
+    let scalar = prop_oneof![
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::from),
+        any::<i64>().prop_map(Json::from),
+        (-3_i64..3).prop_map(Json::from),
+        any::<f64>().prop_map(Json::from),
+        "[-+]?[0-9.eE:TZPYMDHSW-]{0,20}".prop_map(Json::from),
+        any::<String>().prop_map(Json::from),
+    ];
+    scalar.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Json::from),
+            proptest::collection::hash_map("street|numbers|x", inner, 0..3)
+                .prop_map(|entries| Json::Object(entries.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn values_round_trip((ty, value) in any_type().prop_flat_map(|ty| (Just(ty.clone()), value(&ty)))) {
+        check_round_trip(&ty, &value);
+    }
+
+    #[test]
+    fn every_millisecond_round_trips(millis in any::<i64>(), shift in 0..63_u32) {
+        check_round_trip(&Type::Timestamp, &Value::Timestamp(millis >> shift));
+        check_round_trip(&Type::Date, &Value::Date((millis >> 32 >> (shift / 2)) as i32));
+    }
+
+    #[test]
+    fn every_float_round_trips(bits in any::<u32>()) {
+        check_round_trip(&Type::Float, &Value::Float(f32::from_bits(bits)));
+    }
+
+    #[test]
+    fn garbage_does_not_panic(ty in any_type(), json in any_json()) {
+        if let Ok(Some(value)) = from_json(&ty, &json) {
+            check_round_trip(&ty, &value);
+        }
+        if let Json::String(text) = &json {
+            let _ = from_text(&ty, text);
+        }
+    }
+}
