@@ -1,0 +1,199 @@
+//! What changes between two schemas, and which changes a store with data can follow.
+#![allow(clippy::unwrap_used)]
+
+use recto_model::schema::{Change, ChangeKind, Schema};
+
+const BEFORE: &str = r#"
+[type.place]
+fields = { name = "text", height = "double" }
+
+[collection.posts]
+fields = { user = "uuid", post = "timeuuid", content = "text", place = "place" }
+key = ["user", "post"]
+partition = ["user"]
+order = ["-post"]
+writes = "append"
+
+[collection.settings]
+fields = { name = "text", value = "text" }
+key = ["name"]
+writes = "overwrite"
+"#;
+
+/// The changes that replacing `from` by `to` in the schema makes.
+fn changes(replacements: &[(&str, &str)]) -> Vec<Change> {
+    let mut after = BEFORE.to_owned();
+    for (from, to) in replacements {
+        assert!(after.contains(from), "{from}");
+        after = after.replacen(from, to, 1);
+    }
+    let parse = |text: &str| Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
+    parse(BEFORE).difference(&parse(&after))
+}
+
+fn shown(changes: &[Change]) -> Vec<String> {
+    changes.iter().map(|change| change.kind.to_string()).collect()
+}
+
+#[test]
+fn additions_are_compatible() {
+    let changes = changes(&[
+        ("height = \"double\"", "height = \"double\", depth = \"double\""),
+        ("content = \"text\",", "content = \"text\", tags = \"set<text>\","),
+        (
+            "[collection.settings]",
+            "[type.pair]\nfields = { a = \"int\" }\n[collection.other]\nfields = { a = \"int\" }\nkey = [\"a\"]\n[collection.settings]",
+        ),
+    ]);
+    assert_eq!(
+        shown(&changes),
+        [
+            "type place: new fields depth",
+            "type pair: new",
+            "collection posts: new field tags set<text>",
+            "collection other: new",
+        ]
+    );
+    assert!(
+        changes
+            .iter()
+            .all(|change| change.compatible && change.reason.is_none())
+    );
+}
+
+/// Each change alone: what it is called, and that it is refused with a reason.
+#[test]
+fn everything_else_is_not() {
+    let cases: &[(&[(&str, &str)], &[&str])] = &[
+        (
+            &[("content = \"text\"", "content = \"blob\"")],
+            &["collection posts: field content from text to blob"],
+        ),
+        (
+            &[("content = \"text\", ", "")],
+            &["collection posts: field content removed"],
+        ),
+        (
+            &[("value = \"text\"", "val = \"text\"")],
+            &["collection settings: field value removed"],
+        ),
+        (
+            &[("height = \"double\"", "height = \"float\"")],
+            &["type place: other fields"],
+        ),
+        (
+            &[(
+                "name = \"text\", height = \"double\"",
+                "height = \"double\", name = \"text\"",
+            )],
+            &["type place: other fields"],
+        ),
+        (
+            &[(
+                "name = \"text\", value = \"text\"",
+                "value = \"text\", name = \"text\"",
+            )],
+            &["collection settings: fields in another order"],
+        ),
+        (
+            &[("\"-post\"", "\"post\"")],
+            &["collection posts: order from [-post] to [post]"],
+        ),
+        (
+            &[
+                ("order = [\"-post\"]\n", ""),
+                ("partition = [\"user\"]", "partition = [\"user\", \"post\"]"),
+            ],
+            &[
+                "collection posts: partition from [user] to [user, post]",
+                "collection posts: order from [-post] to []",
+            ],
+        ),
+        (
+            &[("\"overwrite\"", "\"append\"")],
+            &["collection settings: writes from overwrite to append"],
+        ),
+        (
+            &[(
+                "key = [\"name\"]",
+                "key = [\"name\", \"value\"]\npartition = [\"name\"]",
+            )],
+            &[
+                "collection settings: key from [name] to [name, value]",
+                "collection settings: order from [] to [value]",
+            ],
+        ),
+        (
+            &[(
+                "writes = \"append\"",
+                "writes = \"append\"\nbucket = { rows = 10 }",
+            )],
+            &["collection posts: bucket from none to 10 rows"],
+        ),
+        (
+            &[(
+                "writes = \"append\"",
+                "writes = \"append\"\n[collection.posts.view.v]\npartition = [\"content\"]",
+            )],
+            &["collection posts: new view v"],
+        ),
+    ];
+    for (replacements, expected) in cases {
+        let changes = changes(replacements);
+        let refused: Vec<Change> = changes.into_iter().filter(|change| !change.compatible).collect();
+        assert_eq!(shown(&refused), *expected);
+        assert!(refused.iter().all(|change| change.reason.is_some()));
+    }
+}
+
+#[test]
+fn a_new_key_field_is_refused_twice_over() {
+    let changes = changes(&[
+        (
+            "name = \"text\", value",
+            "name = \"text\", scope = \"text\", value",
+        ),
+        ("key = [\"name\"]", "key = [\"name\", \"scope\"]"),
+    ]);
+    assert!(changes.iter().all(|change| !change.compatible));
+    assert!(
+        changes
+            .iter()
+            .any(|change| matches!(change.kind, ChangeKind::FieldAdded { .. }))
+    );
+    assert!(
+        changes
+            .iter()
+            .any(|change| matches!(change.kind, ChangeKind::KeyChanged { .. }))
+    );
+}
+
+#[test]
+fn what_is_gone_is_refused() {
+    let before = Schema::parse(BEFORE).unwrap();
+    let changes = before.difference(&Schema::default());
+    assert_eq!(
+        shown(&changes),
+        [
+            "type place: removed",
+            "collection posts: removed",
+            "collection settings: removed"
+        ]
+    );
+    assert!(changes.iter().all(|change| !change.compatible));
+    assert!(
+        changes[1]
+            .to_string()
+            .contains("(not possible: its records would be lost")
+    );
+    // The other way they are all new, and the order in which things are declared is no change.
+    assert!(
+        Schema::default()
+            .difference(&before)
+            .iter()
+            .all(|change| change.compatible)
+    );
+    let mut reordered = before.clone();
+    reordered.collections.reverse();
+    assert!(before.difference(&reordered).is_empty());
+}
