@@ -28,7 +28,10 @@ const APPLIED: &str = "[applied]";
 
 impl Client {
     pub(crate) async fn cas(&self, cas: &Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
-        if let Err(error) = self.limits().check_cas(cas) {
+        let checked = self
+            .check_partition(&cas.table, &cas.partition)
+            .and_then(|()| self.limits().check_cas(cas));
+        if let Err(error) = checked {
             return Ok(CasOutcome::Refused(error));
         }
         let settings = self.cas_settings(options);

@@ -120,7 +120,7 @@ impl CassandraConfig {
             retries: 2,
             pool_size: 1,
             in_flight: 128,
-            mutation_bytes: 1 << 20,
+            mutation_bytes: 2 << 20,
             batch_bytes: 50 << 10,
         }
     }

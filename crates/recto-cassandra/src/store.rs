@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use recto_model::{Environment, Slice, Table};
+use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, TableOutcome,
-    WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
+    TableOutcome, WriteOptions, WriteOutcome,
 };
 
 use crate::client::Client;
@@ -14,9 +14,10 @@ use crate::config::CassandraConfig;
 use crate::connect;
 use crate::read::{View, slice_requests};
 
-/// The most bytes of a whole key. Cassandra takes 65,535 with three bytes beside each part of a
-/// partition key of several; this leaves room for sixteen parts.
-const MAX_KEY_BYTES: usize = 65_535 - 3 * 16;
+/// The most bytes of a whole key, as Cassandra serializes it.
+const MAX_KEY_BYTES: usize = 65_535;
+/// What Cassandra puts beside each part of a partition key of several parts: its length and an end.
+const KEY_PART_OVERHEAD_BYTES: usize = 3;
 
 /// A keyspace of an Apache Cassandra cluster as a store.
 ///
@@ -63,6 +64,28 @@ impl Client {
             key_bytes: MAX_KEY_BYTES,
             remote: true,
         }
+    }
+
+    /// Checks a partition key as Cassandra serializes it: several parts take a little more than
+    /// their bytes.
+    pub(crate) fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
+        self.limits().check_partition(table, partition)?;
+        let parts = partition.len();
+        let overhead = if parts > 1 {
+            parts * KEY_PART_OVERHEAD_BYTES
+        } else {
+            0
+        };
+        let bytes = partition.byte_len() + overhead;
+        if bytes > MAX_KEY_BYTES {
+            return Err(StoreError::new(
+                StoreErrorKind::Invalid,
+                format!(
+                    "the partition key has {bytes} bytes as Cassandra keeps it, {MAX_KEY_BYTES} are the most"
+                ),
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -114,6 +137,10 @@ impl Store for CassandraStore {
 
     async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
         self.client.list_tables().await
+    }
+
+    fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
+        self.client.check_partition(table, partition)
     }
 
     fn describe_slice(&self, slice: &Slice) -> Vec<String> {

@@ -35,7 +35,10 @@ impl Client {
         write: &PartitionWrite,
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
-        if let Err(error) = self.limits().check_write(write) {
+        let checked = self
+            .check_partition(&write.table, &write.partition)
+            .and_then(|()| self.limits().check_write(write));
+        if let Err(error) = checked {
             return Ok(WriteOutcome::Refused(error));
         }
         let settings = self.settings(options.consistency, options.timeout);
@@ -51,7 +54,11 @@ impl Client {
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
         let logged = atomicity == Atomicity::Logged;
-        if let Err(error) = self.limits().check_writes(writes, logged) {
+        let checked = writes
+            .iter()
+            .try_for_each(|write| self.check_partition(&write.table, &write.partition))
+            .and_then(|()| self.limits().check_writes(writes, logged));
+        if let Err(error) = checked {
             return Ok(WriteOutcome::Refused(error));
         }
         let settings = self.settings(options.consistency, options.timeout);

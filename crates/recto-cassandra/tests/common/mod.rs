@@ -1,0 +1,71 @@
+//! The real Cassandra that tests share, and a keyspace in it for each test binary.
+#![allow(dead_code)] // each test binary uses its part
+
+use std::sync::Arc;
+
+use recto_cassandra::{CassandraConfig, CassandraStore, create_keyspace, drop_keyspace};
+use recto_model::Environment;
+use recto_testkit::rig::{Cluster, unique_keyspace};
+use scylla::client::session_builder::SessionBuilder;
+use tokio::sync::OnceCell;
+
+/// What the names of keyspaces of these tests begin with; the process that made one follows.
+const PREFIX: &str = "rc_test_";
+
+/// The configuration for `keyspace` on the shared node.
+pub(crate) fn config(keyspace: &str) -> CassandraConfig {
+    let cassandra = Cluster::shared().unwrap_or_else(|error| panic!("tests need a Cassandra: {error}"));
+    CassandraConfig::new([cassandra.address()], keyspace)
+}
+
+/// The keyspace of this process, made once.
+pub(crate) async fn keyspace() -> &'static str {
+    static KEYSPACE: OnceCell<String> = OnceCell::const_new();
+    KEYSPACE
+        .get_or_init(|| async {
+            let name = unique_keyspace(&format!("{PREFIX}{}_", std::process::id()));
+            drop_left_behind().await;
+            create_keyspace(config(&name), Environment::system(), None)
+                .await
+                .unwrap();
+            name
+        })
+        .await
+}
+
+/// A store on the keyspace of this process.
+pub(crate) async fn store() -> Arc<CassandraStore> {
+    let config = config(keyspace().await);
+    Arc::new(
+        CassandraStore::connect(config, Environment::system())
+            .await
+            .unwrap(),
+    )
+}
+
+/// A test process cannot know which of its tests is the last, so each drops the keyspaces of
+/// processes that are gone.
+async fn drop_left_behind() {
+    let cassandra = Cluster::shared().unwrap();
+    let session = SessionBuilder::new()
+        .known_node(cassandra.address())
+        .build()
+        .await
+        .unwrap();
+    let rows = session
+        .query_unpaged("SELECT keyspace_name FROM system_schema.keyspaces", ())
+        .await
+        .unwrap()
+        .into_rows_result()
+        .unwrap();
+    for row in rows.rows::<(String,)>().unwrap() {
+        let (name,) = row.unwrap();
+        let Some(rest) = name.strip_prefix(PREFIX) else {
+            continue;
+        };
+        let process = rest.split('_').next().unwrap_or_default();
+        if !std::path::Path::new("/proc").join(process).exists() {
+            drop_keyspace(config(&name), Environment::system()).await.unwrap();
+        }
+    }
+}
