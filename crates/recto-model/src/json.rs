@@ -164,7 +164,7 @@ fn read(ty: &Type, json: &Json) -> Result<Value, Nested> {
         }
         Type::Set(element) => {
             let values = read_all(element, array(json, || format!("an array ({ty})"))?)?;
-            sorted(ty, Value::Set(values), json)
+            sorted(ty, &Value::Set(values), json)
         }
         Type::Map(key, value) => read_map(ty, key, value, json),
         Type::Vector(element, dimension) => {
@@ -241,13 +241,13 @@ fn read_map(ty: &Type, key: &Type, value: &Type, json: &Json) -> Result<Value, N
         };
         values.push(pair.map_err(|error| error.within(&format!("[{index}]")))?);
     }
-    sorted(ty, Value::Map(values), json)
+    sorted(ty, &Value::Map(values), json)
 }
 
 /// A set or map as its cell has it: sorted, nothing twice.
-fn sorted(ty: &Type, value: Value, json: &Json) -> Result<Value, Nested> {
+fn sorted(ty: &Type, value: &Value, json: &Json) -> Result<Value, Nested> {
     let mut bytes = Vec::new();
-    cell::encode(ty, &value, &mut bytes)
+    cell::encode(ty, value, &mut bytes)
         .and_then(|()| cell::decode(ty, &bytes))
         .map_err(|error| JsonError::new(format!("a {ty} ({error})"), json).into())
 }

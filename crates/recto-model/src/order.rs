@@ -8,7 +8,7 @@
 //! | float, double | by value; -0 before 0, NaN last and equal to itself |
 //! | timeuuid | by time, then the other eight bytes, each *signed* (CASSANDRA-8730) |
 //! | uuid | by version, then version 1 by time, then by unsigned bytes |
-//! | inet | by unsigned bytes, so 1.2.3.4 stands just before 102:304:: |
+//! | inet | by unsigned bytes, so `1.2.3.4` stands just before `102:304::` |
 //!
 //! Source: the subclasses of `AbstractType` in Apache Cassandra 5.0.
 

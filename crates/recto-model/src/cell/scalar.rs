@@ -30,7 +30,8 @@ pub(super) fn check(ty: &Type, cell: &[u8]) -> Result<(), &'static str> {
         }
     };
     match ty {
-        Type::Blob => Ok(()),
+        Type::Varint if cell.is_empty() => Err("no bytes"),
+        Type::Blob | Type::Varint => Ok(()),
         Type::Text => std::str::from_utf8(cell).map(drop).map_err(|_| "not UTF-8"),
         Type::Ascii if cell.is_ascii() => Ok(()),
         Type::Ascii => Err("a byte above 0x7F"),
@@ -51,8 +52,6 @@ pub(super) fn check(ty: &Type, cell: &[u8]) -> Result<(), &'static str> {
         },
         Type::Inet if matches!(cell.len(), 4 | 16) => Ok(()),
         Type::Inet => Err("neither four bytes nor sixteen"),
-        Type::Varint if cell.is_empty() => Err("no bytes"),
-        Type::Varint => Ok(()),
         Type::Decimal => DecimalCell::parse(cell).map(drop).ok_or(TOO_SHORT),
         Type::Duration => read_duration(cell).map(drop),
         Type::List(_) | Type::Set(_) | Type::Map(..) | Type::Tuple(_) | Type::Udt(_) | Type::Vector(..) => {

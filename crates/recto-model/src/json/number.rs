@@ -135,6 +135,11 @@ fn decimal_digits(text: &str) -> Vec<u8> {
     text.bytes().map(|byte| byte - b'0').collect()
 }
 
+/// How many digits there are, signed.
+fn count(digits: &str) -> i64 {
+    i64::try_from(digits.len()).unwrap_or(i64::MAX)
+}
+
 /// A decimal with the scale it is written with: digits, a point and more digits, an exponent.
 pub(super) fn parse_decimal(text: &str) -> Option<BigDecimal> {
     let (sign, rest) = split_sign(text);
@@ -147,7 +152,7 @@ pub(super) fn parse_decimal(text: &str) -> Option<BigDecimal> {
     if mantissa.contains('.') {
         whole_digits(after)?;
     }
-    let scale = i32::try_from((after.len() as i64).checked_sub(exponent)?).ok()?;
+    let scale = i32::try_from(count(after).checked_sub(exponent)?).ok()?;
     let mut digits = decimal_digits(before);
     digits.extend(decimal_digits(after));
     if digits.len() > MAX_NUMBER_CHARS {
@@ -164,12 +169,12 @@ pub(super) fn decimal_text(value: &BigDecimal) -> String {
     let sign = if unscaled.sign() == Sign::Minus { "-" } else { "" };
     let digits = unscaled.magnitude().to_string();
     // The power of ten of the first digit.
-    let exponent = digits.len() as i64 - 1 - scale;
+    let exponent = count(&digits) - 1 - scale;
     if scale == 0 {
         return format!("{sign}{digits}");
     }
     if scale > 0 && exponent >= MIN_PLAIN_EXPONENT {
-        let point = digits.len() as i64 - scale;
+        let point = count(&digits) - scale;
         return match usize::try_from(point) {
             Ok(point) if point > 0 => format!("{sign}{}.{}", &digits[..point], &digits[point..]),
             _ => format!("{sign}0.{}{digits}", "0".repeat(point.unsigned_abs() as usize)),

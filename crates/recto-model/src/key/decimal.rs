@@ -37,6 +37,9 @@ const END: u8 = 0x00;
 /// The most digits in base 100 that a cell of 65,535 bytes can have.
 const MAX_DIGITS: usize = 78_910;
 
+/// The most decimal zeros that such a cell can end in.
+const MAX_ZEROS: u32 = 2 * MAX_DIGITS as u32;
+
 /// The bytes of the unscaled value up to which 128 bits hold ten times as much.
 const MAX_SMALL_BYTES: usize = 15;
 
@@ -99,13 +102,25 @@ fn large_digits(number: &BigUint, scale: i64) -> Vec<u8> {
     }
 }
 
+/// How many digits there are, signed.
+fn count(digits: &[u8]) -> i64 {
+    i64::try_from(digits.len()).unwrap_or(i64::MAX)
+}
+
+/// The first byte of a positive number with this exponent, if the first byte alone tells it.
+fn short_exponent(exponent: i64) -> Option<u8> {
+    let short = exponent.abs() <= MAX_SHORT_EXPONENT;
+    short.then(|| EXPONENT_ZERO.wrapping_add_signed(exponent as i8))
+}
+
 /// Appends the positive number that has these digits in base 100, the last at `scale`.
 fn write_magnitude(digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), Reason> {
     let last = digits.iter().rposition(|digit| *digit != 0).ok_or("no digits")?;
-    // (scale + 1) / 2 digits of base 100 stand after the point, rounding up.
-    let exponent = digits.len() as i64 - (scale + scale.rem_euclid(2)) / 2;
-    if exponent.abs() <= MAX_SHORT_EXPONENT {
-        out.push((i64::from(EXPONENT_ZERO) + exponent) as u8);
+    // Half as many digits of base 100 stand after the point, rounded up.
+    let after_point = scale.div_euclid(2) + scale.rem_euclid(2);
+    let exponent = count(digits) - after_point;
+    if let Some(short) = short_exponent(exponent) {
+        out.push(short);
     } else {
         out.push(if exponent > 0 {
             EXPONENT_ABOVE
@@ -144,7 +159,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), R
         return Err("a digit too many or too few");
     }
     // The last digit of base 100 stands at this scale, which is even.
-    let scale = 2 * (digits.len() as i64 - exponent);
+    let scale = 2 * (count(&digits) - exponent);
     write_cell(sign != 0, &digits, scale, out)
 }
 
@@ -189,12 +204,12 @@ fn write_cell(negative: bool, digits: &[u8], scale: i64, out: &mut Vec<u8>) -> R
         number /= 10_u32;
     }
     // A scale below what 32 bits hold: zeros that the cell cannot do without.
-    let zeros = (i64::from(i32::MIN) - scale).max(0);
-    if zeros > 2 * MAX_DIGITS as i64 {
-        return Err("an exponent beyond what a key part can have");
-    }
-    number *= BigUint::from(10_u32).pow(zeros as u32);
-    let scale = i32::try_from(scale + zeros).map_err(|_| "a scale beyond 32 bits")?;
+    let zeros = u32::try_from((i64::from(i32::MIN) - scale).max(0))
+        .ok()
+        .filter(|zeros| *zeros <= MAX_ZEROS)
+        .ok_or("an exponent beyond what a key part can have")?;
+    number *= BigUint::from(10_u32).pow(zeros);
+    let scale = i32::try_from(scale + i64::from(zeros)).map_err(|_| "a scale beyond 32 bits")?;
     let number = BigInt::from_biguint(if negative { Sign::Minus } else { Sign::Plus }, number);
     out.extend_from_slice(&scale.to_be_bytes());
     out.extend_from_slice(&number.to_signed_bytes_be());
