@@ -338,3 +338,99 @@ impl Cas {
         mutations_len(&self.partition, &self.mutations)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use recto_model::table::TableOptions;
+    use recto_model::{Direction, Type};
+
+    use super::*;
+    use crate::Stamp;
+
+    const LIMITS: Limits = Limits {
+        mutation_bytes: 200,
+        batch_bytes: 300,
+        key_bytes: 100,
+        remote: false,
+    };
+
+    fn put_of(bytes: usize) -> PartitionWrite {
+        let column = |name: &str, kind| Column {
+            name: name.to_owned(),
+            ty: Type::Blob,
+            kind,
+        };
+        let columns = vec![
+            column("p", ColumnKind::Partition),
+            column("c", ColumnKind::Clustering(Direction::Ascending)),
+            column("v", ColumnKind::Regular(WriteKind::Plain)),
+        ];
+        let table = Table::new("t", columns, TableOptions::default()).expect("the columns make a table");
+        let cells = |bytes: usize| std::iter::once(Some(vec![0; bytes].as_slice())).collect::<Cells>();
+        PartitionWrite {
+            table: Arc::new(table),
+            partition: cells(4),
+            mutations: vec![Mutation {
+                operation: Operation::Put {
+                    clustering: cells(6),
+                    cells: cells(bytes),
+                    replace: true,
+                },
+                stamp: Some(Stamp(1)),
+                ttl_seconds: None,
+            }],
+        }
+    }
+
+    #[test]
+    fn bytes_are_counted_with_what_surrounds_them() {
+        let counted = put_of(10).byte_len();
+        assert_eq!(
+            counted,
+            4 + MUTATION_OVERHEAD_BYTES + 6 + 10 + 2 * CELL_OVERHEAD_BYTES
+        );
+    }
+
+    #[test]
+    fn limits_are_inclusive() {
+        let fits = 200 - put_of(0).byte_len();
+        assert!(LIMITS.check_write(&put_of(fits)).is_ok());
+        let error = LIMITS
+            .check_write(&put_of(fits + 1))
+            .expect_err("the write is too large");
+        assert_eq!(
+            error.to_string(),
+            "the write to table t has 201 bytes, 200 are the most"
+        );
+        assert!(error.hint().is_some());
+    }
+
+    #[test]
+    fn only_logged_batches_are_limited_together() {
+        let half = 150 - put_of(0).byte_len();
+        assert!(LIMITS.check_writes(&[put_of(half), put_of(half)], true).is_ok());
+        let writes = [put_of(half), put_of(half + 1)];
+        assert!(LIMITS.check_writes(&writes, false).is_ok());
+        let error = LIMITS
+            .check_writes(&writes, true)
+            .expect_err("the batch is too large");
+        assert_eq!(
+            error.to_string(),
+            "the logged batch has 301 bytes, 300 are the most"
+        );
+    }
+
+    #[test]
+    fn the_column_is_named() {
+        let mut write = put_of(0);
+        write.mutations[0].operation = Operation::Patch {
+            clustering: write.partition.clone(),
+            columns: vec![0, 0],
+            cells: [None, None].into_iter().collect(),
+        };
+        let error = LIMITS.check_write(&write).expect_err("a column is named twice");
+        assert_eq!(error.to_string(), "a write to table t names column v twice");
+    }
+}

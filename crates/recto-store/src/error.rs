@@ -89,3 +89,27 @@ impl Error for StoreError {
             .map(|source| source as &(dyn Error + 'static))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_tells_what_why_and_what_to_do() {
+        let cause = std::io::Error::other("no space left");
+        let error = StoreError::new(StoreErrorKind::Storage, "the disk is full")
+            .with_hint("free some space")
+            .with_source(cause);
+        assert_eq!(error.kind(), StoreErrorKind::Storage);
+        assert_eq!(error.to_string(), "the disk is full");
+        assert_eq!(error.hint(), Some("free some space"));
+        let source = error.source().map(ToString::to_string);
+        assert_eq!(source.as_deref(), Some("no space left"));
+    }
+
+    #[test]
+    fn hint_and_source_are_optional() {
+        let error = StoreError::new(StoreErrorKind::Other, "x");
+        assert!(error.hint().is_none() && error.source().is_none());
+    }
+}

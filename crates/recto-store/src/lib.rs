@@ -77,6 +77,8 @@ pub mod check;
 pub mod conformance;
 pub mod error;
 #[cfg(feature = "testing")]
+pub mod faults;
+#[cfg(feature = "testing")]
 pub mod memory;
 pub mod read;
 pub mod tables;

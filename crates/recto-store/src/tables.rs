@@ -95,3 +95,92 @@ impl Limits {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use recto_model::table::{ColumnKind, TableOptions};
+    use recto_model::{Column, Direction, Type};
+
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        mutation_bytes: 1000,
+        batch_bytes: 1500,
+        key_bytes: 70_000,
+        remote: false,
+    };
+
+    fn table(partition: usize) -> Table {
+        let column = |name: String, kind| Column {
+            name,
+            ty: Type::Blob,
+            kind,
+        };
+        let mut columns: Vec<Column> = (0..partition)
+            .map(|index| column(format!("p{index}"), ColumnKind::Partition))
+            .collect();
+        let clustering = ColumnKind::Clustering(Direction::Ascending);
+        columns.push(column("c".to_owned(), clustering));
+        columns.push(column("d".to_owned(), clustering));
+        Table::new("t", columns, TableOptions::default()).expect("the columns make a table")
+    }
+
+    fn refusal(result: Result<(), StoreError>) -> String {
+        let error = result.expect_err("the key is refused");
+        assert_eq!(error.kind(), StoreErrorKind::Invalid);
+        error.to_string()
+    }
+
+    fn cells(parts: &[Option<usize>]) -> Cells {
+        let bytes = vec![0; 80_000];
+        parts
+            .iter()
+            .map(|part| part.map(|length| &bytes[..length]))
+            .collect()
+    }
+
+    #[test]
+    fn partitions() {
+        let (one, two) = (table(1), table(2));
+        let check = |table: &Table, parts: &[Option<usize>]| LIMITS.check_partition(table, &cells(parts));
+        assert!(check(&one, &[Some(1)]).is_ok());
+        assert!(check(&one, &[Some(MAX_KEY_PART_BYTES)]).is_ok());
+        assert!(
+            check(&two, &[Some(0), Some(0)]).is_ok(),
+            "only a sole part must not be empty"
+        );
+        assert!(
+            check(
+                &two,
+                &[Some(MAX_KEY_PART_BYTES), Some(70_000 - MAX_KEY_PART_BYTES)]
+            )
+            .is_ok()
+        );
+        assert_eq!(refusal(check(&one, &[Some(0)])), "partition column p0 is empty");
+        assert_eq!(
+            refusal(check(&one, &[])),
+            "table t has 1 partition columns, 0 were given"
+        );
+        assert_eq!(
+            refusal(check(&two, &[Some(1), Some(MAX_KEY_PART_BYTES + 1)])),
+            "key column p1 has 65536 bytes, 65535 are the most"
+        );
+        assert_eq!(
+            refusal(check(&two, &[Some(MAX_KEY_PART_BYTES), Some(4466)])),
+            "the key has 70001 bytes, 70000 are the most"
+        );
+        assert_eq!(refusal(check(&two, &[Some(1), None])), "key column p1 is null");
+    }
+
+    #[test]
+    fn clusterings() {
+        let table = table(1);
+        let check = |parts: &[Option<usize>]| LIMITS.check_clustering(&table, &cells(parts));
+        assert!(check(&[Some(0), Some(0)]).is_ok());
+        assert_eq!(refusal(check(&[None, Some(0)])), "key column c is null");
+        assert_eq!(
+            refusal(check(&[Some(1)])),
+            "table t has 2 clustering columns, 1 were given"
+        );
+    }
+}

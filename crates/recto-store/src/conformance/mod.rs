@@ -3,9 +3,28 @@
 //! Each behaviour is an `async fn` that takes a [`Bench`]; [`conformance_suite!`](crate::conformance_suite) makes a
 //! named test of each:
 //!
-//! ```ignore
-//! async fn bench() -> impl Bench { /* a store, and how to reopen it */ }
+//! ```
+//! use std::sync::Arc;
+//! use recto_store::{Store, conformance::Bench};
+//!
+//! struct MyBench(Arc<dyn Store>);
+//!
+//! #[async_trait::async_trait]
+//! impl Bench for MyBench {
+//!     fn store(&self) -> Arc<dyn Store> {
+//!         self.0.clone()
+//!     }
+//!     async fn reopen(&self) -> Arc<dyn Store> {
+//!         self.store() // a store that outlives its process closes and opens here
+//!     }
+//! }
+//!
+//! async fn bench() -> MyBench {
+//!     todo!("open a store")
+//! }
+//!
 //! recto_store::conformance_suite!(bench());
+//! # fn main() {}
 //! ```
 //!
 //! What a read must return is computed from a list of rows and the order of values, never by a
@@ -204,4 +223,46 @@ macro_rules! conformance_tests {
             }
         )*
     };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A behaviour that no test runs would be skipped silently.
+    #[test]
+    fn the_suite_lists_every_behaviour() {
+        let modules = [
+            ("batches", include_str!("batches.rs")),
+            ("conditional", include_str!("conditional.rs")),
+            ("order_types", include_str!("order_types.rs")),
+            ("refusals", include_str!("refusals.rs")),
+            ("rows", include_str!("rows.rs")),
+            ("scans", include_str!("scans.rs")),
+            ("slices", include_str!("slices.rs")),
+            ("stamps", include_str!("stamps.rs")),
+            ("tables", include_str!("tables.rs")),
+            ("views", include_str!("views.rs")),
+        ];
+        let suite = include_str!("mod.rs");
+        let suite = suite
+            .split("macro_rules! conformance_tests")
+            .next()
+            .expect("a split has a first part");
+        for (module, source) in modules {
+            let start = suite
+                .find(&format!("            {module}: [\n"))
+                .expect("the suite lists each module");
+            let listed = &suite[start..start + suite[start..].find("];").expect("a list has an end")];
+            for line in source.lines() {
+                let Some(rest) = line.strip_prefix("pub async fn ") else {
+                    continue;
+                };
+                let name = rest.split('(').next().expect("a split has a first part");
+                assert!(
+                    listed.contains(&format!("\n                {name},\n")),
+                    "{module}::{name} is not listed"
+                );
+            }
+        }
+        assert_eq!(suite.matches("\npub mod ").count(), modules.len());
+    }
 }

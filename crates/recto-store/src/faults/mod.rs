@@ -1,0 +1,481 @@
+//! A wrapper that makes any store fail as a cluster does, by seed.
+//!
+//! It fails, delays and repeats calls, answers unknown where a write was applied, was not, or will
+//! be at an arbitrarily later moment, times reads out, and lets reads that are not serial miss a
+//! conditional write that is decided. It never does what no store may do: an acknowledged write is there, a
+//! failed one never comes, a [`Logged`](Atomicity::Logged) one is whole.
+//!
+//! Calls made one after the other meet the same faults for the same seed. What happened is kept,
+//! to be printed with a failure ([`FaultyStore::report`]).
+
+mod plan;
+mod view;
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto_model::{Cells, Slice, Table};
+
+use self::plan::{Fate, Plan};
+pub use self::plan::{Fault, FaultKind, FaultRates, MAX_RECORDED_FAULTS};
+use self::view::FaultyView;
+use crate::{
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
+    TableOutcome, WriteOptions, WriteOutcome,
+};
+
+/// Writes that may be late at once; when there are more, the next call applies one.
+pub const MAX_LATE_WRITES: usize = 10_000;
+
+/// A write that was answered unknown and is still to be applied.
+enum Late {
+    Plain(Vec<PartitionWrite>, Atomicity),
+    Conditional(Cas),
+}
+
+impl Late {
+    fn describe(&self) -> String {
+        match self {
+            Self::Plain(writes, _) => describe_writes(writes),
+            Self::Conditional(cas) => describe_cas(cas),
+        }
+    }
+}
+
+/// Everything that changes.
+struct State {
+    plan: Plan,
+    late: Vec<Late>,
+    /// Decided conditional writes that are not learned yet, in the order they were decided.
+    decided: Vec<Cas>,
+}
+
+/// A store that fails by seed. Clones share their faults.
+#[derive(Clone)]
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
+    seed: u64,
+    state: Arc<Mutex<State>>,
+}
+
+impl fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FaultyStore(seed {}, {})", self.seed, self.inner.describe())
+    }
+}
+
+fn describe_writes(writes: &[PartitionWrite]) -> String {
+    match writes {
+        [] => "a write of nothing".to_owned(),
+        [write] => format!("a write to {}", write.table.name()),
+        [first, ..] => format!(
+            "a write of {} partitions, {} first",
+            writes.len(),
+            first.table.name()
+        ),
+    }
+}
+
+fn describe_cas(cas: &Cas) -> String {
+    format!("a conditional write to {}", cas.table.name())
+}
+
+fn unavailable(what: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, format!("{what} failed, as planned"))
+}
+
+fn timeout(what: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Timeout, format!("{what} timed out, as planned"))
+}
+
+impl FaultyStore {
+    /// Wraps `inner`; `seed` decides which calls meet which faults.
+    pub fn new(inner: Arc<dyn Store>, seed: u64, rates: FaultRates) -> Self {
+        let state = State {
+            plan: Plan::new(seed, rates),
+            late: Vec::new(),
+            decided: Vec::new(),
+        };
+        Self {
+            inner,
+            seed,
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// From now on faults happen this often. Writes that are late stay late.
+    pub fn set_rates(&self, rates: FaultRates) {
+        self.lock().plan.rates = rates;
+    }
+
+    /// How many writes are still to be applied.
+    pub fn pending(&self) -> usize {
+        let state = self.lock();
+        state.late.len() + state.decided.len()
+    }
+
+    /// Applies every write that is late, in an order the seed decides, and learns every decided
+    /// one; returns how many there were. Those the store refuses by now (their table is gone) are dropped.
+    pub async fn settle(&self) -> usize {
+        let mut settled = 0;
+        loop {
+            settled += self.learn(|_| true).await;
+            if !self.arrive().await {
+                return settled;
+            }
+            settled += 1;
+        }
+    }
+
+    /// How often each fault happened.
+    pub fn counts(&self) -> BTreeMap<FaultKind, u64> {
+        self.lock().plan.counts()
+    }
+
+    /// The last [`MAX_RECORDED_FAULTS`] faults, oldest first.
+    pub fn faults(&self) -> Vec<Fault> {
+        self.lock().plan.recorded()
+    }
+
+    /// The seed and every fault, a line each, for the message of a failed test.
+    pub fn report(&self) -> String {
+        let mut report = format!("{self:?}\n");
+        for fault in self.faults() {
+            writeln!(report, "{fault}").expect("writing to a string cannot fail");
+        }
+        report
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a call: late writes may arrive, and the call may be delayed, past its timeout even.
+    async fn begin(&self, what: &str, timeout_of_call: Duration) -> Result<(), StoreError> {
+        let (arrives, learns, delay) = {
+            let mut state = self.lock();
+            state.plan.begin_call();
+            let rate = state.plan.rates.arrive;
+            let full = state.late.len() >= MAX_LATE_WRITES;
+            let arrives = state.plan.chance(rate) || full;
+            let learns = state.plan.chance(rate);
+            let delay = state.plan.delay();
+            if delay.is_some() {
+                state.plan.record(FaultKind::Delayed, what);
+            }
+            (arrives, learns, delay)
+        };
+        if arrives {
+            self.arrive().await;
+        }
+        if learns {
+            self.learn_first(|_| true).await;
+        }
+        let Some(delay) = delay else {
+            return Ok(());
+        };
+        tokio::time::sleep(delay.min(timeout_of_call)).await;
+        if delay < timeout_of_call {
+            Ok(())
+        } else {
+            Err(timeout(what))
+        }
+    }
+
+    /// Applies one late write; false if there is none.
+    async fn arrive(&self) -> bool {
+        let late = {
+            let mut state = self.lock();
+            if state.late.is_empty() {
+                return false;
+            }
+            let count = state.late.len();
+            let index = state.plan.below(count);
+            let late = state.late.swap_remove(index);
+            state.plan.record(FaultKind::Arrived, &late.describe());
+            late
+        };
+        let options = WriteOptions::default();
+        match late {
+            // Nobody waits for the outcome: the caller was told that it is unknown.
+            Late::Plain(writes, atomicity) => {
+                drop(self.inner.write_many(writes, atomicity, options).await);
+            }
+            Late::Conditional(cas) => {
+                self.learn(|decided| same_partition(decided, &cas.table, &cas.partition))
+                    .await;
+                drop(self.inner.cas(cas, options).await);
+            }
+        }
+        true
+    }
+
+    /// Applies the decided conditional writes of which `which` is true, in their order; returns how many.
+    ///
+    /// That their conditions are looked at only now changes nothing: the columns of conditional
+    /// writes are changed by them alone, and each learns the earlier ones of its partition first.
+    async fn learn(&self, which: impl Fn(&Cas) -> bool) -> usize {
+        let mut learned = 0;
+        while self.learn_first(&which).await {
+            learned += 1;
+        }
+        learned
+    }
+
+    async fn learn_first(&self, which: impl Fn(&Cas) -> bool) -> bool {
+        let cas = {
+            let mut state = self.lock();
+            let Some(index) = state.decided.iter().position(which) else {
+                return false;
+            };
+            let cas = state.decided.remove(index);
+            state.plan.record(FaultKind::Learned, &describe_cas(&cas));
+            cas
+        };
+        drop(self.inner.cas(cas, WriteOptions::default()).await);
+        true
+    }
+
+    fn fate(&self, conditional: bool) -> Fate {
+        self.lock().plan.fate(conditional)
+    }
+
+    fn record(&self, kind: FaultKind, what: &str) {
+        self.lock().plan.record(kind, what);
+    }
+
+    fn keep(&self, kind: FaultKind, late: Late) {
+        let mut state = self.lock();
+        state.plan.record(kind, &late.describe());
+        state.late.push(late);
+    }
+
+    /// Writes of several partitions each for itself, answered unknown: each is applied, late or lost.
+    async fn scatter(&self, writes: Vec<PartitionWrite>, options: WriteOptions) -> Option<StoreError> {
+        self.record(FaultKind::Scattered, &describe_writes(&writes));
+        for write in writes {
+            let drawn = self.lock().plan.below(3);
+            match drawn {
+                0 => match self.inner.write(write, options).await {
+                    Ok(WriteOutcome::Done | WriteOutcome::Unknown(_)) => {}
+                    Ok(WriteOutcome::Refused(error)) | Err(error) => return Some(error),
+                },
+                1 => self.keep(FaultKind::Late, Late::Plain(vec![write], Atomicity::Each)),
+                _ => self.record(FaultKind::Lost, &describe_writes(&[write])),
+            }
+        }
+        None
+    }
+
+    /// What making, dropping or emptying a table meets, before it is sent.
+    async fn table_fate(&self, what: &str) -> Result<Fate, StoreError> {
+        self.begin(what, Duration::MAX).await?;
+        let fate = self.fate(false);
+        match fate {
+            Fate::Fail => {
+                self.record(FaultKind::Failed, what);
+                Err(unavailable(what))
+            }
+            Fate::Lose => {
+                self.record(FaultKind::Lost, what);
+                Ok(fate)
+            }
+            Fate::Unanswered => {
+                self.record(FaultKind::Unanswered, what);
+                Ok(fate)
+            }
+            Fate::Normal | Fate::Repeat | Fate::Late | Fate::Decide => Ok(Fate::Normal),
+        }
+    }
+}
+
+fn same_partition(cas: &Cas, table: &Table, partition: &Cells) -> bool {
+    cas.table.name() == table.name() && cas.partition == *partition
+}
+
+fn unanswered(outcome: TableOutcome, fate: Fate, what: &str) -> TableOutcome {
+    match fate {
+        Fate::Unanswered => TableOutcome::Unknown(timeout(what)),
+        _ => outcome,
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    fn describe(&self) -> String {
+        format!("{}, failing by seed {}", self.inner.describe(), self.seed)
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
+        let view = self.inner.view()?;
+        Ok(Arc::new(FaultyView::new(self.clone(), view)))
+    }
+
+    async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
+        // One partition is all or none, whatever becomes of it.
+        if let Err(error) = self.limits().check_write(&write) {
+            return Ok(WriteOutcome::Refused(error));
+        }
+        self.write_whole(vec![write], Atomicity::Each, options).await
+    }
+
+    async fn write_many(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        if let Err(error) = self
+            .limits()
+            .check_writes(&writes, atomicity == Atomicity::Logged)
+        {
+            return Ok(WriteOutcome::Refused(error));
+        }
+        self.write_whole(writes, atomicity, options).await
+    }
+
+    async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        if let Err(error) = self.limits().check_cas(&cas) {
+            return Ok(CasOutcome::Refused(error));
+        }
+        let what = describe_cas(&cas);
+        self.begin(&what, options.timeout).await?;
+        let fate = self.fate(true);
+        if matches!(fate, Fate::Normal | Fate::Unanswered | Fate::Decide) {
+            self.learn(|decided| same_partition(decided, &cas.table, &cas.partition))
+                .await;
+        }
+        match fate {
+            Fate::Normal | Fate::Repeat => self.inner.cas(cas, options).await,
+            Fate::Fail => {
+                self.record(FaultKind::Failed, &what);
+                Err(unavailable(&what))
+            }
+            Fate::Lose => {
+                self.record(FaultKind::Lost, &what);
+                Ok(CasOutcome::Unknown(timeout(&what)))
+            }
+            Fate::Unanswered => match self.inner.cas(cas, options).await? {
+                CasOutcome::Refused(error) => Ok(CasOutcome::Refused(error)),
+                CasOutcome::Applied | CasOutcome::NotApplied { .. } | CasOutcome::Unknown(_) => {
+                    self.record(FaultKind::Unanswered, &what);
+                    Ok(CasOutcome::Unknown(timeout(&what)))
+                }
+            },
+            Fate::Late => {
+                self.keep(FaultKind::Late, Late::Conditional(cas));
+                Ok(CasOutcome::Unknown(timeout(&what)))
+            }
+            Fate::Decide => {
+                let mut state = self.lock();
+                state.plan.record(FaultKind::Decided, &what);
+                state.decided.push(cas);
+                Ok(CasOutcome::Unknown(timeout(&what)))
+            }
+        }
+    }
+
+    async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        let what = format!("making table {}", table.name());
+        let fate = self.table_fate(&what).await?;
+        if fate == Fate::Lose {
+            return Ok(TableOutcome::Unknown(timeout(&what)));
+        }
+        let outcome = self.inner.create_table(table).await?;
+        Ok(unanswered(outcome, fate, &what))
+    }
+
+    async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        let what = format!("dropping table {name}");
+        let fate = self.table_fate(&what).await?;
+        if fate == Fate::Lose {
+            return Ok(TableOutcome::Unknown(timeout(&what)));
+        }
+        self.learn(|decided| decided.table.name() == name).await;
+        let outcome = self.inner.drop_table(name).await?;
+        Ok(unanswered(outcome, fate, &what))
+    }
+
+    async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        let what = format!("emptying table {}", table.name());
+        let fate = self.table_fate(&what).await?;
+        if fate == Fate::Lose {
+            return Ok(TableOutcome::Unknown(timeout(&what)));
+        }
+        self.learn(|decided| decided.table.name() == table.name()).await;
+        let outcome = self.inner.empty_table(table).await?;
+        Ok(unanswered(outcome, fate, &what))
+    }
+
+    async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
+        self.inner.list_tables().await
+    }
+
+    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+        self.inner.describe_slice(slice)
+    }
+
+    fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
+        self.inner.check_partition(table, partition)
+    }
+}
+
+impl FaultyStore {
+    /// Plain writes that were checked.
+    async fn write_whole(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let what = describe_writes(&writes);
+        self.begin(&what, options.timeout).await?;
+        match self.fate(false) {
+            Fate::Normal | Fate::Decide => self.inner.write_many(writes, atomicity, options).await,
+            Fate::Fail => {
+                self.record(FaultKind::Failed, &what);
+                Err(unavailable(&what))
+            }
+            Fate::Repeat => {
+                self.record(FaultKind::Repeated, &what);
+                match self.inner.write_many(writes.clone(), atomicity, options).await? {
+                    WriteOutcome::Done => {}
+                    other => return Ok(other),
+                }
+                // It is applied already, so a failure of the second is no failure.
+                match self.inner.write_many(writes, atomicity, options).await {
+                    Ok(WriteOutcome::Done) => Ok(WriteOutcome::Done),
+                    Ok(WriteOutcome::Unknown(error) | WriteOutcome::Refused(error)) | Err(error) => {
+                        Ok(WriteOutcome::Unknown(error))
+                    }
+                }
+            }
+            Fate::Lose => {
+                self.record(FaultKind::Lost, &what);
+                Ok(WriteOutcome::Unknown(timeout(&what)))
+            }
+            Fate::Unanswered => match self.inner.write_many(writes, atomicity, options).await? {
+                WriteOutcome::Refused(error) => Ok(WriteOutcome::Refused(error)),
+                WriteOutcome::Done | WriteOutcome::Unknown(_) => {
+                    self.record(FaultKind::Unanswered, &what);
+                    Ok(WriteOutcome::Unknown(timeout(&what)))
+                }
+            },
+            Fate::Late if atomicity == Atomicity::Each && writes.len() > 1 => {
+                let error = self.scatter(writes, options).await;
+                Ok(WriteOutcome::Unknown(error.unwrap_or_else(|| timeout(&what))))
+            }
+            Fate::Late => {
+                self.keep(FaultKind::Late, Late::Plain(writes, atomicity));
+                Ok(WriteOutcome::Unknown(timeout(&what)))
+            }
+        }
+    }
+}

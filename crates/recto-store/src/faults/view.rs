@@ -1,0 +1,105 @@
+//! Reads that fail.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use recto_model::{Cells, Slice, Table};
+
+use super::plan::FaultKind;
+use super::{FaultyStore, same_partition, timeout, unavailable};
+use crate::{
+    ConsistencyLevel, PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, StoreError,
+    TokenRange,
+};
+
+/// A view through which reads fail. It answers nothing at once, so that every read can.
+pub(super) struct FaultyView {
+    store: FaultyStore,
+    inner: Arc<dyn ReadView>,
+}
+
+impl FaultyView {
+    pub(super) fn new(store: FaultyStore, inner: Arc<dyn ReadView>) -> Self {
+        Self { store, inner }
+    }
+
+    /// Begins a read: it may fail or time out.
+    async fn begin(&self, what: &str, options: &ReadOptions) -> Result<(), StoreError> {
+        self.store.begin(what, options.timeout).await?;
+        let mut state = self.store.lock();
+        let rates = state.plan.rates;
+        if state.plan.chance(rates.fail) {
+            state.plan.record(FaultKind::Failed, what);
+            return Err(unavailable(what));
+        }
+        if state.plan.chance(rates.read_timeout) {
+            state.plan.record(FaultKind::ReadTimedOut, what);
+            return Err(timeout(what));
+        }
+        Ok(())
+    }
+
+    /// The view to read a partition through. A serial read first learns what is decided in it,
+    /// and sees it, though this view may be an older snapshot.
+    async fn of_partition(
+        &self,
+        table: &Table,
+        partition: &Cells,
+        options: &ReadOptions,
+    ) -> Result<Arc<dyn ReadView>, StoreError> {
+        let serial = [ConsistencyLevel::Serial, ConsistencyLevel::LocalSerial];
+        if !options.consistency.is_some_and(|level| serial.contains(&level)) {
+            return Ok(self.inner.clone());
+        }
+        self.store
+            .learn(|decided| same_partition(decided, table, partition))
+            .await;
+        self.store.inner.view()
+    }
+}
+
+#[async_trait]
+impl ReadView for FaultyView {
+    async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.begin(&format!("a slice of {}", slice.table.name()), options)
+            .await?;
+        let view = self.of_partition(&slice.table, &slice.partition, options).await?;
+        view.slice(slice, options).await
+    }
+
+    async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.begin(&format!("a read of a row of {}", read.table.name()), options)
+            .await?;
+        let view = self.of_partition(&read.table, &read.partition, options).await?;
+        view.get(read, options).await
+    }
+
+    async fn get_statics(
+        &self,
+        table: &Arc<Table>,
+        partition: &Cells,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError> {
+        self.begin(&format!("a read of statics of {}", table.name()), options)
+            .await?;
+        let view = self.of_partition(table, partition, options).await?;
+        view.get_statics(table, partition, options).await
+    }
+
+    async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
+        self.inner.token_ranges(table, pieces).await
+    }
+
+    async fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &TokenRange,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        self.begin(&format!("a scan of {}", table.name()), options)
+            .await?;
+        self.inner.scan(table, range, after, limit, options).await
+    }
+}

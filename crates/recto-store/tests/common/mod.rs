@@ -1,0 +1,63 @@
+//! A clock that tests move, and a bench around it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto_model::Environment;
+use recto_model::environment::Source;
+use recto_store::Store;
+use recto_store::conformance::Bench;
+
+/// A clock that tests move.
+#[derive(Clone)]
+pub struct Clock(Arc<AtomicI64>);
+
+impl Clock {
+    /// A clock that stands.
+    pub fn new() -> Self {
+        Self(Arc::new(AtomicI64::new(1_700_000_000_000_000)))
+    }
+
+    /// An environment of this clock.
+    pub fn environment(&self) -> Environment {
+        Environment::new(self.clone())
+    }
+}
+
+impl Source for Clock {
+    fn now_micros(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.now_micros().unsigned_abs() * 1000
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+}
+
+/// A store whose time is the clock's.
+pub struct ClockBench {
+    pub clock: Clock,
+    pub store: Arc<dyn Store>,
+}
+
+#[async_trait]
+impl Bench for ClockBench {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    async fn reopen(&self) -> Arc<dyn Store> {
+        self.store()
+    }
+
+    async fn wait(&self, duration: Duration) {
+        let micros = i64::try_from(duration.as_micros()).unwrap();
+        self.clock.0.fetch_add(micros, Ordering::SeqCst);
+    }
+}
