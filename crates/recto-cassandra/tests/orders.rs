@@ -18,7 +18,11 @@ fn table(ty: &Type, direction: Direction) -> Table {
         ty: ty.clone(),
         kind,
     };
-    let suffix = if direction == Direction::Ascending { "up" } else { "down" };
+    let suffix = if direction == Direction::Ascending {
+        "up"
+    } else {
+        "down"
+    };
     Table::new(
         format!("order_{ty}_{suffix}"),
         vec![
@@ -102,7 +106,10 @@ async fn cassandra_orders_values_as_the_model_does() {
             }
             let found = order_in_cassandra(store.as_ref(), &ty, direction).await;
             if found != expected {
-                let first = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+                let first = found
+                    .iter()
+                    .zip(&expected)
+                    .position(|(found, expected)| found != expected);
                 wrong.push(format!(
                     "{ty} {direction:?}: {} rows, {} expected, first difference at {first:?}: {:02x?} and {:02x?}",
                     found.len(),

@@ -102,7 +102,11 @@ fn directions() -> impl Strategy<Value = Vec<Direction>> {
 fn bound(columns: usize) -> impl Strategy<Value = Bound> {
     (prop::collection::vec(-1..=VALUES, 0..=columns), any::<bool>()).prop_map(|(values, before)| {
         let cells = cells(&values);
-        if before { Bound::Before(cells) } else { Bound::After(cells) }
+        if before {
+            Bound::Before(cells)
+        } else {
+            Bound::After(cells)
+        }
     })
 }
 

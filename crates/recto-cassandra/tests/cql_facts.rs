@@ -1,0 +1,401 @@
+//! What Cassandra does, as the design relies on it: each sentence is a case against a real node.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_cassandra::{CassandraConfig, CassandraStore};
+use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
+use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type};
+use recto_store::{
+    Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress,
+    RowsRead, Stamp, Store, StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+};
+use recto_testkit::rig::Cluster;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+
+fn ints<const N: usize>(values: [i32; N]) -> Cells {
+    let bytes: Vec<[u8; 4]> = values.iter().map(|value| value.to_be_bytes()).collect();
+    bytes.iter().map(|cell| Some(&cell[..])).collect()
+}
+
+fn column(name: &str, kind: ColumnKind) -> Column {
+    Column {
+        name: name.to_owned(),
+        ty: Type::Int,
+        kind,
+    }
+}
+
+const PLAIN: ColumnKind = ColumnKind::Regular(WriteKind::Plain);
+
+/// Partition p, clustering b DESC, c ASC, d ASC, regular v; all ints.
+async fn mixed(store: &CassandraStore, name: &str) -> Arc<Table> {
+    let columns = vec![
+        column("p", ColumnKind::Partition),
+        column("b", ColumnKind::Clustering(Direction::Descending)),
+        column("c", ColumnKind::Clustering(Direction::Ascending)),
+        column("d", ColumnKind::Clustering(Direction::Ascending)),
+        column("v", PLAIN),
+    ];
+    make(store, Table::new(name, columns, TableOptions::default()).unwrap()).await
+}
+
+async fn make(store: &CassandraStore, table: Table) -> Arc<Table> {
+    assert!(matches!(
+        store.create_table(&table).await.unwrap(),
+        TableOutcome::Done
+    ));
+    Arc::new(table)
+}
+
+fn put(clustering: Cells, cells: Cells) -> Mutation {
+    at(
+        1,
+        Operation::Put {
+            clustering,
+            cells,
+            replace: true,
+        },
+    )
+}
+
+fn at(stamp: i64, operation: Operation) -> Mutation {
+    Mutation {
+        operation,
+        stamp: Some(Stamp(stamp)),
+        ttl_seconds: None,
+    }
+}
+
+async fn write(store: &CassandraStore, table: &Arc<Table>, partition: i32, mutations: Vec<Mutation>) {
+    let write = PartitionWrite {
+        table: Arc::clone(table),
+        partition: ints([partition]),
+        mutations,
+    };
+    let outcome = store.write(write, WriteOptions::default()).await.unwrap();
+    assert!(matches!(outcome, WriteOutcome::Done), "{outcome:?}");
+}
+
+fn slice(table: &Arc<Table>, from: Bound, to: Bound, direction: ReadDirection, limit: u32) -> Slice {
+    Slice {
+        table: Arc::clone(table),
+        partition: ints([1]),
+        from,
+        to,
+        direction,
+        limit,
+    }
+}
+
+async fn read(store: &CassandraStore, slice: &Slice) -> Result<RowsRead, StoreError> {
+    store.view()?.slice(slice, &ReadOptions::default()).await
+}
+
+async fn session() -> Session {
+    SessionBuilder::new()
+        .known_node(Cluster::shared().unwrap().address())
+        .build()
+        .await
+        .unwrap()
+}
+
+/// Whether a statement may be prepared; else why not.
+async fn prepares(session: &Session, text: &str) -> Result<(), String> {
+    session
+        .prepare(text)
+        .await
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn tuples_start_after_pinned_columns_and_bound_each_side_once() {
+    let store = common::store().await;
+    let table = mixed(&store, "fact_tuples").await;
+    let name = format!("\"{}\".\"{}\"", common::keyspace().await, table.name());
+    let session = session().await;
+    let select = |rest: &str| format!("SELECT v FROM {name} WHERE p = ? AND {rest}");
+    for good in [
+        "(b) = (?) AND (c, d) > (?, ?)",
+        "(b, c) = (?, ?) AND (d) > (?) AND (d) <= (?)",
+        "(b, c, d) > (?, ?, ?) AND (b) < (?)",
+    ] {
+        assert_eq!(prepares(&session, &select(good)).await, Ok(()), "{good}");
+    }
+    for bad in [
+        "(c, d) > (?, ?)",
+        "(b) > (?) AND (c) > (?)",
+        "(b, c) > (?, ?) AND (b) >= (?)",
+        "(b, d) > (?, ?)",
+        "(b) = (?) ORDER BY c DESC, d ASC",
+    ] {
+        assert!(prepares(&session, &select(bad)).await.is_err(), "{bad}");
+    }
+    store.drop_table(table.name()).await.unwrap();
+}
+
+#[tokio::test]
+async fn tuples_compare_by_value_and_results_come_in_clustering_order() {
+    let store = common::store().await;
+    let table = mixed(&store, "fact_values").await;
+    let rows = [[1, 0, 0], [1, 1, 0], [2, 0, 0], [2, 1, 0], [2, 1, 1], [3, 0, 0]];
+    let puts = rows.iter().map(|row| put(ints(*row), ints([0]))).collect();
+    write(&store, &table, 1, puts).await;
+    let name = format!("\"{}\".\"{}\"", common::keyspace().await, table.name());
+    let session = session().await;
+    let found = session
+        .query_unpaged(
+            format!("SELECT b, c, d FROM {name} WHERE p = 1 AND (b, c) > (2, 0)"),
+            (),
+        )
+        .await
+        .unwrap()
+        .into_rows_result()
+        .unwrap();
+    let found: Vec<(i32, i32, i32)> = found.rows().unwrap().map(Result::unwrap).collect();
+    assert_eq!(found, [(3, 0, 0), (2, 1, 0), (2, 1, 1)]);
+    // In clustering order, what lies after (2, 0) is something else, and takes two statements.
+    let after = slice(
+        &table,
+        Bound::After(ints([2, 0])),
+        Bound::end(),
+        ReadDirection::Forward,
+        10,
+    );
+    let read = read(&store, &after).await.unwrap();
+    let found: Vec<Cells> = read
+        .rows
+        .iter()
+        .map(|row| row.iter().skip(1).take(3).collect())
+        .collect();
+    assert_eq!(
+        found,
+        [ints([2, 1, 0]), ints([2, 1, 1]), ints([1, 0, 0]), ints([1, 1, 0])]
+    );
+    assert_eq!((read.statements, read.round_trips), (2, 2));
+    store.drop_table(table.name()).await.unwrap();
+}
+
+#[tokio::test]
+async fn further_statements_are_sent_only_if_rows_are_wanting() {
+    let store = common::store().await;
+    let table = mixed(&store, "fact_stop").await;
+    let puts = (0..5).map(|d| put(ints([2, 1, d]), ints([d]))).collect();
+    write(&store, &table, 1, puts).await;
+    for (direction, from, to) in [
+        (ReadDirection::Forward, Bound::After(ints([2, 0])), Bound::end()),
+        (
+            ReadDirection::Backward,
+            Bound::start(),
+            Bound::Before(ints([2, 2])),
+        ),
+    ] {
+        let full = slice(&table, from.clone(), to.clone(), direction, 5);
+        let read_full = read(&store, &full).await.unwrap();
+        assert_eq!(
+            (read_full.rows.len(), read_full.statements, read_full.exhausted),
+            (5, 1, false)
+        );
+        let wanting = slice(&table, from, to, direction, 6);
+        let read_all = read(&store, &wanting).await.unwrap();
+        assert_eq!(
+            (read_all.rows.len(), read_all.statements, read_all.exhausted),
+            (5, 2, true)
+        );
+    }
+    store.drop_table(table.name()).await.unwrap();
+}
+
+#[tokio::test]
+async fn slices_are_described_as_they_are_sent() {
+    let store = common::store().await;
+    let keyspace = common::keyspace().await;
+    let table = mixed(&store, "fact_text").await;
+    let described = store.describe_slice(&slice(
+        &table,
+        Bound::Before(ints([2, 0])),
+        Bound::After(ints([0])),
+        ReadDirection::Backward,
+        21,
+    ));
+    let head = format!(r#"SELECT "p", "b", "c", "d", "v" FROM "{keyspace}"."fact_text" WHERE "p" = ? AND "#);
+    let order = r#" ORDER BY "b" ASC, "c" DESC, "d" DESC LIMIT ?"#;
+    assert_eq!(
+        described,
+        [
+            format!(r#"{head}("b") >= (?) AND ("b") < (?){order} -- with 1, 0, 2, 21"#),
+            format!(r#"{head}("b") = (?) AND ("c") >= (?){order} -- with 1, 2, 0, 21"#),
+        ]
+    );
+    store.drop_table(table.name()).await.unwrap();
+}
+
+/// Read one: its own error, with a hint. `tombstone_failure_threshold` is 100,000.
+#[tokio::test]
+async fn reads_past_the_tombstone_threshold_have_an_error_of_their_own() {
+    const DELETED: i32 = 100_001;
+    const BATCH: usize = 2_000;
+    let store = common::store().await;
+    let columns = vec![
+        column("p", ColumnKind::Partition),
+        column("c", ColumnKind::Clustering(Direction::Ascending)),
+        column("v", PLAIN),
+    ];
+    let table = Table::new("fact_graves", columns, TableOptions::default()).unwrap();
+    let table = make(&store, table).await;
+    let deletions: Vec<i32> = (0..DELETED).collect();
+    for (index, some) in deletions.chunks(BATCH).enumerate() {
+        let delete = |c: &i32| {
+            at(
+                2,
+                Operation::DeleteRow {
+                    clustering: ints([*c]),
+                },
+            )
+        };
+        write(&store, &table, 1, some.iter().map(delete).collect()).await;
+        if index == 0 {
+            // Past the warning threshold of 1,000, and far from failing.
+            let whole = slice(&table, Bound::start(), Bound::end(), ReadDirection::Forward, 10);
+            let warned = read(&store, &whole).await.unwrap();
+            assert_eq!((warned.rows.len(), warned.tombstones), (0, BATCH as u64));
+        }
+    }
+    let whole = slice(&table, Bound::start(), Bound::end(), ReadDirection::Forward, 10);
+    let error = read(&store, &whole).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Tombstones, "{error}");
+    assert!(error.hint().unwrap().contains("tombstone_failure_threshold"));
+    store.drop_table(table.name()).await.unwrap();
+}
+
+/// A conditional write does not undo a plain cell of a later stamp: why the two never mix.
+#[tokio::test]
+async fn a_conditional_batch_of_statics_and_rows_applies_as_one() {
+    let store = common::store().await;
+    let columns = vec![
+        column("p", ColumnKind::Partition),
+        column("c", ColumnKind::Clustering(Direction::Ascending)),
+        column("ver", ColumnKind::Static(WriteKind::Cas)),
+        column("v", ColumnKind::Regular(WriteKind::Cas)),
+    ];
+    let table = Table::new("fact_cas", columns, TableOptions::default()).unwrap();
+    let table = make(&store, table).await;
+    let cas = |expected: Option<i32>, new: i32| Cas {
+        table: Arc::clone(&table),
+        partition: ints([1]),
+        conditions: vec![CasCondition {
+            row: RowAddress::Static,
+            column: 0,
+            expected: expected.map(|version| version.to_be_bytes().to_vec()),
+        }],
+        mutations: vec![
+            Mutation {
+                operation: Operation::PatchStatic {
+                    columns: vec![0],
+                    cells: ints([new]),
+                },
+                stamp: None,
+                ttl_seconds: None,
+            },
+            Mutation {
+                stamp: None,
+                ..put(ints([new]), ints([new]))
+            },
+        ],
+    };
+    let outcome = store.cas(cas(None, 1), WriteOptions::default()).await.unwrap();
+    assert!(matches!(outcome, CasOutcome::Applied), "{outcome:?}");
+    let outcome = store.cas(cas(None, 2), WriteOptions::default()).await.unwrap();
+    let CasOutcome::NotApplied { current } = outcome else {
+        panic!("a stale version was taken: {outcome:?}");
+    };
+    assert_eq!(current, [Some(1_i32.to_be_bytes().to_vec())]);
+    let whole = slice(&table, Bound::start(), Bound::end(), ReadDirection::Forward, 10);
+    assert_eq!(read(&store, &whole).await.unwrap().rows.len(), 1);
+    store.drop_table(table.name()).await.unwrap();
+}
+
+/// Our estimate of a logged batch refuses before Cassandra does: what passes here passes there.
+#[tokio::test]
+async fn a_logged_batch_of_the_largest_size_is_taken() {
+    let store = common::store().await;
+    let table = mixed(&store, "fact_batch").await;
+    let writes = |count: i32| -> Vec<PartitionWrite> {
+        (0..count)
+            .map(|p| PartitionWrite {
+                table: Arc::clone(&table),
+                partition: ints([p]),
+                mutations: vec![put(ints([p, p, p]), ints([p]))],
+            })
+            .collect()
+    };
+    let one = writes(1)[0].byte_len();
+    let most = i32::try_from(store.limits().batch_bytes / one).unwrap();
+    let outcome = store
+        .write_many(writes(most), Atomicity::Logged, WriteOptions::default())
+        .await
+        .unwrap();
+    assert!(matches!(outcome, WriteOutcome::Done), "{outcome:?}");
+    let outcome = store
+        .write_many(writes(most + 1), Atomicity::Logged, WriteOptions::default())
+        .await
+        .unwrap();
+    assert!(matches!(outcome, WriteOutcome::Refused(_)), "{outcome:?}");
+    store.drop_table(table.name()).await.unwrap();
+}
+
+async fn refused(config: CassandraConfig) -> StoreError {
+    CassandraStore::connect(config, Environment::system())
+        .await
+        .unwrap_err()
+}
+
+#[tokio::test]
+async fn connecting_says_what_is_wrong() {
+    let good = common::config(common::keyspace().await);
+    let mut config = good.clone();
+    config.hosts = vec!["127.0.0.1:1".to_owned()];
+    assert_eq!(refused(config).await.kind(), StoreErrorKind::Unavailable);
+
+    let mut config = good.clone();
+    config.hosts = vec!["no-such-host.invalid".to_owned()];
+    assert_eq!(refused(config).await.kind(), StoreErrorKind::Unavailable);
+
+    // Listens, and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut config = good.clone();
+    config.hosts = vec![silent.local_addr().unwrap().to_string()];
+    config.connect_timeout = Duration::from_millis(300);
+    assert_eq!(refused(config).await.kind(), StoreErrorKind::Unavailable);
+
+    let mut config = good.clone();
+    config.keyspace = "no_such_keyspace".to_owned();
+    let error = refused(config).await;
+    assert_eq!(error.kind(), StoreErrorKind::Table);
+    assert!(error.hint().unwrap().contains("recto apply"));
+
+    let mut config = good.clone();
+    config.local_datacenter = Some("atlantis".to_owned());
+    let error = refused(config).await;
+    assert_eq!(error.kind(), StoreErrorKind::Invalid);
+    assert!(
+        error.hint().unwrap().contains("datacenter1"),
+        "{:?}",
+        error.hint()
+    );
+
+    let mut config = good;
+    config.local_datacenter = Some("datacenter1".to_owned());
+    config.username = Some("someone".to_owned());
+    config.password = Some("hunter2".to_owned());
+    assert!(!format!("{config:?}").contains("hunter2"));
+    let store = CassandraStore::connect(config, Environment::system())
+        .await
+        .unwrap();
+    assert!(!format!("{store:?}{}", store.describe()).contains("hunter2"));
+}
