@@ -17,12 +17,14 @@ pub(crate) fn expand(record: &Struct) -> TokenStream {
     let count = names.len();
     let collection = collection(record, &model);
     let read = record.fields.iter().enumerate().map(|(index, field)| {
-        let (member, name) = (&field.ident, &field.name);
-        quote!(#member: #model::record::read_field(row, columns[#index], #name)?)
+        let (member, name, ty) = (&field.ident, &field.name, &field.ty);
+        // At the type's place, so that a type that is no field type is reported there, once.
+        let value = quote_spanned!(ty.span()=> #model::record::read_field(row, columns[#index], #name)?);
+        quote!(#member: #value)
     });
     let write = record.fields.iter().enumerate().map(|(index, field)| {
-        let member = &field.ident;
-        quote!(#index => #model::native::FieldType::write_cell(&self.#member, out))
+        let (member, ty) = (&field.ident, &field.ty);
+        quote_spanned!(ty.span()=> #index => #model::native::FieldType::write_cell(&self.#member, out))
     });
     let key_types = key_types(record, &model);
     quote! {
@@ -92,14 +94,14 @@ fn collection(record: &Struct, model: &TokenStream) -> TokenStream {
             }
         }
     });
-    let partition = match &record.partition {
-        Some(partition) => {
+    let partition = record.partition.as_ref().map_or_else(
+        || quote!(::core::option::Option::None),
+        |names| {
             quote!(::core::option::Option::Some(
-                ::std::vec![#(::std::string::String::from(#partition)),*]
+                ::std::vec![#(::std::string::String::from(#names)),*]
             ))
-        }
-        None => quote!(::core::option::Option::None),
-    };
+        },
+    );
     let writes = match record.writes {
         WriteMode::Update => quote!(Update),
         WriteMode::Overwrite => quote!(Overwrite),
@@ -124,6 +126,21 @@ fn collection(record: &Struct, model: &TokenStream) -> TokenStream {
 }
 
 /// Lets the compiler check, at the field's own type, that each field of the key can be in one.
+///
+/// ```compile_fail,E0277
+/// mod shim {
+///     pub mod __private {
+///         pub use recto_model as model;
+///     }
+/// }
+///
+/// #[derive(recto_derive::Record)]
+/// #[record(collection = "events", key = ["at"], crate = "crate::shim")]
+/// struct Event {
+///     at: Option<i64>,
+/// }
+/// # fn main() {}
+/// ```
 fn key_types(record: &Struct, model: &TokenStream) -> TokenStream {
     let in_key = |name: &str| {
         let lists = [Some(&record.key), record.partition.as_ref(), Some(&record.order)];

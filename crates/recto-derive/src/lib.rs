@@ -17,7 +17,13 @@ use syn::{DeriveInput, parse_macro_input};
 
 /// Makes a struct with named fields the records of a collection.
 ///
-/// ```ignore
+/// ```
+/// # mod recto {
+/// #     pub use recto_derive::Record;
+/// #     pub mod __private {
+/// #         pub use recto_model as model;
+/// #     }
+/// # }
 /// use recto::Record;
 ///
 /// #[derive(Record)]
@@ -28,13 +34,15 @@ use syn::{DeriveInput, parse_macro_input};
 ///     order = ["-time_hour"],
 ///     writes = "append",
 /// )]
+/// # #[record(crate = "recto")]
 /// struct Flight {
-///     time_hour: recto::types::Timestamp,
+///     time_hour: jiff::Timestamp,
 ///     carrier: String,
 ///     flight: i32,
 ///     #[record(name = "destination")]
 ///     dest: Option<String>,
 /// }
+/// # fn main() {}
 /// ```
 ///
 /// On the struct, with the meanings they have in a schema file:

@@ -1,6 +1,7 @@
 //! The derive: it declares what the same schema in TOML declares, and records come back as they
 //! were written.
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::struct_field_names)] // a flight's number is called flight, as in the data
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -37,6 +38,9 @@ struct Flight {
     r#type: Option<i8>,
 }
 
+/// The longest tuple.
+type Six = (Uuid, bool, i8, i16, i32, f64);
+
 /// Every field type there is.
 #[derive(Record, Debug, Clone, PartialEq)]
 #[record(collection = "everything", key = ["id"], writes = "overwrite", crate = "crate::renamed")]
@@ -65,7 +69,7 @@ struct Everything {
     u: BTreeMap<String, Vec<i64>>,
     v: (i32, Option<String>),
     w: [f32; 3],
-    x: Option<Vec<(Uuid, bool, i8, i16, i32, f64)>>,
+    x: Option<Vec<Six>>,
 }
 
 fn flight() -> Flight {

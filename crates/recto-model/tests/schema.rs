@@ -197,13 +197,42 @@ fn syntax_message(text: &str) -> String {
     }
 }
 
-/// Each rule, by a text that breaks it and no other: what the error says and what it proposes.
+/// Checks cases that each break one rule and no other: the text, what the error says, what it
+/// proposes.
+fn refuses(cases: &[(String, &str, &str)]) {
+    for (text, message, help) in cases {
+        let shown = error(text);
+        assert!(
+            shown.contains(message),
+            "{text}\n{shown}\nshould contain {message}"
+        );
+        assert!(shown.contains(help), "{text}\n{shown}\nshould propose {help}");
+    }
+}
+
+/// A collection of this name with these fields and key.
+fn named(name: &str, fields: &str, key: &str) -> String {
+    format!("[collection.{name}]\nfields = {{ {fields} }}\nkey = {key}")
+}
+
+fn append(lines: &str) -> String {
+    with(&format!("writes = \"append\"\n{lines}"))
+}
+
+/// An append collection whose partition is `a`.
+fn grouped(lines: &str) -> String {
+    append(&format!("partition = [\"a\"]\n{lines}"))
+}
+
+/// An update collection with a view.
+fn view(lines: &str) -> String {
+    with(&format!("[collection.c.view.v]\n{lines}"))
+}
+
 #[test]
-fn every_rule_is_checked() {
-    let append = |lines: &str| with(&format!("writes = \"append\"\n{lines}"));
-    let view = |lines: &str| with(&format!("[collection.c.view.v]\n{lines}"));
-    let appended_view = |lines: &str| append(&format!("[collection.c.view.v]\n{lines}"));
-    let cases: Vec<(String, &str, &str)> = vec![
+fn names_fields_and_keys_keep_the_rules() {
+    let int = "a = \"int\"";
+    refuses(&[
         (
             "collections = 1".into(),
             "1:1: unknown key `collections` in a schema",
@@ -211,66 +240,52 @@ fn every_rule_is_checked() {
         ),
         ("collection = 1".into(), "`collection` takes a table, not 1", ""),
         ("collection.c = 1".into(), "`c` takes a table", ""),
-        (
-            "[collection.c]\nkey = [\"a\"]\nfields = {}".into(),
-            "needs `fields`",
-            "for example",
-        ),
+        (named("c", "", "[\"a\"]"), "needs `fields`", "for example"),
         (
             "[collection.c]\nfields = { a = \"int\" }".into(),
             "needs `key`",
             "for example",
         ),
         (
-            "[collection.Users]\nfields = { a = \"int\" }\nkey = [\"a\"]".into(),
+            named("Users", int, "[\"a\"]"),
             "cannot name a collection",
             "`users`",
         ),
+        (named("recto_a", int, "[\"a\"]"), "kept for Recto", "`a` would do"),
         (
-            "[collection.recto_a]\nfields = { a = \"int\" }\nkey = [\"a\"]".into(),
-            "kept for Recto",
-            "`a` would do",
-        ),
-        (
-            "[collection.c]\nfields = { a = \"int\", B = \"int\" }\nkey = [\"a\"]".into(),
+            named("c", "a = \"int\", B = \"int\"", "[\"a\"]"),
             "cannot name a field",
             "`b`",
         ),
+        (named("c", "a = 1", "[\"a\"]"), "takes a type such as", ""),
         (
-            "[collection.c]\nfields = { a = 1 }\nkey = [\"a\"]".into(),
-            "takes a type such as",
-            "",
-        ),
-        (
-            "[collection.c]\nfields = { a = \"strng\" }\nkey = [\"a\"]".into(),
+            named("c", "a = \"strng\"", "[\"a\"]"),
             "2:17: there is no type `strng`",
             "",
         ),
         (
-            "[collection.c]\nfields = { a = \"integer\" }\nkey = [\"a\"]".into(),
+            named("c", "a = \"integer\"", "[\"a\"]"),
             "no type `integer`",
             "`int`",
         ),
+        (named("c", int, "\"a\""), "takes a list of field names", ""),
         (
-            "[collection.c]\nfields = { a = \"int\" }\nkey = \"a\"".into(),
-            "takes a list of field names",
-            "",
-        ),
-        (
-            "[collection.c]\nfields = { abc = \"int\" }\nkey = [\"abd\"]".into(),
+            named("c", "abc = \"int\"", "[\"abd\"]"),
             "3:8: `key` names `abd`",
             "`abc`?",
         ),
         (
-            "[collection.c]\nfields = { a = \"list<int>\" }\nkey = [\"a\"]".into(),
+            named("c", "a = \"list<int>\"", "[\"a\"]"),
             "list<int> has no order",
             "",
         ),
-        (
-            "[collection.c]\nfields = { a = \"int\" }\nkey = [\"a\", \"a\"]".into(),
-            "`a` stands twice in key",
-            "",
-        ),
+        (named("c", int, "[\"a\", \"a\"]"), "`a` stands twice in key", ""),
+    ]);
+}
+
+#[test]
+fn arrangements_keep_the_rules() {
+    refuses(&[
         (append("partition = []"), "`partition` is empty", "leave it out"),
         (
             append("partition = [\"t\"]"),
@@ -278,22 +293,22 @@ fn every_rule_is_checked() {
             "declare a view",
         ),
         (
-            append("partition = [\"a\"]\norder = [\"-t\"]"),
+            grouped("order = [\"-t\"]"),
             "`order` names `t`, which is not in the key",
             "",
         ),
         (
-            append("partition = [\"a\"]\norder = [\"-z\"]"),
+            grouped("order = [\"-z\"]"),
             "`order` names `z`, which is not a field",
             "add `z`",
         ),
         (
-            append("partition = [\"a\"]\norder = [\"b\", \"-b\"]"),
+            grouped("order = [\"b\", \"-b\"]"),
             "`b` stands twice in order",
             "",
         ),
         (
-            append("partition = [\"a\"]\norder = [\"a\"]"),
+            grouped("order = [\"a\"]"),
             "`a` is in the partition already",
             "one of the two",
         ),
@@ -307,6 +322,12 @@ fn every_rule_is_checked() {
             "`writes` takes",
             "did you mean `append`?",
         ),
+    ]);
+}
+
+#[test]
+fn options_keep_the_rules() {
+    refuses(&[
         (append("nulls = \"first\""), "`nulls` is an option of views", ""),
         (append("verify = true"), "`verify` is an option of views", ""),
         (
@@ -321,38 +342,34 @@ fn every_rule_is_checked() {
             "there is nothing to split",
             "`partition`",
         ),
+        (grouped("bucket = { rows = 0 }"), "`rows` takes", ""),
         (
-            append("partition = [\"a\"]\nbucket = { rows = 0 }"),
-            "`rows` takes",
-            "",
-        ),
-        (
-            append("partition = [\"a\"]\nbucket = { rows = 1, target = \"1MB\" }"),
+            grouped("bucket = { rows = 1, target = \"1MB\" }"),
             "`bucket` takes",
             "",
         ),
         (
-            append("partition = [\"a\"]\nbucket = { size = 1 }"),
+            grouped("bucket = { size = 1 }"),
             "unknown key `size` in a bucket",
             "",
         ),
         (
-            append("partition = [\"a\"]\nbucket = { target = \"big\" }"),
+            grouped("bucket = { target = \"big\" }"),
             "`target` takes a size",
             "",
         ),
         (
-            append("partition = [\"a\"]\nbucket = { time = \"b\", width = \"1 day\" }"),
+            grouped("bucket = { time = \"b\", width = \"1 day\" }"),
             "`b` is no time",
             "",
         ),
         (
-            append("partition = [\"a\"]\nbucket = { time = \"t\", width = \"1 day\" }"),
+            grouped("bucket = { time = \"t\", width = \"1 day\" }"),
             "first order field",
             "",
         ),
         (
-            append("partition = [\"a\"]\ncollate = \"not a tag\""),
+            grouped("collate = \"not a tag\""),
             "`collate` takes a language tag",
             "",
         ),
@@ -361,6 +378,12 @@ fn every_rule_is_checked() {
             "there is none",
             "",
         ),
+    ]);
+}
+
+#[test]
+fn views_keep_the_rules() {
+    refuses(&[
         (view("nulls = \"last\""), "view `v` needs `partition`", ""),
         (view("order = [\"t\"]"), "neither a partition nor a bucket", ""),
         (view("partition = [\"l\"]"), "list<int> has no order", ""),
@@ -395,20 +418,26 @@ fn every_rule_is_checked() {
             "",
         ),
         (
-            appended_view("partition = [\"b\"]\nverify = false"),
+            append("[collection.c.view.v]\npartition = [\"b\"]\nverify = false"),
             "`verify` is for records that move",
             "",
         ),
         (
             with("writes = \"overwrite\"\n[collection.c.view.v]\npartition = [\"t\"]"),
             "`partition` names `t`, which is not in the key",
-            "",
+            "never moves",
         ),
         (
             with("partition = [\"t\"]\n[collection.c.view.primary]\npartition = [\"b\"]"),
             "declare the view `primary`",
             "another name",
         ),
+    ]);
+}
+
+#[test]
+fn types_keep_the_rules() {
+    refuses(&[
         (
             "[type.int]\nfields = { a = \"text\" }".into(),
             "`int` is a type of CQL already",
@@ -430,27 +459,11 @@ fn every_rule_is_checked() {
             "unknown key `key` in a type",
             "",
         ),
-    ];
-    for (text, message, help) in cases {
-        let shown = error(&text);
-        assert!(
-            shown.contains(message),
-            "{text}\n{shown}\nshould contain {message}"
-        );
-        assert!(shown.contains(help), "{text}\n{shown}\nshould propose {help}");
-    }
-    // A cycle by way of others is named from both ends.
+    ]);
+    // A cycle by way of another.
     let cycle =
         Schema::parse("[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"t\" }").unwrap_err();
     assert!(cycle.to_string().contains("t → u → t"), "{cycle}");
-}
-
-#[test]
-fn views_of_append_collections_may_order_by_any_field() {
-    let text = with(
-        "writes = \"append\"\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"-t\"]\nnulls = \"last\"",
-    );
-    assert_eq!(parse(&text).collections[0].views[0].order[0].to_string(), "-t");
 }
 
 #[test]
@@ -460,6 +473,14 @@ fn all_errors_are_collected_in_order_of_the_text() {
     let errors = Schema::parse(text).unwrap_err();
     let lines: Vec<usize> = errors.errors().iter().map(|error| error.position.line).collect();
     assert_eq!(lines, [1, 2, 3, 4, 5, 5], "{errors}");
+}
+
+#[test]
+fn views_of_append_collections_may_order_by_any_field() {
+    let text = with(
+        "writes = \"append\"\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"-t\"]\nnulls = \"last\"",
+    );
+    assert_eq!(parse(&text).collections[0].views[0].order[0].to_string(), "-t");
 }
 
 #[test]
@@ -478,8 +499,8 @@ fn limits_hold() {
         .collect();
     let wide_key = many(100).replace("[\"f0\"]", &format!("[{}]", keys.join(", ")));
     assert!(error(&wide_key).contains("at most"));
-    let wrong: String = (0..200).map(|index| format!("x{index} = 1\n")).collect();
-    let errors = Schema::parse(&wrong).unwrap_err();
+    let wrong: Vec<String> = (0..200).map(|index| format!("x{index} = 1")).collect();
+    let errors = Schema::parse(&wrong.join("\n")).unwrap_err();
     assert_eq!(
         (errors.errors().len(), errors.omitted()),
         (MAX_ERRORS, 200 - MAX_ERRORS)

@@ -20,8 +20,11 @@ key = ["name"]
 writes = "overwrite"
 "#;
 
+/// What is replaced in the schema, by what.
+type Replacements<'a> = &'a [(&'a str, &'a str)];
+
 /// The changes that replacing `from` by `to` in the schema makes.
-fn changes(replacements: &[(&str, &str)]) -> Vec<Change> {
+fn changes(replacements: Replacements<'_>) -> Vec<Change> {
     let mut after = BEFORE.to_owned();
     for (from, to) in replacements {
         assert!(after.contains(from), "{from}");
@@ -64,7 +67,7 @@ fn additions_are_compatible() {
 /// Each change alone: what it is called, and that it is refused with a reason.
 #[test]
 fn everything_else_is_not() {
-    let cases: &[(&[(&str, &str)], &[&str])] = &[
+    let cases: &[(Replacements<'_>, &[&str])] = &[
         (
             &[("content = \"text\"", "content = \"blob\"")],
             &["collection posts: field content from text to blob"],

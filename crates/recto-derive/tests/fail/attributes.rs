@@ -1,13 +1,7 @@
 use recto_derive::Record;
 
-mod shim {
-    pub mod __private {
-        pub use recto_model as model;
-    }
-}
-
 #[derive(Record)]
-#[record(collection = "events", key = ["user_id", "at"], partition = ["usr_id"], order = ["-at", "kind"], crate = "shim")]
+#[record(collection = "events", key = ["user_id", "at"], partition = ["usr_id"], order = ["-at", "kind"], writes = "append")]
 struct Misspelt {
     user_id: i64,
     at: i64,
@@ -15,7 +9,7 @@ struct Misspelt {
 }
 
 #[derive(Record)]
-#[record(collection = "Events", key = ["at"], crate = "shim")]
+#[record(collection = "Events", key = ["at"])]
 struct Named {
     at: i64,
     #[record(name = "at")]

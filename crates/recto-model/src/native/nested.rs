@@ -36,7 +36,7 @@ macro_rules! cells_by_value {
 }
 
 #[cold]
-fn other<T: FieldType>(value: Option<Value>) -> CellError {
+fn other<T: FieldType>(value: Option<&Value>) -> CellError {
     match value {
         None => null::<T>(),
         Some(_) => CellError::WrongType {
@@ -62,7 +62,7 @@ impl<T: FieldType> FieldType for Vec<T> {
                 .into_iter()
                 .map(|value| T::from_value(Some(value)))
                 .collect(),
-            value => Err(other::<Self>(value)),
+            value => Err(other::<Self>(value.as_ref())),
         }
     }
 }
@@ -85,7 +85,7 @@ impl<T: FieldType + Ord> FieldType for BTreeSet<T> {
                 .into_iter()
                 .map(|value| T::from_value(Some(value)))
                 .collect(),
-            value => Err(other::<Self>(value)),
+            value => Err(other::<Self>(value.as_ref())),
         }
     }
 }
@@ -111,7 +111,7 @@ impl<K: FieldType + Ord, V: FieldType> FieldType for BTreeMap<K, V> {
                 .into_iter()
                 .map(|(key, value)| Ok((K::from_value(Some(key))?, V::from_value(Some(value))?)))
                 .collect(),
-            value => Err(other::<Self>(value)),
+            value => Err(other::<Self>(value.as_ref())),
         }
     }
 }
@@ -136,7 +136,7 @@ impl<T: FieldType, const N: usize> FieldType for [T; N] {
 
     fn from_value(value: Option<Value>) -> Result<Self, CellError> {
         let Some(Value::Vector(values)) = value else {
-            return Err(other::<Self>(value));
+            return Err(other::<Self>(value.as_ref()));
         };
         let values: Vec<T> = values
             .into_iter()
@@ -163,7 +163,7 @@ macro_rules! tuples {
 
             fn from_value(value: Option<Value>) -> Result<Self, CellError> {
                 let Some(Value::Tuple(parts)) = value else {
-                    return Err(other::<Self>(value));
+                    return Err(other::<Self>(value.as_ref()));
                 };
                 let parts: [Option<Value>; $count] = parts
                     .try_into()

@@ -158,7 +158,7 @@ impl<'a> Rules<'a, '_, '_> {
         }
         self.refuse_view_options(&declared.arrangement);
         let arrangement = self.arrangement(&declared.arrangement, true);
-        self.key_fields_only(&declared.arrangement);
+        self.key_fields_only(&declared.arrangement, false);
         arrangement
     }
 
@@ -291,7 +291,7 @@ impl<'a> Rules<'a, '_, '_> {
 
     /// A base table's rows are found by their key alone, and an entry of a view of an `overwrite`
     /// collection must never move.
-    fn key_fields_only(&mut self, declared: &'a DeclaredArrangement) {
+    fn key_fields_only(&mut self, declared: &'a DeclaredArrangement, view: bool) {
         if self.key.is_empty() {
             // That there is no key is reported; it would be repeated with every name.
             return;
@@ -308,6 +308,7 @@ impl<'a> Rules<'a, '_, '_> {
                         name: field.to_owned(),
                         list: list.into(),
                         writes,
+                        view,
                     });
                 }
             }
@@ -372,7 +373,7 @@ impl<'a> Rules<'a, '_, '_> {
             );
         }
         if self.writes == WriteMode::Overwrite {
-            self.key_fields_only(declared);
+            self.key_fields_only(declared, true);
         }
         if self.writes != WriteMode::Update {
             self.refuse_moving_options(declared);

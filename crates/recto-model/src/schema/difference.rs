@@ -425,8 +425,8 @@ impl fmt::Display for ChangeKind {
                 write!(
                     f,
                     "collection {collection}: bucket from {} to {}",
-                    bucket(from),
-                    bucket(to)
+                    bucket(from.as_ref()),
+                    bucket(to.as_ref())
                 )
             }
             Self::CollateChanged { collection } => write!(f, "collection {collection}: other collations"),
@@ -447,7 +447,7 @@ fn list<T: fmt::Display>(names: &[T]) -> String {
     format!("[{}]", names.join(", "))
 }
 
-fn bucket(bucket: &Option<Bucket>) -> String {
+fn bucket(bucket: Option<&Bucket>) -> String {
     match bucket {
         None => "none".into(),
         Some(Bucket::Time { field, width }) => format!("{width} of {field}"),

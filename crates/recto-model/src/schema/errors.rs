@@ -109,7 +109,8 @@ pub enum Problem {
         /// The field that was probably meant.
         nearest: Option<String>,
     },
-    /// A base table's partition or order names a field outside the key.
+    /// The partition or order of a base table, or of a view of an `overwrite` collection, names a
+    /// field outside the key.
     #[error("`{list}` names `{name}`, which is not in the key")]
     NotInKey {
         /// The field.
@@ -118,6 +119,8 @@ pub enum Problem {
         list: String,
         /// The collection's write mode.
         writes: WriteMode,
+        /// Whether it is a view that names it, and not the base table.
+        view: bool,
     },
     /// A key, partition or order field has no order.
     #[error("`{name}` cannot be in `{list}`: {type_name} has no order")]
@@ -195,8 +198,13 @@ impl Problem {
             Self::UnknownField { name, nearest, .. } => {
                 did_you_mean(nearest).or_else(|| Some(format!("add `{name}` to `fields`")))
             }
-            Self::NotInKey { name, list, .. } => Some(format!(
+            Self::NotInKey {
+                name, view: false, list, ..
+            } => Some(format!(
                 "add `{name}` to `key` if it helps to identify a record, or declare a view with this `{list}`"
+            )),
+            Self::NotInKey { writes, .. } => Some(format!(
+                "with writes = \"{writes}\" views are on key fields only, so that an entry never moves; use \"update\" for records that change"
             )),
             Self::NotOrderable { .. } => Some("use a field of a simple type other than duration".into()),
             Self::OrderInPartition { whole_key: true, .. } => Some(

@@ -133,7 +133,7 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
 pub(super) fn print_size(bytes: u64) -> String {
     let (name, factor) = SIZE_UNITS
         .into_iter()
-        .find(|(_, factor)| bytes > 0 && bytes % factor == 0)
+        .find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor))
         .unwrap_or(("B", 1));
     format!("{}{name}", bytes / factor)
 }

@@ -395,22 +395,19 @@ mod tests {
         assert!(parse_type(&nested(MAX_TYPE_DEPTH - 1), &[]).is_ok());
         assert!(parse_type(&nested(MAX_TYPE_DEPTH), &[]).is_err());
         assert!(parse_type(&nested(700), &[]).is_err());
-        // Each type holds the one before twice: written out, the last has 2^15 parts.
+        // Each type holds the one before three times: written out, the last has 3^16 parts.
         let mut udts: Vec<Arc<UdtType>> = Vec::new();
-        let mut refused = false;
-        for level in 0..MAX_TYPE_DEPTH {
+        let refused = (0..MAX_TYPE_DEPTH).any(|level| {
             let inner = udts.last().map_or("int".to_owned(), |udt| udt.name.clone());
-            match parse_type(&format!("tuple<{inner}, {inner}, {inner}>"), &udts) {
-                Ok(ty) => udts.push(Arc::new(UdtType {
+            let ty = parse_type(&format!("tuple<{inner}, {inner}, {inner}>"), &udts);
+            udts.extend(ty.clone().map(|ty| {
+                Arc::new(UdtType {
                     name: format!("t{level}"),
                     fields: vec![("a".into(), ty)],
-                })),
-                Err(_) => {
-                    refused = true;
-                    break;
-                }
-            }
-        }
+                })
+            }));
+            ty.is_err()
+        });
         assert!(refused);
     }
 }
