@@ -200,13 +200,23 @@ fn nesting_has_a_limit() {
     let (mut value, mut cell) = (Value::Int(7), vec![0, 0, 0, 7]);
     for _ in 1..=MAX_NESTING {
         value = Value::List(vec![value]);
-        cell = [&[0, 0, 0, 1], &(cell.len() as i32).to_be_bytes()[..], &cell].concat();
+        cell = [
+            &[0, 0, 0, 1],
+            &u32::try_from(cell.len()).unwrap().to_be_bytes()[..],
+            &cell,
+        ]
+        .concat();
     }
     let deepest = nest(MAX_NESTING + 1);
     assert_eq!(cell::decode(&deepest, &cell), Ok(value.clone()));
     assert_eq!(cell_of(&deepest, &value), cell);
     let too_deep = nest(MAX_NESTING + 2);
-    let cell = [&[0, 0, 0, 1], &(cell.len() as i32).to_be_bytes()[..], &cell].concat();
+    let cell = [
+        &[0, 0, 0, 1],
+        &u32::try_from(cell.len()).unwrap().to_be_bytes()[..],
+        &cell,
+    ]
+    .concat();
     for error in [
         cell::decode(&too_deep, &cell).unwrap_err(),
         cell::encode(&too_deep, &Value::List(vec![value]), &mut Vec::new()).unwrap_err(),

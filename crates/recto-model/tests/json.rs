@@ -112,11 +112,20 @@ fn values_look_as_they_should() {
     }
 }
 
-/// What is refused, and a word of the reason.
+/// Types, what is refused, and words of what is expected and of what was found.
+type Refusals = Vec<(Type, Json, &'static str, &'static str)>;
+
+fn check_refusals(cases: Refusals) {
+    for (ty, read, expected, found) in cases {
+        let error = from_json(&ty, &read).unwrap_err();
+        assert!(error.expected.contains(expected), "{ty} {read}: {error}");
+        assert!(error.found.contains(found), "{ty} {read}: {error}");
+    }
+}
+
 #[test]
-fn what_is_refused_is_told() {
-    let text_list = Type::List(boxed(udt()));
-    let cases: Vec<(Type, Json, &str, &str)> = vec![
+fn numbers_that_are_refused_are_told() {
+    check_refusals(vec![
         (Type::TinyInt, json!(128), "from -128 to 127", "128"),
         (Type::Int, json!("5"), "whole number", "\"5\""),
         (Type::Int, json!(1.5), "whole number", "1.5"),
@@ -139,6 +148,12 @@ fn what_is_refused_is_told() {
         (Type::Float, json!("1.5"), "float", "1.5"),
         (Type::Boolean, json!("true"), "true or false", "\"true\""),
         (Type::Ascii, json!("é"), "ASCII", "é"),
+    ]);
+}
+
+#[test]
+fn dates_and_times_that_are_refused_are_told() {
+    check_refusals(vec![
         (Type::Date, json!("2001-02-29"), "date", "2001-02-29"),
         (Type::Date, json!("10000-01-01"), "date", "10000"),
         (Type::Date, json!("-0000-01-01"), "date", "-0000"),
@@ -171,6 +186,12 @@ fn what_is_refused_is_told() {
             ".808Z",
         ),
         (Type::Timestamp, json!(1_700_000_000), "timestamp", "1700000000"),
+    ]);
+}
+
+#[test]
+fn other_scalars_that_are_refused_are_told() {
+    check_refusals(vec![
         (
             Type::TimeUuid,
             json!("cc520882-9507-44fb-8fc9-b349ecdee658"),
@@ -188,6 +209,13 @@ fn what_is_refused_is_told() {
         (Type::Duration, json!("P1YT"), "duration", "P1YT"),
         (Type::Duration, json!("P1D1M"), "duration", "P1D1M"),
         (Type::Duration, json!("P99999999999D"), "duration", "P999"),
+    ]);
+}
+
+#[test]
+fn nested_values_that_are_refused_are_told() {
+    let text_list = Type::List(boxed(udt()));
+    check_refusals(vec![
         (
             Type::Tuple(vec![Type::Int]),
             json!([1, 2]),
@@ -225,12 +253,7 @@ fn what_is_refused_is_told() {
             "[key, value]",
             "an object",
         ),
-    ];
-    for (ty, read, expected, found) in cases {
-        let error = from_json(&ty, &read).unwrap_err();
-        assert!(error.expected.contains(expected), "{ty} {read}: {error}");
-        assert!(error.found.contains(found), "{ty} {read}: {error}");
-    }
+    ]);
 }
 
 #[test]

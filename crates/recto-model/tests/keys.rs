@@ -6,6 +6,8 @@ mod values;
 use std::cmp::Ordering;
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use recto_model::Direction::{Ascending, Descending};
 use recto_model::{Direction, Type, Value, extremes, key, order};
 use values::{canonical, cell_of, order_type, value};
@@ -84,10 +86,13 @@ fn keys_give_their_canonical_cells_back() {
     }
 }
 
+/// A type and cells of it that are equal in order.
+type EqualCells = (Type, &'static [&'static [u8]]);
+
 /// Decimals and varints as other writers may have left them.
 #[test]
 fn what_is_equal_in_order_has_one_key() {
-    let equal: [(Type, &[&[u8]]); 5] = [
+    let equal: [EqualCells; 5] = [
         (
             Type::Decimal,
             &[&[0, 0, 0, 1, 1], &[0, 0, 0, 2, 10], &[0, 0, 0, 3, 0, 0, 100]],
@@ -129,7 +134,7 @@ fn a_key_part_has_at_most_64_kib() {
         key::decode(&ty, Descending, &mut rest, &mut decoded).unwrap();
         assert_eq!(decoded, cell);
         let error = key::encode(&ty, Ascending, &[&longest[..], &[1]].concat(), &mut out).unwrap_err();
-        assert_eq!(error.to_string().contains("65536 bytes"), true, "{error}");
+        assert!(error.to_string().contains("65536 bytes"), "{error}");
     }
     assert_eq!(out, b"before");
 }
@@ -152,12 +157,9 @@ fn decimals_reach_as_far_as_a_key_part() {
 
 #[test]
 fn types_without_an_order_have_no_key() {
+    let mut runner = TestRunner::deterministic();
     for ty in values::other_types() {
-        let cell = match values::value(&ty).new_tree(&mut proptest::test_runner::TestRunner::deterministic())
-        {
-            Ok(tree) => cell_of(&ty, &proptest::strategy::ValueTree::current(&tree)),
-            Err(reason) => panic!("{reason}"),
-        };
+        let cell = cell_of(&ty, &value(&ty).new_tree(&mut runner).unwrap().current());
         let mut out = Vec::new();
         key::encode(&ty, Ascending, &cell, &mut out).unwrap_err();
         key::decode(&ty, Ascending, &mut &cell[..], &mut out).unwrap_err();
