@@ -19,13 +19,15 @@ use recto_store::{
 };
 
 mod without_faults {
+    use std::future::{Ready, ready};
+
     use super::{Arc, Clock, ClockBench, FaultRates, FaultyStore, MemoryStore};
 
-    async fn bench() -> ClockBench {
+    fn bench() -> Ready<ClockBench> {
         let clock = Clock::new();
         let inner = Arc::new(MemoryStore::new(clock.environment()));
         let store = Arc::new(FaultyStore::new(inner, 1, FaultRates::NONE));
-        ClockBench { clock, store }
+        ready(ClockBench { clock, store })
     }
 
     recto_store::conformance_suite!(bench());

@@ -4,20 +4,21 @@
 
 mod common;
 
+use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use common::{Clock, ClockBench};
 use recto_store::Limits;
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 
-async fn bench(remote: bool) -> ClockBench {
+fn bench(remote: bool) -> Ready<ClockBench> {
     let clock = Clock::new();
     let limits = Limits {
         remote,
         ..DEFAULT_LIMITS
     };
     let store = Arc::new(MemoryStore::with_limits(clock.environment(), limits));
-    ClockBench { clock, store }
+    ready(ClockBench { clock, store })
 }
 
 mod snapshots {

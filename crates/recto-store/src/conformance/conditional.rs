@@ -337,7 +337,7 @@ pub async fn applied_is_seen_at_every_consistency(bench: &dyn Bench) {
         let read = read.unwrap_or_else(|error| panic!("{consistency:?}: {error}"));
         assert_eq!(
             read.rows.iter().map(|row| row.to_cells()).collect::<Vec<_>>(),
-            [expected.clone()]
+            std::slice::from_ref(&expected)
         );
     }
     fixture.drop().await;

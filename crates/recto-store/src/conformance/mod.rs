@@ -34,6 +34,12 @@
 //! 0.1 s on Cassandra), and drops them at its end; it needs nothing else of the store, so that one
 //! store or keyspace can serve all of them side by side.
 
+#![allow(
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "the suite's counts are small"
+)]
+
 mod fixture;
 mod model;
 

@@ -58,7 +58,13 @@ fn key_groups() -> Vec<Vec<Cells>> {
 /// turned round.
 pub async fn clustering_columns(bench: &dyn Bench) {
     for first in [Direction::Ascending, Direction::Descending] {
-        let direction = |index: usize| if index % 2 == 0 { first } else { first.reversed() };
+        let direction = |index: usize| {
+            if index.is_multiple_of(2) {
+                first
+            } else {
+                first.reversed()
+            }
+        };
         let mut columns: Vec<Column> = vec![partition("p", Type::Int), regular("v", Type::Int)];
         for (index, ty) in Type::ORDERABLE.iter().enumerate() {
             columns.push(clustering(&format!("c{index}"), ty.clone(), direction(index)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use recto_model::table::ReadDirection;
-use recto_model::{Bound, Cells, RowSet, Slice, Table};
+use recto_model::{Bound, Cells, Column, RowSet, Slice, Table};
 
 use super::partition::{LiveRow, Partition, lies_before};
 use super::{Contents, MemoryStore, PartitionKey, State, in_time, partition_key};
@@ -48,16 +48,18 @@ impl<'a> Reading<'a> {
     }
 
     fn push(&mut self, partition: &[Vec<u8>], statics: &[Option<&[u8]>], row: Option<&LiveRow<'_>>) {
-        let mut cells: Cells = partition.iter().map(|part| Some(part.as_slice())).collect();
-        match row {
-            Some(row) => cells.extend(row.clustering.as_row()),
-            None => self.table.clustering().iter().for_each(|_| cells.push(None)),
-        }
-        statics.iter().for_each(|cell| cells.push(*cell));
-        match row {
-            Some(row) => row.cells.iter().for_each(|cell| cells.push(*cell)),
-            None => self.table.regular().iter().for_each(|_| cells.push(None)),
-        }
+        let nulls = |columns: &[Column]| vec![None; columns.len()];
+        let (clustering, regular) = match row {
+            Some(row) => (row.clustering.iter().collect(), row.cells.clone()),
+            None => (nulls(self.table.clustering()), nulls(self.table.regular())),
+        };
+        let partition = partition.iter().map(|part| Some(part.as_slice()));
+        let statics = statics.iter().copied();
+        let cells: Cells = partition
+            .chain(clustering)
+            .chain(statics)
+            .chain(regular)
+            .collect();
         self.read.bytes += cells.byte_len() as u64;
         self.read.rows.push_row(cells.as_row());
         if self.options.stamps {
@@ -152,7 +154,9 @@ impl ReadView for MemoryView {
         if let Some(found) = contents.partitions.get(&partition_key(partition)) {
             let statics = found.live_statics(self.now());
             if statics.iter().any(Option::is_some) {
-                statics.iter().for_each(|cell| rows.push_cell(*cell));
+                for cell in statics {
+                    rows.push_cell(cell);
+                }
             }
         }
         Ok(RowsRead {
