@@ -87,7 +87,10 @@ async fn load(store: &EmbeddedStore, table: &Arc<Table>, rows: u64) {
         let mut row = per_partition;
         while row > 0 {
             let take = row.min(CHUNK_ROWS - pending);
-            let mutations = (row - take..row).rev().map(|row| put(row * 60_000, row, 1)).collect();
+            let mutations = (row - take..row)
+                .rev()
+                .map(|row| put(row * 60_000, row, 1))
+                .collect();
             chunk.push(PartitionWrite {
                 table: Arc::clone(table),
                 partition: carrier(partition),
@@ -102,7 +105,9 @@ async fn load(store: &EmbeddedStore, table: &Arc<Table>, rows: u64) {
                     ..WriteOptions::default()
                 };
                 let call = Instant::now();
-                let outcome = store.write_many(std::mem::take(&mut chunk), Atomicity::Each, options).await;
+                let outcome = store
+                    .write_many(std::mem::take(&mut chunk), Atomicity::Each, options)
+                    .await;
                 assert!(matches!(outcome.unwrap(), WriteOutcome::Done));
                 calling += call.elapsed();
                 pending = 0;

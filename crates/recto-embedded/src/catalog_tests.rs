@@ -1,1 +1,89 @@
+#![allow(clippy::unwrap_used)]
 
+use super::*;
+
+fn table() -> Table {
+    let column = |name: &str, ty, kind| Column {
+        name: name.to_owned(),
+        ty,
+        kind,
+    };
+    let udt = UdtType {
+        name: "money".to_owned(),
+        fields: vec![
+            ("amount".to_owned(), Type::Decimal),
+            ("currency".to_owned(), Type::Ascii),
+        ],
+    };
+    let mut columns = vec![
+        column("p", Type::Text, ColumnKind::Partition),
+        column("c", Type::Int, ColumnKind::Clustering(Direction::Ascending)),
+        column("d", Type::Uuid, ColumnKind::Clustering(Direction::Descending)),
+        column("s", Type::Int, ColumnKind::Static(WriteKind::Plain)),
+        column("t", Type::Int, ColumnKind::Static(WriteKind::Cas)),
+        column(
+            "price",
+            Type::Udt(Arc::new(udt)),
+            ColumnKind::Regular(WriteKind::Cas),
+        ),
+    ];
+    let nested = Type::Map(
+        Box::new(Type::Text),
+        Box::new(Type::List(Box::new(Type::Tuple(vec![
+            Type::Set(Box::new(Type::Inet)),
+            Type::Vector(Box::new(Type::Float), 3),
+        ])))),
+    );
+    columns.push(column("nested", nested, ColumnKind::Regular(WriteKind::Plain)));
+    for (index, ty) in PLAIN_TYPES.into_iter().enumerate() {
+        columns.push(column(
+            &format!("r{index}"),
+            ty,
+            ColumnKind::Regular(WriteKind::Plain),
+        ));
+    }
+    let options = TableOptions {
+        compaction: Compaction::Tombstones,
+        gc_grace_seconds: 14_400,
+    };
+    Table::new("every_type", columns, options).unwrap()
+}
+
+#[test]
+fn definitions_come_back() {
+    let table = table();
+    let stored = encode(77, &table);
+    let decoded = decode(&stored).unwrap();
+    assert_eq!(decoded.id, 77);
+    assert_eq!(*decoded.definition, table);
+}
+
+#[test]
+fn definitions_of_version_1_are_written_as_ever() {
+    let stored = encode(77, &table());
+    let golden = include_str!("../tests/golden/table-v1.txt").trim();
+    let hex: String = stored.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, golden);
+}
+
+#[test]
+fn damaged_and_newer_definitions_are_refused() {
+    let stored = encode(1, &table());
+    for at in 0..stored.len() {
+        let mut damaged = stored.clone();
+        damaged[at] ^= 0x10;
+        assert_eq!(decode(&damaged).unwrap_err().kind(), StoreErrorKind::Corrupt);
+    }
+    let mut newer = stored[..stored.len() - 4].to_vec();
+    newer[0] = TABLE_FORMAT_VERSION + 1;
+    let checksum = crc32c::crc32c(&newer);
+    newer.extend_from_slice(&checksum.to_le_bytes());
+    assert_eq!(decode(&newer).unwrap_err().kind(), StoreErrorKind::Version);
+    // Cut short, with a checksum that holds.
+    for length in 1..stored.len() - 4 {
+        let mut cut = stored[..length].to_vec();
+        let checksum = crc32c::crc32c(&cut);
+        cut.extend_from_slice(&checksum.to_le_bytes());
+        assert!(decode(&cut).is_err());
+    }
+}

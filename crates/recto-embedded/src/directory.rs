@@ -108,6 +108,16 @@ impl Directory {
         self.publish()
     }
 
+    /// Takes away what was made of a store that is not to be; the directory too, unless it `existed`.
+    pub(crate) fn abandon(self, existed: bool) {
+        for name in [NEW_DATA_FILE, DATA_FILE, FORMAT_FILE, LOCK_FILE] {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+        if !existed {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
     /// Makes the new data file, which is on disk whole, the data file.
     pub(crate) fn publish(&self) -> Result<(), StoreError> {
         fs::rename(self.new_data_file(), self.data_file())

@@ -18,6 +18,12 @@
 //! write. [Relaxed](recto_store::WriteOptions::relaxed) writes are on disk after the next write that is not
 //! relaxed; a crash takes back whole ones of them, newest first, and nothing else.
 //!
+//! A process that is killed leaves a store that opens at once: from [`QUICK_REPAIR_BYTES`] of data on,
+//! every durable commit saves the state of the engine's allocator beside the data, and syncs twice. That
+//! is what bounds reopening: the last commit before the crash must be such a one, or the engine
+//! reads the whole file, whatever was saved before. In smaller files that is quick too, so commits there
+//! sync once. Relaxed commits are in memory only; a crash finds the last durable one.
+//!
 //! # Damage
 //!
 //! Every row carries a checksum over its table, key and bytes, which is checked whenever it is read.
@@ -28,11 +34,14 @@
 mod apply;
 mod batch;
 mod catalog;
+mod check;
+mod copy;
 mod describe;
 mod directory;
 mod error;
 mod keys;
 mod limits;
+mod operations;
 mod read;
 mod row;
 mod scan;
@@ -42,12 +51,16 @@ mod view;
 mod writer;
 
 pub use catalog::TABLE_FORMAT_VERSION;
+pub use check::{CheckReport, MAX_PROBLEMS, Problem};
+pub use copy::{Progress, ROWS_PER_REPORT};
 pub use directory::STORE_FORMAT_VERSION;
 pub use limits::{
     MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_RELAXED_BYTES, MAX_REQUEST_BYTES, MAX_WAITING_BYTES,
     MAX_WAITING_REQUESTS,
 };
+pub use operations::{BackupReport, CompactReport, Statistics, TableStatistics};
 pub use row::ROW_FORMAT_VERSION;
 pub use scan::MAX_PIECES;
+pub use shared::QUICK_REPAIR_BYTES;
 pub use store::{DEFAULT_CACHE_BYTES, EmbeddedOptions, EmbeddedStore};
 pub use view::INLINE_ROWS;

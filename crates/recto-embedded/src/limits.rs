@@ -5,16 +5,16 @@ use recto_store::Limits;
 /// The limits of the embedded store.
 ///
 /// Rows and keys are held to Cassandra's limits, so that a move to it never fails: a mutation of
-/// 16 MiB (half a commit log segment), 64 KiB of key. Batches are not moved, so they are only
-/// bounded by what one transaction may hold in memory, [`MAX_REQUEST_BYTES`].
+/// 16 MiB (half a commit log segment), 64 KiB of key. Batches are not moved, so they are bounded by
+/// memory only and not by Cassandra's 50 KiB.
 pub(crate) const LIMITS: Limits = Limits {
     mutation_bytes: 16 << 20,
-    batch_bytes: MAX_REQUEST_BYTES,
+    batch_bytes: 64 << 20,
     key_bytes: 65_535,
     remote: false,
 };
 
-/// The most bytes of one write call, however many partitions it is about.
+/// The most bytes of one write call whose writes stand for themselves, as keys and rows.
 pub const MAX_REQUEST_BYTES: usize = 256 << 20;
 
 /// The most bytes of requests that wait for the writer; who comes after waits outside. One larger

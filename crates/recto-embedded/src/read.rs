@@ -39,7 +39,8 @@ pub(crate) fn damaged(table: &StoredTable, key: &[u8], damage: Damage) -> StoreE
 /// How many bytes of a key an error shows.
 const SHOWN_KEY_BYTES: usize = 64;
 
-fn hex(key: &[u8]) -> String {
+/// A key for people.
+pub(crate) fn hex(key: &[u8]) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
     for byte in &key[..key.len().min(SHOWN_KEY_BYTES)] {

@@ -417,36 +417,31 @@ impl<'a> StoredRow<'a> {
         now_seconds: u32,
         rows: &mut RowSet,
     ) -> Result<Option<i64>, Damage> {
-        if self.flags & (STATES | NO_MARKER | WIDE) != 0 {
+        if self.flags & (STATES | NO_MARKER) != 0 {
             return self.push_cells_apart(columns, now_seconds, rows);
         }
         if self.base.ended(now_seconds) {
             return Ok(None);
         }
-        let data = self.lengths + self.count;
-        if self.count > columns || data > self.stored.len() {
+        if self.count > columns {
             return Err(Damage::Layout);
         }
-        let cells = &self.stored[data..];
-        let mut at = rows.push_bytes(cells);
-        let end = at + cells.len();
-        let mut values = false;
-        for &length in &self.stored[self.lengths..data] {
-            if length == NARROW_NULL {
-                rows.push_cell(None);
-                continue;
-            }
-            let length = usize::from(length);
-            if at + length > end {
-                return Err(Damage::Layout);
-            }
-            rows.push_span(at, length);
-            at += length;
-            values = true;
-        }
-        if at != end {
-            return Err(Damage::Layout);
-        }
+        let (lengths, cells) = self
+            .stored
+            .split_at_checked(self.after_lengths())
+            .ok_or(Damage::Layout)?;
+        let lengths = &lengths[self.lengths..];
+        let values = if self.flags & WIDE == 0 {
+            let narrow = |length: &u8| (*length != NARROW_NULL).then_some(usize::from(*length));
+            push_lengths(lengths.iter().map(narrow), cells, rows)?
+        } else {
+            let (lengths, _) = lengths.as_chunks();
+            let wide = |length: &[u8; 4]| {
+                let length = u32::from_le_bytes(*length);
+                (length != WIDE_NULL).then_some(length as usize)
+            };
+            push_lengths(lengths.iter().map(wide), cells, rows)?
+        };
         for _ in self.count..columns {
             rows.push_cell(None);
         }
@@ -472,6 +467,36 @@ impl<'a> StoredRow<'a> {
             rows.push_cell(cell.value);
         }
         Ok(Some(row.newest_value()))
+    }
+}
+
+/// Copies `cells` whole and appends a cell for each length, which fill them. Returns whether any is
+/// a value.
+#[inline]
+fn push_lengths(
+    lengths: impl Iterator<Item = Option<usize>>,
+    cells: &[u8],
+    rows: &mut RowSet,
+) -> Result<bool, Damage> {
+    let mut at = rows.push_bytes(cells);
+    let end = at + cells.len();
+    let mut values = false;
+    for length in lengths {
+        let Some(length) = length else {
+            rows.push_cell(None);
+            continue;
+        };
+        if length > end - at {
+            return Err(Damage::Layout);
+        }
+        rows.push_span(at, length);
+        at += length;
+        values = true;
+    }
+    if at == end {
+        Ok(values)
+    } else {
+        Err(Damage::Layout)
     }
 }
 

@@ -60,7 +60,7 @@ impl Default for EmbeddedOptions {
 /// Its calls want a tokio runtime with time enabled. Dropping it makes all writes durable and closes
 /// the store; views that are left keep the files open until they are dropped too.
 pub struct EmbeddedStore {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     requests: Option<mpsc::Sender<Request>>,
     room: Arc<Semaphore>,
     writer: Mutex<Option<JoinHandle<()>>>,

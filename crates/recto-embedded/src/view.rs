@@ -13,6 +13,7 @@ use redb::{Database, ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableD
 
 use crate::catalog::{Catalog, StoredTable};
 use crate::error::{corrupt, engine, guarded, timeout};
+use crate::writer::{META, NEXT_TABLE};
 use crate::{read, scan};
 
 /// A slice of at most this many rows is read at once, on the caller's thread; a longer one on a
@@ -87,6 +88,13 @@ impl Snapshot {
     /// The table a caller means by `table`.
     pub(crate) fn open(&self, table: &Table) -> Result<Arc<OpenTable>, StoreError> {
         self.open_stored(self.catalog.find(table)?)
+    }
+
+    /// The stored number the next table gets, if any was made.
+    pub(crate) fn next_table(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        let meta = self.transaction.open_table(META).map_err(engine)?;
+        let next = meta.get(NEXT_TABLE).map_err(engine)?;
+        Ok(next.map(|next| next.value().to_vec()))
     }
 
     pub(crate) fn open_stored(&self, stored: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {

@@ -1,0 +1,336 @@
+//! Looking for damage.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use recto_model::{Cells, Table, cell, key};
+use recto_store::{StoreError, StoreErrorKind};
+use redb::{Builder, ReadableTableMetadata as _, StorageBackend};
+
+use crate::catalog::StoredTable;
+use crate::copy::{Counter, Report, total_rows};
+use crate::error::{engine, file, guarded};
+use crate::keys;
+use crate::read::{Now, damaged, hex};
+use crate::row::{Damage, Row, StoredRow};
+use crate::scan::partition_of;
+use crate::view::Snapshot;
+
+/// The most problems a report describes; all are counted.
+pub const MAX_PROBLEMS: usize = 100;
+
+/// The cache that pages are checked through.
+const CHECK_CACHE_BYTES: usize = 64 << 20;
+
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// What is wrong with the pages of the file, if anything is.
+    pub page_damage: Option<String>,
+    /// The rows that were read.
+    pub rows: u64,
+    /// Of these, how many have ended and wait to be written over or compacted away.
+    pub ended_rows: u64,
+    /// The bytes of their keys and values.
+    pub bytes: u64,
+    /// How many problems there are in rows.
+    pub problem_count: u64,
+    /// The first [`MAX_PROBLEMS`] of them.
+    pub problems: Vec<Problem>,
+}
+
+impl CheckReport {
+    /// Whether nothing is damaged.
+    pub fn is_sound(&self) -> bool {
+        self.page_damage.is_none() && self.problem_count == 0
+    }
+}
+
+/// Something wrong with a row, or with what holds a table's rows together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The table.
+    pub table: String,
+    /// The row's key as stored, in hexadecimal; empty if it is not about one row.
+    pub key: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Reads every page of the data file at `path`, which nobody writes meanwhile, and checks the
+/// checksums the engine keeps of them. Returns what is wrong. The file is not changed.
+pub(crate) fn pages(path: &Path) -> Result<Option<String>, StoreError> {
+    let backend = Overlay::new(path).map_err(|error| file("opening the data file", error))?;
+    let opened = guarded(|| {
+        Builder::new()
+            .set_cache_size(CHECK_CACHE_BYTES)
+            .set_check_integrity_on_open(true)
+            .create_with_backend(backend)
+            .map_err(engine)
+    });
+    match opened {
+        Ok(database) => {
+            drop(database);
+            Ok(None)
+        }
+        Err(error) if error.kind() == StoreErrorKind::Corrupt => Ok(Some(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Checks every row of every table of a snapshot.
+pub(crate) fn rows(snapshot: &Snapshot, report: Report) -> Result<CheckReport, StoreError> {
+    let mut check = Check {
+        snapshot,
+        now: Now::new(&snapshot.environment),
+        found: CheckReport::default(),
+        counter: Counter::new(total_rows(snapshot)?, report),
+        scratch: Vec::new(),
+    };
+    for stored in snapshot.catalog.iter() {
+        // What a damaged page makes impossible to read ends the table, not the check.
+        if let Err(error) = guarded(|| check.table(stored)) {
+            if error.kind() == StoreErrorKind::Storage {
+                return Err(error);
+            }
+            check.problem(stored, &[], error.to_string());
+        }
+    }
+    check.counter.finish();
+    Ok(check.found)
+}
+
+struct Check<'a> {
+    snapshot: &'a Snapshot,
+    now: Now<'a>,
+    found: CheckReport,
+    counter: Counter,
+    scratch: Vec<u8>,
+}
+
+impl Check<'_> {
+    fn problem(&mut self, table: &StoredTable, key: &[u8], what: String) {
+        self.found.problem_count += 1;
+        if self.found.problems.len() < MAX_PROBLEMS {
+            self.found.problems.push(Problem {
+                table: table.definition.name().to_owned(),
+                key: hex(key),
+                what,
+            });
+        }
+    }
+
+    fn table(&mut self, table: &StoredTable) -> Result<(), StoreError> {
+        let stored = self
+            .snapshot
+            .catalog
+            .get(table.definition.name())
+            .ok_or_else(|| crate::catalog::missing(table.definition.name()))?;
+        let open = self.snapshot.open_stored(stored)?;
+        let expected = open.rows.len().map_err(engine)?;
+        let mut previous: Vec<u8> = Vec::new();
+        let mut count = 0_u64;
+        for entry in open.rows.range::<&[u8]>(..).map_err(engine)? {
+            let (key, value) = entry.map_err(engine)?;
+            let (key, value) = (key.value(), value.value());
+            count += 1;
+            if count > 1 && previous.as_slice() >= key {
+                self.problem(
+                    table,
+                    key,
+                    "the key does not come after the one before it".to_owned(),
+                );
+            }
+            if let Err(what) = self.row(table, key, value) {
+                self.problem(table, key, what);
+            }
+            previous.clear();
+            previous.extend_from_slice(key);
+            self.found.rows += 1;
+            self.found.bytes += (key.len() + value.len()) as u64;
+            self.counter.count();
+        }
+        if count != expected {
+            self.problem(
+                table,
+                &[],
+                format!("the table counts {expected} rows, {count} are found"),
+            );
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, table: &StoredTable, key: &[u8], value: &[u8]) -> Result<(), String> {
+        let definition = &*table.definition;
+        let partition = partition_of(table, key).map_err(|error| error.to_string())?;
+        let is_static = key[partition.len()] == keys::STATIC;
+        self.key(definition, key, partition, is_static)?;
+        let columns = if is_static {
+            definition.statics()
+        } else {
+            definition.regular()
+        };
+        let damage = |damage: Damage| damaged(table, key, damage).to_string();
+        let stored = StoredRow::open(table.key_checksum(key), value).map_err(damage)?;
+        let mut row: Row<'_> = stored.decode(columns.len()).map_err(damage)?;
+        if row.cells.len() > columns.len() {
+            return Err(format!(
+                "the row has {} cells, the table {} columns",
+                row.cells.len(),
+                columns.len()
+            ));
+        }
+        for (column, stored) in columns.iter().zip(&row.cells) {
+            if let Some(value) = stored.value {
+                cell::validate(&column.ty, value)
+                    .map_err(|error| format!("the value of column {}: {error}", column.name))?;
+            }
+        }
+        row.end(self.now.seconds());
+        if !row.exists() {
+            self.found.ended_rows += 1;
+        }
+        Ok(())
+    }
+
+    /// Checks that a key decodes, and encodes to itself.
+    fn key(&mut self, table: &Table, key: &[u8], partition: &[u8], is_static: bool) -> Result<(), String> {
+        let text = |error: key::KeyError| format!("the key: {error}");
+        let mut rest = key;
+        let mut cells = Cells::new();
+        keys::decode(table.partition(), &mut rest, &mut cells).map_err(text)?;
+        self.scratch.clear();
+        key::encode_partition(table, cells.as_row(), &mut self.scratch).map_err(text)?;
+        rest = &key[partition.len() + 1..];
+        self.scratch.push(key[partition.len()]);
+        if !is_static {
+            let mut cells = Cells::new();
+            keys::decode(table.clustering(), &mut rest, &mut cells).map_err(text)?;
+            key::encode_clustering(table, cells.as_row(), &mut self.scratch).map_err(text)?;
+        }
+        if !rest.is_empty() || self.scratch != key {
+            return Err("the key does not encode to itself".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// The unit that changed bytes are kept in.
+const BLOCK_BYTES: usize = 4_096;
+
+/// A data file that is read and not written: what the engine writes is kept in memory. Opening with
+/// a check commits, so that a check needs somewhere to write.
+#[derive(Debug)]
+struct Overlay {
+    file: File,
+    file_bytes: u64,
+    written: Mutex<Written>,
+}
+
+#[derive(Debug)]
+struct Written {
+    bytes: u64,
+    blocks: BTreeMap<u64, Box<[u8; BLOCK_BYTES]>>,
+}
+
+impl Overlay {
+    fn new(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let file_bytes = file.metadata()?.len();
+        Ok(Self {
+            file,
+            file_bytes,
+            written: Mutex::new(Written {
+                bytes: file_bytes,
+                blocks: BTreeMap::new(),
+            }),
+        })
+    }
+
+    /// Reads from the file; what lies after its end is zero.
+    fn read_file(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let inside = self.file_bytes.saturating_sub(offset).min(out.len() as u64) as usize;
+        let (inside, after) = out.split_at_mut(inside);
+        after.fill(0);
+        read_at(&self.file, offset, inside)
+    }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
+    while !out.is_empty() {
+        let read = std::os::windows::fs::FileExt::seek_read(file, out, offset)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        offset += read as u64;
+        out = &mut out[read..];
+    }
+    Ok(())
+}
+
+impl StorageBackend for Overlay {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.written.lock().unwrap_or_else(PoisonError::into_inner).bytes)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if offset.saturating_add(out.len() as u64) > written.bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.read_file(offset, out)?;
+        let block_bytes = BLOCK_BYTES as u64;
+        let end = offset + out.len() as u64;
+        for (index, block) in written
+            .blocks
+            .range(offset / block_bytes..end.div_ceil(block_bytes))
+        {
+            let start = index * block_bytes;
+            let (from, to) = (start.max(offset), (start + block_bytes).min(end));
+            out[(from - offset) as usize..(to - offset) as usize]
+                .copy_from_slice(&block[(from - start) as usize..(to - start) as usize]);
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).bytes = bytes;
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let block_bytes = BLOCK_BYTES as u64;
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let (index, inside) = (at / block_bytes, (at % block_bytes) as usize);
+            let count = (BLOCK_BYTES - inside).min(data.len() - done);
+            if !written.blocks.contains_key(&index) {
+                let mut block = Box::new([0; BLOCK_BYTES]);
+                self.read_file(index * block_bytes, block.as_mut_slice())?;
+                written.blocks.insert(index, block);
+            }
+            if let Some(block) = written.blocks.get_mut(&index) {
+                block[inside..inside + count].copy_from_slice(&data[done..done + count]);
+            }
+            done += count;
+        }
+        Ok(())
+    }
+}

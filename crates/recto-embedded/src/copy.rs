@@ -1,0 +1,150 @@
+//! Copying a snapshot into a new data file, its pages filled in key order: what backups and
+//! compaction are made of.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use recto_store::StoreError;
+use redb::{Builder, CursorError, Database, ReadableTableMetadata as _};
+
+use crate::catalog;
+use crate::directory::open_private;
+use crate::error::{engine, file, guarded};
+use crate::read::{Now, damaged};
+use crate::row::StoredRow;
+use crate::view::{OpenTable, RowsDefinition, Snapshot};
+use crate::writer::{CATALOG, META, NEXT_TABLE};
+
+/// How far work on a store has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Rows done.
+    pub rows: u64,
+    /// Rows there are, those of statics and those that have ended included.
+    pub total_rows: u64,
+}
+
+/// How many rows lie between two reports of progress.
+pub const ROWS_PER_REPORT: u64 = 65_536;
+
+/// Who is told of progress.
+pub(crate) type Report = Box<dyn FnMut(Progress) + Send>;
+
+/// Counts rows, and reports now and then.
+pub(crate) struct Counter {
+    progress: Progress,
+    report: Report,
+}
+
+impl Counter {
+    pub(crate) fn new(total_rows: u64, report: Report) -> Self {
+        let progress = Progress { rows: 0, total_rows };
+        Self { progress, report }
+    }
+
+    pub(crate) fn count(&mut self) {
+        self.progress.rows += 1;
+        if self.progress.rows.is_multiple_of(ROWS_PER_REPORT) {
+            (self.report)(self.progress);
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> u64 {
+        (self.report)(self.progress);
+        self.progress.rows
+    }
+}
+
+/// Which rows are copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// All.
+    All,
+    /// Those that have not ended.
+    Living,
+}
+
+/// How many rows a snapshot has.
+pub(crate) fn total_rows(snapshot: &Snapshot) -> Result<u64, StoreError> {
+    let mut total = 0;
+    for stored in snapshot.catalog.iter() {
+        total += snapshot.open_stored(stored)?.rows.len().map_err(engine)?;
+    }
+    Ok(total)
+}
+
+/// Makes a data file at `path` that holds `rows` of the snapshot. Every row's checksum is looked at:
+/// damage is not copied. On error nothing is left at `path`.
+pub(crate) fn copy(
+    snapshot: &Snapshot,
+    path: &Path,
+    cache_bytes: usize,
+    rows: Rows,
+    report: Report,
+) -> Result<(Database, u64), StoreError> {
+    let _ = std::fs::remove_file(path);
+    let copied = guarded(|| {
+        drop(open_private(path).map_err(|error| file("making the data file", error))?);
+        let database = Builder::new()
+            .set_cache_size(cache_bytes)
+            .create(path)
+            .map_err(engine)?;
+        let mut counter = Counter::new(total_rows(snapshot)?, report);
+        let mut transaction = database.begin_write().map_err(engine)?;
+        transaction.set_quick_repair(true);
+        {
+            let mut meta = transaction.open_table(META).map_err(engine)?;
+            let mut definitions = transaction.open_table(CATALOG).map_err(engine)?;
+            if let Some(next) = snapshot.next_table()? {
+                meta.insert(NEXT_TABLE, next.as_slice()).map_err(engine)?;
+            }
+            for stored in snapshot.catalog.iter() {
+                let definition = catalog::encode(stored.id, &stored.definition);
+                definitions
+                    .insert(stored.definition.name().as_bytes(), definition.as_slice())
+                    .map_err(engine)?;
+                let mut target = transaction
+                    .open_table(RowsDefinition::new(&stored.rows))
+                    .map_err(engine)?;
+                let source = snapshot.open_stored(stored)?;
+                copy_rows(snapshot, &source, &mut target, rows, &mut counter)?;
+            }
+        }
+        transaction.commit().map_err(engine)?;
+        Ok((database, counter.finish()))
+    });
+    if copied.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    copied
+}
+
+fn copy_rows(
+    snapshot: &Snapshot,
+    source: &OpenTable,
+    target: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
+    rows: Rows,
+    counter: &mut Counter,
+) -> Result<(), StoreError> {
+    let table = &source.stored;
+    let mut now = Now::new(&snapshot.environment);
+    let mut cursor = target
+        .upper_bound_mut(Bound::<&[u8]>::Unbounded)
+        .map_err(engine)?;
+    for entry in source.rows.range::<&[u8]>(..).map_err(engine)? {
+        let (key, value) = entry.map_err(engine)?;
+        let (key, value) = (key.value(), value.value());
+        let gone = StoredRow::open(table.key_checksum(key), value)
+            .and_then(|row| row.is_gone(now.seconds()))
+            .map_err(|damage| damaged(table, key, damage))?;
+        if rows == Rows::All || !gone {
+            cursor.insert_before(key, value).map_err(|error| match error {
+                CursorError::UnorderedKey => damaged(table, key, crate::row::Damage::Layout),
+                error => engine(redb::Error::from(error)),
+            })?;
+        }
+        counter.count();
+    }
+    cursor.close().map_err(engine)
+}
