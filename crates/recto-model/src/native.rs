@@ -16,7 +16,7 @@
 //! | tuple | tuples of one to six fields, each of which may be an `Option` |
 //! | vector | `[T; N]` |
 //!
-//! `Option<T>` is a field that may be null. The bytes are those of [`cell`](crate::cell).
+//! `Option<T>` is a field that may be null. The bytes are those of [`cell`].
 
 mod nested;
 mod scalar;

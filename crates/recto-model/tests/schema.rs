@@ -192,7 +192,7 @@ fn an_error_shows_its_line_and_what_to_write() {
 
 fn syntax_message(text: &str) -> String {
     match &Schema::parse(text).unwrap_err().errors()[0].problem {
-        Problem::Syntax { message } => message.clone(),
+        Problem::Syntax { message, .. } => message.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -240,6 +240,21 @@ fn names_fields_and_keys_keep_the_rules() {
         ),
         ("collection = 1".into(), "`collection` takes a table, not 1", ""),
         ("collection.c = 1".into(), "`c` takes a table", ""),
+        (
+            "[collection]\nfields = { a = \"int\" }\nkey = [\"a\"]".into(),
+            "3:1: a collection has a name",
+            "[collection.users]",
+        ),
+        (
+            named("c", "a = int", "[\"a\"]"),
+            "2:16: not valid TOML",
+            "put text in quotes: \"int\"",
+        ),
+        (
+            named("c", "a = \"int\", a = \"int\"", "[\"a\"]"),
+            "duplicate key",
+            "once",
+        ),
         (named("c", "", "[\"a\"]"), "needs `fields`", "for example"),
         (
             "[collection.c]\nfields = { a = \"int\" }".into(),

@@ -20,6 +20,8 @@ pub enum Problem {
     Syntax {
         /// The TOML parser's words.
         message: String,
+        /// What to write instead, where it is known.
+        hint: Option<String>,
     },
     /// More than a limit allows.
     #[error("{what}: at most {limit}")]
@@ -89,6 +91,9 @@ pub enum Problem {
         /// Where: `key`, `fields`.
         list: String,
     },
+    /// `[collection]` with what belongs to one collection, which has no name.
+    #[error("a collection has a name")]
+    Unnamed,
     /// A list that must not be empty.
     #[error("`{list}` is empty")]
     Empty {
@@ -181,7 +186,6 @@ impl Problem {
                 .map(|nearest| format!("did you mean `{nearest}`?"))
         };
         match self {
-            Self::Syntax { .. } => None,
             Self::Limit { .. } => Some("split it up".into()),
             Self::UnknownKey { nearest, known, .. } => {
                 did_you_mean(nearest).or_else(|| Some(format!("the keys are {}", quoted(known))))
@@ -194,6 +198,7 @@ impl Problem {
                 .or_else(|| Some("for example `user_id`".into())),
             Self::TypeName { name } => Some(format!("choose another name, for example `{name}_type`")),
             Self::Duplicate { .. } => Some("name it once".into()),
+            Self::Unnamed => Some("write the name after a dot: [collection.users]".into()),
             Self::Empty { hint, .. } => Some((*hint).into()),
             Self::UnknownField { name, nearest, .. } => {
                 did_you_mean(nearest).or_else(|| Some(format!("add `{name}` to `fields`")))
@@ -212,7 +217,7 @@ impl Problem {
                     .into(),
             ),
             Self::OrderInPartition { .. } => Some("name it in one of the two".into()),
-            Self::Type { hint, .. } => hint.clone(),
+            Self::Syntax { hint, .. } | Self::Type { hint, .. } => hint.clone(),
             Self::TypeCycle { .. } => Some("values of such a type would have no end: hold the other's key instead".into()),
             Self::TypeLater { name, user } => Some(format!("move [type.{name}] above [type.{user}]")),
             Self::Conflict { hint, .. } => Some(hint.clone()),

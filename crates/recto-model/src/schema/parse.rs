@@ -50,6 +50,9 @@ const VIEW_KEYS: &[&str] = &[
 ];
 const BUCKET_KEYS: &[&str] = &["time", "width", "rows", "target"];
 
+/// The most syntax errors that are reported: the later ones are often what the first has led to.
+const MAX_SYNTAX_ERRORS: usize = 3;
+
 /// What a width takes, in words.
 const WIDTH: &str = "a length of time such as \"1 month\" or \"15 minutes\"";
 
@@ -91,9 +94,11 @@ impl Schema {
         }
         let mut context = Context::with_text(text);
         let (document, syntax_errors) = DeTable::parse_recoverable(text);
-        for error in syntax_errors {
-            context.report(&error.span().unwrap_or_default(), || Problem::Syntax {
+        for error in syntax_errors.iter().take(MAX_SYNTAX_ERRORS) {
+            let span = error.span().unwrap_or_default();
+            context.report(&span, || Problem::Syntax {
                 message: error.message().to_owned(),
+                hint: syntax_hint(text, &span, error.message()),
             });
         }
         if context.count() == 0 {
@@ -113,6 +118,21 @@ impl std::str::FromStr for Schema {
     fn from_str(text: &str) -> Result<Self, SchemaErrors> {
         Self::parse(text)
     }
+}
+
+/// What to write instead of the commonest slips.
+fn syntax_hint(text: &str, span: &Span, message: &str) -> Option<String> {
+    let word = text.get(span.clone()).unwrap_or_default();
+    let in_list = text.get(..span.start).is_some_and(|before| {
+        let before = before.trim_end_matches(' ');
+        before.ends_with(['=', '[', ','])
+    });
+    if message == "duplicate key" {
+        return Some("name it once".into());
+    }
+    let plain = |character: char| character.is_alphanumeric() || "_-<>".contains(character);
+    (in_list && !word.is_empty() && word.chars().all(plain))
+        .then(|| format!("put text in quotes: \"{word}\""))
 }
 
 type Key<'i> = Spanned<DeString<'i>>;
@@ -155,6 +175,13 @@ impl Parser<'_, '_> {
         let Some(collections) = collections else {
             return schema;
         };
+        let unnamed = collections
+            .iter()
+            .find(|(key, value)| key.get_ref() == "key" && !value.get_ref().is_table());
+        if let Some((key, _)) = unnamed {
+            self.context.report(&key.span(), || Problem::Unnamed);
+            return schema;
+        }
         if let Some((key, _)) = collections.iter().nth(MAX_COLLECTIONS) {
             self.limit(&key.span(), "collections of a schema", MAX_COLLECTIONS);
         }
