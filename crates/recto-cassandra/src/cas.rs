@@ -26,6 +26,9 @@ use crate::write::requests;
 /// The column of a conditional write's result that says whether it was applied.
 const APPLIED: &str = "[applied]";
 
+/// A column and what it must hold.
+type Compared<'a> = (u16, Option<&'a [u8]>);
+
 impl Client {
     pub(crate) async fn cas(&self, cas: &Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         let checked = self
@@ -53,7 +56,7 @@ impl Client {
 
     fn cas_requests<'a>(&'a self, cas: &'a Cas) -> Vec<Request<'a>> {
         let statements = Statements::new(&self.config.keyspace, &cas.table);
-        let mut carriers: Vec<(&RowAddress, Vec<(u16, Option<&[u8]>)>)> = Vec::new();
+        let mut carriers: Vec<(&RowAddress, Vec<Compared<'_>>)> = Vec::new();
         for condition in &cas.conditions {
             let compared = (condition.column, condition.expected.as_deref());
             match carriers.iter_mut().find(|(row, _)| **row == condition.row) {

@@ -198,7 +198,10 @@ pub fn create_keyspace_cql(keyspace: &str, replication: &Replication) -> String 
         Replication::Datacenters(datacenters) => {
             let mut strategy = "'class': 'NetworkTopologyStrategy'".to_owned();
             for (name, copies) in datacenters {
-                strategy.push_str(&format!(", {}: {copies}", string_literal(name)));
+                strategy.push_str(", ");
+                strategy.push_str(&string_literal(name));
+                strategy.push_str(": ");
+                strategy.push_str(&copies.to_string());
             }
             strategy
         }

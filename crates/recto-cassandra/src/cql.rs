@@ -395,7 +395,7 @@ impl<'t> Statements<'t> {
     }
 
     /// `AND ("a", "b") > (?, ?)` over the clustering columns from `start` on. Tuples throughout:
-    /// ScyllaDB rejects tuple and single-column relations mixed on clustering columns.
+    /// `ScyllaDB` rejects tuple and single-column relations mixed on clustering columns.
     fn push_relation(self, request: &mut Request<'t>, start: usize, operator: &str, cells: &Cells) {
         let columns = &self.table.clustering()[start..start + cells.len()];
         request.push(" AND (");

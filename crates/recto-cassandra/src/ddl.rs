@@ -93,6 +93,13 @@ pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
         push_names(&mut text, table.clustering());
     }
     text.push_str(")) WITH ");
+    text.push_str(&options_of(table).join(" AND "));
+    text
+}
+
+/// What follows `WITH`.
+fn options_of(table: &Table) -> Vec<String> {
+    let mut options = Vec::new();
     if !table.clustering().is_empty() {
         let order: Vec<String> = table
             .clustering()
@@ -106,19 +113,17 @@ pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
                 format!("{} {direction}", quoted(&column.name))
             })
             .collect();
-        text.push_str(&format!("CLUSTERING ORDER BY ({}) AND ", order.join(", ")));
+        options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
     }
-    text.push_str(&format!(
-        "gc_grace_seconds = {} AND ",
-        table.options().gc_grace_seconds
-    ));
+    options.push(format!("gc_grace_seconds = {}", table.options().gc_grace_seconds));
     if table.options().compaction == Compaction::Tombstones {
-        text.push_str(
-            "compaction = {'class': 'UnifiedCompactionStrategy', 'unchecked_tombstone_compaction': 'true'} AND ",
+        options.push(
+            "compaction = {'class': 'UnifiedCompactionStrategy', 'unchecked_tombstone_compaction': 'true'}"
+                .to_owned(),
         );
     }
-    text.push_str(&format!("comment = {}", string_literal(&comment(table))));
-    text
+    options.push(format!("comment = {}", string_literal(&comment(table))));
+    options
 }
 
 fn push_names(text: &mut String, columns: &[Column]) {

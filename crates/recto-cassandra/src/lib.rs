@@ -8,6 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`config`] | [`CassandraConfig`]: how to reach a cluster, what to ask of it |
+//! | [`url`] | the same as a URL |
 //! | `connect`, `tls` | connecting, keyspaces; encryption |
 //! | `client` | prepared statements, deadlines, retries |
 //! | [`pieces`] | slices as Cassandra can read them; pure |
@@ -30,6 +31,7 @@ mod scan;
 pub mod store;
 mod tables;
 mod tls;
+pub mod url;
 mod values;
 mod write;
 

@@ -14,7 +14,7 @@ use crate::client::{Answer, Call, Client, Settings};
 use crate::cql::{Reading, Request, Statements};
 use crate::pieces::{Piece, pieces};
 use crate::scan;
-use crate::values::{ReadValuesError, each_row};
+use crate::values::{ReadValuesError, each_row, push_row};
 
 /// Reads what the replicas have: each read for itself.
 pub(crate) struct View {
@@ -88,7 +88,7 @@ impl ReadView for View {
         read.tombstones = tombstones(&answer);
         each_row::<StoreError>(&rows_of(answer)?, &request.result_types, |cells| {
             if cells.iter().any(Option::is_some) {
-                cells.iter().for_each(|cell| read.rows.push_cell(*cell));
+                push_row(&mut read.rows, cells);
             }
             Ok(())
         })?;
@@ -218,9 +218,7 @@ impl<'a> Rows<'a> {
             // A partition with static cells and no rows comes as one row without a clustering key.
             let is_row = !has_clustering || cells[first_clustering].is_some();
             if is_row && !self.full() {
-                cells[..width]
-                    .iter()
-                    .for_each(|cell| self.read.rows.push_cell(*cell));
+                push_row(&mut self.read.rows, &cells[..width]);
                 if self.stamps {
                     self.read.stamps.push(newest(&cells[width..]));
                 }
@@ -266,10 +264,10 @@ fn tombstones(answer: &Answer) -> u64 {
 fn tombstones_in(warning: &str) -> u64 {
     let mut words = warning.split_whitespace().peekable();
     while let Some(word) = words.next() {
-        if words.peek().is_some_and(|next| next.starts_with("tombstone")) {
-            if let Ok(number) = word.parse() {
-                return number;
-            }
+        if words.peek().is_some_and(|next| next.starts_with("tombstone"))
+            && let Ok(number) = word.parse()
+        {
+            return number;
         }
     }
     0

@@ -14,7 +14,7 @@ use scylla::response::PagingState;
 use crate::client::{Call, Client, Settings};
 use crate::cql::Statements;
 use crate::read::{rows_of, slice_requests};
-use crate::values::each_row;
+use crate::values::{each_row, push_row};
 
 /// The most ranges a table is split into.
 pub const MAX_TOKEN_RANGES: u32 = 65_536;
@@ -251,9 +251,7 @@ impl Scan<'_> {
         if !is_row && begun {
             return Ok(());
         }
-        cells[..width]
-            .iter()
-            .for_each(|cell| self.read.rows.push_cell(*cell));
+        push_row(&mut self.read.rows, &cells[..width]);
         if self.full() {
             let token = match token {
                 Some(token) => token,

@@ -12,6 +12,9 @@ use crate::ddl::{
 use crate::error::{Effect, Failure};
 use crate::values::ReadValuesError;
 
+/// Of `system_schema.columns`: table, column, kind, clustering order, position, type.
+type ColumnRow = (String, String, String, String, i32, String);
+
 impl Client {
     pub(crate) async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         let deadline = self.deadline(self.config.schema_timeout);
@@ -134,7 +137,6 @@ impl Client {
                 deadline,
             )
             .await?;
-        type ColumnRow = (String, String, String, String, i32, String);
         let mut columns: Vec<ColumnRow> = typed_rows(columns)?;
         columns.sort_by_key(|(.., position, _)| *position);
         let tables: Vec<(String, Option<String>, Option<i32>)> = typed_rows(tables)?;

@@ -1,7 +1,7 @@
 //! Values on their way to and from Cassandra: cells are the protocol's bytes already, so they are
 //! written and read as they are.
 
-use recto_model::Type;
+use recto_model::{RowSet, Type};
 use scylla::deserialize::row::ColumnIterator;
 use scylla::frame::response::result::{CollectionType, ColumnSpec, ColumnType, NativeType};
 use scylla::response::query_result::QueryRowsResult;
@@ -154,6 +154,13 @@ where
         each(&cells)?;
     }
     Ok(())
+}
+
+/// Appends `cells` to `rows` as one row.
+pub(crate) fn push_row(rows: &mut RowSet, cells: &[Option<&[u8]>]) {
+    for cell in cells {
+        rows.push_cell(*cell);
+    }
 }
 
 /// Checks that `specs`, of bind markers or of a result, are of `types`.

@@ -172,13 +172,14 @@ fn group(writes: &[PartitionWrite]) -> Vec<Vec<&PartitionWrite>> {
     for write in writes {
         let (bytes, statements) = (write.byte_len(), write.mutations.len());
         let key = (write.table.name(), &write.partition);
-        if let Some(group) = open.get_mut(&key) {
-            if group.bytes + bytes <= GROUP_BYTES && group.statements + statements <= GROUP_STATEMENTS {
-                group.bytes += bytes;
-                group.statements += statements;
-                groups[group.index].push(write);
-                continue;
-            }
+        if let Some(group) = open.get_mut(&key)
+            && group.bytes + bytes <= GROUP_BYTES
+            && group.statements + statements <= GROUP_STATEMENTS
+        {
+            group.bytes += bytes;
+            group.statements += statements;
+            groups[group.index].push(write);
+            continue;
         }
         let index = groups.len();
         groups.push(vec![write]);

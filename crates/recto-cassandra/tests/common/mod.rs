@@ -43,7 +43,13 @@ pub(crate) async fn store() -> Arc<CassandraStore> {
     )
 }
 
-/// A test process cannot know which of its tests is the last, so each drops the keyspaces of
+/// Drops the keyspace of this process: for a process of one test, at its end.
+pub(crate) async fn drop() {
+    let config = config(keyspace().await);
+    drop_keyspace(config, Environment::system()).await.unwrap();
+}
+
+/// A process of several tests cannot know which of them is the last, so each process drops the keyspaces of
 /// processes that are gone.
 async fn drop_left_behind() {
     let cassandra = Cluster::shared().unwrap();
