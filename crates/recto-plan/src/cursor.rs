@@ -23,6 +23,7 @@ use recto_model::{Cells, Environment};
 pub use identity::{Fingerprint, QueryIdentity};
 pub use key_ring::{KeyRing, KeyRingError, MAX_KEYS};
 
+use crate::plan::Travel;
 use content::Content;
 
 /// The longest cursor text, in characters.
@@ -97,6 +98,8 @@ impl From<Cursor> for String {
 pub struct OpenedCursor {
     /// Where the page goes on.
     pub position: Position,
+    /// Which way it goes on.
+    pub travel: Travel,
     /// Which bucket the position lay in when it was sealed. A hint: the bucket may be gone.
     pub bucket_hint: Option<Vec<u8>>,
 }
@@ -187,7 +190,8 @@ impl CursorError {
     }
 }
 
-/// Seals `position`, for the query `identity` and no other, with the active key of `ring`.
+/// Seals `position`, for the query `identity` and no other, with the active key of `ring`. `travel`
+/// is the way in which the cursor leads on from it.
 ///
 /// `bucket_hint` comes back when the cursor is opened. From the second `expires_at_seconds` on
 /// (since 1970-01-01T00:00:00Z) the cursor no longer opens; without it, it never expires.
@@ -200,11 +204,13 @@ pub fn seal(
     environment: &Environment,
     identity: &QueryIdentity,
     position: &Position,
+    travel: Travel,
     bucket_hint: Option<&[u8]>,
     expires_at_seconds: Option<u64>,
 ) -> Result<Cursor, CursorError> {
     let content = Content {
         side: position.side,
+        travel,
         identity,
         expires_at_seconds,
         cells: &position.values,

@@ -415,7 +415,7 @@ fn identity(
         match constraint {
             Constraint::In(values) => {
                 parts.push(b"in".to_vec());
-                parts.push(values.len().to_be_bytes().to_vec());
+                parts.push((values.len() as u64).to_be_bytes().to_vec());
                 parts.extend(values.iter().cloned());
             }
             Constraint::Range { lower, upper } => {

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proptest::prelude::*;
 use recto_model::environment::Source;
 use recto_model::{Cells, Environment};
+use recto_plan::Travel;
 use recto_plan::cursor::{
     Cursor, CursorError, Fingerprint, KeyRing, KeyRingError, MAX_CURSOR_CHARACTERS, MAX_KEYS, Position,
     QueryIdentity, Side, open, seal,
@@ -58,7 +59,7 @@ fn position() -> Position {
 }
 
 fn sealed(ring: &KeyRing) -> Cursor {
-    seal(ring, &environment(), &identity(), &position(), None, None).unwrap()
+    seal(ring, &environment(), &identity(), &position(), Travel::Forward, None, None).unwrap()
 }
 
 fn refusal(ring: &KeyRing, text: &str) -> CursorError {
@@ -74,16 +75,17 @@ fn a_sealed_position_opens() {
         for bucket in [None, Some(&b""[..]), Some(&b"2024-05"[..])] {
             for expiry in [None, Some(u64::MAX)] {
                 let position = Position { side, ..position() };
-                let cursor = seal(&ring, &environment, &identity(), &position, bucket, expiry).unwrap();
+                let cursor = seal(&ring, &environment, &identity(), &position, Travel::Backward, bucket, expiry).unwrap();
                 let opened = open(&ring, &environment, cursor.as_str(), &identity()).unwrap();
                 assert_eq!(opened.position, position);
+                assert_eq!(opened.travel, Travel::Backward);
                 assert_eq!(opened.bucket_hint.as_deref(), bucket);
             }
         }
     }
     assert_ne!(
-        seal(&ring, &environment, &identity(), &position(), None, None),
-        seal(&ring, &environment, &identity(), &position(), None, None),
+        seal(&ring, &environment, &identity(), &position(), Travel::Forward, None, None),
+        seal(&ring, &environment, &identity(), &position(), Travel::Forward, None, None),
         "each seal has its own nonce"
     );
 }
@@ -123,7 +125,7 @@ fn an_expired_cursor_says_so_only_if_it_is_authentic() {
     let source = Controlled::default();
     let environment = Environment::new(source.clone());
     let ring = KeyRing::generate(&environment);
-    let cursor = seal(&ring, &environment, &identity(), &position(), None, Some(100)).unwrap();
+    let cursor = seal(&ring, &environment, &identity(), &position(), Travel::Forward, None, Some(100)).unwrap();
     let open = |text: &str| open(&ring, &environment, text, &identity());
     for now_micros in [-5_000_000, 0, 99_999_999] {
         source.now_micros.store(now_micros, Ordering::Relaxed);
@@ -227,7 +229,7 @@ fn spare_bits_are_refused() {
     for length in 0..3 {
         let mut position = position();
         position.values.push(Some(&vec![1; length]));
-        let cursor = seal(&ring, &environment(), &identity(), &position, None, None).unwrap();
+        let cursor = seal(&ring, &environment(), &identity(), &position, Travel::Forward, None, None).unwrap();
         let text = cursor.as_str();
         let spare = match text.len() % 4 {
             2 => 4,
@@ -338,6 +340,7 @@ fn large_positions_open_and_larger_ones_are_refused() {
         &environment,
         &identity(),
         &largest,
+        Travel::Forward,
         Some(&[1; 64]),
         Some(u64::MAX),
     )
@@ -348,7 +351,7 @@ fn large_positions_open_and_larger_ones_are_refused() {
         values: std::iter::once(Some(&vec![0; length][..])).collect(),
         side: Side::Before,
     };
-    let sealed = |length: usize| seal(&ring, &environment, &identity(), &of(length), None, None);
+    let sealed = |length: usize| seal(&ring, &environment, &identity(), &of(length), Travel::Forward, None, None);
     let room = MAX_CURSOR_CHARACTERS / 4 * 3 - (29 + 16 + 51 + 3);
     assert_eq!(sealed(room).unwrap().as_str().len(), MAX_CURSOR_CHARACTERS);
     open(&ring, &environment, sealed(room).unwrap().as_str(), &identity()).unwrap();
@@ -465,6 +468,7 @@ proptest! {
         prop_assert!(cursor.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
         let opened = open(&ring, &environment, cursor.as_str(), &identity()).unwrap();
         prop_assert_eq!(opened.position, position);
+                assert_eq!(opened.travel, Travel::Backward);
         prop_assert_eq!(opened.bucket_hint, hint);
     }
 
@@ -490,7 +494,7 @@ proptest! {
         put in prop::collection::vec(any::<u8>(), 0..4),
     ) {
         let ring = KeyRing::generate(&environment());
-        let cursor = seal(&ring, &environment(), &identity(), &position, None, None).unwrap();
+        let cursor = seal(&ring, &environment(), &identity(), &position, Travel::Forward, None, None).unwrap();
         let original = URL_SAFE_NO_PAD.decode(cursor.as_str()).unwrap();
         let mut altered = original.clone();
         let start = at.index(altered.len() + 1);

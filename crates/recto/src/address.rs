@@ -54,8 +54,10 @@ pub struct CassandraAddress {
     pub password: Option<Secret>,
     /// Whether to use TLS.
     pub tls: bool,
-    /// A file with the certificate authorities to trust, PEM; absent: the system's.
+    /// A file with the certificate authorities to trust, PEM. Required with TLS.
     pub tls_ca: Option<PathBuf>,
+    /// Whether a node's certificate must name the address it is reached by; true unless set.
+    pub tls_check_server_name: bool,
     /// The client's certificate chain, PEM.
     pub tls_certificate: Option<PathBuf>,
     /// The client's private key, PEM.
@@ -75,11 +77,12 @@ pub struct CassandraAddress {
 /// Cassandra's native protocol port.
 pub const CASSANDRA_PORT: u16 = 9042;
 /// The parameters that a `cassandra://` address takes.
-const PARAMETERS: [&str; 11] = [
+const PARAMETERS: [&str; 12] = [
     "username",
     "password",
     "tls",
     "tls_ca",
+    "tls_check_server_name",
     "tls_certificate",
     "tls_key",
     "local_datacenter",
@@ -219,6 +222,7 @@ impl CassandraAddress {
             password: None,
             tls: false,
             tls_ca: None,
+            tls_check_server_name: true,
             tls_certificate: None,
             tls_key: None,
             local_datacenter: None,
@@ -239,6 +243,7 @@ impl CassandraAddress {
             "password" => self.password = Some(Secret::new(value)),
             "tls" => self.tls = boolean(name, value)?,
             "tls_ca" => self.tls_ca = Some(value.into()),
+            "tls_check_server_name" => self.tls_check_server_name = boolean(name, value)?,
             "tls_certificate" => self.tls_certificate = Some(value.into()),
             "tls_key" => self.tls_key = Some(value.into()),
             "local_datacenter" => self.local_datacenter = Some(value.to_owned()),

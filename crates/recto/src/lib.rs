@@ -1,10 +1,142 @@
 //! Any page of a large, sorted, filtered collection, forwards and backwards, at the cost of the
-//! page and not of the depth.
+//! page and not of the depth: on one machine with nothing to install, or on Apache Cassandra, with
+//! the same schema, queries, cursors and answers.
+//!
+//! ```
+//! use recto::{OpenOptions, Record, Recto, StoreAddress};
+//!
+//! #[derive(Debug, Record)]
+//! #[record(
+//!     collection = "orders",
+//!     key = ["status", "created", "id"],
+//!     partition = ["status"],
+//!     order = ["-created", "id"],
+//!     writes = "append"
+//! )]
+//! struct Order {
+//!     status: String,
+//!     created: recto::types::Timestamp,
+//!     id: i64,
+//!     total: f64,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> recto::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let folder = folder.path().join("shop");
+//! let address: StoreAddress = folder.to_str().unwrap().parse()?;
+//! let mut store = Recto::open_with(&address, OpenOptions::new().create()).await?;
+//! store.apply(&recto::schema_of([Order::collection()])).await?;
+//!
+//! let orders = store.collection::<Order>()?;
+//! for id in 0..100 {
+//!     let created = recto::types::Timestamp(1_700_000_000_000 + id);
+//!     orders.put(&Order { status: "open".into(), created, id, total: 9.5 }).await?;
+//! }
+//!
+//! let query = orders.query().filter(r#"status = "open""#);
+//! let page = query.clone().first(20).await?;
+//! assert_eq!(page.items()[0].id, 99);
+//! let next = query.first(20).after(page.next_cursor().unwrap()).await?;
+//! assert_eq!(next.items()[0].id, 79);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | start at | for |
+//! |---|---|
+//! | [`Recto`] | opening a store, applying a schema |
+//! | [`Collection`] | reading and writing records |
+//! | [`PageQuery`] | asking for a page, or for a stream of all rows |
+//! | [`Page`] | rows, cursors, what is beyond both ends |
+//! | [`Error`] | what went wrong and what to do |
+//! | [`Session`] | the same in JSON, for tools |
 
-pub mod address;
-pub mod error;
+mod address;
+mod apply;
+mod catalog;
+mod collection;
+mod core;
+mod error;
+mod explain;
+pub mod filter;
+mod load;
+mod local_session;
+mod open;
+mod page;
+mod paging;
+mod query;
+mod record;
+mod recto;
+mod scan;
 pub mod session;
+mod write;
 
-pub use address::StoreAddress;
+use std::sync::Arc;
+
+pub use address::{CASSANDRA_PORT, CassandraAddress, Secret, StoreAddress};
+pub use collection::{Collection, Key, KeyText};
 pub use error::{Error, ErrorKind, Result};
+pub use local_session::LocalSession;
+pub use page::Page;
+pub use paging::{Edge, Stop};
+pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};
+pub use record::DynamicRecord;
+pub use recto::{OpenOptions, Recto};
+pub use recto_derive::Record;
+pub use recto_model::record::Record;
+pub use recto_model::{Environment, Type, Value, schema};
+pub use recto_plan::cursor::Cursor;
 pub use session::Session;
+pub use write::{MAX_BATCH_CHANGES, WriteBatch};
+
+/// Rust types of fields that the standard library has no type for.
+pub mod types {
+    pub use recto_model::native::*;
+}
+
+/// The store trait, for stores of one's own.
+pub use recto_store as store;
+
+/// What `#[derive(Record)]` writes names of.
+#[doc(hidden)]
+pub mod __private {
+    pub use recto_model as model;
+}
+
+/// A schema of these collections, each as a record type declares it.
+///
+/// ```
+/// # use recto::Record;
+/// #[derive(Record)]
+/// #[record(collection = "notes", key = ["id"], writes = "overwrite")]
+/// struct Note {
+///     id: i64,
+///     text: Option<String>,
+/// }
+///
+/// let schema = recto::schema_of([Note::collection()]);
+/// assert_eq!(schema.collections[0].name, "notes");
+/// ```
+pub fn schema_of(collections: impl IntoIterator<Item = schema::Collection>) -> schema::Schema {
+    schema::Schema {
+        types: Vec::new(),
+        collections: collections.into_iter().map(Arc::new).collect(),
+    }
+}
+
+/// Opens the store at an address, for tools.
+///
+/// # Errors
+/// As [`Recto::open_with`].
+pub async fn open(address: &StoreAddress, options: OpenOptions) -> Result<Arc<dyn Session>> {
+    Ok(Arc::new(LocalSession::new(Recto::open_with(address, options).await?)))
+}
+
+/// What applying `schema` would do at an address where there is no store yet.
+///
+/// # Errors
+/// None for the stores of this release.
+pub fn plan_without_store(address: &StoreAddress, schema: &schema::Schema) -> Result<session::SchemaPlan> {
+    open::plan_without_store(address, schema)
+}

@@ -3,6 +3,7 @@
 use recto_model::Cells;
 
 use super::{Fingerprint, OpenedCursor, Position, QueryIdentity, Side};
+use crate::plan::Travel;
 
 /// The version of the content's layout.
 const CONTENT_VERSION: u8 = 1;
@@ -10,7 +11,8 @@ const CONTENT_VERSION: u8 = 1;
 const AFTER: u8 = 1;
 const EXPIRES: u8 = 2;
 const HAS_BUCKET: u8 = 4;
-const KNOWN_FLAGS: u8 = AFTER | EXPIRES | HAS_BUCKET;
+const BACKWARD: u8 = 8;
+const KNOWN_FLAGS: u8 = AFTER | EXPIRES | HAS_BUCKET | BACKWARD;
 
 /// The content of the smallest cursor: version, flags, identity, no cells.
 pub(super) const MIN_BYTES: usize = 1 + 1 + 3 * Fingerprint::BYTES + 1;
@@ -18,6 +20,7 @@ pub(super) const MIN_BYTES: usize = 1 + 1 + 3 * Fingerprint::BYTES + 1;
 /// What goes into a cursor.
 pub(super) struct Content<'a> {
     pub(super) side: Side,
+    pub(super) travel: Travel,
     pub(super) identity: &'a QueryIdentity,
     pub(super) expires_at_seconds: Option<u64>,
     pub(super) cells: &'a Cells,
@@ -53,6 +56,9 @@ impl Content<'_> {
         let mut flags = 0;
         if self.side == Side::After {
             flags |= AFTER;
+        }
+        if self.travel == Travel::Backward {
+            flags |= BACKWARD;
         }
         if self.expires_at_seconds.is_some() {
             flags |= EXPIRES;
@@ -122,6 +128,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
         },
         OpenedCursor {
             position: Position { values, side },
+            travel: if flags & BACKWARD == 0 { Travel::Forward } else { Travel::Backward },
             bucket_hint,
         },
     ))
@@ -211,6 +218,7 @@ mod tests {
         let one = Fingerprint::from_bytes([7; 16]);
         let content = Content {
             side: Side::After,
+            travel: Travel::Forward,
             identity: &QueryIdentity {
                 collection: one,
                 arrangement: one,

@@ -8,5 +8,7 @@ mod merge;
 mod page;
 mod reader;
 
-pub(crate) use budget::{Budget, Stop};
-pub(crate) use page::{Edge, PageSpec, Place, RawPage, fetch};
+pub(crate) use budget::Budget;
+pub use budget::Stop;
+pub use page::Edge;
+pub(crate) use page::{PageSpec, Place, RawPage, fetch};

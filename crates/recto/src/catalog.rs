@@ -1,0 +1,197 @@
+//! What Recto records of itself in a store: the schema with its generation, and the cursor keys.
+//!
+//! One table, `recto_catalog`, written by compare-and-set only, so that two who apply at once
+//! cannot both win. Its body is versioned text (docs/format.md, "Catalog").
+
+use std::sync::Arc;
+
+use recto_model::schema::Schema;
+use recto_model::table::{Column, ColumnKind, TableOptions, WriteKind};
+use recto_model::{Cells, Environment, Table, Type};
+use recto_plan::cursor::KeyRing;
+use recto_store::{
+    Cas, CasCondition, CasOutcome, Mutation, Operation, PointRead, ReadOptions, RowAddress, Store,
+    WriteOptions,
+};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The catalog's table.
+const TABLE: &str = "recto_catalog";
+/// The version of what the catalog's rows hold.
+const CATALOG_VERSION: i32 = 1;
+/// The row of the schema.
+const SCHEMA: &str = "schema";
+/// The row of the cursor keys.
+const CURSOR_KEYS: &str = "cursor_keys";
+/// How often a write whose outcome is unknown is looked at again before giving up.
+const MAX_ATTEMPTS: u32 = 3;
+
+/// A schema as recorded in a store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Recorded {
+    /// Counts the schemas recorded; 0 before the first.
+    pub(crate) generation: u64,
+    /// The schema.
+    pub(crate) schema: Arc<Schema>,
+}
+
+/// One row of the catalog.
+struct Entry {
+    generation: u64,
+    body: Vec<u8>,
+}
+
+/// The catalog of a store.
+pub(crate) struct Catalog<'a> {
+    store: &'a Arc<dyn Store>,
+    table: Arc<Table>,
+}
+
+impl<'a> Catalog<'a> {
+    pub(crate) fn new(store: &'a Arc<dyn Store>) -> Self {
+        let cas = ColumnKind::Regular(WriteKind::Cas);
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let columns = vec![
+            column("name", Type::Text, ColumnKind::Partition),
+            column("version", Type::Int, cas),
+            column("generation", Type::BigInt, cas),
+            column("body", Type::Blob, cas),
+        ];
+        let table = Table::new(TABLE, columns, TableOptions::default()).expect("the catalog is a table");
+        Self { store, table: Arc::new(table) }
+    }
+
+    /// Whether the store has a catalog.
+    pub(crate) async fn exists(&self) -> Result<bool> {
+        Ok(self.store.list_tables().await?.iter().any(|table| table.name() == TABLE))
+    }
+
+    /// Makes the catalog's table.
+    pub(crate) async fn create(&self) -> Result<()> {
+        crate::apply::create_table(self.store, &self.table).await
+    }
+
+    /// The recorded schema; generation 0 if there is none.
+    pub(crate) async fn schema(&self) -> Result<Recorded> {
+        let Some(entry) = self.entry(SCHEMA).await? else { return Ok(Recorded::default()) };
+        let damaged = |reason: String| {
+            Error::new(ErrorKind::Corrupt, format!("the schema recorded in the store cannot be read: {reason}"))
+        };
+        let text = String::from_utf8(entry.body).map_err(|error| damaged(error.to_string()))?;
+        let schema = Schema::parse(&text).map_err(|errors| damaged(errors.to_string()))?;
+        Ok(Recorded { generation: entry.generation, schema: Arc::new(schema) })
+    }
+
+    /// Records a schema after the one of generation `after`.
+    ///
+    /// # Errors
+    /// Another was recorded meanwhile.
+    pub(crate) async fn record_schema(&self, schema: &Schema, after: u64) -> Result<u64> {
+        let generation = after + 1;
+        let entry = Entry { generation, body: schema.to_toml().into_bytes() };
+        if self.replace(SCHEMA, after, &entry).await? {
+            return Ok(generation);
+        }
+        Err(Error::new(ErrorKind::SchemaMismatch, "another schema was applied to the store meanwhile")
+            .with_hint("run plan again and look at what changed"))
+    }
+
+    /// The cursor keys, made now if there are none.
+    pub(crate) async fn cursor_keys(&self, environment: &Environment) -> Result<KeyRing> {
+        for _ in 0..MAX_ATTEMPTS {
+            if let Some(entry) = self.entry(CURSOR_KEYS).await? {
+                return KeyRing::from_bytes(&entry.body).map_err(|error| {
+                    Error::new(ErrorKind::Corrupt, format!("the store's cursor keys cannot be read: {error}"))
+                        .with_hint(error.hint())
+                });
+            }
+            let ring = KeyRing::generate(environment);
+            let entry = Entry { generation: 1, body: ring.to_bytes().to_vec() };
+            if self.replace(CURSOR_KEYS, 0, &entry).await? {
+                return Ok(ring);
+            }
+        }
+        Err(Error::new(ErrorKind::Store, "the store's cursor keys change too quickly to be read"))
+    }
+
+    async fn entry(&self, name: &str) -> Result<Option<Entry>> {
+        let read = PointRead {
+            table: Arc::clone(&self.table),
+            partition: partition(name),
+            clustering: Cells::new(),
+        };
+        let options = ReadOptions {
+            consistency: Some(recto_store::ConsistencyLevel::LocalSerial),
+            ..ReadOptions::default()
+        };
+        let found = self.store.view()?.get(&read, &options).await?;
+        let Some(row) = found.rows.iter().next() else { return Ok(None) };
+        let damaged = || Error::new(ErrorKind::Corrupt, format!("the catalog's row {name} is damaged"));
+        let version = row.get(1).and_then(|cell| cell.try_into().ok()).map(i32::from_be_bytes);
+        match version {
+            Some(CATALOG_VERSION) => {}
+            Some(version) if version > CATALOG_VERSION => {
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    format!("the store was written by a newer release (catalog version {version})"),
+                )
+                .with_hint("use that release"));
+            }
+            _ => return Err(damaged()),
+        }
+        let generation = row.get(2).and_then(|cell| cell.try_into().ok()).map(u64::from_be_bytes);
+        let body = row.get(3).map(<[u8]>::to_vec);
+        let (Some(generation), Some(body)) = (generation, body) else { return Err(damaged()) };
+        Ok(Some(Entry { generation, body }))
+    }
+
+    /// Replaces the row of generation `expected` (0: none); false if it is of another by now.
+    async fn replace(&self, name: &str, expected: u64, entry: &Entry) -> Result<bool> {
+        let cas = self.cas(name, expected, entry);
+        for _ in 0..MAX_ATTEMPTS {
+            match self.store.cas(cas.clone(), WriteOptions::default()).await? {
+                CasOutcome::Applied => return Ok(true),
+                // An earlier attempt whose outcome was unknown may have been the one that won.
+                CasOutcome::NotApplied { .. } => {
+                    let found = self.entry(name).await?;
+                    return Ok(found.is_some_and(|found| {
+                        found.generation == entry.generation && found.body == entry.body
+                    }));
+                }
+                CasOutcome::Unknown(_) => {}
+                CasOutcome::Refused(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::new(ErrorKind::OutcomeUnknown, format!("it is not known whether the catalog's {name} was written"))
+            .with_hint("run the command again: it finds out"))
+    }
+
+    fn cas(&self, name: &str, expected: u64, entry: &Entry) -> Cas {
+        let generation = |generation: u64| generation.to_be_bytes().to_vec();
+        let mut cells = Cells::new();
+        cells.push(Some(&CATALOG_VERSION.to_be_bytes()));
+        cells.push(Some(&generation(entry.generation)));
+        cells.push(Some(&entry.body));
+        Cas {
+            table: Arc::clone(&self.table),
+            partition: partition(name),
+            conditions: vec![CasCondition {
+                row: RowAddress::Row(Cells::new()),
+                column: 1,
+                expected: (expected > 0).then(|| generation(expected)),
+            }],
+            mutations: vec![Mutation {
+                operation: Operation::Put { clustering: Cells::new(), cells, replace: true },
+                stamp: None,
+                ttl_seconds: None,
+            }],
+        }
+    }
+}
+
+fn partition(name: &str) -> Cells {
+    let mut cells = Cells::new();
+    cells.push(Some(name.as_bytes()));
+    cells
+}

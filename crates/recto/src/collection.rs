@@ -1,0 +1,267 @@
+//! A collection: typed or dynamic records to read and write.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_model::cell::CellError;
+use recto_model::native::FieldType;
+use recto_model::record::{Record, RecordError};
+use recto_model::schema::Collection as Definition;
+use recto_model::{Cells, RowRef, Value, cell, json};
+use recto_plan::Arrangement;
+use recto_store::{PointRead, ReadOptions, ReadView};
+
+use crate::core::CollectionCore;
+use crate::error::{Error, ErrorKind, Result};
+use crate::query::{Decode, PageQuery};
+use crate::record::{DynamicRecord, row_of};
+use crate::write::{Change, WriteBatch};
+
+/// The cells of a record, in the base table's column order.
+type Encode<T> = fn(&CollectionCore, &T) -> Result<Cells>;
+
+/// A collection of an open store, whose records are `T`s. Cheap to clone.
+pub struct Collection<T> {
+    core: Arc<CollectionCore>,
+    decode: Decode<T>,
+    encode: Encode<T>,
+    records: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Collection<T> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), decode: self.decode, encode: self.encode, records: PhantomData }
+    }
+}
+
+impl<T> std::fmt::Debug for Collection<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Collection").field("name", &self.core.definition.name).finish_non_exhaustive()
+    }
+}
+
+impl<T: Record> Collection<T> {
+    pub(crate) fn typed(core: Arc<CollectionCore>) -> Self {
+        Self { core, decode: decode_typed::<T>, encode: encode_typed::<T>, records: PhantomData }
+    }
+}
+
+impl Collection<DynamicRecord> {
+    pub(crate) fn dynamic(core: Arc<CollectionCore>) -> Self {
+        Self { core, decode: DynamicRecord::read, encode: encode_dynamic, records: PhantomData }
+    }
+}
+
+fn decode_typed<T: Record>(core: &CollectionCore, _: &Arrangement, row: RowRef<'_>) -> Result<T> {
+    T::read(row, &core.columns).map_err(|error| {
+        let kind = match error {
+            RecordError::Missing { .. } => ErrorKind::InvalidRecord,
+            _ => ErrorKind::Corrupt,
+        };
+        Error::new(kind, format!("a row of {}: {error}", core.definition.name)).with_source(error)
+    })
+}
+
+fn encode_typed<T: Record>(core: &CollectionCore, record: &T) -> Result<Cells> {
+    row_of(core, |field, out| record.write(field, out))
+}
+
+fn encode_dynamic(core: &CollectionCore, record: &DynamicRecord) -> Result<Cells> {
+    row_of(core, |field, out| match &record.values()[field] {
+        None => Ok(false),
+        Some(value) => cell::encode(&core.definition.fields[field].ty, value, out).map(|()| true),
+    })
+}
+
+impl<T> Collection<T> {
+    /// How it is declared.
+    pub fn definition(&self) -> &Definition {
+        &self.core.definition
+    }
+
+    pub(crate) fn core(&self) -> &Arc<CollectionCore> {
+        &self.core
+    }
+
+    /// A query over all its records; awaited, its first page.
+    pub fn query(&self) -> PageQuery<T> {
+        PageQuery::new(Arc::clone(&self.core), self.decode)
+    }
+
+    /// The record with this key, if there is one.
+    ///
+    /// # Errors
+    /// The key has another number of values than the collection's, or values of other types.
+    pub async fn get(&self, key: impl Key) -> Result<Option<T>> {
+        let cells = key_cells(&self.core, &key)?;
+        let Some((rows, arrangement)) = point_read(&self.core, &cells).await? else { return Ok(None) };
+        rows.iter().next().map(|row| (self.decode)(&self.core, &arrangement, row)).transpose()
+    }
+
+    /// Stores a record, in the place of one with its key. Durable when it returns.
+    pub async fn put(&self, record: &T) -> Result<()> {
+        self.put_with(record, None).await
+    }
+
+    /// Stores a record that lives for a time (whole seconds, at least one).
+    pub async fn put_for(&self, record: &T, time_to_live: Duration) -> Result<()> {
+        self.put_with(record, Some(time_to_live)).await
+    }
+
+    async fn put_with(&self, record: &T, time_to_live: Option<Duration>) -> Result<()> {
+        let mut batch = WriteBatch::new(&self.core.shared);
+        batch.add(&self.core, Change::Put { cells: (self.encode)(&self.core, record)?, time_to_live })?;
+        batch.commit().await
+    }
+
+    /// Stores records, all or none: one transaction on the embedded store, one logged batch on
+    /// Cassandra, which is refused above its size limit with nothing sent.
+    pub async fn put_all<'a>(&self, records: impl IntoIterator<Item = &'a T>) -> Result<()>
+    where
+        T: 'a,
+    {
+        let mut batch = WriteBatch::new(&self.core.shared);
+        for record in records {
+            batch.put(self, record)?;
+        }
+        batch.commit().await
+    }
+
+    pub(crate) fn put_change(&self, record: &T) -> Result<Change> {
+        Ok(Change::Put { cells: (self.encode)(&self.core, record)?, time_to_live: None })
+    }
+
+    /// Deletes the record with this key; nothing if there is none.
+    pub async fn delete(&self, key: impl Key) -> Result<()> {
+        let mut batch = WriteBatch::new(&self.core.shared);
+        batch.delete(self, key)?;
+        batch.commit().await
+    }
+}
+
+pub(crate) async fn point_read(
+    core: &CollectionCore,
+    key: &Cells,
+) -> Result<Option<(recto_model::RowSet, Arc<Arrangement>)>> {
+    let arrangement = core.base();
+    let (partition, clustering, _) = core.split(key);
+    let read = PointRead { table: Arc::clone(&arrangement.table), partition, clustering };
+    let view: Arc<dyn ReadView> = core.shared.store.view()?;
+    let found = view.get(&read, &ReadOptions::default()).await?;
+    Ok((!found.rows.is_empty()).then(|| (found.rows, Arc::clone(arrangement))))
+}
+
+/// The values of a collection's key, in the order its schema gives them: one value, a tuple of
+/// values, or the texts of all of them ([`KeyText`]).
+pub trait Key {
+    /// How many values there are.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Appends the cell of the value at `index`, of the type given, to `out`.
+    fn write(&self, index: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError>;
+}
+
+/// A key as texts: each value as record JSON writes it, without quotes.
+#[derive(Debug, Clone)]
+pub struct KeyText<'a>(pub &'a [String]);
+
+impl Key for KeyText<'_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn write(&self, index: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+        let value = json::from_text(ty, &self.0[index]).map_err(|error| CellError::Malformed {
+            type_name: ty.to_string(),
+            reason: error.to_string(),
+        })?;
+        cell::encode(ty, &value, out)
+    }
+}
+
+impl Key for &[Value] {
+    fn len(&self) -> usize {
+        <[Value]>::len(self)
+    }
+
+    fn write(&self, index: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+        cell::encode(ty, &self[index], out)
+    }
+}
+
+/// Writes one part of a key, which must be of the key field's type; text may stand for it.
+fn write_part<F: FieldType>(part: &F, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+    if F::field_type() == *ty {
+        return part.write_cell(out).and_then(|written| {
+            if written { Ok(()) } else { Err(CellError::WrongType { expected: format!("{ty} that is not null") }) }
+        });
+    }
+    let mut bytes = Vec::new();
+    part.write_cell(&mut bytes)?;
+    match cell::decode(&F::field_type(), &bytes)? {
+        Value::Text(text) => {
+            let value = json::from_text(ty, &text).map_err(|error| CellError::Malformed {
+                type_name: ty.to_string(),
+                reason: error.to_string(),
+            })?;
+            cell::encode(ty, &value, out)
+        }
+        _ => Err(CellError::WrongType { expected: ty.to_string() }),
+    }
+}
+
+macro_rules! tuple_keys {
+    ($count:literal: $($name:ident $index:tt),+) => {
+        impl<$($name: FieldType),+> Key for ($($name,)+) {
+            fn len(&self) -> usize {
+                $count
+            }
+
+            fn write(&self, index: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+                match index {
+                    $($index => write_part(&self.$index, ty, out),)+
+                    _ => Err(CellError::WrongType { expected: ty.to_string() }),
+                }
+            }
+        }
+    };
+}
+
+tuple_keys!(1: A 0);
+tuple_keys!(2: A 0, B 1);
+tuple_keys!(3: A 0, B 1, C 2);
+tuple_keys!(4: A 0, B 1, C 2, D 3);
+tuple_keys!(5: A 0, B 1, C 2, D 3, E 4);
+tuple_keys!(6: A 0, B 1, C 2, D 3, E 4, F 5);
+tuple_keys!(7: A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple_keys!(8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+/// The key's cells in the order of the base table's key columns.
+pub(crate) fn key_cells(core: &CollectionCore, key: &impl Key) -> Result<Cells> {
+    let names = &core.definition.key;
+    if key.len() != names.len() {
+        return Err(Error::new(
+            ErrorKind::InvalidRecord,
+            format!("the key of {} has {} values, {} were given", core.definition.name, names.len(), key.len()),
+        )
+        .with_hint(format!("its key is {}", names.join(", "))));
+    }
+    let arrangement = core.base();
+    let mut cells = Cells::new();
+    for (column, &field) in arrangement.field_of_column[..arrangement.table.key_len()].iter().enumerate() {
+        let definition = &core.definition.fields[field];
+        let index = names.iter().position(|name| *name == definition.name).expect("key columns are key fields");
+        let ty = arrangement.type_of(column);
+        let invalid = |error: CellError| {
+            Error::new(ErrorKind::InvalidRecord, format!("{}: {error}", definition.name)).with_field(&definition.name)
+        };
+        let mut bytes = Vec::new();
+        key.write(index, ty, &mut bytes).map_err(invalid)?;
+        cells.try_push_with(|out| cell::canonical_key(ty, &bytes, out)).map_err(invalid)?;
+    }
+    Ok(cells)
+}

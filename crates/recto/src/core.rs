@@ -1,0 +1,139 @@
+//! What every handle on an open store shares.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use recto_model::schema::{Collection, WriteMode};
+use recto_model::{Cells, Environment, RowRef, Value, cell};
+use recto_plan::cursor::{self, Cursor, KeyRing, OpenedCursor};
+use recto_plan::{Arrangement, Plan, Position, Travel};
+use recto_store::{Stamp, Store};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// What every handle on one open store shares.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) environment: Environment,
+    pub(crate) keys: KeyRing,
+    pub(crate) cursor_lifetime: Option<Duration>,
+    pub(crate) last_stamp: AtomicI64,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("store", &self.store.describe()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        keys: KeyRing,
+        cursor_lifetime: Option<Duration>,
+    ) -> Self {
+        Self { store, environment, keys, cursor_lifetime, last_stamp: AtomicI64::new(0) }
+    }
+
+    /// A stamp that is now, and greater than any this process has given before.
+    pub(crate) fn next_stamp(&self) -> Stamp {
+        let now = self.environment.now_micros();
+        let previous = self
+            .last_stamp
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)))
+            .expect("the update always gives a value");
+        Stamp(now.max(previous + 1))
+    }
+
+    pub(crate) fn seal(&self, plan: &Plan, position: &Position, travel: Travel) -> Cursor {
+        let expires_at_seconds = self.cursor_lifetime.map(|lifetime| {
+            let now_seconds = u64::try_from(self.environment.now_micros() / 1_000_000).unwrap_or(0);
+            now_seconds.saturating_add(lifetime.as_secs())
+        });
+        cursor::seal(&self.keys, &self.environment, &plan.identity, position, travel, None, expires_at_seconds)
+            .expect("keys within the stores' limits fit in a cursor")
+    }
+
+    pub(crate) fn open(&self, plan: &Plan, text: &str) -> Result<OpenedCursor> {
+        let opened = cursor::open(&self.keys, &self.environment, text, &plan.identity).map_err(|error| {
+            let hint = error.hint();
+            Error::new(ErrorKind::InvalidCursor, error.to_string()).with_hint(hint).with_source(error)
+        })?;
+        check_position(plan, &opened.position)?;
+        Ok(opened)
+    }
+}
+
+/// A position of this plan's identity holds cells of its order's types; anything else is a defect
+/// of whoever sealed it, and must not reach a store.
+fn check_position(plan: &Plan, position: &Position) -> Result<()> {
+    let unknown = || Error::new(ErrorKind::InvalidCursor, "the cursor holds what this release does not understand");
+    if position.values.len() > plan.order.len() {
+        return Err(unknown());
+    }
+    for (term, value) in plan.order.iter().zip(position.values.iter()) {
+        let value = value.ok_or_else(unknown)?;
+        cell::validate(plan.arrangement.type_of(term.column), value).map_err(|_| unknown())?;
+    }
+    Ok(())
+}
+
+/// A collection of an open store.
+#[derive(Debug)]
+pub(crate) struct CollectionCore {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) definition: Arc<Collection>,
+    pub(crate) arrangements: Vec<Arc<Arrangement>>,
+    /// For each field, its column in the base table.
+    pub(crate) columns: Vec<u16>,
+}
+
+impl CollectionCore {
+    pub(crate) fn new(shared: Arc<Shared>, definition: Arc<Collection>) -> Self {
+        let base = Arrangement::base(&definition);
+        let columns = base
+            .column_of_field
+            .iter()
+            .map(|column| column.expect("a base table holds every field") as u16)
+            .collect();
+        Self { shared, definition, arrangements: vec![Arc::new(base)], columns }
+    }
+
+    /// The base table's arrangement.
+    pub(crate) fn base(&self) -> &Arc<Arrangement> {
+        &self.arrangements[0]
+    }
+
+    /// Whether a put replaces the whole row (or leaves what it does not name).
+    pub(crate) fn replaces(&self) -> bool {
+        self.definition.writes != WriteMode::Append
+    }
+
+    /// The value of a field of a row of an arrangement's table.
+    pub(crate) fn value(&self, arrangement: &Arrangement, row: RowRef<'_>, field: usize) -> Result<Option<Value>> {
+        let Some(column) = arrangement.column_of_field[field] else { return Ok(None) };
+        let definition = &self.definition.fields[field];
+        row.get(column)
+            .map(|bytes| cell::decode(&definition.ty, bytes))
+            .transpose()
+            .map_err(|error| damaged(&self.definition.name, &definition.name, &error))
+    }
+
+    /// Splits a record's cells, in the base table's column order, into partition, clustering and
+    /// regular cells.
+    pub(crate) fn split(&self, cells: &Cells) -> (Cells, Cells, Cells) {
+        let table = &self.base().table;
+        let (partition_len, key_len) = (table.partition().len(), table.key_len());
+        let part = |range: std::ops::Range<usize>| range.map(|index| cells.get(index)).collect();
+        (part(0..partition_len), part(partition_len..key_len), part(key_len..cells.len()))
+    }
+}
+
+/// The error of a stored cell that does not decode.
+pub(crate) fn damaged(collection: &str, field: &str, error: &cell::CellError) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("a stored {field} of collection {collection} is damaged: {error}"))
+        .with_field(field)
+        .with_hint("`recto check` finds every damaged row of an embedded store")
+}

@@ -1,0 +1,210 @@
+//! Conditions built in Rust, for those who would not write filter text.
+
+use recto_model::schema::Collection;
+use recto_model::{Value, cell, json};
+use recto_plan::query::Condition;
+use recto_plan::text::Operator;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A field to put a condition on.
+///
+/// ```
+/// use recto::filter::field;
+///
+/// let united = field("carrier").equal_to("UA");
+/// let newark_or_kennedy = field("origin").any_of(["EWR", "JFK"]);
+/// let spring = field("time_hour").between("2013-03-01T00:00:00Z", "2013-05-31T23:00:00Z");
+/// ```
+pub fn field(name: impl Into<String>) -> Field {
+    Field { name: name.into() }
+}
+
+/// A field, see [`field`].
+#[derive(Debug, Clone)]
+pub struct Field {
+    name: String,
+}
+
+/// Conditions, all of which must hold.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    conditions: Vec<Built>,
+}
+
+/// A value in a condition. Text stands for any type as record JSON writes it (a date, a uuid);
+/// numbers for any numeric type.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Literal {
+    /// A value of exactly the field's type.
+    Value(Value),
+    /// Text, read as the field's type.
+    Text(String),
+}
+
+#[derive(Debug, Clone)]
+enum Built {
+    Compare(String, Operator, Literal),
+    AnyOf(String, Vec<Literal>),
+    StartsWith(String, String),
+    Tuple(Vec<String>, Operator, Vec<Literal>),
+}
+
+impl Field {
+    fn compare(self, operator: Operator, value: impl Into<Literal>) -> Filter {
+        Filter { conditions: vec![Built::Compare(self.name, operator, value.into())] }
+    }
+
+    /// The field is the value.
+    pub fn equal_to(self, value: impl Into<Literal>) -> Filter {
+        self.compare(Operator::Equal, value)
+    }
+
+    /// The field is one of the values.
+    pub fn any_of<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Filter {
+        let values = values.into_iter().map(Into::into).collect();
+        Filter { conditions: vec![Built::AnyOf(self.name, values)] }
+    }
+
+    /// The field is less than the value.
+    pub fn less_than(self, value: impl Into<Literal>) -> Filter {
+        self.compare(Operator::Less, value)
+    }
+
+    /// The field is the value or less.
+    pub fn at_most(self, value: impl Into<Literal>) -> Filter {
+        self.compare(Operator::LessOrEqual, value)
+    }
+
+    /// The field is greater than the value.
+    pub fn greater_than(self, value: impl Into<Literal>) -> Filter {
+        self.compare(Operator::Greater, value)
+    }
+
+    /// The field is the value or greater.
+    pub fn at_least(self, value: impl Into<Literal>) -> Filter {
+        self.compare(Operator::GreaterOrEqual, value)
+    }
+
+    /// The field lies between the values, both included.
+    pub fn between(self, lower: impl Into<Literal>, upper: impl Into<Literal>) -> Filter {
+        self.clone().at_least(lower).and(self.at_most(upper))
+    }
+
+    /// The text field starts with the text.
+    pub fn starts_with(self, prefix: impl Into<String>) -> Filter {
+        Filter { conditions: vec![Built::StartsWith(self.name, prefix.into())] }
+    }
+}
+
+/// Fields compared with as many values, by value, the first that differs deciding.
+pub fn tuple<F: Into<String>, L: Into<Literal>>(
+    fields: impl IntoIterator<Item = F>,
+    operator: Operator,
+    values: impl IntoIterator<Item = L>,
+) -> Filter {
+    let fields = fields.into_iter().map(Into::into).collect();
+    let values = values.into_iter().map(Into::into).collect();
+    Filter { conditions: vec![Built::Tuple(fields, operator, values)] }
+}
+
+impl Filter {
+    /// This and the other.
+    #[must_use]
+    pub fn and(mut self, other: Filter) -> Self {
+        self.conditions.extend(other.conditions);
+        self
+    }
+
+    pub(crate) fn bind(&self, collection: &Collection) -> Result<Vec<Condition>> {
+        self.conditions.iter().map(|built| built.bind(collection)).collect()
+    }
+}
+
+impl Built {
+    fn bind(&self, collection: &Collection) -> Result<Condition> {
+        Ok(match self {
+            Self::Compare(name, operator, literal) => {
+                let field = index(collection, name)?;
+                Condition::Compare { field, operator: *operator, value: bytes(collection, field, literal)? }
+            }
+            Self::AnyOf(name, literals) => {
+                let field = index(collection, name)?;
+                let values = literals.iter().map(|literal| bytes(collection, field, literal));
+                Condition::AnyOf { field, values: values.collect::<Result<_>>()? }
+            }
+            Self::StartsWith(name, prefix) => {
+                Condition::StartsWith { field: index(collection, name)?, prefix: prefix.clone() }
+            }
+            Self::Tuple(names, operator, literals) => {
+                let fields: Vec<usize> = names.iter().map(|name| index(collection, name)).collect::<Result<_>>()?;
+                let values = fields.iter().zip(literals).map(|(field, literal)| bytes(collection, *field, literal));
+                let values: Vec<_> = values.collect::<Result<_>>()?;
+                if literals.len() != fields.len() {
+                    return Err(Error::new(
+                        ErrorKind::InvalidQuery,
+                        format!("a tuple of {} fields is compared with {} values", fields.len(), literals.len()),
+                    ));
+                }
+                Condition::Tuple { fields, operator: *operator, values }
+            }
+        })
+    }
+}
+
+fn index(collection: &Collection, name: &str) -> Result<usize> {
+    match collection.field(name) {
+        Some((index, _)) => Ok(index),
+        None => {
+            let names: Vec<&str> = collection.fields.iter().map(|field| field.name.as_str()).collect();
+            Err(Error::new(ErrorKind::InvalidQuery, format!("collection {} has no field {name}", collection.name))
+                .with_field(name)
+                .with_hint(format!("its fields are {}", names.join(", "))))
+        }
+    }
+}
+
+fn bytes(collection: &Collection, field: usize, literal: &Literal) -> Result<Vec<u8>> {
+    let field = &collection.fields[field];
+    let invalid = |message: String| {
+        Error::new(ErrorKind::InvalidQuery, format!("{}: {message}", field.name)).with_field(&field.name)
+    };
+    let parsed;
+    let value = match literal {
+        Literal::Value(value) => value,
+        Literal::Text(text) => {
+            parsed = json::from_text(&field.ty, text).map_err(|error| invalid(error.to_string()))?;
+            &parsed
+        }
+    };
+    let mut out = Vec::new();
+    cell::encode(&field.ty, value, &mut out).map_err(|error| invalid(error.to_string()))?;
+    Ok(out)
+}
+
+impl From<Value> for Literal {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl From<&str> for Literal {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+macro_rules! literals_by_text {
+    ($($ty:ty),+) => {
+        $(impl From<$ty> for Literal {
+            fn from(value: $ty) -> Self {
+                Self::Text(value.to_string())
+            }
+        })+
+    };
+}
+
+literals_by_text!(
+    String, bool, i8, i16, i32, i64, u8, u16, u32, f32, f64, uuid::Uuid, std::net::IpAddr
+);

@@ -1,0 +1,325 @@
+//! Opening a store: the one module that knows which stores there are.
+
+use std::sync::Arc;
+
+use recto_model::schema::Schema;
+use recto_model::{Environment, Table};
+use recto_store::{Store, StoreError};
+
+use crate::address::{CassandraAddress, StoreAddress};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{CheckOutcome, Progress, SchemaPlan, StoreProgress};
+
+/// An open store, and what it can do beside the trait.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) operations: Operations,
+}
+
+/// What a kind of store can do beside the trait.
+#[derive(Clone)]
+pub(crate) enum Operations {
+    #[cfg(feature = "embedded")]
+    Embedded(Arc<recto_embedded::EmbeddedStore>),
+    #[cfg(feature = "cassandra")]
+    Cassandra { keyspace: String },
+    /// A store given by its caller.
+    None,
+}
+
+/// Opens the store at an address.
+pub(crate) async fn open(
+    address: &StoreAddress,
+    environment: &Environment,
+    create: bool,
+    cache_bytes: Option<usize>,
+) -> Result<Opened> {
+    match address {
+        StoreAddress::Embedded(folder) => open_embedded(folder, environment, create, cache_bytes).await,
+        StoreAddress::Cassandra(address) => open_cassandra(address, environment, create).await,
+    }
+}
+
+/// What applying `schema` would do where there is no store yet.
+pub(crate) fn plan_without_store(address: &StoreAddress, schema: &Schema) -> Result<SchemaPlan> {
+    let recorded = crate::catalog::Recorded::default();
+    let mut plan = match address {
+        StoreAddress::Embedded(_) => crate::apply::plan(&recorded, schema, show_embedded),
+        StoreAddress::Cassandra(address) => {
+            crate::apply::plan(&recorded, schema, |table| show_cassandra(&address.keyspace, table))
+        }
+    };
+    plan.changes.insert(0, format!("the store {address} is made"));
+    Ok(plan)
+}
+
+impl Operations {
+    /// What the store would run to make a table.
+    pub(crate) fn show(&self, table: &Table) -> Vec<String> {
+        match self {
+            #[cfg(feature = "cassandra")]
+            Self::Cassandra { keyspace } => show_cassandra(keyspace, table),
+            _ => show_embedded(table),
+        }
+    }
+}
+
+/// A table of the embedded store, in words.
+fn show_embedded(table: &Table) -> Vec<String> {
+    let names = |columns: &[recto_model::Column]| {
+        columns.iter().map(|column| format!("{} {}", column.name, column.ty)).collect::<Vec<_>>().join(", ")
+    };
+    let order = table.clustering().iter().enumerate().map(|(index, column)| {
+        let direction = match table.clustering_direction(index) {
+            recto_model::Direction::Ascending => "",
+            recto_model::Direction::Descending => " desc",
+        };
+        format!("{} {}{direction}", column.name, column.ty)
+    });
+    let mut text = format!("table {}: partition ({})", table.name(), names(table.partition()));
+    let order = order.collect::<Vec<_>>().join(", ");
+    if !order.is_empty() {
+        text.push_str(&format!(", order ({order})"));
+    }
+    if !table.regular().is_empty() {
+        text.push_str(&format!(", then {}", names(table.regular())));
+    }
+    vec![text]
+}
+
+#[cfg(feature = "embedded")]
+async fn open_embedded(
+    folder: &std::path::Path,
+    environment: &Environment,
+    create: bool,
+    cache_bytes: Option<usize>,
+) -> Result<Opened> {
+    use recto_embedded::{EmbeddedOptions, EmbeddedStore};
+
+    if !create && !folder.exists() {
+        return Err(Error::new(ErrorKind::NotFound, format!("there is no store at {}", folder.display()))
+            .with_hint("`recto apply --schema FILE` makes one; `recto demo` makes one with data in it"));
+    }
+    let mut options = EmbeddedOptions::default();
+    if let Some(cache_bytes) = cache_bytes {
+        options.cache_bytes = cache_bytes;
+    }
+    let (folder, environment) = (folder.to_owned(), environment.clone());
+    let store = blocking(move || EmbeddedStore::open(folder, options, environment)).await?;
+    Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, operations: Operations::Embedded(store) })
+}
+
+#[cfg(not(feature = "embedded"))]
+async fn open_embedded(
+    _: &std::path::Path,
+    _: &Environment,
+    _: bool,
+    _: Option<usize>,
+) -> Result<Opened> {
+    Err(not_built("embedded"))
+}
+
+#[cfg(feature = "cassandra")]
+async fn open_cassandra(
+    address: &CassandraAddress,
+    environment: &Environment,
+    create: bool,
+) -> Result<Opened> {
+    use recto_cassandra::{CassandraStore, create_keyspace};
+
+    let config = cassandra_config(address)?;
+    if create {
+        let replication = address.replication.as_deref().map(replication).transpose()?;
+        create_keyspace(config.clone(), environment.clone(), replication).await?;
+    }
+    let store = CassandraStore::connect(config, environment.clone()).await.map_err(missing_keyspace)?;
+    let operations = Operations::Cassandra { keyspace: address.keyspace.clone() };
+    Ok(Opened { store: Arc::new(store), operations })
+}
+
+#[cfg(feature = "cassandra")]
+fn missing_keyspace(error: StoreError) -> Error {
+    if error.kind() == recto_store::StoreErrorKind::Table {
+        let hint = error.hint().unwrap_or("`recto apply` makes it").to_owned();
+        return Error::new(ErrorKind::NotFound, error.to_string()).with_hint(hint).with_source(error);
+    }
+    error.into()
+}
+
+#[cfg(not(feature = "cassandra"))]
+async fn open_cassandra(_: &CassandraAddress, _: &Environment, _: bool) -> Result<Opened> {
+    Err(not_built("cassandra"))
+}
+
+#[cfg(feature = "cassandra")]
+fn show_cassandra(keyspace: &str, table: &Table) -> Vec<String> {
+    recto_cassandra::create_table_cql(keyspace, table)
+}
+
+#[cfg(not(feature = "cassandra"))]
+fn show_cassandra(_: &str, table: &Table) -> Vec<String> {
+    show_embedded(table)
+}
+
+#[cfg(not(all(feature = "embedded", feature = "cassandra")))]
+fn not_built(feature: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this build of Recto has no {feature} store"))
+        .with_hint(format!("build it with the feature {feature}"))
+}
+
+#[cfg(feature = "cassandra")]
+fn cassandra_config(address: &CassandraAddress) -> Result<recto_cassandra::CassandraConfig> {
+    let mut config = recto_cassandra::CassandraConfig::new(address.hosts.clone(), &address.keyspace);
+    config.username.clone_from(&address.username);
+    config.password = address.password.as_ref().map(|password| password.reveal().to_owned());
+    config.local_datacenter.clone_from(&address.local_datacenter);
+    if let Some(consistency) = address.consistency {
+        config.consistency = consistency;
+    }
+    if let Some(timeout) = address.connect_timeout {
+        config.connect_timeout = timeout;
+    }
+    config.tls = tls(address)?;
+    Ok(config)
+}
+
+#[cfg(feature = "cassandra")]
+fn tls(address: &CassandraAddress) -> Result<Option<recto_cassandra::TlsConfig>> {
+    if !address.tls {
+        return Ok(None);
+    }
+    let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+    let Some(ca_file) = &address.tls_ca else {
+        return Err(invalid("tls needs tls_ca: the file with the certificate authorities to trust, PEM"));
+    };
+    let mut config = recto_cassandra::TlsConfig::new(ca_file);
+    config.check_server_name = address.tls_check_server_name;
+    config.client = match (&address.tls_certificate, &address.tls_key) {
+        (None, None) => None,
+        (Some(certificate_file), Some(key_file)) => Some(recto_cassandra::ClientCertificate {
+            certificate_file: certificate_file.clone(),
+            key_file: key_file.clone(),
+        }),
+        _ => return Err(invalid("tls_certificate and tls_key go together")),
+    };
+    Ok(Some(config))
+}
+
+/// `3`, or `dc1:3,dc2:2`.
+#[cfg(feature = "cassandra")]
+fn replication(text: &str) -> Result<recto_cassandra::Replication> {
+    use recto_cassandra::Replication;
+
+    let invalid = || {
+        Error::new(ErrorKind::InvalidArgument, format!("{text:?} is not a replication"))
+            .with_hint("write the number of copies, or datacenter:copies,…")
+    };
+    let copies = |text: &str| text.parse().ok().filter(|copies: &u8| *copies > 0).ok_or_else(invalid);
+    if !text.contains(':') {
+        return copies(text).map(Replication::Simple);
+    }
+    let datacenters = text.split(',').map(|part| {
+        let (name, count) = part.split_once(':').ok_or_else(invalid)?;
+        Ok((name.to_owned(), copies(count)?))
+    });
+    datacenters.collect::<Result<_>>().map(Replication::Datacenters)
+}
+
+#[cfg(feature = "embedded")]
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => Ok(result?),
+        Err(error) => Err(Error::new(ErrorKind::Store, "work on the store was ended").with_source(error)),
+    }
+}
+
+fn embedded_only(what: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{what} is for embedded stores"))
+        .with_hint("Cassandra has its own: nodetool snapshot, compact, verify")
+}
+
+/// Passes what a store reports, from whichever thread, to a caller's `progress` while `work` runs.
+#[cfg(feature = "embedded")]
+async fn reporting<T>(
+    mut reports: tokio::sync::mpsc::UnboundedReceiver<StoreProgress>,
+    progress: Progress<'_, StoreProgress>,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            Some(report) = reports.recv() => progress(report),
+            result = &mut work => return Ok(result?),
+        }
+    }
+}
+
+#[cfg(feature = "embedded")]
+fn reporter() -> (
+    impl FnMut(recto_embedded::Progress) + Send + 'static,
+    tokio::sync::mpsc::UnboundedReceiver<StoreProgress>,
+) {
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    let report = move |at: recto_embedded::Progress| {
+        // Nobody listens once the work is over.
+        let _ = sender.send(StoreProgress { done: at.rows, total: Some(at.total_rows) });
+    };
+    (report, receiver)
+}
+
+/// Copies an open embedded store; returns the bytes of the copy.
+pub(crate) async fn backup(
+    operations: &Operations,
+    to: &std::path::Path,
+    progress: Progress<'_, StoreProgress>,
+) -> Result<u64> {
+    match operations {
+        #[cfg(feature = "embedded")]
+        Operations::Embedded(store) => {
+            let (report, reports) = reporter();
+            let done = reporting(reports, progress, store.backup(to, report)).await?;
+            Ok(done.bytes)
+        }
+        _ => Err(embedded_only("backup")),
+    }
+}
+
+/// Gives unused space back; returns bytes before and after.
+pub(crate) async fn compact(
+    operations: &Operations,
+    progress: Progress<'_, StoreProgress>,
+) -> Result<(u64, u64)> {
+    match operations {
+        #[cfg(feature = "embedded")]
+        Operations::Embedded(store) => {
+            let (report, reports) = reporter();
+            let done = reporting(reports, progress, store.compact(report)).await?;
+            Ok((done.bytes_before, done.bytes_after))
+        }
+        _ => Err(embedded_only("compact")),
+    }
+}
+
+/// Checks every row.
+pub(crate) async fn check(
+    operations: &Operations,
+    progress: Progress<'_, StoreProgress>,
+) -> Result<CheckOutcome> {
+    match operations {
+        #[cfg(feature = "embedded")]
+        Operations::Embedded(store) => {
+            let (report, reports) = reporter();
+            let found = reporting(reports, progress, store.check(report)).await?;
+            let mut problems: Vec<String> = found.page_damage.into_iter().collect();
+            problems.extend(found.problems.iter().map(|one| format!("{} {}: {}", one.table, one.key, one.what)));
+            let more = found.problem_count.saturating_sub(found.problems.len() as u64);
+            if more > 0 {
+                problems.push(format!("and {more} more"));
+            }
+            Ok(CheckOutcome { rows: found.rows, problems })
+        }
+        _ => Err(embedded_only("check")),
+    }
+}

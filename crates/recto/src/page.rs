@@ -1,0 +1,121 @@
+//! A page as callers get it.
+
+use std::sync::Arc;
+
+use recto_plan::cursor::Cursor;
+use recto_plan::{Plan, Position, Side, Travel};
+
+use crate::core::CollectionCore;
+use crate::paging::{Edge, RawPage, Stop};
+use crate::session::PageCost;
+
+/// One page: rows in the query's order, and where to go on at both ends.
+///
+/// Cursors are sealed when they are asked for.
+#[derive(Debug)]
+pub struct Page<T> {
+    items: Vec<T>,
+    raw: RawPage,
+    plan: Arc<Plan>,
+    core: Arc<CollectionCore>,
+}
+
+impl<T> Page<T> {
+    pub(crate) fn new(items: Vec<T>, raw: RawPage, plan: Arc<Plan>, core: Arc<CollectionCore>) -> Self {
+        Self { items, raw, plan, core }
+    }
+
+    /// The rows, in the query's order.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The rows, without the page.
+    pub fn into_items(self) -> Vec<T> {
+        self.items
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are none. An empty page need not be the end: ask [`has_next`](Self::has_next).
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Whether there are rows after the page.
+    pub fn has_next(&self) -> Edge {
+        self.raw.after
+    }
+
+    /// Whether there are rows before the page.
+    pub fn has_previous(&self) -> Edge {
+        self.raw.before
+    }
+
+    /// The cursor to continue after the page with; absent only if it is known that nothing follows.
+    pub fn next_cursor(&self) -> Option<Cursor> {
+        if self.raw.after == Edge::No {
+            return None;
+        }
+        let position = match (&self.raw.end, self.raw.rows.iter().next_back()) {
+            (Some(end), _) => end.clone(),
+            (None, Some(last)) => self.plan.position(last, Side::After),
+            (None, None) => return None,
+        };
+        Some(self.core.shared.seal(&self.plan, &position, Travel::Forward))
+    }
+
+    /// The cursor to continue before the page with; absent only if it is known that nothing comes
+    /// before.
+    pub fn previous_cursor(&self) -> Option<Cursor> {
+        if self.raw.before == Edge::No {
+            return None;
+        }
+        let position = match (&self.raw.start, self.raw.rows.iter().next()) {
+            (Some(start), _) => start.clone(),
+            (None, Some(first)) => self.plan.position(first, Side::Before),
+            (None, None) => return None,
+        };
+        Some(self.core.shared.seal(&self.plan, &position, Travel::Backward))
+    }
+
+    /// The cursor of the row at `index`: the page after it, before it or around it.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn cursor(&self, index: usize) -> Cursor {
+        let position: Position = self.plan.position(self.raw.rows.row(index), Side::After);
+        self.core.shared.seal(&self.plan, &position, Travel::Forward)
+    }
+
+    /// The budget that cut the page short, if one did.
+    pub fn stop(&self) -> Option<Stop> {
+        self.raw.stop
+    }
+
+    /// What the page cost.
+    pub fn cost(&self) -> PageCost {
+        self.raw.cost
+    }
+}
+
+impl<T> IntoIterator for Page<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.into_iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Page<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter()
+    }
+}

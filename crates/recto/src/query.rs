@@ -1,0 +1,428 @@
+//! Asking for pages.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use recto_model::table::Direction;
+use recto_model::{Cells, RowRef, cell, json};
+use recto_plan::refusal::RejectedView;
+use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind, planner};
+
+use crate::core::CollectionCore;
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::{Filter, Literal};
+use crate::page::Page;
+use crate::paging::{Budget, PageSpec, Place, fetch};
+
+/// Rows of a page that asks for no size.
+pub const DEFAULT_PAGE_SIZE: u32 = 50;
+/// The most rows of a page; more is coerced to it.
+pub const MAX_PAGE_SIZE: u32 = 1_000;
+
+/// How rows of a collection become `T`s.
+pub(crate) type Decode<T> = fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T>;
+
+/// A query being built; awaited, it is one page.
+///
+/// Filter and sort are planned once, with the first page; clones share the plan, so a query that is
+/// kept and cloned per page costs its pages only.
+pub struct PageQuery<T> {
+    core: Arc<CollectionCore>,
+    decode: Decode<T>,
+    question: Arc<Question>,
+    start: Start,
+    size: u32,
+    budget: Budget,
+    both_edges: bool,
+}
+
+/// What is asked, and its plan once it is known.
+#[derive(Debug, Default)]
+struct Question {
+    filter_text: String,
+    filters: Vec<Filter>,
+    sort_text: String,
+    sort: Vec<(String, Direction)>,
+    allow_residual: bool,
+    planned: OnceLock<Arc<Planned>>,
+}
+
+/// A plan, and why other views were not taken.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) rejected: Vec<RejectedView>,
+}
+
+/// Where the page starts, as asked.
+#[derive(Debug, Clone, PartialEq)]
+enum Start {
+    First,
+    Last,
+    Token(String),
+    After(String),
+    Before(String),
+    Around(String),
+    From(Vec<Literal>),
+    FromJson(String),
+    Conflict(&'static str, &'static str),
+}
+
+impl Start {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Last => "last",
+            Self::Token(_) => "page_token",
+            Self::After(_) => "after",
+            Self::Before(_) => "before",
+            Self::Around(_) => "around",
+            Self::From(_) | Self::FromJson(_) => "from",
+            Self::Conflict(..) => "conflict",
+        }
+    }
+}
+
+impl<T> Clone for PageQuery<T> {
+    fn clone(&self) -> Self {
+        Self {
+            core: Arc::clone(&self.core),
+            decode: self.decode,
+            question: Arc::clone(&self.question),
+            start: self.start.clone(),
+            size: self.size,
+            budget: self.budget,
+            both_edges: self.both_edges,
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for PageQuery<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PageQuery")
+            .field("collection", &self.core.definition.name)
+            .field("filter", &self.question.filter_text)
+            .field("order_by", &self.question.sort_text)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> PageQuery<T> {
+    pub(crate) fn new(core: Arc<CollectionCore>, decode: Decode<T>) -> Self {
+        Self {
+            core,
+            decode,
+            question: Arc::default(),
+            start: Start::First,
+            size: DEFAULT_PAGE_SIZE,
+            budget: Budget::default(),
+            both_edges: false,
+        }
+    }
+
+    /// Changes what is asked, which needs a plan of its own.
+    fn ask(mut self, change: impl FnOnce(&mut Question)) -> Self {
+        let mut question = Question {
+            filter_text: self.question.filter_text.clone(),
+            filters: self.question.filters.clone(),
+            sort_text: self.question.sort_text.clone(),
+            sort: self.question.sort.clone(),
+            allow_residual: self.question.allow_residual,
+            planned: OnceLock::new(),
+        };
+        change(&mut question);
+        self.question = Arc::new(question);
+        self
+    }
+
+    fn starting(mut self, start: Start) -> Self {
+        self.start = match (&self.start, &start) {
+            (Start::First, _) => start,
+            (old, new) if old.name() == new.name() => start,
+            (old, new) => Start::Conflict(old.name(), new.name()),
+        };
+        self
+    }
+
+    /// Only rows that satisfy this filter text, a subset of AIP-160:
+    /// `carrier = "UA" AND time_hour >= "2013-07-01T00:00:00Z"`.
+    #[must_use]
+    pub fn filter(self, text: impl Into<String>) -> Self {
+        self.ask(|question| question.filter_text = text.into())
+    }
+
+    /// Only rows that satisfy these conditions, beside what [`filter`](Self::filter) says.
+    #[must_use]
+    pub fn matching(self, filter: Filter) -> Self {
+        self.ask(|question| question.filters.push(filter))
+    }
+
+    /// In this order, AIP-132: `time_hour desc, flight`. Without it: the view's own order.
+    #[must_use]
+    pub fn order_by(self, text: impl Into<String>) -> Self {
+        self.ask(|question| question.sort_text = text.into())
+    }
+
+    /// Orders by a field, after the fields named before.
+    #[must_use]
+    pub fn then_by(self, field: impl Into<String>, direction: Direction) -> Self {
+        self.ask(|question| question.sort.push((field.into(), direction)))
+    }
+
+    /// Lets conditions that no view serves be checked row by row, within the scan budget.
+    #[must_use]
+    pub fn allow_residual(self) -> Self {
+        self.ask(|question| question.allow_residual = true)
+    }
+
+    /// Rows of the page: 0 for the default of [`DEFAULT_PAGE_SIZE`]; more than [`MAX_PAGE_SIZE`] is
+    /// that.
+    #[must_use]
+    pub fn page_size(mut self, rows: u32) -> Self {
+        self.size = if rows == 0 { DEFAULT_PAGE_SIZE } else { rows.min(MAX_PAGE_SIZE) };
+        self
+    }
+
+    /// The first `rows` rows: [`page_size`](Self::page_size) by its usual name.
+    #[must_use]
+    pub fn first(self, rows: u32) -> Self {
+        self.page_size(rows)
+    }
+
+    /// The last `rows` rows, or with [`before`](Self::before), those nearest before its cursor.
+    #[must_use]
+    pub fn last(self, rows: u32) -> Self {
+        let sized = self.page_size(rows);
+        if matches!(sized.start, Start::Before(_)) { sized } else { sized.starting(Start::Last) }
+    }
+
+    /// The page after a cursor.
+    #[must_use]
+    pub fn after(self, cursor: impl Into<String>) -> Self {
+        self.starting(Start::After(cursor.into()))
+    }
+
+    /// The page before a cursor: the rows nearest before it, in the query's order.
+    #[must_use]
+    pub fn before(mut self, cursor: impl Into<String>) -> Self {
+        if self.start == Start::Last {
+            self.start = Start::First;
+        }
+        self.starting(Start::Before(cursor.into()))
+    }
+
+    /// The page that a page's next or previous cursor leads to. An empty token is the first page.
+    #[must_use]
+    pub fn page_token(self, token: impl Into<String>) -> Self {
+        let token = token.into();
+        if token.is_empty() { self } else { self.starting(Start::Token(token)) }
+    }
+
+    /// Half of the page's rows before a row's cursor, the rest from that row on.
+    #[must_use]
+    pub fn around(self, cursor: impl Into<String>) -> Self {
+        self.starting(Start::Around(cursor.into()))
+    }
+
+    /// From these order values on, inclusive: values of the first columns of the query's order that
+    /// the filter leaves unpinned.
+    #[must_use]
+    pub fn from<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Self {
+        self.starting(Start::From(values.into_iter().map(Into::into).collect()))
+    }
+
+    /// [`from`](Self::from) with the values as a JSON array.
+    #[must_use]
+    pub fn from_json(self, values: impl Into<String>) -> Self {
+        self.starting(Start::FromJson(values.into()))
+    }
+
+    /// Finds out at both ends of the page if there is more, with one short read beside it.
+    #[must_use]
+    pub fn both_edges(mut self) -> Self {
+        self.both_edges = true;
+        self
+    }
+
+    /// The most rows looked at where conditions are checked row by row; 10,000 unless given.
+    #[must_use]
+    pub fn scan_budget(mut self, rows: u64) -> Self {
+        self.budget.scanned = rows.max(1);
+        self
+    }
+
+    /// The most bytes of the page's rows; 4 MiB unless given. One row is always returned.
+    #[must_use]
+    pub fn byte_budget(mut self, bytes: u64) -> Self {
+        self.budget.bytes = bytes.max(1);
+        self
+    }
+
+    /// The most time the page may take; 5 s unless given.
+    #[must_use]
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.budget.time = time;
+        self
+    }
+
+    pub(crate) fn core(&self) -> &Arc<CollectionCore> {
+        &self.core
+    }
+
+    /// The plan, made now if it was not yet.
+    pub(crate) fn planned(&self) -> Result<Arc<Planned>> {
+        if let Some(planned) = self.question.planned.get() {
+            return Ok(Arc::clone(planned));
+        }
+        let planned = Arc::new(self.question.plan(&self.core)?);
+        Ok(Arc::clone(self.question.planned.get_or_init(|| planned)))
+    }
+
+    pub(crate) fn spec(&self, plan: &Plan) -> Result<PageSpec> {
+        Ok(PageSpec {
+            place: self.place(plan)?,
+            size: self.size,
+            budget: self.budget,
+            both_edges: self.both_edges,
+        })
+    }
+
+    fn place(&self, plan: &Plan) -> Result<Place> {
+        let open = |text: &String| self.core.shared.open(plan, text);
+        let beside = |position: Position, side| Position { side, ..position };
+        Ok(match &self.start {
+            Start::First => Place::First,
+            Start::Last => Place::Last,
+            Start::Token(text) => {
+                let opened = open(text)?;
+                Place::Beyond(opened.position, opened.travel)
+            }
+            Start::After(text) => Place::Beyond(beside(open(text)?.position, Side::After), Travel::Forward),
+            Start::Before(text) => Place::Beyond(beside(open(text)?.position, Side::Before), Travel::Backward),
+            Start::Around(text) => Place::Around(open(text)?.position),
+            Start::From(values) => Place::Beyond(from_values(plan, values)?, Travel::Forward),
+            Start::FromJson(text) => Place::Beyond(from_json(plan, text)?, Travel::Forward),
+            Start::Conflict(one, other) => {
+                return Err(Error::new(
+                    ErrorKind::InvalidQuery,
+                    format!("{one} and {other} exclude one another"),
+                )
+                .with_hint("a page starts at one place: give one of them"));
+            }
+        })
+    }
+
+    /// Reads the page.
+    pub(crate) async fn fetch(self) -> Result<Page<T>> {
+        let planned = self.planned()?;
+        let plan = &planned.plan;
+        let spec = self.spec(plan)?;
+        let shared = &self.core.shared;
+        let raw = fetch(&shared.store, &shared.environment, plan, &spec).await?;
+        let mut items = Vec::with_capacity(raw.rows.len());
+        for row in raw.rows.iter() {
+            items.push((self.decode)(&self.core, &plan.arrangement, row)?);
+        }
+        Ok(Page::new(items, raw, Arc::clone(plan), self.core))
+    }
+}
+
+impl<T: Send + 'static> PageQuery<T> {
+    /// All rows of the query from its start on, page after page. Nothing is read until the stream
+    /// is polled, and no further page is read than is asked for. An error ends it.
+    ///
+    /// The page size is how many rows are read at a time; a large one suits long reads.
+    pub fn stream(self) -> impl Stream<Item = Result<T>> + Send + use<T> {
+        let pages = stream::try_unfold(Some(self), |query| async move {
+            let Some(query) = query else { return Ok::<_, Error>(None) };
+            let page = query.clone().fetch().await?;
+            let next = page.next_cursor().map(|cursor| {
+                let mut next = query;
+                next.start = Start::Token(cursor.into_string());
+                next
+            });
+            Ok(Some((page, next)))
+        });
+        pages.map_ok(|page| stream::iter(page.into_items()).map(Ok)).try_flatten()
+    }
+}
+
+impl<T: Send + 'static> IntoFuture for PageQuery<T> {
+    type Output = Result<Page<T>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<Page<T>>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.fetch())
+    }
+}
+
+impl Question {
+    fn plan(&self, core: &CollectionCore) -> Result<Planned> {
+        let collection = &core.definition;
+        let mut conditions = bind::conditions(collection, &self.filter_text)?;
+        for filter in &self.filters {
+            conditions.extend(filter.bind(collection)?);
+        }
+        let mut sort = bind::sort_terms(collection, &self.sort_text)?;
+        for (name, direction) in &self.sort {
+            let (index, _) =
+                collection.field(name).ok_or_else(|| crate::record::no_field(collection, name))?;
+            sort.push((index, *direction));
+        }
+        let query = Query::new(collection, &conditions, &sort)?;
+        let (plan, rejected) = planner::plan(collection, &core.arrangements, &query, self.allow_residual)
+            .map_err(recto_plan::QueryError::from)?;
+        Ok(Planned { plan: Arc::new(plan), rejected })
+    }
+}
+
+fn from_error(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidQuery, message).with_field("from").with_hint(
+        "from is a JSON array: values of the first columns of the query's order that the filter leaves unpinned",
+    )
+}
+
+fn from_json(plan: &Plan, text: &str) -> Result<Position> {
+    let values: Vec<serde_json::Value> =
+        serde_json::from_str(text).map_err(|error| from_error(format!("from is not a JSON array: {error}")))?;
+    position_of(plan, values.len(), |index, ty| {
+        let value = json::from_json(ty, &values[index]).map_err(|error| error.to_string())?;
+        value.ok_or_else(|| "a key value is never null".to_owned())
+    })
+}
+
+fn from_values(plan: &Plan, values: &[Literal]) -> Result<Position> {
+    position_of(plan, values.len(), |index, ty| match &values[index] {
+        Literal::Value(value) => Ok(value.clone()),
+        Literal::Text(text) => json::from_text(ty, text).map_err(|error| error.to_string()),
+    })
+}
+
+/// The position before everything that begins with some order values.
+fn position_of(
+    plan: &Plan,
+    count: usize,
+    value: impl Fn(usize, &recto_model::Type) -> Result<recto_model::Value, String>,
+) -> Result<Position> {
+    if count > plan.order.len() {
+        let names: Vec<&str> =
+            plan.order.iter().map(|term| plan.arrangement.name_of(term.column)).collect();
+        return Err(from_error(format!("from has {count} values; the query's order is {}", names.join(", "))));
+    }
+    let mut values = Cells::new();
+    for (index, term) in plan.order.iter().take(count).enumerate() {
+        let ty = plan.arrangement.type_of(term.column);
+        let name = plan.arrangement.name_of(term.column);
+        let wrong = |reason: String| from_error(format!("from, value {} ({name}): {reason}", index + 1));
+        let value = value(index, ty).map_err(wrong)?;
+        let mut bytes = Vec::new();
+        cell::encode(ty, &value, &mut bytes).map_err(|error| wrong(error.to_string()))?;
+        values
+            .try_push_with(|out| cell::canonical_key(ty, &bytes, out))
+            .map_err(|error| wrong(error.to_string()))?;
+    }
+    Ok(Position { values, side: Side::Before })
+}

@@ -1,0 +1,129 @@
+//! Records without a Rust type: what tools read and write.
+
+use std::sync::Arc;
+
+use recto_model::schema::Collection;
+use recto_model::{Cells, RowRef, Value, cell, json};
+use recto_plan::Arrangement;
+
+use crate::core::CollectionCore;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::JsonRecord;
+
+/// A record of a collection known only at run time: a value or null for each of its fields.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DynamicRecord {
+    definition: Arc<Collection>,
+    values: Vec<Option<Value>>,
+}
+
+impl DynamicRecord {
+    /// A record whose fields are all null.
+    pub fn new(definition: Arc<Collection>) -> Self {
+        let values = vec![None; definition.fields.len()];
+        Self { definition, values }
+    }
+
+    /// The collection it is a record of.
+    pub fn collection(&self) -> &Collection {
+        &self.definition
+    }
+
+    /// The value of a field; `None` if it is null or there is no such field.
+    pub fn get(&self, field: &str) -> Option<&Value> {
+        let (index, _) = self.definition.field(field)?;
+        self.values[index].as_ref()
+    }
+
+    /// All values, in the order of the collection's fields.
+    pub fn values(&self) -> &[Option<Value>] {
+        &self.values
+    }
+
+    /// Sets a field.
+    ///
+    /// # Errors
+    /// There is no such field, or the value is not of its type.
+    pub fn set(&mut self, field: &str, value: Option<Value>) -> Result<()> {
+        let (index, definition) =
+            self.definition.field(field).ok_or_else(|| no_field(&self.definition, field))?;
+        if let Some(value) = &value {
+            cell::encode(&definition.ty, value, &mut Vec::new()).map_err(|error| {
+                Error::new(ErrorKind::InvalidRecord, format!("{field}: {error}")).with_field(field)
+            })?;
+        }
+        self.values[index] = value;
+        Ok(())
+    }
+
+    /// The record that JSON writes. Absent and null are the same; unknown fields are refused.
+    pub fn from_json(definition: Arc<Collection>, record: &JsonRecord) -> Result<Self> {
+        let mut parsed = Self::new(definition);
+        for (name, value) in record {
+            let (index, field) =
+                parsed.definition.field(name).ok_or_else(|| no_field(&parsed.definition, name))?;
+            parsed.values[index] = json::from_json(&field.ty, value).map_err(|error| {
+                Error::new(ErrorKind::InvalidRecord, format!("{name}: {error}")).with_field(name)
+            })?;
+        }
+        Ok(parsed)
+    }
+
+    /// The record as JSON, nulls left out.
+    pub fn to_json(&self) -> JsonRecord {
+        let fields = self.definition.fields.iter().zip(&self.values);
+        fields
+            .filter_map(|(field, value)| {
+                value.as_ref().map(|value| (field.name.clone(), json::to_json(&field.ty, value)))
+            })
+            .collect()
+    }
+
+    pub(crate) fn read(core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>) -> Result<Self> {
+        let fields = 0..core.definition.fields.len();
+        let values = fields.map(|field| core.value(arrangement, row, field)).collect::<Result<_>>()?;
+        Ok(Self { definition: Arc::clone(&core.definition), values })
+    }
+}
+
+/// The error of a field that a collection does not have.
+pub(crate) fn no_field(definition: &Collection, name: &str) -> Error {
+    let names: Vec<&str> = definition.fields.iter().map(|field| field.name.as_str()).collect();
+    Error::new(ErrorKind::InvalidRecord, format!("collection {} has no field {name}", definition.name))
+        .with_field(name)
+        .with_hint(format!("its fields are {}", names.join(", ")))
+}
+
+/// A record's cells in the base table's column order, each checked: keys are there, in the form
+/// that keys use, and within the stores' limits.
+pub(crate) fn row_of(
+    core: &CollectionCore,
+    mut write_field: impl FnMut(usize, &mut Vec<u8>) -> Result<bool, cell::CellError>,
+) -> Result<Cells> {
+    let arrangement = core.base();
+    let key_len = arrangement.table.key_len();
+    let mut cells = Cells::with_capacity(arrangement.field_of_column.len(), 128);
+    let mut bytes = Vec::new();
+    for (column, &field) in arrangement.field_of_column.iter().enumerate() {
+        let definition = &core.definition.fields[field];
+        let invalid = |error: cell::CellError| {
+            Error::new(ErrorKind::InvalidRecord, format!("{}: {error}", definition.name)).with_field(&definition.name)
+        };
+        bytes.clear();
+        if !write_field(field, &mut bytes).map_err(invalid)? {
+            if column < key_len {
+                return Err(Error::new(
+                    ErrorKind::InvalidRecord,
+                    format!("{} is part of the key of {} and cannot be null", definition.name, core.definition.name),
+                )
+                .with_field(&definition.name));
+            }
+            cells.push(None);
+        } else if column < key_len {
+            cells.try_push_with(|out| cell::canonical_key(&definition.ty, &bytes, out)).map_err(invalid)?;
+        } else {
+            cells.push(Some(&bytes));
+        }
+    }
+    Ok(cells)
+}

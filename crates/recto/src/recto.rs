@@ -1,0 +1,276 @@
+//! An open store.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use recto_model::Environment;
+use recto_model::record::Record;
+use recto_model::schema::Schema;
+use recto_plan::cursor::KeyRing;
+use recto_store::Store;
+
+use crate::address::StoreAddress;
+use crate::apply;
+use crate::catalog::{Catalog, Recorded};
+use crate::collection::Collection;
+use crate::core::{CollectionCore, Shared};
+use crate::error::{Error, ErrorKind, Result};
+use crate::open::{self, Opened, Operations};
+use crate::record::DynamicRecord;
+use crate::session::{Applied, SchemaPlan};
+use crate::write::WriteBatch;
+
+/// How to open a store.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// Whether to make the store (folder, keyspace) if it is not there.
+    pub create: bool,
+    /// Memory for the embedded store's pages, in bytes; absent: its default.
+    pub cache_bytes: Option<usize>,
+    /// How long cursors live; absent: for ever.
+    pub cursor_lifetime: Option<Duration>,
+    cursor_keys: Option<CursorKeys>,
+    environment: Option<Environment>,
+}
+
+/// Cursor keys from configuration; never printed.
+#[derive(Clone)]
+struct CursorKeys(Arc<[u8]>);
+
+impl std::fmt::Debug for CursorKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+impl OpenOptions {
+    /// The defaults: the store must be there, cursors live for ever and are sealed with the keys
+    /// that the store holds.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes the store if it is not there.
+    #[must_use]
+    pub fn create(mut self) -> Self {
+        self.create = true;
+        self
+    }
+
+    /// Memory for the embedded store's pages, in bytes.
+    #[must_use]
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.cache_bytes = Some(bytes);
+        self
+    }
+
+    /// How long cursors live from when a page gives them.
+    #[must_use]
+    pub fn cursor_lifetime(mut self, lifetime: Duration) -> Self {
+        self.cursor_lifetime = Some(lifetime);
+        self
+    }
+
+    /// The keys to seal cursors with, in the form that [`Recto::export_cursor_keys`] gives, in place
+    /// of those that the store holds: for stores that must open one another's cursors.
+    #[must_use]
+    pub fn cursor_keys(mut self, keys: &[u8]) -> Self {
+        self.cursor_keys = Some(CursorKeys(keys.into()));
+        self
+    }
+
+    /// The handle on time and randomness, for tests that control both.
+    #[must_use]
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+}
+
+/// An open store with its collections. Cheap to clone; closed when the last clone, collection,
+/// query and page of it is dropped.
+#[derive(Clone)]
+pub struct Recto {
+    shared: Arc<Shared>,
+    recorded: Arc<RwLock<Recorded>>,
+    operations: Operations,
+    options: Arc<OpenOptions>,
+}
+
+impl std::fmt::Debug for Recto {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recto").field("store", &self.describe()).finish_non_exhaustive()
+    }
+}
+
+impl Recto {
+    /// Opens the store at an address: a folder, or `cassandra://host[:port]/keyspace`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if it is not there, [`ErrorKind::Unavailable`] if it cannot be
+    /// reached or another process holds it, [`ErrorKind::Corrupt`] if it is damaged or of a newer
+    /// release.
+    pub async fn open(address: impl AsRef<str>) -> Result<Self> {
+        Self::open_with(&address.as_ref().parse()?, OpenOptions::default()).await
+    }
+
+    /// Opens the store at an address as the options say.
+    pub async fn open_with(address: &StoreAddress, options: OpenOptions) -> Result<Self> {
+        let environment = options.environment.clone().unwrap_or_else(Environment::system);
+        let opened = open::open(address, &environment, options.create, options.cache_bytes).await?;
+        Self::start(opened, environment, options).await
+    }
+
+    /// An open store of the caller's own.
+    pub async fn with_store(store: Arc<dyn Store>, options: OpenOptions) -> Result<Self> {
+        let environment = options.environment.clone().unwrap_or_else(Environment::system);
+        Self::start(Opened { store, operations: Operations::None }, environment, options).await
+    }
+
+    async fn start(opened: Opened, environment: Environment, options: OpenOptions) -> Result<Self> {
+        let catalog = Catalog::new(&opened.store);
+        let (recorded, keys) = if catalog.exists().await? {
+            let recorded = catalog.schema().await?;
+            (recorded, keys(&catalog, &environment, &options).await?)
+        } else {
+            // Without a schema there is no page and so no cursor: `apply` takes the lasting keys.
+            (Recorded::default(), KeyRing::generate(&environment))
+        };
+        let shared = Shared::new(opened.store, environment, keys, options.cursor_lifetime);
+        Ok(Self {
+            shared: Arc::new(shared),
+            recorded: Arc::new(RwLock::new(recorded)),
+            operations: opened.operations,
+            options: Arc::new(options),
+        })
+    }
+
+    /// What the store is and where.
+    pub fn describe(&self) -> String {
+        self.shared.store.describe()
+    }
+
+    /// The store itself, for what this crate does not do.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.shared.store
+    }
+
+    fn recorded(&self) -> Recorded {
+        self.recorded.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// The schema that the store holds.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.recorded().schema
+    }
+
+    /// Counts the schemas the store has held; 0 before the first.
+    pub fn generation(&self) -> u64 {
+        self.recorded().generation
+    }
+
+    /// The keys cursors are sealed with, as secret bytes for [`OpenOptions::cursor_keys`].
+    pub fn export_cursor_keys(&self) -> Vec<u8> {
+        self.shared.keys.to_bytes().to_vec()
+    }
+
+    /// What applying `schema` would do.
+    pub fn plan(&self, schema: &Schema) -> SchemaPlan {
+        apply::plan(&self.recorded(), schema, |table| self.operations.show(table))
+    }
+
+    /// Makes the store hold `schema`: its tables first, then the record of it.
+    ///
+    /// Collections opened before keep working; those of new collections need a [`Recto`] opened, or
+    /// this handle, after it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::SchemaMismatch`] for a change that data in the store stands against,
+    /// [`ErrorKind::Unsupported`] for parts of the schema that this release cannot do; nothing is
+    /// changed then.
+    pub async fn apply(&mut self, schema: &Schema) -> Result<Applied> {
+        let first = self.generation() == 0;
+        let applied = apply::apply(&self.shared.store, &self.recorded(), schema).await?;
+        let store = Arc::clone(&self.shared.store);
+        let catalog = Catalog::new(&store);
+        if first {
+            let keys = keys(&catalog, &self.shared.environment, &self.options).await?;
+            let environment = self.shared.environment.clone();
+            let lifetime = self.shared.cursor_lifetime;
+            self.shared = Arc::new(Shared::new(Arc::clone(&store), environment, keys, lifetime));
+        }
+        let recorded = catalog.schema().await?;
+        *self.recorded.write().unwrap_or_else(std::sync::PoisonError::into_inner) = recorded;
+        Ok(applied)
+    }
+
+    /// The collection whose records are `T`s.
+    ///
+    /// # Errors
+    /// The store has no such collection, or declares it otherwise than `T` does: each difference is
+    /// named.
+    pub fn collection<T: Record>(&self) -> Result<Collection<T>> {
+        let declared = T::collection();
+        let core = self.core(&declared.name)?;
+        let of = |collection| Schema { types: Vec::new(), collections: vec![collection] };
+        let held = of(Arc::clone(&core.definition));
+        let differences: Vec<String> =
+            held.difference(&of(Arc::new(declared))).iter().map(ToString::to_string).collect();
+        if differences.is_empty() {
+            return Ok(Collection::typed(core));
+        }
+        Err(Error::new(
+            ErrorKind::SchemaMismatch,
+            format!("the record type differs from the store's collection: {}", differences.join("; ")),
+        )
+        .with_hint("change the type, or apply the schema that it declares"))
+    }
+
+    /// A collection by its name, with records known at run time.
+    ///
+    /// # Errors
+    /// The store has no such collection.
+    pub fn dynamic(&self, name: &str) -> Result<Collection<DynamicRecord>> {
+        self.core(name).map(Collection::dynamic)
+    }
+
+    /// An empty batch of writes.
+    pub fn batch(&self) -> WriteBatch {
+        WriteBatch::new(&self.shared)
+    }
+
+    pub(crate) fn core(&self, name: &str) -> Result<Arc<CollectionCore>> {
+        let schema = self.schema();
+        match schema.collection(name) {
+            Some(definition) => {
+                Ok(Arc::new(CollectionCore::new(Arc::clone(&self.shared), Arc::clone(definition))))
+            }
+            None => Err(no_collection(&schema, name)),
+        }
+    }
+
+    pub(crate) fn operations(&self) -> &Operations {
+        &self.operations
+    }
+}
+
+async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOptions) -> Result<KeyRing> {
+    match &options.cursor_keys {
+        None => catalog.cursor_keys(environment).await,
+        Some(CursorKeys(bytes)) => KeyRing::from_bytes(bytes).map_err(|error| {
+            Error::new(ErrorKind::InvalidArgument, format!("the cursor keys given cannot be read: {error}"))
+                .with_hint(error.hint())
+        }),
+    }
+}
+
+fn no_collection(schema: &Schema, name: &str) -> Error {
+    let names: Vec<&str> = schema.collections.iter().map(|collection| collection.name.as_str()).collect();
+    let hint = match (schema.nearest_collection(name), names.is_empty()) {
+        (Some(nearest), _) => format!("did you mean {nearest}?"),
+        (None, false) => format!("its collections are {}", names.join(", ")),
+        (None, true) => "it has none yet: apply a schema first".to_owned(),
+    };
+    Error::new(ErrorKind::NotFound, format!("the store has no collection {name}")).with_hint(hint)
+}
