@@ -82,10 +82,11 @@ pub trait FieldType: Sized {
     }
 }
 
-/// A field type whose values have an order and are never null, so that it can be in a key.
+/// A field type whose values have an order and are never null, so that it can be in a key,
+/// a set, or be the key of a map.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be in a key",
-    label = "a key field must have an order and be in every record",
+    message = "`{Self}` cannot be in a key, a set, or be the key of a map",
+    label = "this must have an order and never be null",
     note = "Options, durations, lists, sets, maps, tuples and arrays cannot be key, partition or order fields"
 )]
 pub trait KeyType: FieldType {}

@@ -11,15 +11,20 @@
 //! | `options` | the values of options: widths, sizes, buckets, where nulls stand |
 //! | `names` | what a name may be, and the nearest one to a misspelt one |
 //! | `type_text` | types as text |
+//! | `type_order` | UDTs before those that hold them |
 //! | `parse` | TOML into declarations |
 //! | `declared` | declarations: what was written, word by word, with where it stood |
 //! | `check` | the rules; declarations into the model |
-//! | `errors` | what can be wrong, and how it is shown |
+//! | `problem` | what can be wrong, and what to write instead |
+//! | `context` | what the parser and the checks report to |
+//! | `position` | lines and columns of a text |
+//! | `errors` | errors, and how they are shown |
 //! | `print` | the model into canonical TOML |
 //! | `difference` | what changes between two schemas |
 //! | `unsupported` | what this release cannot do |
 
 mod check;
+mod context;
 mod declared;
 mod difference;
 mod errors;
@@ -27,16 +32,21 @@ mod model;
 mod names;
 mod options;
 mod parse;
+mod position;
 mod print;
+mod problem;
+mod type_order;
 mod type_text;
 mod unsupported;
 
 pub use declared::Declaration;
 pub use difference::{Change, ChangeKind};
-pub use errors::{CollectionError, Position, Problem, SchemaError, SchemaErrors};
+pub use errors::{CollectionError, SchemaError, SchemaErrors};
 pub use model::{Collection, Field, OrderColumn, Schema, View, WriteMode};
 pub use names::{NameError, check_name};
 pub use options::{Bucket, Nulls, Width, WidthUnit};
+pub use position::Position;
+pub use problem::Problem;
 pub use type_text::{TypeTextError, parse_type};
 pub use unsupported::Unsupported;
 

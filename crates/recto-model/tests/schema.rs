@@ -522,6 +522,20 @@ fn limits_hold() {
     );
     assert!(errors.to_string().ends_with("… and 150 more"));
     assert!(error(&"#".repeat(MAX_SCHEMA_BYTES + 1)).contains("at most 1048576"));
+    // One short line of collation becomes a long one for each order field.
+    let names: Vec<String> = (0..31).map(|index| format!("a{index:047}")).collect();
+    let fields: Vec<String> = names.iter().map(|name| format!("{name}=\"text\"")).collect();
+    let order = format!("[\"{}\"]", names.join("\",\""));
+    let collections: Vec<String> = (0..240)
+        .map(|index| {
+            format!(
+                "[collection.c{index}]\nfields={{k=\"int\",{}}}\nkey=[\"k\"]\n[collection.c{index}.view.v]\n\
+                 partition=[\"k\"]\norder={order}\ncollate=\"de\"",
+                fields.join(",")
+            )
+        })
+        .collect();
+    assert!(error(&collections.join("\n")).contains("canonical form"));
 }
 
 #[test]
@@ -566,4 +580,28 @@ fn a_declaration_in_code_is_checked_alike() {
     .unwrap_err();
     // The name, the key, and then partition and order, which are not in that key.
     assert_eq!(error.problems.len(), 4, "{error}");
+}
+
+/// A type that its own text does not read as would make a recorded schema unreadable.
+#[test]
+fn types_built_in_code_are_checked_alike() {
+    let with_type = |ty| {
+        let field = |name: &str, ty| Field {
+            name: name.into(),
+            ty,
+        };
+        Collection::new(Declaration {
+            name: "c".into(),
+            fields: vec![field("a", Type::Int), field("b", ty)],
+            key: vec!["a".into()],
+            ..Declaration::default()
+        })
+    };
+    let boxed = |ty| Box::new(ty);
+    assert!(with_type(Type::List(boxed(Type::Duration))).is_ok());
+    assert!(with_type(Type::Set(boxed(Type::Duration))).is_err());
+    assert!(with_type(Type::Vector(boxed(Type::Int), 0)).is_err());
+    assert!(with_type(Type::Tuple(Vec::new())).is_err());
+    let deep = (0..1_000).fold(Type::Int, |ty, _| Type::List(boxed(ty)));
+    assert!(with_type(deep).is_err());
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FieldType, malformed, null};
+use super::{FieldType, KeyType, malformed, null};
 use crate::cell::{self, CellError};
 use crate::schema::MAX_VECTOR_DIMENSION;
 use crate::{Type, Value};
@@ -68,7 +68,7 @@ impl<T: FieldType> FieldType for Vec<T> {
 }
 
 /// A set. Cells hold the elements in CQL's order, which need not be Rust's.
-impl<T: FieldType + Ord> FieldType for BTreeSet<T> {
+impl<T: KeyType + Ord> FieldType for BTreeSet<T> {
     fn field_type() -> Type {
         Type::Set(Box::new(T::field_type()))
     }
@@ -91,7 +91,7 @@ impl<T: FieldType + Ord> FieldType for BTreeSet<T> {
 }
 
 /// A map. Cells hold the keys in CQL's order, which need not be Rust's.
-impl<K: FieldType + Ord, V: FieldType> FieldType for BTreeMap<K, V> {
+impl<K: KeyType + Ord, V: FieldType> FieldType for BTreeMap<K, V> {
     fn field_type() -> Type {
         Type::Map(Box::new(K::field_type()), Box::new(V::field_type()))
     }

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::context::Context;
 use super::declared::{
     Declared, DeclaredArrangement, DeclaredBucket, DeclaredView, PerField, Placed, Span, Word,
 };
-use super::errors::{Context, Problem};
 use super::model::{Collection, Field, OrderColumn, Places, View, WriteMode};
 use super::names::{check_name, nearest, proposed};
 use super::options::{Bucket, Width, is_locale};
+use super::problem::Problem;
+use super::type_text::check_type;
 use super::{MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW};
 use crate::Type;
 use crate::table::Direction;
@@ -124,6 +126,12 @@ impl<'a> Rules<'a, '_, '_> {
                 self.duplicate(&field.name, "fields");
             }
             self.names.push(&field.name.text);
+            if let Some(Err(error)) = field.ty.as_ref().map(check_type) {
+                self.context.report(&field.name.span, || Problem::Type {
+                    reason: format!("field `{}`: {}", field.name.text, error.reason),
+                    hint: error.hint,
+                });
+            }
             fields.extend(field.ty.as_ref().map(|ty| Field {
                 name: field.name.text.clone(),
                 ty: ty.clone(),

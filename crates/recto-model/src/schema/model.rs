@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::context::Context;
 use super::declared::{Declaration, Declared};
-use super::errors::{CollectionError, Context, Position};
+use super::errors::CollectionError;
 use super::options::{Bucket, Nulls, Width};
+use super::position::Position;
 use super::{check, names};
 use crate::Type;
 use crate::table::{Column, ColumnKind, Direction, Table, TableOptions, WriteKind};

@@ -3,23 +3,25 @@
 //! The text is read once by the TOML parser, which keeps where everything stood, and walked here.
 //! A syntax error ends it there: what half a text declares would only mislead.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::check;
+use super::context::Context;
 use super::declared::{
     DeclaredArrangement, DeclaredBucket, DeclaredCollection, DeclaredField, DeclaredView, PerField, Placed,
     Span, Word,
 };
-use super::errors::{Context, Problem, SchemaErrors};
+use super::errors::SchemaErrors;
 use super::model::{Schema, WriteMode};
 use super::names::nearest;
 use super::options::{Nulls, Width, parse_size};
-use super::type_text::{is_cql_type, parse_type, words};
-use super::{MAX_COLLECTIONS, MAX_ERRORS, MAX_FIELDS, MAX_SCHEMA_BYTES, MAX_TYPES};
+use super::problem::Problem;
+use super::type_order::{Later, uses_of_types};
+use super::type_text::{is_cql_type, parse_type};
+use super::{MAX_COLLECTIONS, MAX_FIELDS, MAX_SCHEMA_BYTES, MAX_TYPES};
 use crate::types::UdtType;
 
 const ROOT_KEYS: &[&str] = &["collection", "type"];
@@ -101,14 +103,22 @@ impl Schema {
                 hint: syntax_hint(text, &span, error.message()),
             });
         }
+        let mut schema = Self::default();
         if context.count() == 0 {
-            let schema = Parser {
+            schema = Parser {
                 context: &mut context,
             }
             .schema(document.get_ref());
-            return context.into_errors(text).map(|()| schema);
         }
-        context.into_errors(text).map(|()| Self::default())
+        // A store records the canonical text, which spells out what may be left out here, and must be
+        // able to read it again.
+        if context.count() == 0 && schema.to_toml().len() > MAX_SCHEMA_BYTES {
+            context.report(&(0..0), || Problem::Limit {
+                what: "bytes of a schema in canonical form",
+                limit: MAX_SCHEMA_BYTES,
+            });
+        }
+        context.into_errors(text).map(|()| schema)
     }
 }
 
@@ -597,76 +607,3 @@ fn inside(value: &Span, text: &str, part: &Span) -> Span {
     }
     value.clone()
 }
-
-/// Which types each type's field types name.
-fn uses_of_types<'t>(table: &'t DeTable<'_>) -> HashMap<&'t str, Vec<&'t str>> {
-    let mut uses = HashMap::new();
-    for (key, value) in table.iter().take(MAX_TYPES) {
-        let fields = match value.get_ref() {
-            DeValue::Table(body) => body.get("fields").map(Spanned::get_ref),
-            _ => None,
-        };
-        let Some(DeValue::Table(fields)) = fields else {
-            continue;
-        };
-        let names = fields.values().filter_map(|value| match value.get_ref() {
-            DeValue::String(text) => Some(words(text)),
-            _ => None,
-        });
-        uses.insert(key.get_ref().as_ref(), names.flatten().collect());
-    }
-    uses
-}
-
-/// The types that are not declared yet where a type's fields are read: itself and those after it.
-struct Later<'a> {
-    user: &'a str,
-    names: &'a [&'a str],
-    uses: &'a HashMap<&'a str, Vec<&'a str>>,
-}
-
-impl Later<'_> {
-    /// What is wrong with a type text that names a later type; none if it names none.
-    fn problem(&self, text: &str) -> Option<Problem> {
-        let name = words(text).find(|word| self.names.contains(word))?;
-        if let Some(path) = self.path_back(name) {
-            return Some(Problem::TypeCycle { path });
-        }
-        Some(Problem::TypeLater {
-            name: name.to_owned(),
-            user: self.user.to_owned(),
-        })
-    }
-
-    /// How `from` leads back to the type that uses it, if it does: `user → from → … → user`.
-    fn path_back(&self, from: &str) -> Option<String> {
-        let mut came_from: HashMap<&str, &str> = HashMap::new();
-        let mut seen = HashSet::from([from]);
-        let mut open = vec![from];
-        while let Some(at) = open.pop() {
-            if at == self.user {
-                let mut path = vec![self.user];
-                let mut step = at;
-                while let Some(before) = came_from.get(step) {
-                    step = before;
-                    path.push(step);
-                }
-                path.push(self.user);
-                path.dedup();
-                path.reverse();
-                let path = if path.len() == 1 { vec![self.user; 2] } else { path };
-                return Some(path.join(" → "));
-            }
-            for next in self.uses.get(at).into_iter().flatten() {
-                if self.uses.contains_key(next) && seen.insert(next) {
-                    came_from.insert(next, at);
-                    open.push(next);
-                }
-            }
-        }
-        None
-    }
-}
-
-// A problem is kept for each of at most so many errors, with at most one path through all types.
-const _: () = assert!(MAX_ERRORS * MAX_TYPES <= 1 << 20);

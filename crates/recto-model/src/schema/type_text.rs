@@ -51,18 +51,46 @@ pub fn parse_type(text: &str, udts: &[Arc<UdtType>]) -> Result<Type, TypeTextErr
     if reader.at < text.len() {
         return Err(reader.wrong("nothing more can follow a type", None));
     }
-    let size = Size::of(&ty);
+    check_size(&ty).map_err(|error| TypeTextError { span: whole, ..error })?;
+    Ok(ty)
+}
+
+/// Checks that a type built in code is one that its text reads as, so that a schema with it can be
+/// recorded and read again. Its UDTs are taken as they are.
+pub(super) fn check_type(ty: &Type) -> Result<(), TypeTextError> {
+    check_size(ty)?;
+    let mut udts = Vec::new();
+    collect_udts(ty, &mut udts);
+    parse_type(&ty.to_string(), &udts).map(drop)
+}
+
+fn check_size(ty: &Type) -> Result<(), TypeTextError> {
+    let size = Size::of(ty);
     if size.depth > MAX_TYPE_DEPTH {
-        return Err(too_deep(whole));
+        return Err(too_deep(0..0));
     }
     if size.parts > MAX_TYPE_PARTS {
         return Err(TypeTextError {
             reason: format!("the type consists of more than {MAX_TYPE_PARTS} types, its UDTs written out"),
             hint: Some("keep part of it in a collection of its own, or as text".into()),
-            span: whole,
+            span: 0..0,
         });
     }
-    Ok(ty)
+    Ok(())
+}
+
+/// The UDTs that the text of `ty` names. Those inside them it does not name.
+fn collect_udts(ty: &Type, udts: &mut Vec<Arc<UdtType>>) {
+    match ty {
+        Type::Udt(udt) => udts.push(Arc::clone(udt)),
+        Type::List(element) | Type::Set(element) | Type::Vector(element, _) => collect_udts(element, udts),
+        Type::Map(key, value) => {
+            collect_udts(key, udts);
+            collect_udts(value, udts);
+        }
+        Type::Tuple(elements) => elements.iter().for_each(|element| collect_udts(element, udts)),
+        _ => {}
+    }
 }
 
 /// The words of `text` that may name a UDT.

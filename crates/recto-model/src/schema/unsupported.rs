@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::errors::Position;
 use super::model::{Collection, Schema, View, WriteMode};
+use super::position::Position;
 
 /// Something declared that is part of the language and that this release cannot do yet. `plan` and
 /// `apply` refuse it by name.

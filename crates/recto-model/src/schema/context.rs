@@ -1,0 +1,62 @@
+//! What the parser and the checks report to.
+
+use super::MAX_ERRORS;
+use super::declared::Span;
+use super::errors::SchemaErrors;
+use super::position::{Lines, Position};
+use super::problem::Problem;
+
+/// What the parser and the checks report to: keeps the first [`MAX_ERRORS`] problems, and knows the text's lines.
+pub(super) struct Context<'a> {
+    lines: Option<Lines<'a>>,
+    problems: Vec<(Span, Problem)>,
+    omitted: usize,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn with_text(text: &'a str) -> Self {
+        Self {
+            lines: Some(Lines::of(text)),
+            problems: Vec::new(),
+            omitted: 0,
+        }
+    }
+
+    pub(super) fn without_text() -> Self {
+        Self {
+            lines: None,
+            problems: Vec::new(),
+            omitted: 0,
+        }
+    }
+
+    /// Reports the problem that `problem` makes; it is not asked when there are enough.
+    pub(super) fn report(&mut self, span: &Span, problem: impl FnOnce() -> Problem) {
+        if self.problems.len() < MAX_ERRORS {
+            self.problems.push((span.clone(), problem()));
+        } else {
+            self.omitted += 1;
+        }
+    }
+
+    /// How many problems were reported so far.
+    pub(super) fn count(&self) -> usize {
+        self.problems.len() + self.omitted
+    }
+
+    pub(super) fn position(&self, span: &Span) -> Option<Position> {
+        self.lines.as_ref().map(|lines| lines.position(span.start))
+    }
+
+    pub(super) fn into_problems(self) -> Vec<Problem> {
+        self.problems.into_iter().map(|(_, problem)| problem).collect()
+    }
+
+    /// The errors in `text`, if there are any.
+    pub(super) fn into_errors(self, text: &str) -> Result<(), SchemaErrors> {
+        if self.problems.is_empty() {
+            return Ok(());
+        }
+        Err(SchemaErrors::new(text, self.problems, self.omitted))
+    }
+}
