@@ -212,13 +212,18 @@ pub async fn byte_limit(bench: &dyn Bench) {
     let large = vec![b'x'; 10_000];
     let rows = (0..12).map(|index| concat(&ints([index % 3, index]), &cells([Some(&large), None])));
     fixture.fill(&mut model, rows.collect()).await;
-    for max_bytes in [1, 25_000] {
+    for (max_bytes, at_once) in [(1, 1), (25_000, 3)] {
         let options = ReadOptions {
             max_bytes,
             ..ReadOptions::default()
         };
         let mut found = Vec::new();
         for range in ranges(&fixture.store, &fixture.table, 1).await {
+            let view = fixture.store.view().expect("a store under test gives views");
+            let read = view.scan(&fixture.table, &range, None, 1000, &options).await;
+            let rows = read.expect("a range can be scanned").rows.len();
+            // A remote store may return the rows of one protocol page more.
+            assert!(bench.is_remote() || rows <= at_once, "at most {max_bytes} bytes");
             found.extend(scan_range(&fixture.store, &fixture.table, &range, 1000, &options).await);
         }
         assert!(

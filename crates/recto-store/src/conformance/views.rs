@@ -118,6 +118,11 @@ pub async fn byte_limit(bench: &dyn Bench) {
             let slice = fixture.slice_of(&ints([1]), from, Bound::end(), ReadDirection::Forward, 100);
             let read = view.slice(&slice, &options).await.expect("rows can be read");
             found.extend(read.rows.iter().map(|row| row.to_cells()));
+            // A remote store may return the rows of one protocol page more.
+            if !bench.is_remote() {
+                assert!(read.rows.len() <= at_once, "at most {max_bytes} bytes");
+                assert_eq!(read.exhausted, read.rows.is_empty(), "12 rows, {at_once} at once");
+            }
             if read.exhausted {
                 break;
             }
@@ -125,9 +130,6 @@ pub async fn byte_limit(bench: &dyn Bench) {
                 !read.rows.is_empty(),
                 "a read that is not exhausted returns a row"
             );
-            if !bench.is_remote() {
-                assert_eq!(read.rows.len(), at_once, "at most {max_bytes} bytes");
-            }
             let last = found.last().expect("there is a row");
             from = Bound::After(cells([last.get(1)]));
         }
