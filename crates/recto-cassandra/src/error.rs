@@ -300,3 +300,116 @@ impl From<ReadValuesError> for StoreError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use StoreErrorKind as Kind;
+    use scylla::errors::WriteType;
+    use scylla::statement::Consistency;
+
+    #[test]
+    fn what_cassandra_says_in_the_words_of_the_store() {
+        let level = Consistency::LocalQuorum;
+        let write_timeout = |write_type| DbError::WriteTimeout {
+            consistency: level,
+            received: 1,
+            required: 2,
+            write_type,
+        };
+        let unavailable = DbError::Unavailable {
+            consistency: level,
+            required: 2,
+            alive: 1,
+        };
+        let read_failure = DbError::ReadFailure {
+            consistency: level,
+            received: 0,
+            required: 1,
+            numfailures: 1,
+            data_present: false,
+        };
+        for (error, message, kind, effect, passing) in [
+            (unavailable, "", Kind::Unavailable, Effect::TooFewReplicas, true),
+            (
+                write_timeout(WriteType::Simple),
+                "",
+                Kind::Timeout,
+                Effect::Unknown,
+                true,
+            ),
+            (
+                write_timeout(WriteType::Cas),
+                "",
+                Kind::Timeout,
+                Effect::Unknown,
+                true,
+            ),
+            (
+                write_timeout(WriteType::BatchLog),
+                "",
+                Kind::Timeout,
+                Effect::Unknown,
+                true,
+            ),
+            (DbError::Overloaded, "", Kind::Unavailable, Effect::Unknown, true),
+            (DbError::ServerError, "", Kind::Other, Effect::Unknown, true),
+            (
+                read_failure.clone(),
+                "1 failures: READ_TOO_MANY_TOMBSTONES from /127.0.0.1:7000",
+                Kind::Tombstones,
+                Effect::Nothing,
+                false,
+            ),
+            (
+                read_failure,
+                "1 failures: UNKNOWN",
+                Kind::Other,
+                Effect::Unknown,
+                false,
+            ),
+            (
+                DbError::Unauthorized,
+                "",
+                Kind::Unauthorized,
+                Effect::Nothing,
+                false,
+            ),
+            (
+                DbError::Invalid,
+                "table t does not exist",
+                Kind::Table,
+                Effect::Nothing,
+                false,
+            ),
+            (
+                DbError::Invalid,
+                "Undefined column name x in table k.t",
+                Kind::Table,
+                Effect::Nothing,
+                false,
+            ),
+            (
+                DbError::Invalid,
+                "Batch too large",
+                Kind::Invalid,
+                Effect::Nothing,
+                false,
+            ),
+            // Code 0x1700: the outcome of a conditional write is unknown.
+            (DbError::Other(0x1700), "", Kind::Other, Effect::Unknown, true),
+        ] {
+            let failure = of_database(&error, message);
+            let found = (failure.error.kind(), failure.effect, failure.passing);
+            assert_eq!(found, (kind, effect, passing), "{error:?} {message}");
+            assert!(failure.error.hint().is_some(), "{error:?} has a hint");
+        }
+    }
+
+    #[test]
+    fn no_client_timeout_is_taken_for_nothing_done() {
+        let failure = of_execution(ExecutionError::RequestTimeout(std::time::Duration::from_secs(1)));
+        assert_eq!(failure.error.kind(), Kind::Timeout);
+        assert_eq!(failure.effect, Effect::Unknown);
+    }
+}

@@ -37,7 +37,8 @@ impl Client {
     ) -> Result<WriteOutcome, StoreError> {
         let checked = self
             .check_partition(&write.table, &write.partition)
-            .and_then(|()| self.limits().check_write(write));
+            .and_then(|()| self.limits().check_write(write))
+            .and_then(|()| check_statements(write));
         if let Err(error) = checked {
             return Ok(WriteOutcome::Refused(error));
         }
@@ -57,7 +58,8 @@ impl Client {
         let checked = writes
             .iter()
             .try_for_each(|write| self.check_partition(&write.table, &write.partition))
-            .and_then(|()| self.limits().check_writes(writes, logged));
+            .and_then(|()| self.limits().check_writes(writes, logged))
+            .and_then(|()| writes.iter().try_for_each(check_statements));
         if let Err(error) = checked {
             return Ok(WriteOutcome::Refused(error));
         }
@@ -133,22 +135,36 @@ impl Client {
         let call = match statements.as_slice() {
             [] => return Ok(()),
             [(prepared, values)] => Call::Statement(prepared, values),
-            more if more.len() > MAX_BATCH_STATEMENTS => {
-                return Err(not_sent(
-                    StoreError::new(
-                        StoreErrorKind::Invalid,
-                        format!(
-                            "the batch has {} statements, {MAX_BATCH_STATEMENTS} are the most",
-                            more.len()
-                        ),
-                    )
-                    .with_hint("write in smaller batches"),
-                ));
-            }
             more => Call::Batch(batch_type, more),
         };
         self.send(call, settings).await.map(drop)
     }
+}
+
+/// Refuses a write that may take more statements than a batch can have. (A logged batch reaches its
+/// limit in bytes long before.)
+fn check_statements(write: &PartitionWrite) -> Result<(), StoreError> {
+    let most: usize = write
+        .mutations
+        .iter()
+        .map(|mutation| match mutation.operation {
+            // A piece for each further run of either bound, one for what is between, one more if
+            // that has no bound.
+            Operation::DeleteRange { .. } => 2 * write.table.clustering().len() + 2,
+            _ => 1,
+        })
+        .sum();
+    if most > MAX_BATCH_STATEMENTS {
+        return Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            format!(
+                "the write to table {} takes up to {most} statements, a batch has at most {MAX_BATCH_STATEMENTS}",
+                write.table.name()
+            ),
+        )
+        .with_hint("write in smaller batches"));
+    }
+    Ok(())
 }
 
 /// What a plain write's sending means to its caller.

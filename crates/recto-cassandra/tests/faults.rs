@@ -1,0 +1,200 @@
+//! What callers are told when nodes stall, die and come back: on a node of this test's own.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use recto_cassandra::{CassandraConfig, CassandraStore, create_keyspace};
+use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
+use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type};
+use recto_store::{
+    Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, RowsRead,
+    Stamp, Store, StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+};
+use recto_testkit::rig::{Cluster, Nodes};
+
+const SHORT: Duration = Duration::from_millis(500);
+const LONG: Duration = Duration::from_secs(10);
+/// How much longer than its timeout a call may take here.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long the driver may take to find a node that came back.
+const COMES_BACK: Duration = Duration::from_secs(60);
+
+fn ints<const N: usize>(values: [i32; N]) -> Cells {
+    let bytes: Vec<[u8; 4]> = values.iter().map(|value| value.to_be_bytes()).collect();
+    bytes.iter().map(|cell| Some(&cell[..])).collect()
+}
+
+struct Bench {
+    store: CassandraStore,
+    table: Arc<Table>,
+}
+
+impl Bench {
+    async fn new(address: &str) -> Self {
+        let config = CassandraConfig::new([address], "faults");
+        create_keyspace(config.clone(), Environment::system(), None)
+            .await
+            .unwrap();
+        let store = CassandraStore::connect(config, Environment::system())
+            .await
+            .unwrap();
+        let column = |name: &str, kind| Column {
+            name: name.to_owned(),
+            ty: Type::Int,
+            kind,
+        };
+        let columns = vec![
+            column("p", ColumnKind::Partition),
+            column("c", ColumnKind::Clustering(Direction::Ascending)),
+            column("s", ColumnKind::Static(WriteKind::Cas)),
+            column("v", ColumnKind::Regular(WriteKind::Plain)),
+        ];
+        let table = Table::new("t", columns, TableOptions::default()).unwrap();
+        assert!(matches!(
+            store.create_table(&table).await.unwrap(),
+            TableOutcome::Done
+        ));
+        Self {
+            store,
+            table: Arc::new(table),
+        }
+    }
+
+    async fn write(&self, timeout: Duration) -> Result<WriteOutcome, StoreError> {
+        let mutation = Mutation {
+            operation: Operation::Put {
+                clustering: ints([1]),
+                cells: ints([2]),
+                replace: true,
+            },
+            stamp: Some(Stamp(1)),
+            ttl_seconds: None,
+        };
+        let write = PartitionWrite {
+            table: Arc::clone(&self.table),
+            partition: ints([1]),
+            mutations: vec![mutation],
+        };
+        let options = WriteOptions {
+            timeout,
+            ..WriteOptions::default()
+        };
+        self.store.write(write, options).await
+    }
+
+    async fn cas(
+        &self,
+        expected: Option<i32>,
+        new: i32,
+        timeout: Duration,
+    ) -> Result<CasOutcome, StoreError> {
+        let cas = Cas {
+            table: Arc::clone(&self.table),
+            partition: ints([1]),
+            conditions: vec![CasCondition {
+                row: RowAddress::Static,
+                column: 0,
+                expected: expected.map(|value| value.to_be_bytes().to_vec()),
+            }],
+            mutations: vec![Mutation {
+                operation: Operation::PatchStatic {
+                    columns: vec![0],
+                    cells: ints([new]),
+                },
+                stamp: None,
+                ttl_seconds: None,
+            }],
+        };
+        let options = WriteOptions {
+            timeout,
+            ..WriteOptions::default()
+        };
+        self.store.cas(cas, options).await
+    }
+
+    async fn read(&self, timeout: Duration) -> Result<RowsRead, StoreError> {
+        let slice = Slice {
+            table: Arc::clone(&self.table),
+            partition: ints([1]),
+            from: Bound::start(),
+            to: Bound::end(),
+            direction: ReadDirection::Forward,
+            limit: 10,
+        };
+        let options = ReadOptions {
+            timeout,
+            ..ReadOptions::default()
+        };
+        self.store.view()?.slice(&slice, &options).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stalls_and_crashes() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(Nodes::One, dir.path()).unwrap();
+    let bench = Bench::new(&cluster.addresses()[0]).await;
+    // Prepares every statement, so that what follows is about executing them.
+    assert!(matches!(bench.write(LONG).await, Ok(WriteOutcome::Done)));
+    assert!(matches!(bench.cas(None, 1, LONG).await, Ok(CasOutcome::Applied)));
+    assert_eq!(bench.read(LONG).await.unwrap().rows.len(), 1);
+
+    // Stalled: what was sent may be applied when the node goes on.
+    cluster.node(1).pause().unwrap();
+    let start = Instant::now();
+    let outcome = bench.write(SHORT).await.unwrap();
+    assert!(
+        matches!(&outcome, WriteOutcome::Unknown(error) if error.kind() == StoreErrorKind::Timeout),
+        "{outcome:?}"
+    );
+    let outcome = bench.cas(Some(1), 2, SHORT).await.unwrap();
+    assert!(
+        matches!(&outcome, CasOutcome::Unknown(error) if error.kind() == StoreErrorKind::Timeout),
+        "{outcome:?}"
+    );
+    let error = bench.read(SHORT).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+    assert!(start.elapsed() < 3 * SHORT + GRACE, "calls end with their time");
+    cluster.node(1).resume().unwrap();
+
+    // The conditional write of which nothing was known: it is applied by now, or was not.
+    match bench.cas(Some(2), 3, LONG).await.unwrap() {
+        CasOutcome::Applied => {}
+        CasOutcome::NotApplied { current } => assert_eq!(current, [Some(1_i32.to_be_bytes().to_vec())]),
+        other => panic!("{other:?}"),
+    }
+
+    // Dead: reads say so; a plain write did nothing, or may have, and never claims to be done.
+    cluster.node(1).kill().unwrap();
+    let error = bench.read(LONG).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    assert!(error.hint().is_some());
+    match bench.write(LONG).await {
+        Err(error) | Ok(WriteOutcome::Unknown(error)) => {
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let outcome = bench.cas(Some(3), 4, LONG).await;
+    assert!(!matches!(outcome, Ok(CasOutcome::Applied)), "{outcome:?}");
+
+    // Back: the same store serves again. (What it acknowledged in its last seconds may be gone: one
+    // node alone keeps its commit log in memory for as long as `commitlog_sync_period`.)
+    cluster.node(1).start().unwrap();
+    let start = Instant::now();
+    while let Err(error) = bench.read(LONG).await {
+        assert!(start.elapsed() < COMES_BACK, "{error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(matches!(bench.write(LONG).await, Ok(WriteOutcome::Done)));
+    assert_eq!(bench.read(LONG).await.unwrap().rows.len(), 1);
+    let CasOutcome::NotApplied { current } = bench.cas(Some(99), 4, LONG).await.unwrap() else {
+        panic!("a condition that does not hold was taken for one that does");
+    };
+    let current = current[0]
+        .as_deref()
+        .map(|cell| i32::from_be_bytes(cell.try_into().unwrap()));
+    let outcome = bench.cas(current, 5, LONG).await.unwrap();
+    assert!(matches!(outcome, CasOutcome::Applied), "{outcome:?}");
+}
