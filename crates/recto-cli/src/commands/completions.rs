@@ -1,0 +1,31 @@
+//! `recto completions`.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::console::Console;
+use crate::failure::{Exit, Result};
+
+const EXAMPLES: &str = "\
+Examples:
+  recto completions bash > ~/.local/share/bash-completion/completions/recto
+  recto completions zsh > \"${fpath[1]}/_recto\"
+  recto completions fish > ~/.config/fish/completions/recto.fish";
+
+/// Arguments of `recto completions`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+/// Prints the completion script.
+pub(crate) fn run(args: &CompletionsArgs, console: &mut Console) -> Result<Exit> {
+    // Generated into memory first: the generator panics where its writer fails.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "recto", &mut script);
+    console.out().write_all(&script)?;
+    Ok(Exit::Done)
+}

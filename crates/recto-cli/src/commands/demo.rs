@@ -1,0 +1,382 @@
+//! `recto demo`: real data in a store, and pages of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use recto::Session;
+use recto::schema::Schema;
+use recto::session::{LoadReport, LoadRequest, PageReply, PageRequest};
+
+use super::load::load;
+use super::page::{View, cost};
+use super::{arrangement, collection_of};
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::progress::per_second;
+use crate::store::{Place, StoreArgs};
+use crate::text::{bytes, duration, grouped, printable, rows};
+
+/// The folder of the demo: the store, unless another is named, and the file that is loaded.
+const FOLDER: &str = "recto-demo";
+/// The file that is loaded.
+const FILE: &str = "flights.csv.zip";
+/// The flights; see `data/README.md` for where they are from.
+const FLIGHTS: &[u8] = include_bytes!("../../data/flights.csv.zip");
+/// The schema: the flights in four arrangements.
+pub(crate) const SCHEMA: &str = include_str!("../../data/flights.toml");
+/// The arrangement that flights without a tail number cannot be in.
+const BY_TAIL_NUMBER: &str = "flights_by_tailnum";
+/// What the data writes for null.
+const NULL: &str = "NA";
+/// Rows of the pages shown.
+const ROWS: i64 = 6;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto demo                                     makes ./recto-demo; remove that folder to undo it
+  recto demo --store cassandra://db1/flights     the same on Cassandra; makes the keyspace
+
+The flights are part of this program: nothing is downloaded. A demo that was stopped goes on where it was
+stopped; one that is complete only shows its pages.";
+
+/// Arguments of `recto demo`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DemoArgs {
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    // Not from the environment: the demo goes into a store only where it is told to.
+    /// The store: a folder, or cassandra://host/keyspace [default: recto-demo]
+    #[arg(long, value_name = "STORE", help_heading = "Store")]
+    pub(crate) store: Option<String>,
+    /// A TOML file with the store and Cassandra's parameters
+    #[arg(long, value_name = "FILE", help_heading = "Store")]
+    pub(crate) store_config: Option<PathBuf>,
+}
+
+/// A page that the demo shows.
+struct Scene {
+    title: &'static str,
+    collection: &'static str,
+    filter: &'static str,
+    fields: &'static [&'static str],
+    /// Whether it begins with the last page, and turns back.
+    backwards: bool,
+}
+
+const SCENES: [Scene; 3] = [
+    Scene {
+        title: "United's newest flights",
+        collection: "flights_by_carrier",
+        filter: "carrier = \"UA\"",
+        fields: &[
+            "time_hour",
+            "carrier",
+            "flight",
+            "origin",
+            "dest",
+            "dep_delay",
+            "tailnum",
+        ],
+        backwards: false,
+    },
+    Scene {
+        title: "JFK to Los Angeles, from the end: the last page, then the one before it",
+        collection: "flights_by_route",
+        filter: "origin = \"JFK\" AND dest = \"LAX\"",
+        fields: &[
+            "time_hour",
+            "carrier",
+            "flight",
+            "dep_time",
+            "arr_time",
+            "air_time",
+        ],
+        backwards: true,
+    },
+    Scene {
+        title: "One aircraft, in July",
+        collection: BY_TAIL_NUMBER,
+        filter: "tailnum = \"N14228\" AND time_hour >= \"2013-07-01T00:00:00Z\" AND time_hour < \"2013-08-01T00:00:00Z\"",
+        fields: &["time_hour", "carrier", "flight", "origin", "dest", "distance"],
+        backwards: false,
+    },
+];
+
+/// Makes the demo's store, unless it is there, and shows pages of it.
+pub(crate) async fn run(args: &DemoArgs, console: &mut Console) -> Result<Exit> {
+    let store = StoreArgs {
+        store: args.store.clone(),
+        store_config: args.store_config.clone(),
+    };
+    let place = Place {
+        address: store.address(FOLDER, crate::store::environment())?,
+    };
+    let session = place.open_or_create().await?;
+    let address = place.address.to_string();
+    show(
+        Demo {
+            session,
+            address,
+            folder: Path::new(FOLDER),
+            quiet: args.quiet,
+        },
+        console,
+    )
+    .await
+}
+
+/// What a demo needs.
+pub(crate) struct Demo<'a> {
+    pub(crate) session: Arc<dyn Session>,
+    /// The store's address as it may be shown.
+    pub(crate) address: String,
+    /// Where the file that is loaded is put.
+    pub(crate) folder: &'a Path,
+    pub(crate) quiet: bool,
+}
+
+/// The demo, on an open store.
+pub(crate) async fn show(demo: Demo<'_>, console: &mut Console) -> Result<Exit> {
+    let schema = apply_schema(&*demo.session).await?;
+    let text = format!(
+        "336,776 flights out of New York in 2013 ({} compressed), in four arrangements",
+        bytes(FLIGHTS.len() as u64)
+    );
+    console.line(console.paint(Tone::Strong, &text))?;
+    for collection in &schema.collections {
+        let shown = console.paint(Tone::Dim, &arrangement(collection));
+        console.line(format_args!("  {:<20}  {shown}", collection.name))?;
+    }
+    console.line("")?;
+    if !load_flights(&demo, &schema, console).await? {
+        return Ok(Exit::Interrupted);
+    }
+    for scene in &SCENES {
+        console.line("")?;
+        play(scene, &demo, &schema, console).await?;
+    }
+    console.line("")?;
+    say_what_next(&demo.address, console)?;
+    Ok(Exit::Done)
+}
+
+/// Applies the demo's schema to a store that is empty or the demo's own; any other stays as it is.
+async fn apply_schema(session: &dyn Session) -> Result<Schema> {
+    let schema = Schema::parse(SCHEMA).expect("the demo's schema is right, as a test says");
+    if session.describe().await?.generation != 0 {
+        if session.schema().await?.to_toml() == schema.to_toml() {
+            return Ok(schema);
+        }
+        return Err(Failure::new(
+            Exit::Refused,
+            "the store holds other collections than the demo's, and was left as it is",
+        )
+        .with_hint("name another: recto demo --store ./another-folder"));
+    }
+    session.apply(&schema).await?;
+    Ok(schema)
+}
+
+/// Loads the flights, unless they are there; false if the process was told to stop.
+async fn load_flights(demo: &Demo<'_>, schema: &Schema, console: &mut Console) -> Result<bool> {
+    let file = demo.folder.join(FILE);
+    put_file(demo.folder, &file).map_err(|error| Failure::file("write", &file, &error))?;
+    let request = LoadRequest {
+        file,
+        collections: schema
+            .collections
+            .iter()
+            .map(|collection| collection.name.clone())
+            .collect(),
+        null: Some(NULL.to_owned()),
+        ..LoadRequest::default()
+    };
+    let Some((report, elapsed)) = load(Arc::clone(&demo.session), request, demo.quiet, console).await? else {
+        let stopped = console.err_paint(Tone::Warning, "stopped;");
+        console.note(format_args!(
+            "{stopped} what was loaded stays, and the same command goes on where this one stopped"
+        ))?;
+        return Ok(false);
+    };
+    if report.already_loaded {
+        console.line(format_args!(
+            "{} the flights are in the store already",
+            console.paint(Tone::Good, "✓")
+        ))?;
+        return Ok(true);
+    }
+    let stored: u64 = report
+        .collections
+        .iter()
+        .map(|collection| collection.rows_stored)
+        .sum();
+    let rate = per_second(stored, elapsed).map(|rate| format!(", {} rows/s", grouped(rate)));
+    let done = console.paint(Tone::Good, "✓");
+    console.line(format_args!(
+        "{done} {} stored in {}{}",
+        rows(stored),
+        duration(elapsed),
+        rate.unwrap_or_default()
+    ))?;
+    draw_report(&report, console)?;
+    Ok(true)
+}
+
+/// Writes the flights beside the store, whole or not at all.
+fn put_file(folder: &Path, file: &Path) -> io::Result<()> {
+    match std::fs::read(file) {
+        Ok(held) if held == FLIGHTS => return Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    std::fs::create_dir_all(folder)?;
+    let unfinished = folder.join(format!("{FILE}.unfinished"));
+    std::fs::write(&unfinished, FLIGHTS)?;
+    std::fs::rename(unfinished, file)
+}
+
+fn draw_report(report: &LoadReport, console: &mut Console) -> Result<()> {
+    for collection in &report.collections {
+        let mut line = format!(
+            "  {:<20}  {:>9}",
+            collection.name,
+            grouped(collection.rows_stored)
+        );
+        if collection.name == BY_TAIL_NUMBER && collection.rows_rejected > 0 {
+            let text = format!(
+                "   {} flights have no tail number: they are in the other three",
+                grouped(collection.rows_rejected)
+            );
+            line.push_str(&console.paint(Tone::Dim, &text));
+        } else if collection.rows_rejected > 0 {
+            let text = format!("   {} rejected", grouped(collection.rows_rejected));
+            line.push_str(&console.paint(Tone::Warning, &text));
+        }
+        console.line(line)?;
+    }
+    Ok(())
+}
+
+/// Shows a page, and the one before it where the scene goes backwards.
+async fn play(scene: &Scene, demo: &Demo<'_>, schema: &Schema, console: &mut Console) -> Result<()> {
+    let mut request = PageRequest {
+        filter: scene.filter.to_owned(),
+        page_size: Some(ROWS),
+        last: scene.backwards,
+        fields: scene.fields.iter().map(|&field| field.to_owned()).collect(),
+        ..PageRequest::default()
+    };
+    console.line(console.paint(Tone::Strong, scene.title))?;
+    console.line(console.paint(Tone::Hint, &command("page", &demo.address, scene)))?;
+    let explained = demo.session.explain(scene.collection, &request, false).await?;
+    let collection = collection_of(schema, scene.collection)?;
+    let shape = format!("{} of {}", explained.shape, explained.arrangement);
+    let reply = demo.session.page(scene.collection, &request).await?;
+    draw_page(&reply, &request.fields, &shape, collection, console)?;
+    if scene.backwards && !reply.previous_page_token.is_empty() {
+        request.last = false;
+        request.page_token = reply.previous_page_token;
+        let reply = demo.session.page(scene.collection, &request).await?;
+        draw_page(&reply, &request.fields, &shape, collection, console)?;
+    }
+    Ok(())
+}
+
+fn draw_page(
+    reply: &PageReply,
+    fields: &[String],
+    shape: &str,
+    collection: &recto::schema::Collection,
+    console: &mut Console,
+) -> Result<()> {
+    View {
+        collection,
+        fields,
+        arrangement: "",
+        reply,
+    }
+    .draw_table(console)?;
+    let footer = format!(
+        "{} · {} · {}",
+        rows(reply.records.len() as u64),
+        printable(shape),
+        cost(reply)
+    );
+    console.line(console.paint(Tone::Dim, &footer))?;
+    Ok(())
+}
+
+/// The command that shows a scene.
+fn command(name: &str, address: &str, scene: &Scene) -> String {
+    let last = if scene.backwards { " --last" } else { "" };
+    format!(
+        "$ recto {name} {} --store {} --filter '{}'{last}",
+        scene.collection,
+        quoted(address),
+        scene.filter
+    )
+}
+
+/// An address as a shell takes it.
+fn quoted(address: &str) -> String {
+    let plain = |character: char| character.is_alphanumeric() || "/._-:,@[]".contains(character);
+    if !address.is_empty() && address.chars().all(plain) && !address.contains('[') {
+        return address.to_owned();
+    }
+    format!("'{}'", address.replace('\'', r"'\''"))
+}
+
+fn say_what_next(address: &str, console: &mut Console) -> Result<()> {
+    let store = quoted(address);
+    console.line(console.paint(Tone::Strong, "Try next"))?;
+    for (command, remark) in [
+        (
+            format!("recto page flights_by_origin --store {store} --filter 'origin = \"JFK\"'"),
+            "n and p turn pages",
+        ),
+        (
+            format!(
+                "recto page flights_by_carrier --store {store} --filter 'carrier = \"AA\" OR carrier = \"DL\"' --order-by 'time_hour desc'"
+            ),
+            "merged",
+        ),
+        (
+            format!(
+                "recto explain flights_by_route --store {store} --filter 'origin = \"EWR\" AND dest = \"SFO\"'"
+            ),
+            "how it is found",
+        ),
+        (
+            format!("recto scan flights_by_carrier --store {store} | head -3"),
+            "every record, as NDJSON",
+        ),
+        ("recto init".to_owned(), "a schema of your own"),
+    ] {
+        console.line(format_args!(
+            "  {command}   {}",
+            console.paint(Tone::Dim, &format!("# {remark}"))
+        ))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_quoted_for_the_shell_where_it_must_be() {
+        assert_eq!(quoted("recto-demo"), "recto-demo");
+        assert_eq!(
+            quoted("cassandra://db1:9042,db2:9042/shop"),
+            "cassandra://db1:9042,db2:9042/shop"
+        );
+        assert_eq!(quoted("my demo"), "'my demo'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted("cassandra://[::1]:9042/ks"), "'cassandra://[::1]:9042/ks'");
+    }
+}

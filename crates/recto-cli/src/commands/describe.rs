@@ -1,0 +1,142 @@
+//! `recto describe`: what the store holds.
+
+use clap::Args;
+use recto::Session;
+use recto::schema::{Collection, Schema};
+use serde_json::{Map, Value as Json, json};
+
+use super::{arrangement, collection_of, print_json};
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Result};
+use crate::store::StoreArgs;
+use crate::text::{counted, grouped, printable};
+
+const EXAMPLES: &str = "\
+Examples:
+  recto describe                     the store and its collections
+  recto describe posts               one collection's fields
+  recto describe --toml              the schema as the store records it";
+
+/// Arguments of `recto describe`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DescribeArgs {
+    /// Only this collection, with its fields
+    pub(crate) collection: Option<String>,
+    /// Print the recorded schema as TOML
+    #[arg(long, conflicts_with_all = ["json", "collection"])]
+    pub(crate) toml: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Shows what the store holds.
+pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    let store = session.describe().await?;
+    // A store without a schema has none to show; its collections are an empty list.
+    let schema = if store.generation == 0 {
+        None
+    } else {
+        Some(session.schema().await?)
+    };
+    let empty = Schema::default();
+    let schema = schema.as_deref().unwrap_or(&empty);
+    if let Some(name) = &args.collection {
+        let collection = collection_of(schema, name)?;
+        if args.json {
+            print_json(console, &collection_json(collection))?;
+        } else {
+            draw_collection(collection, console)?;
+        }
+        return Ok(Exit::Done);
+    }
+    if args.toml {
+        write!(console.out(), "{}", schema.to_toml())?;
+    } else if args.json {
+        let collections: Vec<Json> = schema
+            .collections
+            .iter()
+            .map(|collection| collection_json(collection))
+            .collect();
+        let document =
+            json!({ "store": store.store, "generation": store.generation, "collections": collections });
+        print_json(console, &document)?;
+    } else {
+        draw_store(&store.store, store.generation, schema, console)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Console) -> Result<()> {
+    let name = console.paint(Tone::Strong, &printable(store));
+    if generation == 0 {
+        console.line(format_args!("{name}  no schema yet"))?;
+        console.line("recto init writes one to start from, recto apply makes it")?;
+        return Ok(());
+    }
+    let count = counted(schema.collections.len() as u64, "collection", "collections");
+    console.line(format_args!(
+        "{name}  {count}, schema generation {}",
+        grouped(generation)
+    ))?;
+    let width = schema
+        .collections
+        .iter()
+        .map(|collection| collection.name.len())
+        .max()
+        .unwrap_or(0);
+    console.line("")?;
+    for collection in &schema.collections {
+        let fields = counted(collection.fields.len() as u64, "field", "fields");
+        let rest = console.paint(Tone::Dim, &format!("{} · {fields}", collection.writes));
+        console.line(format_args!(
+            "  {:width$}  {}  {rest}",
+            collection.name,
+            arrangement(collection)
+        ))?;
+    }
+    Ok(())
+}
+
+fn draw_collection(collection: &Collection, console: &mut Console) -> Result<()> {
+    console.line(console.paint(Tone::Strong, &collection.name))?;
+    console.line(format_args!("  arrangement  {}", arrangement(collection)))?;
+    console.line(format_args!("  key          {}", collection.key.join(", ")))?;
+    console.line(format_args!("  writes       {}", collection.writes))?;
+    let views: Vec<&str> = collection.views.iter().map(|view| view.name.as_str()).collect();
+    if !views.is_empty() {
+        console.line(format_args!("  views        {}", views.join(", ")))?;
+    }
+    console.line("")?;
+    let width = collection
+        .fields
+        .iter()
+        .map(|field| field.name.len())
+        .max()
+        .unwrap_or(0);
+    for field in &collection.fields {
+        let ty = console.paint(Tone::Dim, &field.ty.to_string());
+        console.line(format_args!("  {:width$}  {ty}", field.name))?;
+    }
+    Ok(())
+}
+
+fn collection_json(collection: &Collection) -> Json {
+    let fields: Map<String, Json> = collection
+        .fields
+        .iter()
+        .map(|field| (field.name.clone(), field.ty.to_string().into()))
+        .collect();
+    json!({
+        "name": collection.name,
+        "fields": fields,
+        "key": collection.key,
+        "partition": collection.partition,
+        "order": collection.order.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "writes": collection.writes.to_string(),
+        "views": collection.views.iter().map(|view| view.name.clone()).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,246 @@
+//! `recto load`: a file into collections.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use recto::Session;
+use recto::session::{LoadReport, LoadRequest};
+use serde_json::{Value as Json, json};
+
+use super::print_json;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::progress::{Meter, per_second};
+use crate::stop::Stop;
+use crate::store::StoreArgs;
+use crate::text::{duration, grouped, printable, rows};
+
+/// How long work that was told to stop is waited for.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// The most reasons of rejected rows that are drawn per collection.
+const MAX_REASONS_DRAWN: usize = 5;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto load posts posts.csv
+  recto load posts export.ndjson.gz --ignore-unknown
+  recto load flights_by_carrier,flights_by_origin flights.csv.zip --null NA
+
+The file is .csv (with a header line) or .ndjson, plain or in .gz, .zst or .zip. Empty CSV cells are null;
+nested values are JSON. Rows that are not right go to a reject file with the reason, the others are loaded;
+the exit code is then 4. A load that was stopped goes on where it stopped when the same command runs again;
+a file that was loaded to its end is not loaded again without --again.";
+
+/// Arguments of `recto load`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LoadArgs {
+    /// The collection; several joined by commas each get every row
+    #[arg(
+        required = true,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "COLLECTION"
+    )]
+    pub(crate) collections: Vec<String>,
+    /// The file
+    pub(crate) file: PathBuf,
+    /// Text that stands for null in CSV cells, beside the empty cell
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) null: Option<String>,
+    /// Load a file again that was loaded to its end
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Leave out columns that are not fields
+    #[arg(long)]
+    pub(crate) ignore_unknown: bool,
+    /// The file for rejected rows; beside the loaded file if absent
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rejects: Option<PathBuf>,
+    /// The most memory for rows being sorted and written, in MiB
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub(crate) buffer_mib: Option<u64>,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Loads a file.
+pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mut Console) -> Result<Exit> {
+    let request = LoadRequest {
+        file: args.file.clone(),
+        collections: args
+            .collections
+            .iter()
+            .map(|name| name.trim().to_owned())
+            .collect(),
+        null: args.null.clone(),
+        again: args.again,
+        ignore_unknown: args.ignore_unknown,
+        rejects: args.rejects.clone(),
+        buffer_bytes: args.buffer_mib.map(|mib| mib << 20),
+    };
+    let Some((report, elapsed)) = load(session, request, args.quiet, console).await? else {
+        let stopped = console.err_paint(Tone::Warning, "stopped;");
+        console.note(format_args!(
+            "{stopped} what was stored stays, and the same command goes on where this one stopped"
+        ))?;
+        return Ok(Exit::Interrupted);
+    };
+    if args.json {
+        print_json(console, &report_json(&report, elapsed))?;
+    } else {
+        draw(&args.file.display().to_string(), &report, elapsed, console)?;
+    }
+    let rejected = report
+        .collections
+        .iter()
+        .any(|collection| collection.rows_rejected > 0);
+    Ok(if rejected { Exit::Partly } else { Exit::Done })
+}
+
+/// Loads with progress; the report and the time it took, or none if the process was told to stop.
+pub(crate) async fn load(
+    session: Arc<dyn Session>,
+    request: LoadRequest,
+    quiet: bool,
+    console: &mut Console,
+) -> Result<Option<(LoadReport, Duration)>> {
+    let mut stop = Stop::listen();
+    console.flush()?;
+    let meter = Arc::new(Meter::start(console, quiet));
+    let shown = Arc::clone(&meter);
+    // A task of its own, so that a signal is heard while a step of the load is busy.
+    let mut work =
+        tokio::spawn(async move { session.load(&request, &|progress| shown.load(progress)).await });
+    let outcome = tokio::select! {
+        outcome = &mut work => outcome,
+        () = stop.requested() => {
+            work.abort();
+            // It may have ended all the same; what it stored is found again either way.
+            let _ = tokio::time::timeout(STOP_TIMEOUT, work).await;
+            meter.finish();
+            return Ok(None);
+        }
+    };
+    let elapsed = meter.elapsed();
+    meter.finish();
+    match outcome {
+        Ok(report) => Ok(Some((report?, elapsed))),
+        Err(error) => Err(Failure::new(Exit::Failed, format!("the load broke off: {error}"))
+            .with_hint("this is a defect of recto; the same command goes on where it broke off")),
+    }
+}
+
+/// The report as people read it.
+pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: &mut Console) -> Result<()> {
+    let file = printable(file);
+    let done = console.paint(Tone::Good, "✓");
+    if report.already_loaded {
+        console.line(format_args!(
+            "{done} {file} was loaded to its end before; nothing was done"
+        ))?;
+        console.line("  recto load … --again loads it again")?;
+        return Ok(());
+    }
+    let stored: u64 = report
+        .collections
+        .iter()
+        .map(|collection| collection.rows_stored)
+        .sum();
+    let rate = per_second(stored, elapsed).map(|rate| format!(", {} stored rows/s", grouped(rate)));
+    let took = duration(elapsed);
+    console.line(format_args!(
+        "{done} {file}: {} in {took}{}",
+        rows(report.rows_read),
+        rate.unwrap_or_default()
+    ))?;
+    if report.rows_resumed > 0 {
+        let earlier = rows(report.rows_resumed);
+        console.line(format_args!(
+            "  went on from an earlier load that was stopped after {earlier}"
+        ))?;
+    }
+    draw_collections(report, console)?;
+    if let Some(rejects) = &report.rejects {
+        let text = format!("the rejected rows, with reasons: {}", rejects.display());
+        console.line(format_args!(
+            "  {}",
+            console.paint(Tone::Warning, &printable(&text))
+        ))?;
+    }
+    Ok(())
+}
+
+/// Rows stored and rejected, a collection a line, with the reasons below it.
+pub(crate) fn draw_collections(report: &LoadReport, console: &mut Console) -> Result<()> {
+    let name_width = report
+        .collections
+        .iter()
+        .map(|collection| collection.name.len())
+        .max()
+        .unwrap_or(0);
+    let stored = |rows: u64| grouped(rows).len();
+    let width = report
+        .collections
+        .iter()
+        .map(|collection| stored(collection.rows_stored))
+        .max()
+        .unwrap_or(0);
+    for collection in &report.collections {
+        let mut line = format!(
+            "  {:name_width$}  {:>width$} stored",
+            collection.name,
+            grouped(collection.rows_stored)
+        );
+        if collection.rows_rejected > 0 {
+            let rejected = format!("   {} rejected", grouped(collection.rows_rejected));
+            line.push_str(&console.paint(Tone::Warning, &rejected));
+        }
+        console.line(line)?;
+        for (reason, count) in collection.reasons.iter().take(MAX_REASONS_DRAWN) {
+            let reason = console.paint(Tone::Dim, &printable(reason));
+            console.line(format_args!("    {:>8}  {reason}", grouped(*count)))?;
+        }
+        let more = collection.reasons.len().saturating_sub(MAX_REASONS_DRAWN);
+        if more > 0 {
+            console.line(console.paint(Tone::Dim, &format!("              and {more} more reasons")))?;
+        }
+    }
+    Ok(())
+}
+
+fn report_json(report: &LoadReport, elapsed: Duration) -> Json {
+    let collections: Vec<Json> = report
+        .collections
+        .iter()
+        .map(|collection| {
+            let reasons: Vec<Json> = collection
+                .reasons
+                .iter()
+                .map(|(reason, count)| json!({ "reason": reason, "rows": count }))
+                .collect();
+            json!({
+                "name": collection.name,
+                "rows_stored": collection.rows_stored,
+                "rows_rejected": collection.rows_rejected,
+                "reasons": reasons,
+            })
+        })
+        .collect();
+    json!({
+        "rows_read": report.rows_read,
+        "rows_resumed": report.rows_resumed,
+        "collections": collections,
+        "rejects": report.rejects.as_ref().map(|path| path.display().to_string()),
+        "already_loaded": report.already_loaded,
+        "time_micros": u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+    })
+}

@@ -1,0 +1,72 @@
+//! The commands.
+
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod describe;
+pub(crate) mod explain;
+pub(crate) mod load;
+pub(crate) mod page;
+pub(crate) mod records;
+pub(crate) mod scan;
+pub(crate) mod schema;
+pub(crate) mod upkeep;
+
+use std::sync::Arc;
+
+use recto::schema::{Collection, Schema};
+use serde_json::Value as Json;
+
+use crate::cli::Command;
+use crate::console::Console;
+use crate::failure::{Exit, Failure, Result};
+
+/// Runs a command.
+pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit> {
+    match command {
+        Command::Demo(args) => demo::run(&args, console).await,
+        Command::Init(args) => schema::init(&args, console),
+        Command::Plan(args) => schema::plan(&args, console).await,
+        Command::Apply(args) => schema::apply(&args, console).await,
+        Command::Describe(args) => describe::run(&args, &*args.store.open().await?, console).await,
+        Command::Load(args) => load::run(&args, args.store.open().await?, console).await,
+        Command::Page(args) => page::run(&args, &*args.store.open().await?, console).await,
+        Command::Explain(args) => explain::run(&args, &*args.store.open().await?, console).await,
+        Command::Scan(args) => scan::run(&args, &*args.store.open().await?, console).await,
+        Command::Get(args) => records::get(&args, &*args.store.open().await?, console).await,
+        Command::Put(args) => records::put(&args, &*args.store.open().await?, console).await,
+        Command::Delete(args) => records::delete(&args, &*args.store.open().await?, console).await,
+        Command::Backup(args) => upkeep::backup(&args, &*args.store.open().await?, console).await,
+        Command::Compact(args) => upkeep::compact(&args, &*args.store.open().await?, console).await,
+        Command::Check(args) => upkeep::check(&args, &*args.store.open().await?, console).await,
+        Command::Completions(args) => completions::run(&args, console),
+    }
+}
+
+/// The collection of this name.
+pub(crate) fn collection_of<'a>(schema: &'a Schema, name: &str) -> Result<&'a Arc<Collection>> {
+    schema.collection(name).ok_or_else(|| {
+        let failure = Failure::new(Exit::NotFound, format!("there is no collection {name:?}"));
+        match schema.nearest_collection(name) {
+            Some(nearest) => failure.with_hint(format!("did you mean {nearest}?")),
+            None => failure.with_hint(match schema.collections.len() {
+                0 => "the store holds no collections; `recto apply` makes them".to_owned(),
+                _ => "`recto describe` lists the collections there are".to_owned(),
+            }),
+        }
+    })
+}
+
+/// A collection's base arrangement as the schema language has it: `(carrier), -time_hour, flight`.
+pub(crate) fn arrangement(collection: &Collection) -> String {
+    let mut text = format!("({})", collection.partition.join(", "));
+    for column in &collection.order {
+        text.push_str(&format!(", {column}"));
+    }
+    text
+}
+
+/// Prints a JSON document: indented, since a person may read it and no program minds.
+pub(crate) fn print_json(console: &mut Console, json: &Json) -> Result<()> {
+    console.line(format_args!("{json:#}"))?;
+    Ok(())
+}

@@ -1,0 +1,369 @@
+//! `recto page`: a page as a table, and the keys that turn it.
+
+use clap::Args;
+use recto::schema::Collection;
+use recto::session::{PageReply, PageRequest};
+use recto::{ErrorKind, Session};
+
+use super::{collection_of, print_json};
+use crate::console::{Console, Key, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::store::StoreArgs;
+use crate::table::Table;
+use crate::text::{bytes, counted, duration, grouped, printable, rows};
+
+/// Rows of the first page on a terminal whose height says no more.
+const DEFAULT_TERMINAL_ROWS: usize = 20;
+/// The fewest rows of a page that is fitted to the terminal.
+const MIN_TERMINAL_ROWS: usize = 5;
+/// The most rows of a page that is fitted to the terminal.
+const MAX_TERMINAL_ROWS: usize = 50;
+/// Lines of a page that are not rows: header, rule, up to four of the footer, the prompt.
+const LINES_AROUND_ROWS: usize = 8;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto page posts --filter 'user_id = \"9f4e…\"'
+  recto page flights_by_carrier --filter 'carrier = \"UA\" AND time_hour < \"2013-07-01T00:00:00Z\"' --page-size 20
+  recto page flights_by_carrier --filter 'carrier = \"UA\"' --last --fields time_hour,flight,dest
+  recto page flights_by_carrier --filter 'carrier = \"UA\"' --from '[\"2013-07-04T12:00:00Z\"]' --json
+
+On a terminal: n or → next page, p or ← previous, f first, l last, q quit. A page is then as long as the
+terminal is high, without --page-size. Elsewhere nothing is asked, and the tokens of both neighbours are printed.";
+
+/// Which page; the same for `page` and `explain`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct QueryArgs {
+    /// The collection
+    pub(crate) collection: String,
+    #[arg(help = "Conditions: 'carrier = \"UA\" AND time_hour >= \"2013-07-01T00:00:00Z\"'")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) filter: String,
+    #[arg(help = "The sort: 'time_hour desc, flight'; the arrangement's own if absent")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) order_by: String,
+    /// Rows of the page: 50 if absent, 1000 at most
+    #[arg(long, value_name = "ROWS", allow_negative_numbers = true)]
+    pub(crate) page_size: Option<i64>,
+    /// The page that a token of an earlier page leads to
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        group = "position",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) page_token: String,
+    /// The last page
+    #[arg(long, group = "position")]
+    pub(crate) last: bool,
+    /// The page that starts at these order values, a JSON array: '["2013-07-04T12:00:00Z"]'
+    #[arg(long, value_name = "VALUES", group = "position")]
+    pub(crate) from: Option<String>,
+    /// The page around the row of this token
+    #[arg(long, value_name = "TOKEN", group = "position")]
+    pub(crate) around: Option<String>,
+    /// Only these fields
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) fields: Vec<String>,
+    /// Allow conditions that no arrangement serves: rows are read and checked one by one
+    #[arg(long)]
+    pub(crate) allow_residual: bool,
+    /// Return a token for each row
+    #[arg(long)]
+    pub(crate) row_tokens: bool,
+    /// Find out at both ends whether there is more
+    #[arg(long)]
+    pub(crate) edges_both: bool,
+}
+
+/// Arguments of `recto page`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PageArgs {
+    #[command(flatten)]
+    pub(crate) query: QueryArgs,
+    /// Print what the HTTP list returns
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+impl QueryArgs {
+    /// The request these arguments make.
+    pub(crate) fn request(&self) -> PageRequest {
+        PageRequest {
+            filter: self.filter.clone(),
+            order_by: self.order_by.clone(),
+            page_size: self.page_size,
+            page_token: self.page_token.clone(),
+            last: self.last,
+            from: self.from.clone(),
+            around: self.around.clone(),
+            fields: self.fields.iter().map(|field| field.trim().to_owned()).collect(),
+            allow_residual: self.allow_residual,
+            row_tokens: self.row_tokens,
+            edges_both: self.edges_both,
+        }
+    }
+
+    /// An error about the query, shown under the text it is about.
+    pub(crate) fn failure(&self, error: recto::Error) -> Failure {
+        let column = error.column();
+        let is_query = error.kind() == ErrorKind::InvalidQuery;
+        // The engine's message begins with the name of the text that its column is in.
+        let text = if error.to_string().starts_with("sort") {
+            &self.order_by
+        } else {
+            &self.filter
+        };
+        let failure = Failure::from(error);
+        match column {
+            Some(column) if is_query => failure.pointing(text, column),
+            _ => failure,
+        }
+    }
+}
+
+/// Shows a page; on a terminal, turns pages until told to quit.
+pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    let mut request = args.query.request();
+    let name = &args.query.collection;
+    if args.json {
+        let reply = session
+            .page(name, &request)
+            .await
+            .map_err(|error| args.query.failure(error))?;
+        print_json(console, &reply.to_json())?;
+        return Ok(Exit::Done);
+    }
+    let schema = session.schema().await?;
+    let collection = collection_of(&schema, name)?;
+    if console.is_interactive() && request.page_size.is_none() {
+        request.page_size = Some(rows_that_fit(console.height()));
+    }
+    let mut reply = session
+        .page(name, &request)
+        .await
+        .map_err(|error| args.query.failure(error))?;
+    let explained = session
+        .explain(name, &request, false)
+        .await
+        .map_err(|error| args.query.failure(error))?;
+    loop {
+        let view = View {
+            collection,
+            fields: &request.fields,
+            arrangement: &explained.arrangement,
+            reply: &reply,
+        };
+        view.draw(console)?;
+        match turn(&request, &reply, console)? {
+            Some(next) => request = next,
+            None => return Ok(Exit::Done),
+        }
+        reply = session.page(name, &request).await?;
+    }
+}
+
+/// Waits for a key and returns the request of the page it leads to; none to end.
+fn turn(request: &PageRequest, reply: &PageReply, console: &mut Console) -> Result<Option<PageRequest>> {
+    if !console.is_interactive() {
+        return Ok(None);
+    }
+    loop {
+        console.flush()?;
+        let Some(keyboard) = console.keyboard() else {
+            return Ok(None);
+        };
+        let position = |page_token: &str, last: bool| PageRequest {
+            page_token: page_token.to_owned(),
+            last,
+            from: None,
+            around: None,
+            ..request.clone()
+        };
+        let next = match keyboard.next_key()? {
+            Key::Next | Key::Character('n') if reply.next_page_token.is_empty() => {
+                say(console, "this is the last page")?;
+                continue;
+            }
+            Key::Previous | Key::Character('p') if reply.previous_page_token.is_empty() => {
+                say(console, "this is the first page")?;
+                continue;
+            }
+            Key::Next | Key::Character('n') => position(&reply.next_page_token, false),
+            Key::Previous | Key::Character('p') => position(&reply.previous_page_token, false),
+            Key::First | Key::Character('f') => position("", false),
+            Key::Last | Key::Character('l') => position("", true),
+            Key::Quit | Key::Character('q') => return Ok(None),
+            Key::Character(_) | Key::Other => continue,
+        };
+        console.line("")?;
+        return Ok(Some(next));
+    }
+}
+
+fn say(console: &mut Console, text: &str) -> Result<()> {
+    let text = console.paint(Tone::Warning, text);
+    console.line(text)?;
+    Ok(())
+}
+
+/// Rows of a page that fills the terminal and leaves its footer on it.
+fn rows_that_fit(height: Option<usize>) -> i64 {
+    let rows = height.map_or(DEFAULT_TERMINAL_ROWS, |height| {
+        height.saturating_sub(LINES_AROUND_ROWS)
+    });
+    i64::try_from(rows.clamp(MIN_TERMINAL_ROWS, MAX_TERMINAL_ROWS)).unwrap_or(i64::MAX)
+}
+
+/// A page as it is drawn.
+pub(crate) struct View<'a> {
+    pub(crate) collection: &'a Collection,
+    /// The fields asked for; empty for all.
+    pub(crate) fields: &'a [String],
+    pub(crate) arrangement: &'a str,
+    pub(crate) reply: &'a PageReply,
+}
+
+impl View<'_> {
+    /// The table and its footer.
+    pub(crate) fn draw(&self, console: &mut Console) -> Result<()> {
+        let hidden = self.draw_table(console)?;
+        self.draw_row_tokens(console)?;
+        self.draw_cost(console)?;
+        if !hidden.is_empty() {
+            let count = counted(hidden.len() as u64, "field does not fit", "fields do not fit");
+            let text = format!("{count} ({}); --fields chooses", hidden.join(", "));
+            let width = console.width().unwrap_or(usize::MAX);
+            console.line(console.paint(Tone::Dim, &crate::table::cut(&text, width)))?;
+        }
+        if let Some(stop) = &self.reply.stop {
+            let text = format!(
+                "cut short by the page's budget of {}; the next page goes on",
+                budget(stop)
+            );
+            console.line(console.paint(Tone::Warning, &text))?;
+        }
+        if console.is_interactive() {
+            self.draw_keys(console)
+        } else {
+            self.draw_tokens(console)
+        }
+    }
+
+    /// Draws the table and returns the fields that did not fit.
+    pub(crate) fn draw_table(&self, console: &mut Console) -> Result<Vec<String>> {
+        let fields: Vec<String> = if self.fields.is_empty() {
+            self.collection
+                .fields
+                .iter()
+                .map(|field| field.name.clone())
+                .collect()
+        } else {
+            self.fields.to_vec()
+        };
+        if self.reply.records.is_empty() {
+            let end = self.reply.next_page_token.is_empty();
+            console.line(console.paint(Tone::Dim, if end { "no rows" } else { "no rows yet" }))?;
+            return Ok(Vec::new());
+        }
+        let table = Table::new(&self.reply.records, &fields, self.collection, console.width());
+        for line in table.lines(console) {
+            console.line(line)?;
+        }
+        Ok(table.hidden)
+    }
+
+    fn draw_row_tokens(&self, console: &mut Console) -> Result<()> {
+        let Some(tokens) = &self.reply.row_tokens else {
+            return Ok(());
+        };
+        for (index, token) in tokens.iter().enumerate() {
+            console.line(format_args!(
+                "{} {token}",
+                console.paint(Tone::Dim, &format!("row {}:", index + 1))
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn draw_cost(&self, console: &mut Console) -> Result<()> {
+        let footer = format!(
+            "{} · {} · {}",
+            rows(self.reply.records.len() as u64),
+            printable(self.arrangement),
+            cost(self.reply)
+        );
+        console.line(console.paint(Tone::Dim, &footer))?;
+        Ok(())
+    }
+
+    fn draw_tokens(&self, console: &mut Console) -> Result<()> {
+        for (name, token) in [
+            ("next page:    ", &self.reply.next_page_token),
+            ("previous page:", &self.reply.previous_page_token),
+        ] {
+            if !token.is_empty() {
+                console.line(format_args!(
+                    "{} --page-token {token}",
+                    console.paint(Tone::Dim, name)
+                ))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn draw_keys(&self, console: &mut Console) -> Result<()> {
+        let more = !self.reply.next_page_token.is_empty();
+        let less = !self.reply.previous_page_token.is_empty();
+        let keys = [
+            ("n", "next", more),
+            ("p", "previous", less),
+            ("f", "first", less),
+            ("l", "last", more),
+            ("q", "quit", true),
+        ];
+        let shown: Vec<String> = keys
+            .iter()
+            .map(|&(key, name, possible)| {
+                if possible {
+                    format!("{} {name}", console.paint(Tone::Hint, key))
+                } else {
+                    console.paint(Tone::Dim, &format!("{key} {name}"))
+                }
+            })
+            .collect();
+        console.line(shown.join("   "))?;
+        Ok(())
+    }
+}
+
+fn budget(stop: &str) -> &str {
+    match stop {
+        "scanned" => "rows scanned",
+        other => other,
+    }
+}
+
+/// What a page cost: `51 rows read, 9.8 kB · 1 round trip · 212 µs`.
+pub(crate) fn cost(reply: &PageReply) -> String {
+    let cost = &reply.cost;
+    let mut text = format!("{} read, {}", rows(cost.rows_read), bytes(cost.bytes_read));
+    if cost.round_trips > 0 {
+        text.push_str(&format!(
+            " · {}",
+            counted(u64::from(cost.round_trips), "round trip", "round trips")
+        ));
+    }
+    if cost.tombstones > 0 {
+        text.push_str(&format!(" · {} tombstones crossed", grouped(cost.tombstones)));
+    }
+    text.push_str(&format!(
+        " · {}",
+        duration(std::time::Duration::from_micros(cost.time_micros))
+    ));
+    text
+}

@@ -1,0 +1,337 @@
+//! `recto get`, `recto put` and `recto delete`: single records.
+
+use std::io::{BufRead, Read as _};
+
+use clap::Args;
+use recto::Session;
+use recto::schema::Collection;
+use recto::session::JsonRecord;
+use serde_json::Value as Json;
+
+use super::{collection_of, print_json};
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::store::StoreArgs;
+use crate::table::cell_text;
+use crate::text::{counted, grouped};
+
+/// The most records that one `put` takes: they are stored together, or none of them.
+const MAX_PUT_RECORDS: usize = 10_000;
+/// The most bytes of JSON that one `put` takes.
+const MAX_PUT_BYTES: u64 = 16 << 20;
+
+const KEYS: &str = "\
+The key fields stand in the key's order, each as an argument; or in one argument, joined by commas and
+percent-encoded, as in the address of a record over HTTP. A key that begins with - follows a --.";
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  recto get readings berlin thermometer-7
+  recto get readings berlin,thermometer-7 --json";
+
+/// Arguments of `recto get`.
+#[derive(Debug, Args)]
+#[command(after_help = format!("{GET_EXAMPLES}\n\n{KEYS}"))]
+pub(crate) struct GetArgs {
+    /// The collection
+    pub(crate) collection: String,
+    /// The key
+    #[arg(required = true, allow_negative_numbers = true)]
+    pub(crate) key: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+const PUT_EXAMPLES: &str = "\
+Examples:
+  recto put readings '{\"site\": \"berlin\", \"sensor\": \"thermometer-7\", \"value\": 21.5}'
+  recto put readings < readings.ndjson
+
+The records of one put, 10,000 at most, are checked before any is written. On the embedded store they are
+then stored together or not at all. `recto load` takes files of any size.";
+
+/// Arguments of `recto put`.
+#[derive(Debug, Args)]
+#[command(after_help = PUT_EXAMPLES)]
+pub(crate) struct PutArgs {
+    /// The collection
+    pub(crate) collection: String,
+    /// A record as a JSON object; without it, NDJSON is read from standard input
+    #[arg(value_name = "JSON")]
+    pub(crate) record: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+const DELETE_EXAMPLES: &str = "\
+Examples:
+  recto delete readings berlin thermometer-7";
+
+/// Arguments of `recto delete`.
+#[derive(Debug, Args)]
+#[command(after_help = format!("{DELETE_EXAMPLES}\n\n{KEYS}"))]
+pub(crate) struct DeleteArgs {
+    /// The collection
+    pub(crate) collection: String,
+    /// The key
+    #[arg(required = true, allow_negative_numbers = true)]
+    pub(crate) key: Vec<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Shows one record.
+pub(crate) async fn get(args: &GetArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    let schema = session.schema().await?;
+    let collection = collection_of(&schema, &args.collection)?;
+    let key = key_of(collection, &args.key)?;
+    let Some(record) = session.get(&args.collection, &key).await? else {
+        return Err(no_record(collection, &key));
+    };
+    if args.json {
+        print_json(console, &Json::Object(record))?;
+    } else {
+        draw(collection, &record, console)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Puts records.
+pub(crate) async fn put(args: &PutArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    let schema = session.schema().await?;
+    collection_of(&schema, &args.collection)?;
+    let records = match args.record.as_deref() {
+        Some(text) if text != "-" => vec![parse_record(text)?],
+        _ => {
+            if console.input_is_terminal() {
+                console.note("Reading NDJSON, a record a line; Ctrl-D ends it.")?;
+            }
+            read_records(console.input())?
+        }
+    };
+    let count = records.len() as u64;
+    if count > 0 {
+        session.put(&args.collection, records).await?;
+    }
+    console.line(format_args!(
+        "{} put {}",
+        console.paint(Tone::Good, "✓"),
+        counted(count, "record", "records")
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// Deletes one record.
+pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    let schema = session.schema().await?;
+    let collection = collection_of(&schema, &args.collection)?;
+    let key = key_of(collection, &args.key)?;
+    session.delete(&args.collection, &key).await?;
+    // Whether there was one is not known: a delete does not read.
+    console.line(format_args!(
+        "{} {} holds no record {}",
+        console.paint(Tone::Good, "✓"),
+        collection.name,
+        shown(&key)
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// The texts of the key's fields.
+fn key_of(collection: &Collection, given: &[String]) -> Result<Vec<String>> {
+    let fields = collection.key.len();
+    if given.len() == fields {
+        return Ok(given.to_vec());
+    }
+    if let [joined] = given {
+        let parts = joined
+            .split(',')
+            .map(percent_decoded)
+            .collect::<Result<Vec<_>>>()?;
+        if parts.len() == fields {
+            return Ok(parts);
+        }
+    }
+    let names = collection.key.join(", ");
+    let found = match given {
+        [joined] => joined.split(',').count(),
+        _ => given.len(),
+    };
+    let message = format!(
+        "the key of {} has {} ({names}), and {} given",
+        collection.name,
+        counted(fields as u64, "field", "fields"),
+        if found == 1 {
+            "1 was".to_owned()
+        } else {
+            format!("{found} were")
+        },
+    );
+    Err(Failure::new(Exit::Refused, message)
+        .with_hint("give each field of the key as an argument of its own, in this order"))
+}
+
+fn percent_decoded(text: &str) -> Result<String> {
+    let refused = || {
+        Failure::new(Exit::Refused, format!("{text:?} is not percent-encoded UTF-8")).with_hint(
+            "write a % as %25 and a comma as %2C, or give each field of the key as an argument of its own",
+        )
+    };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
+        let (high, low) = digit().zip(digit()).ok_or_else(refused)?;
+        bytes.push((high * 16 + low) as u8);
+    }
+    String::from_utf8(bytes).map_err(|_| refused())
+}
+
+fn shown(key: &[String]) -> String {
+    crate::text::printable(&format!("({})", key.join(", ")))
+}
+
+fn no_record(collection: &Collection, key: &[String]) -> Failure {
+    Failure::new(
+        Exit::NotFound,
+        format!("{} holds no record {}", collection.name, shown(key)),
+    )
+}
+
+/// Draws a record, a field a line, in the schema's order.
+fn draw(collection: &Collection, record: &JsonRecord, console: &mut Console) -> Result<()> {
+    let width = collection
+        .fields
+        .iter()
+        .map(|field| field.name.len())
+        .max()
+        .unwrap_or(0);
+    for field in &collection.fields {
+        let value = match record.get(&field.name).and_then(cell_text) {
+            Some(text) => text,
+            None => console.paint(Tone::Dim, "null"),
+        };
+        let name = console.paint(Tone::Dim, &format!("{:width$}", field.name));
+        console.line(format_args!("{name}  {value}"))?;
+    }
+    Ok(())
+}
+
+fn parse_record(text: &str) -> Result<JsonRecord> {
+    parse(text).map_err(|reason| {
+        Failure::new(Exit::Refused, format!("the record is not right: {reason}"))
+            .with_hint("a record is a JSON object: '{\"field\": value}'")
+    })
+}
+
+fn parse(text: &str) -> std::result::Result<JsonRecord, String> {
+    match serde_json::from_str(text) {
+        Ok(Json::Object(record)) => Ok(record),
+        Ok(_) => Err("it is not a JSON object".to_owned()),
+        Err(error) => Err(format!("it is not JSON: {error}")),
+    }
+}
+
+/// Reads NDJSON to its end.
+fn read_records(input: &mut dyn BufRead) -> Result<Vec<JsonRecord>> {
+    let mut input = input.take(MAX_PUT_BYTES + 1);
+    let mut records = Vec::new();
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        let read = input
+            .read_until(b'\n', &mut line)
+            .map_err(|error| Failure::new(Exit::Failed, format!("cannot read standard input: {error}")))?;
+        if input.limit() == 0 {
+            return Err(too_much("16 MiB"));
+        }
+        if read == 0 {
+            break;
+        }
+        let refused = |reason: &str| {
+            Failure::new(
+                Exit::Refused,
+                format!("line {}: {reason}; nothing was put", grouped(number)),
+            )
+            .with_hint("each line is a JSON object: {\"field\": value}")
+        };
+        let text = std::str::from_utf8(&line)
+            .map_err(|_| refused("it is not UTF-8"))?
+            .trim();
+        if text.is_empty() {
+            continue;
+        }
+        if records.len() == MAX_PUT_RECORDS {
+            return Err(too_much("10,000 records"));
+        }
+        records.push(parse(text).map_err(|reason| refused(&reason))?);
+    }
+    Ok(records)
+}
+
+fn too_much(limit: &str) -> Failure {
+    Failure::new(
+        Exit::Refused,
+        format!("one put takes at most {limit}; nothing was put"),
+    )
+    .with_hint("write them to a file and use recto load")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::tests::fake::flights;
+
+    fn key(parts: &[&str]) -> Result<Vec<String>> {
+        let parts: Vec<String> = parts.iter().map(|&part| part.to_owned()).collect();
+        key_of(&flights().collections[0], &parts)
+    }
+
+    #[test]
+    fn a_key_is_given_in_arguments_or_joined() {
+        let expected = ["2013-01-01T10:00:00Z", "U,A%", "1545"];
+        assert_eq!(key(&expected).unwrap(), expected);
+        assert_eq!(key(&["2013-01-01T10:00:00Z,U%2CA%25,1545"]).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_key_of_another_shape_is_refused() {
+        for parts in [
+            &["a"][..],
+            &["a", "b"],
+            &["a,b,c,d"],
+            &["a,b,%2"],
+            &["a,b,%ff"],
+            &["a,b,%zz"],
+        ] {
+            let failure = key(parts).unwrap_err();
+            assert_eq!(failure.exit, Exit::Refused, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn ndjson_skips_blank_lines_and_names_the_bad_one() {
+        let read = |text: &str| read_records(&mut text.as_bytes());
+        assert_eq!(read("{\"a\": 1}\n\n  \r\n{\"a\": 2}").unwrap().len(), 2);
+        assert!(read("").unwrap().is_empty());
+        let failure = format!("{:?}", read("{\"a\": 1}\n[1]\n").unwrap_err());
+        assert!(failure.contains("line 2"), "{failure}");
+        assert!(read_records(&mut &b"\xff\n"[..]).is_err());
+    }
+
+    #[test]
+    fn more_than_one_put_takes_is_refused_before_anything_is_put() {
+        let many = "{}\n".repeat(MAX_PUT_RECORDS + 1);
+        assert!(read_records(&mut many.as_bytes()).is_err());
+        let large = " ".repeat(usize::try_from(MAX_PUT_BYTES).unwrap() + 10);
+        assert!(read_records(&mut large.as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,98 @@
+//! `recto scan`: every record of a collection.
+
+use clap::Args;
+use futures::StreamExt;
+use recto::Session;
+use recto::session::{ScanRequest, ScanStep};
+
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::stop::Stop;
+use crate::store::StoreArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto scan posts > posts.ndjson
+  recto scan posts --fields user_id,post_id | head
+  recto scan posts --resume TOKEN >> posts.ndjson      goes on where a scan was stopped
+
+The records come in the store's own order, which the other kind of store does not share. A scan that is
+stopped or fails prints the token it can go on from to standard error.";
+
+/// Arguments of `recto scan`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ScanArgs {
+    /// The collection
+    pub(crate) collection: String,
+    /// Only these fields
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) fields: Vec<String>,
+    /// Ranges to read side by side; 0 lets the store choose
+    #[arg(long, value_name = "RANGES", default_value_t = 0, hide_default_value = true)]
+    pub(crate) parallel: u32,
+    /// Go on from this token of an earlier scan
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) resume: Option<String>,
+    /// The output is NDJSON in any case; accepted, as everywhere
+    #[arg(long, hide = true)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Prints every record.
+pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    let request = ScanRequest {
+        fields: args.fields.iter().map(|field| field.trim().to_owned()).collect(),
+        parallel: args.parallel,
+        resume: args.resume.clone(),
+    };
+    let mut stop = Stop::listen();
+    let mut steps = session.scan(&args.collection, &request);
+    let mut token = request.resume.clone();
+    loop {
+        let step = tokio::select! {
+            biased;
+            () = stop.requested() => {
+                say_how_to_go_on(args, token.as_deref(), console)?;
+                return Ok(Exit::Interrupted);
+            }
+            step = steps.next() => step,
+        };
+        match step {
+            None => return Ok(Exit::Done),
+            Some(Ok(step)) => {
+                print(&step, console)?;
+                token = step.resume;
+            }
+            Some(Err(error)) => {
+                let failure = Failure::from(error);
+                if token.is_some() {
+                    say_how_to_go_on(args, token.as_deref(), console)?;
+                }
+                return Err(failure);
+            }
+        }
+    }
+}
+
+/// Prints a step's records and hands them on, so that its token counts only what was printed.
+fn print(step: &ScanStep, console: &mut Console) -> Result<()> {
+    for record in &step.records {
+        serde_json::to_writer(console.out(), record).map_err(std::io::Error::from)?;
+        console.out().write_all(b"\n")?;
+    }
+    console.flush()?;
+    Ok(())
+}
+
+fn say_how_to_go_on(args: &ScanArgs, token: Option<&str>, console: &mut Console) -> Result<()> {
+    let command = match token {
+        Some(token) => format!("recto scan {} --resume {token}", args.collection),
+        None => format!("recto scan {}", args.collection),
+    };
+    let stopped = console.err_paint(Tone::Warning, "stopped;");
+    console.note(format_args!("{stopped} to go on: {command}"))?;
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! `recto init`, `recto plan` and `recto apply`: the schema file and the store that holds it.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use recto::Session;
+use recto::schema::{EXAMPLE, MAX_SCHEMA_BYTES, Schema};
+use recto::session::{Applied, SchemaPlan};
+use serde_json::json;
+
+use super::print_json;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::store::{DEFAULT_STORE, Place, StoreArgs, environment};
+use crate::text::{printable, printable_lines};
+
+/// The schema file of whoever names none.
+const DEFAULT_FILE: &str = "recto.toml";
+
+const INIT_EXAMPLES: &str = "\
+Examples:
+  recto init                   writes recto.toml
+  recto init shop.toml         the same under another name; a file that is there is never replaced";
+
+/// Arguments of `recto init`.
+#[derive(Debug, Args)]
+#[command(after_help = INIT_EXAMPLES)]
+pub(crate) struct InitArgs {
+    /// The schema file to write
+    #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
+    pub(crate) file: PathBuf,
+}
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  recto plan
+  recto plan --schema shop.toml --store cassandra://db1/shop";
+
+/// Arguments of `recto plan`.
+#[derive(Debug, Args)]
+#[command(after_help = PLAN_EXAMPLES)]
+pub(crate) struct PlanArgs {
+    /// The schema file
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
+    pub(crate) schema: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+const APPLY_EXAMPLES: &str = "\
+Examples:
+  recto apply                                  shows what would change, asks, and does it
+  recto apply --schema shop.toml --yes         asks nothing; needed where there is no terminal
+  recto apply --store cassandra://db1/shop     makes the keyspace too, if it is not there";
+
+/// Arguments of `recto apply`.
+#[derive(Debug, Args)]
+#[command(after_help = APPLY_EXAMPLES)]
+pub(crate) struct ApplyArgs {
+    /// The schema file
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
+    pub(crate) schema: PathBuf,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Print JSON; only with --yes
+    #[arg(long, requires = "yes")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Writes the commented example schema.
+pub(crate) fn init(args: &InitArgs, console: &mut Console) -> Result<Exit> {
+    let file = OpenOptions::new().write(true).create_new(true).open(&args.file);
+    let mut file = file.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::new(
+            Exit::Refused,
+            format!("{} is there already, and was left as it is", args.file.display()),
+        )
+        .with_hint("name another file: recto init other.toml"),
+        _ => Failure::file("write", &args.file, &error),
+    })?;
+    file.write_all(EXAMPLE.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(|error| Failure::file("write", &args.file, &error))?;
+    let shown = args.file.display();
+    let schema = if args.file == Path::new(DEFAULT_FILE) {
+        String::new()
+    } else {
+        format!(" --schema {shown}")
+    };
+    console.line(format_args!("{} wrote {shown}", console.paint(Tone::Good, "✓")))?;
+    console.line("")?;
+    console.line("Next: change it to what you store, then")?;
+    console.line(format_args!("  recto plan{schema}     shows what it would make"))?;
+    console.line(format_args!("  recto apply{schema}    makes it"))?;
+    Ok(Exit::Done)
+}
+
+/// Shows what applying the schema file would change.
+pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit> {
+    let schema = read_schema(&args.schema)?;
+    let place = Place {
+        address: args.store.address(DEFAULT_STORE, environment())?,
+    };
+    let session = place.open().await?;
+    let plan = Planned::of(&schema, &place, session.as_deref()).await?;
+    show_plan(&plan, args.json, console)
+}
+
+/// Makes the store hold the schema file's collections.
+pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exit> {
+    let schema = read_schema(&args.schema)?;
+    let place = Place {
+        address: args.store.address(DEFAULT_STORE, environment())?,
+    };
+    let session = place.open().await?;
+    let plan = Planned::of(&schema, &place, session.as_deref()).await?;
+    if !is_agreed(&plan, args.yes, args.json, console)? {
+        return Ok(Exit::Done);
+    }
+    // Nothing is made before it was agreed to: the store itself neither.
+    let session = match session {
+        Some(session) => session,
+        None => place.open_or_create().await?,
+    };
+    let applied = session.apply(&schema).await?;
+    show_applied(&applied, args.json, console)
+}
+
+/// What applying a schema to a store would do.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) store: String,
+    pub(crate) plan: SchemaPlan,
+}
+
+impl Planned {
+    async fn of(schema: &Schema, place: &Place, session: Option<&dyn Session>) -> Result<Self> {
+        let plan = match session {
+            Some(session) => session.plan(schema).await?,
+            None => recto::plan_without_store(&place.address, schema)?,
+        };
+        Ok(Self {
+            store: place.address.to_string(),
+            plan,
+        })
+    }
+}
+
+/// Shows a plan that nobody asked to carry out.
+pub(crate) fn show_plan(planned: &Planned, json: bool, console: &mut Console) -> Result<Exit> {
+    let plan = &planned.plan;
+    if json {
+        print_json(console, &plan_json(plan))?;
+    } else {
+        draw_plan(planned, console)?;
+        if plan.refused.is_empty() && !plan.changes.is_empty() {
+            console.line("")?;
+            console.line(console.paint(Tone::Dim, "Nothing was changed. `recto apply` does it."))?;
+        }
+    }
+    Ok(if plan.refused.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Refused
+    })
+}
+
+/// Shows the plan and asks whether to carry it out.
+pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut Console) -> Result<bool> {
+    let plan = &planned.plan;
+    if !json {
+        draw_plan(planned, console)?;
+    }
+    if !plan.refused.is_empty() {
+        let mut message = String::from("the schema cannot be applied; nothing was changed");
+        if json {
+            message = format!("{message}: {}", plan.refused.join("; "));
+        }
+        return Err(Failure::new(Exit::Refused, message)
+            .with_hint("change in the schema what is named, then plan again"));
+    }
+    if plan.changes.is_empty() || yes {
+        return Ok(true);
+    }
+    if !console.is_interactive() {
+        console.flush()?;
+        return Err(Failure::new(
+            Exit::Refused,
+            "there is no terminal to ask on; nothing was changed",
+        )
+        .with_hint("recto apply --yes does it without asking"));
+    }
+    console.line("")?;
+    let agreed = console.confirm("Apply this?")?;
+    if !agreed {
+        console.line("Nothing was changed.")?;
+    }
+    Ok(agreed)
+}
+
+/// Shows what was done.
+pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console) -> Result<Exit> {
+    if json {
+        print_json(
+            console,
+            &json!({ "generation": applied.generation, "changes": applied.changes }),
+        )?;
+    } else if !applied.changes.is_empty() {
+        let done = format!("✓ applied; the schema's generation is {}", applied.generation);
+        console.line("")?;
+        console.line(console.paint(Tone::Good, &done))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Reads and parses a schema file.
+fn read_schema(path: &Path) -> Result<Schema> {
+    let mut text = String::new();
+    let failed = |error: io::Error| {
+        let failure = Failure::file("read the schema file", path, &error);
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                failure.with_hint("recto init writes one to start from; --schema names another")
+            }
+            io::ErrorKind::InvalidData => failure.with_hint("a schema file is TOML, in UTF-8"),
+            _ => failure,
+        }
+    };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(MAX_SCHEMA_BYTES as u64 + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Schema::parse(&text).map_err(|errors| {
+        let count = errors.errors().len() + errors.omitted();
+        let plural = if count == 1 { "an error" } else { "errors" };
+        let shown = errors.in_file(path.display().to_string());
+        Failure::new(Exit::Refused, format!("the schema has {plural}\n\n{shown}\n"))
+    })
+}
+
+fn plan_json(plan: &SchemaPlan) -> serde_json::Value {
+    json!({
+        "generation": plan.generation,
+        "changes": plan.changes,
+        "statements": plan.statements,
+        "refused": plan.refused,
+    })
+}
+
+fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result<()> {
+    let holds = match plan.generation {
+        0 => "holds no schema yet".to_owned(),
+        generation => format!("holds a schema of generation {generation}"),
+    };
+    console.line(format_args!(
+        "{} {holds}",
+        console.paint(Tone::Strong, &printable(store))
+    ))?;
+    if plan.changes.is_empty() && plan.refused.is_empty() {
+        console.line(console.paint(Tone::Good, "✓ nothing to change: the store holds this schema"))?;
+    }
+    section(console, "Changes", &plan.changes, (Tone::Good, "+"))?;
+    section(console, "Statements", &plan.statements, (Tone::Plain, ""))?;
+    section(console, "Cannot be done", &plan.refused, (Tone::Bad, "✗"))
+}
+
+/// A heading and its lines, each behind a mark; nothing where there are none.
+fn section(console: &mut Console, title: &str, lines: &[String], mark: (Tone, &str)) -> Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    console.line("")?;
+    console.line(console.paint(Tone::Strong, title))?;
+    for text in lines {
+        let (tone, mark) = mark;
+        let mark = if mark.is_empty() {
+            String::new()
+        } else {
+            format!("{} ", console.paint(tone, mark))
+        };
+        let indented = printable_lines(text).replace('\n', "\n    ");
+        console.line(format_args!("  {mark}{indented}"))?;
+    }
+    Ok(())
+}

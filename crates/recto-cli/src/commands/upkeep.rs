@@ -1,0 +1,166 @@
+//! `recto backup`, `recto compact` and `recto check`: an embedded store's upkeep.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use recto::Session;
+use serde_json::json;
+
+use super::print_json;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Result};
+use crate::progress::Meter;
+use crate::store::StoreArgs;
+use crate::text::{bytes, counted, duration, printable, rows};
+
+/// The most problems that are drawn; `--json` lists all.
+const MAX_PROBLEMS_DRAWN: usize = 20;
+
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  recto backup /mnt/backup/2026-11-21
+  recto page posts --store /mnt/backup/2026-11-21      a backup is a store like any other";
+
+/// Arguments of `recto backup`.
+#[derive(Debug, Args)]
+#[command(after_help = BACKUP_EXAMPLES)]
+pub(crate) struct BackupArgs {
+    /// The folder to make; it must not be there
+    #[arg(value_name = "FOLDER")]
+    pub(crate) to: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+const COMPACT_EXAMPLES: &str = "\
+Examples:
+  recto compact --store recto-demo";
+
+/// Arguments of `recto compact`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPACT_EXAMPLES)]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  recto check
+  recto check --store /mnt/backup/2026-11-21 --json
+
+Every row is read and its checksum verified; nothing is changed. The exit code is 4 if there are problems.";
+
+/// Arguments of `recto check`.
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// How the outcome is printed.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct OutputArgs {
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Copies an open embedded store.
+pub(crate) async fn backup(args: &BackupArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    let meter = Meter::start(console, args.output.quiet);
+    let copied = session
+        .backup(&args.to, &|progress| meter.store(progress))
+        .await?;
+    let elapsed = meter.elapsed();
+    meter.finish();
+    let to = args.to.display().to_string();
+    if args.output.json {
+        print_json(console, &json!({ "to": to, "bytes": copied }))?;
+    } else {
+        let done = console.paint(Tone::Good, "✓");
+        console.line(format_args!(
+            "{done} copied {} to {} in {}",
+            bytes(copied),
+            printable(&to),
+            duration(elapsed)
+        ))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Gives unused space back.
+pub(crate) async fn compact(
+    args: &CompactArgs,
+    session: &dyn Session,
+    console: &mut Console,
+) -> Result<Exit> {
+    let meter = Meter::start(console, args.output.quiet);
+    let (before, after) = session.compact(&|progress| meter.store(progress)).await?;
+    let elapsed = meter.elapsed();
+    meter.finish();
+    if args.output.json {
+        print_json(console, &json!({ "bytes_before": before, "bytes_after": after }))?;
+    } else {
+        let done = console.paint(Tone::Good, "✓");
+        console.line(format_args!(
+            "{done} {} → {} in {}",
+            bytes(before),
+            bytes(after),
+            duration(elapsed)
+        ))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Checks every row.
+pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    let meter = Meter::start(console, args.output.quiet);
+    let outcome = session.check(&|progress| meter.store(progress)).await?;
+    let elapsed = meter.elapsed();
+    meter.finish();
+    let exit = if outcome.problems.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Partly
+    };
+    if args.output.json {
+        print_json(
+            console,
+            &json!({ "rows": outcome.rows, "problems": outcome.problems }),
+        )?;
+        return Ok(exit);
+    }
+    let checked = format!("{} checked in {}", rows(outcome.rows), duration(elapsed));
+    if outcome.problems.is_empty() {
+        console.line(format_args!(
+            "{} {checked}; all is well",
+            console.paint(Tone::Good, "✓")
+        ))?;
+        return Ok(exit);
+    }
+    let count = counted(outcome.problems.len() as u64, "problem", "problems");
+    console.line(format_args!(
+        "{} {checked}; {count}",
+        console.paint(Tone::Bad, "✗")
+    ))?;
+    for problem in outcome.problems.iter().take(MAX_PROBLEMS_DRAWN) {
+        console.line(format_args!("  {}", printable(problem)))?;
+    }
+    let more = outcome.problems.len().saturating_sub(MAX_PROBLEMS_DRAWN);
+    if more > 0 {
+        console.line(format_args!("  and {more} more; --json lists all"))?;
+    }
+    console.line("The rows named cannot be trusted. Restore the store from a backup.")?;
+    Ok(exit)
+}

@@ -1,0 +1,242 @@
+//! Records as a table that fits the terminal.
+
+use std::collections::HashSet;
+
+use recto::Type;
+use recto::schema::Collection;
+use serde_json::Value as Json;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use recto::session::JsonRecord;
+
+use crate::console::{Console, Tone};
+use crate::text::printable;
+
+/// The widest cell on a terminal, in columns; what is longer ends in `…`.
+const MAX_CELL_WIDTH: usize = 40;
+/// Space between columns.
+const GAP: usize = 2;
+/// How a null is shown.
+const NULL: &str = "null";
+
+/// A table of records, laid out.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    /// Fields that were left out because the terminal is too narrow.
+    pub(crate) hidden: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    right: bool,
+    width: usize,
+    cells: Vec<Option<String>>,
+    /// Whether it is shown before others when not all fit.
+    first_choice: bool,
+}
+
+impl Table {
+    /// Lays out `fields` of `records`. On a terminal of `width` columns, the fields of the arrangement
+    /// are kept, then those declared first, and the rest hidden; without one, all is shown in full.
+    pub(crate) fn new(
+        records: &[JsonRecord],
+        fields: &[String],
+        collection: &Collection,
+        width: Option<usize>,
+    ) -> Self {
+        let arranged: HashSet<&str> = (collection.partition.iter().map(String::as_str))
+            .chain(collection.order.iter().map(|column| column.field.as_str()))
+            .collect();
+        let mut columns: Vec<Column> = fields
+            .iter()
+            .map(|name| Column {
+                name: name.clone(),
+                right: collection
+                    .field(name)
+                    .is_some_and(|(_, field)| is_number(&field.ty)),
+                width: 0,
+                cells: records
+                    .iter()
+                    .map(|record| record.get(name).and_then(cell_text))
+                    .collect(),
+                first_choice: arranged.contains(name.as_str()),
+            })
+            .collect();
+        for column in &mut columns {
+            column.measure(width.map(|width| MAX_CELL_WIDTH.min(width.max(1))));
+        }
+        let hidden = width.map_or_else(Vec::new, |width| hide(&mut columns, width));
+        Self { columns, hidden }
+    }
+
+    /// The table's lines: a header, a rule, and a line per record.
+    pub(crate) fn lines(&self, console: &Console) -> Vec<String> {
+        let rows = self.columns.first().map_or(0, |column| column.cells.len());
+        let mut lines = Vec::with_capacity(rows + 2);
+        let last = self.columns.len().saturating_sub(1);
+        let row = |cells: &mut dyn FnMut(&Column) -> (String, Tone)| {
+            let mut line = String::new();
+            for (index, column) in self.columns.iter().enumerate() {
+                let (text, tone) = cells(column);
+                let text = cut(&text, column.width);
+                let padding = " ".repeat(column.width - text.width());
+                let painted = console.paint(tone, &text);
+                match (column.right, index == last) {
+                    (true, _) => line.extend([padding.as_str(), &painted]),
+                    (false, false) => line.extend([painted.as_str(), &padding]),
+                    (false, true) => line.push_str(&painted),
+                }
+                if index != last {
+                    line.push_str(&" ".repeat(GAP));
+                }
+            }
+            line
+        };
+        lines.push(row(&mut |column| (column.name.clone(), Tone::Strong)));
+        let rule = self
+            .columns
+            .iter()
+            .map(|column| "─".repeat(column.width))
+            .collect::<Vec<_>>();
+        lines.push(console.paint(Tone::Dim, &rule.join(&" ".repeat(GAP))));
+        for index in 0..rows {
+            lines.push(row(&mut |column| match &column.cells[index] {
+                Some(text) => (text.clone(), Tone::Plain),
+                None => (NULL.to_owned(), Tone::Dim),
+            }));
+        }
+        lines
+    }
+}
+
+impl Column {
+    fn measure(&mut self, most: Option<usize>) {
+        let cells = self
+            .cells
+            .iter()
+            .map(|cell| cell.as_deref().unwrap_or(NULL).width());
+        let widest = cells.chain([self.name.width()]).max().unwrap_or(0);
+        self.width = most.map_or(widest, |most| widest.min(most));
+    }
+}
+
+/// Takes out the columns that do not fit into `width` and returns their names.
+fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
+    let mut room = width + GAP;
+    let mut keep = vec![false; columns.len()];
+    for first_choice in [true, false] {
+        for (index, column) in columns.iter().enumerate() {
+            if column.first_choice != first_choice {
+                continue;
+            }
+            let needed = column.width + GAP;
+            let nothing_kept = !keep.contains(&true);
+            if needed <= room || nothing_kept {
+                keep[index] = true;
+                room = room.saturating_sub(needed);
+            } else if !first_choice {
+                // What follows would only look like a choice: stop at the first that does not fit.
+                break;
+            }
+        }
+    }
+    let mut hidden = Vec::new();
+    let mut index = 0;
+    columns.retain(|column| {
+        let kept = keep[index];
+        index += 1;
+        if !kept {
+            hidden.push(column.name.clone());
+        }
+        kept
+    });
+    hidden
+}
+
+fn is_number(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::TinyInt
+            | Type::SmallInt
+            | Type::Int
+            | Type::BigInt
+            | Type::Varint
+            | Type::Decimal
+            | Type::Float
+            | Type::Double
+    )
+}
+
+/// A value as a cell: text without quotes, anything else as JSON; none for null.
+pub(crate) fn cell_text(value: &Json) -> Option<String> {
+    match value {
+        Json::Null => None,
+        Json::String(text) => Some(printable(text)),
+        other => Some(printable(&other.to_string())),
+    }
+}
+
+/// Text of at most `width` columns; what is longer ends in `…`.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut shown = String::new();
+    let mut used = 1;
+    for character in text.chars() {
+        let next = character.width().unwrap_or(0);
+        if used + next > width {
+            break;
+        }
+        used += next;
+        shown.push(character);
+    }
+    shown.push('…');
+    shown
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::tests::fake::{flights, records};
+
+    fn drawn(fields: &[&str], width: Option<usize>) -> (String, Vec<String>) {
+        let (console, _) = Console::captured(80);
+        let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
+        let schema = flights();
+        let table = Table::new(&records(), &fields, &schema.collections[0], width);
+        (table.lines(&console).join("\n"), table.hidden)
+    }
+
+    #[test]
+    fn numbers_stand_right_text_left_and_nulls_are_named() {
+        let (table, hidden) = drawn(&["carrier", "flight", "dep_delay", "tailnum"], None);
+        insta::assert_snapshot!(table);
+        assert!(hidden.is_empty());
+    }
+
+    #[test]
+    fn a_narrow_terminal_keeps_the_arrangement_and_hides_the_rest() {
+        let (table, hidden) = drawn(&["dest", "dep_delay", "time_hour", "carrier", "flight"], Some(48));
+        insta::assert_snapshot!(table);
+        assert_eq!(hidden, ["dep_delay"]);
+        assert!(table.lines().all(|line| line.width() <= 48));
+    }
+
+    #[test]
+    fn the_narrowest_terminal_still_shows_a_column() {
+        let (table, hidden) = drawn(&["carrier", "time_hour"], Some(3));
+        assert_eq!(hidden, ["time_hour"]);
+        assert!(table.lines().all(|line| line.width() <= 3), "{table}");
+    }
+
+    #[test]
+    fn wide_characters_are_cut_by_columns() {
+        assert_eq!(cut("漢字漢字", 5), "漢字…");
+        assert_eq!(cut("漢字", 4), "漢字");
+        assert_eq!(cut("abc", 0), "…");
+    }
+}

@@ -1,0 +1,313 @@
+//! A session that answers from fixed rows and remembers what it was asked.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use recto::schema::Schema;
+use recto::session::{
+    Applied, CheckOutcome, ExplainedSource, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    LoadedCollection, PageCost, PageReply, PageRequest, Progress, ScanRequest, ScanStep, SchemaPlan,
+    StoreDescription, StoreProgress,
+};
+use recto::{Error, ErrorKind, Result, Session};
+use serde_json::{Value as Json, json};
+
+/// The schema of the demo.
+pub(crate) fn flights() -> Schema {
+    Schema::parse(crate::commands::demo::SCHEMA).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// Rows with wide, long, absent and hostile values.
+pub(crate) fn records() -> Vec<JsonRecord> {
+    let rows = [
+        json!({ "time_hour": "2013-12-31T23:00:00.000Z", "carrier": "UA", "flight": 1_545, "origin": "EWR", "dest": "IAH", "dep_delay": -3, "tailnum": "N14228" }),
+        json!({ "time_hour": "2013-12-31T22:00:00.000Z", "carrier": "UA", "flight": 7, "origin": "LGA", "dest": "a name far longer than any column of a terminal should ever be", "tailnum": "\u{1b}[31mred" }),
+        json!({ "time_hour": "2013-12-31T22:00:00.000Z", "carrier": "漢", "flight": 12_345, "origin": "JFK", "dest": "MIA", "dep_delay": 1_301 }),
+    ];
+    rows.into_iter().map(object).collect()
+}
+
+fn object(json: Json) -> JsonRecord {
+    match json {
+        Json::Object(record) => record,
+        other => panic!("{other}"),
+    }
+}
+
+/// A session that answers from fixed rows.
+#[derive(Debug, Default)]
+pub(crate) struct FakeSession {
+    /// What it was asked, a line each.
+    pub(crate) asked: Mutex<Vec<String>>,
+    /// Whether its store holds no schema.
+    pub(crate) empty: bool,
+    /// Pages that it holds; a token is the page's number.
+    pub(crate) pages: usize,
+    /// What a plan refuses.
+    pub(crate) refused: Vec<String>,
+    /// Rows that a load rejects.
+    pub(crate) rejected: u64,
+    /// Whether a scan fails after its second step.
+    pub(crate) failing_scan: bool,
+    /// What a check finds.
+    pub(crate) problems: Vec<String>,
+}
+
+impl FakeSession {
+    /// A session of three pages.
+    pub(crate) fn new() -> Self {
+        Self {
+            pages: 3,
+            ..Self::default()
+        }
+    }
+
+    fn ask(&self, text: impl Into<String>) {
+        self.asked
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .push(text.into());
+    }
+
+    /// What it was asked so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
+    }
+
+    fn check_query(request: &PageRequest) -> Result<()> {
+        if let Some(at) = request.filter.find("carier") {
+            return Err(Error::new(
+                ErrorKind::InvalidQuery,
+                format!("filter, column {}: there is no field \"carier\"", at + 1),
+            )
+            .with_column(at + 1)
+            .with_hint("did you mean carrier?"));
+        }
+        if let Some(at) = request.order_by.find("upwards") {
+            return Err(Error::new(
+                ErrorKind::InvalidQuery,
+                format!("sort, column {}: \"upwards\" is no direction", at + 1),
+            )
+            .with_column(at + 1)
+            .with_hint("write asc or desc"));
+        }
+        if request.filter.contains("distance") && !request.allow_residual {
+            return Err(Error::new(ErrorKind::NoPlan, "no view serves this query").with_hint(
+                "this view would:\n\n[collection.flights_by_carrier.view.by_distance]\npartition = [\"distance\"]\norder = [\"-time_hour\"]",
+            ));
+        }
+        Ok(())
+    }
+}
+
+const COST: PageCost = PageCost {
+    rows_read: 4,
+    bytes_read: 732,
+    round_trips: 1,
+    statements: 1,
+    tombstones: 0,
+    time_micros: 212,
+};
+
+#[async_trait]
+impl Session for FakeSession {
+    async fn describe(&self) -> Result<StoreDescription> {
+        let generation = if self.empty { 0 } else { 2 };
+        let collections = flights()
+            .collections
+            .iter()
+            .map(|collection| collection.name.clone())
+            .collect();
+        Ok(StoreDescription {
+            store: "embedded store in shop.data".into(),
+            generation,
+            collections,
+        })
+    }
+
+    async fn schema(&self) -> Result<Arc<Schema>> {
+        Ok(Arc::new(if self.empty { Schema::default() } else { flights() }))
+    }
+
+    async fn plan(&self, _schema: &Schema) -> Result<SchemaPlan> {
+        if !self.empty && self.refused.is_empty() {
+            return Ok(SchemaPlan {
+                generation: 2,
+                ..SchemaPlan::default()
+            });
+        }
+        Ok(SchemaPlan {
+            generation: 0,
+            changes: vec![
+                "collection posts is made".into(),
+                "collection readings is made".into(),
+            ],
+            statements: vec!["CREATE TABLE posts (\n  user_id uuid,\n  PRIMARY KEY (user_id)\n)".into()],
+            refused: self.refused.clone(),
+        })
+    }
+
+    async fn apply(&self, schema: &Schema) -> Result<Applied> {
+        self.ask(format!("apply {}", schema.collections.len()));
+        let changes = self.plan(schema).await?.changes;
+        Ok(Applied {
+            generation: 1,
+            changes,
+        })
+    }
+
+    async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
+        Self::check_query(request)?;
+        let page = match (request.page_token.as_str(), request.last) {
+            ("", true) => self.pages.saturating_sub(1),
+            ("", false) => 0,
+            (token, _) => token.parse().map_err(|_| {
+                Error::new(ErrorKind::InvalidCursor, "the token is not one of Recto's")
+                    .with_hint("leave it out to begin with the first page")
+            })?,
+        };
+        self.ask(format!("page {page} of {collection} by {:?}", request.page_size));
+        let token = |page: Option<usize>| page.map(|page| page.to_string()).unwrap_or_default();
+        let records = if self.pages == 0 { Vec::new() } else { records() };
+        Ok(PageReply {
+            row_tokens: request
+                .row_tokens
+                .then(|| (1..=records.len()).map(|row| format!("row{row}")).collect()),
+            records,
+            next_page_token: token((page + 1 < self.pages).then_some(page + 1)),
+            previous_page_token: token(page.checked_sub(1)),
+            stop: request.allow_residual.then(|| "scanned".to_owned()),
+            cost: COST,
+        })
+    }
+
+    async fn explain(&self, _collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
+        Self::check_query(request)?;
+        let source = |carrier: &str| ExplainedSource {
+            partition: format!("carrier = \"{carrier}\""),
+            bounds: "time_hour < \"2013-07-01T00:00:00.000Z\"".into(),
+            requests: vec![format!(
+                "SELECT * FROM flights_by_carrier\nWHERE carrier = '{carrier}' AND time_hour < ? LIMIT 51"
+            )],
+        };
+        Ok(Explanation {
+            shape: if request.allow_residual {
+                "merge + residual".into()
+            } else {
+                "merge".into()
+            },
+            arrangement: "(carrier), -time_hour, flight".into(),
+            table: "flights_by_carrier".into(),
+            order: "time_hour desc, flight asc, carrier asc".into(),
+            direction: "with".into(),
+            sources: vec![source("AA"), source("UA")],
+            residual: if request.allow_residual {
+                vec!["distance > 1000".into()]
+            } else {
+                Vec::new()
+            },
+            expected_rows: 102,
+            expected_round_trips: 1,
+            actual: run.then_some(COST),
+            actual_rows_returned: run.then_some(3),
+            rejected: vec![(
+                "by_distance (distance), -time_hour".into(),
+                "the filter does not pin distance".into(),
+            )],
+        })
+    }
+
+    async fn get(&self, _collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
+        self.ask(format!("get {key:?}"));
+        Ok((key[1] == "UA").then(|| records()[0].clone()))
+    }
+
+    async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()> {
+        self.ask(format!(
+            "put {} {}",
+            collection,
+            Json::from_iter(records.into_iter().map(Json::Object))
+        ));
+        Ok(())
+    }
+
+    async fn delete(&self, _collection: &str, key: &[String]) -> Result<()> {
+        self.ask(format!("delete {key:?}"));
+        Ok(())
+    }
+
+    fn scan<'a>(&'a self, _collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
+        self.ask(format!("scan {request:?}"));
+        let step = |records: &[JsonRecord], resume: Option<&str>| {
+            Ok(ScanStep {
+                records: records.to_vec(),
+                resume: resume.map(str::to_owned),
+            })
+        };
+        let records = records();
+        let end = if self.failing_scan {
+            Err(Error::new(ErrorKind::Unavailable, "no node answers").with_hint("see whether Cassandra runs"))
+        } else {
+            step(&records[2..], None)
+        };
+        futures::stream::iter([
+            step(&records[..1], Some("T1")),
+            step(&records[1..2], Some("T2")),
+            end,
+        ])
+        .boxed()
+    }
+
+    async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
+        self.ask(format!("load {request:?}"));
+        progress(LoadProgress {
+            rows_read: 10,
+            bytes_consumed: 5,
+            bytes_total: 10,
+            ..LoadProgress::default()
+        });
+        let collections = request
+            .collections
+            .iter()
+            .map(|name| LoadedCollection {
+                name: name.clone(),
+                rows_stored: 336_776 - self.rejected,
+                rows_rejected: self.rejected,
+                reasons: if self.rejected == 0 {
+                    Vec::new()
+                } else {
+                    vec![("tailnum is null".into(), self.rejected)]
+                },
+            })
+            .collect();
+        Ok(LoadReport {
+            rows_read: 336_776,
+            rows_resumed: 0,
+            collections,
+            rejects: (self.rejected > 0).then(|| PathBuf::from("flights.csv.zip.rejects.csv")),
+            already_loaded: request.file.ends_with("loaded.csv"),
+        })
+    }
+
+    async fn backup(&self, to: &Path, _progress: Progress<'_, StoreProgress>) -> Result<u64> {
+        self.ask(format!("backup {}", to.display()));
+        Ok(514_000_000)
+    }
+
+    async fn compact(&self, _progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
+        Ok((1_028_000_000, 514_000_000))
+    }
+
+    async fn check(&self, _progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
+        Ok(CheckOutcome {
+            rows: 1_344_592,
+            problems: self.problems.clone(),
+        })
+    }
+}
