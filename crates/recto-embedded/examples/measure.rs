@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p recto-embedded --example measure -- [rows] [directory]
 //! ```
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_possible_wrap)]
 
 use std::hint::black_box;
 use std::path::Path;

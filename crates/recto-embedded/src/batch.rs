@@ -80,13 +80,11 @@ impl Batch {
         now_seconds: u32,
     ) -> Result<(), StoreError> {
         let stored = catalog.find(&write.table)?;
-        let table = match self.tables.iter().position(|known| known.id == stored.id) {
-            Some(table) => table,
-            None => {
-                self.tables.push(Arc::clone(stored));
-                self.tables.len() - 1
-            }
-        };
+        let known = self.tables.iter().position(|known| known.id == stored.id);
+        let table = known.unwrap_or(self.tables.len());
+        if known.is_none() {
+            self.tables.push(Arc::clone(stored));
+        }
         let mut partition = Vec::with_capacity(write.partition.byte_len() + keys::KEY_ROOM_BYTES);
         keys::push_partition(&write.table, &write.partition, &mut partition)?;
         let place = Place {

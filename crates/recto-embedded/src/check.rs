@@ -1,6 +1,7 @@
 //! Looking for damage.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -321,14 +322,15 @@ impl StorageBackend for Overlay {
             let at = offset + done as u64;
             let (index, inside) = (at / block_bytes, (at % block_bytes) as usize);
             let count = (BLOCK_BYTES - inside).min(data.len() - done);
-            if !written.blocks.contains_key(&index) {
-                let mut block = Box::new([0; BLOCK_BYTES]);
-                self.read_file(index * block_bytes, block.as_mut_slice())?;
-                written.blocks.insert(index, block);
-            }
-            if let Some(block) = written.blocks.get_mut(&index) {
-                block[inside..inside + count].copy_from_slice(&data[done..done + count]);
-            }
+            let block = match written.blocks.entry(index) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    let mut block = Box::new([0; BLOCK_BYTES]);
+                    self.read_file(index * block_bytes, block.as_mut_slice())?;
+                    entry.insert(block)
+                }
+            };
+            block[inside..inside + count].copy_from_slice(&data[done..done + count]);
             done += count;
         }
         Ok(())

@@ -40,6 +40,16 @@ pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
     }
 }
 
+/// The store is closed because its disk failed.
+#[cold]
+pub(crate) fn stopped() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Storage,
+        "the store stopped after the file system refused a read or a write",
+    )
+    .with_hint("free disk space or repair the disk; the next write opens the store again")
+}
+
 /// An error of the file system at `what`.
 #[cold]
 pub(crate) fn file(what: &str, error: io::Error) -> StoreError {

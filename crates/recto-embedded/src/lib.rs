@@ -24,6 +24,17 @@
 //! reads the whole file, whatever was saved before. In smaller files that is quick too, so commits there
 //! sync once. Relaxed commits are in memory only; a crash finds the last durable one.
 //!
+//! When the disk is full or fails, the write that met it is `Unknown` and the engine is closed; reads fail
+//! until the next write opens it again, which succeeds as soon as the disk does. Only if relaxed
+//! writes were lost by it does the store refuse writes until somebody opens it anew, so that no bulk load
+//! takes them for durable.
+//!
+//! # Speed
+//!
+//! On two cores, 5 million rows of 107 bytes: a slice of 21 rows 7 µs in either direction, bulk loading in
+//! key order 1,000,000 rows/s, 64 writers 7,000 to 26,000 durable writes/s (the disk decides). `cargo run
+//! --release -p recto-embedded --example measure` measures it.
+//!
 //! # Damage
 //!
 //! Every row carries a checksum over its table, key and bytes, which is checked whenever it is read.

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use recto_model::Environment;
 use recto_store::StoreError;
-use redb::WriteTransaction;
+use redb::{Database, WriteTransaction};
 
 use crate::catalog::Catalog;
 use crate::directory::Directory;
@@ -26,8 +26,12 @@ struct Current {
     view: Option<Arc<View>>,
 }
 
+/// Opens the data file again.
+pub(crate) type Reopen = Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>;
+
 pub(crate) struct Shared {
     pub(crate) environment: Environment,
+    reopen: Reopen,
     current: RwLock<Current>,
     pub(crate) options: crate::EmbeddedOptions,
     data_bytes: AtomicU64,
@@ -39,12 +43,14 @@ impl Shared {
     pub(crate) fn new(
         engine: Engine,
         catalog: Catalog,
+        reopen: Reopen,
         directory: Option<Directory>,
         options: crate::EmbeddedOptions,
         environment: Environment,
     ) -> Self {
         let shared = Self {
             environment,
+            reopen,
             current: RwLock::new(Current {
                 engine: Arc::new(engine),
                 catalog: Arc::new(catalog),
@@ -138,6 +144,28 @@ impl Shared {
         };
         // Outside the lock: the last holder ends the snapshot.
         drop(old);
+    }
+
+    /// Closes the engine, which refuses everything once a read or a write of its file has failed.
+    pub(crate) fn stop(&self) {
+        self.replace_engine(Engine::Stopped);
+    }
+
+    /// Opens the engine again if it was stopped. What is on disk is what was durable.
+    ///
+    /// # Errors
+    /// That of opening: the disk still fails, or a view of the stopped engine is left.
+    pub(crate) fn resume(&self) -> Result<(), StoreError> {
+        let is_stopped = matches!(*self.engine_and_catalog().0, Engine::Stopped);
+        if is_stopped {
+            let database = (self.reopen)()?;
+            let catalog = guarded(|| crate::store::read_catalog(&database))?;
+            let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+            current.engine = Arc::new(Engine::Writable(database));
+            current.catalog = Arc::new(catalog);
+            current.view = None;
+        }
+        Ok(())
     }
 
     /// Goes on with another data file of the same contents.

@@ -21,7 +21,7 @@ use crate::error::{corrupt, engine, file, guarded, timeout};
 use crate::keys;
 use crate::limits::{LIMITS, MAX_WAITING_BYTES, MAX_WAITING_REQUESTS};
 use crate::read::now_seconds;
-use crate::shared::Shared;
+use crate::shared::{Reopen, Shared};
 use crate::view::Engine;
 use crate::writer::{self, CATALOG, META, PreparedCas, Reply, Request, Work};
 
@@ -84,7 +84,7 @@ impl EmbeddedStore {
         let (directory, contents) = Directory::take(path.as_ref(), options.read_only)?;
         let engine = match contents {
             Contents::Store if options.read_only => open_read_only(&directory, options)?,
-            Contents::Store => Engine::Writable(open_data(&directory, options)?),
+            Contents::Store => Engine::Writable(open_data(&directory.data_file(), options)?),
             Contents::Empty if options.read_only => {
                 return Err(
                     corrupt(format!("there is no store in {}", directory.path().display()))
@@ -93,32 +93,46 @@ impl EmbeddedStore {
             }
             Contents::Empty => Engine::Writable(make_data(&directory, options)?),
         };
-        Self::start(engine, Some(directory), options, environment)
+        let data = directory.data_file();
+        let reopen = move || open_data(&data, options);
+        Self::start(engine, Box::new(reopen), Some(directory), options, environment)
     }
 
     /// Opens a store on a backend of the engine, for tests of what a store does when its disk fails.
+    /// `backend` is asked for one at once, and again each time the store opens itself again after a
+    /// failure; all it returns must share their bytes.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     #[cfg(feature = "testing")]
-    pub fn open_with_backend(
-        backend: impl redb::StorageBackend,
+    pub fn open_with_backend<B: redb::StorageBackend>(
+        backend: impl Fn() -> B + Send + Sync + 'static,
         options: EmbeddedOptions,
         environment: Environment,
     ) -> Result<Arc<Self>, StoreError> {
-        let database = guarded(|| {
-            let database = Builder::new()
-                .set_cache_size(options.cache_bytes)
-                .create_with_backend(backend)
-                .map_err(engine)?;
-            prepare(&database)?;
-            Ok(database)
-        })?;
-        Self::start(Engine::Writable(database), None, options, environment)
+        let open = move || {
+            guarded(|| {
+                let database = Builder::new()
+                    .set_cache_size(options.cache_bytes)
+                    .create_with_backend(backend())
+                    .map_err(engine)?;
+                prepare(&database)?;
+                Ok(database)
+            })
+        };
+        let database = open()?;
+        Self::start(
+            Engine::Writable(database),
+            Box::new(open),
+            None,
+            options,
+            environment,
+        )
     }
 
     fn start(
         engine: Engine,
+        reopen: Reopen,
         directory: Option<Directory>,
         options: EmbeddedOptions,
         environment: Environment,
@@ -126,8 +140,16 @@ impl EmbeddedStore {
         let catalog = guarded(|| match &engine {
             Engine::Writable(database) => read_catalog(database),
             Engine::ReadOnly(database) => read_catalog(database),
+            Engine::Stopped => Err(crate::error::stopped()),
         })?;
-        let shared = Arc::new(Shared::new(engine, catalog, directory, options, environment));
+        let shared = Arc::new(Shared::new(
+            engine,
+            catalog,
+            reopen,
+            directory,
+            options,
+            environment,
+        ));
         let (sender, receiver) = mpsc::channel(MAX_WAITING_REQUESTS);
         let writer = if options.read_only {
             None
@@ -276,11 +298,11 @@ fn closed() -> StoreError {
 }
 
 /// Opens the data file of a store.
-fn open_data(directory: &Directory, options: EmbeddedOptions) -> Result<Database, StoreError> {
+fn open_data(path: &Path, options: EmbeddedOptions) -> Result<Database, StoreError> {
     guarded(|| {
         Builder::new()
             .set_cache_size(options.cache_bytes)
-            .open(directory.data_file())
+            .open(path)
             .map_err(engine)
     })
 }
@@ -326,7 +348,7 @@ pub(crate) fn prepare(database: &Database) -> Result<(), StoreError> {
 }
 
 /// The tables there are.
-fn read_catalog(database: &impl ReadableDatabase) -> Result<Catalog, StoreError> {
+pub(crate) fn read_catalog(database: &impl ReadableDatabase) -> Result<Catalog, StoreError> {
     let transaction = database.begin_read().map_err(engine)?;
     let definitions = transaction.open_table(CATALOG).map_err(engine)?;
     let mut catalog = Catalog::default();

@@ -12,7 +12,7 @@ use recto_store::{
 use redb::{Database, ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition};
 
 use crate::catalog::{Catalog, StoredTable};
-use crate::error::{corrupt, engine, guarded, timeout};
+use crate::error::{corrupt, engine, guarded, stopped, timeout};
 use crate::writer::{META, NEXT_TABLE};
 use crate::{read, scan};
 
@@ -29,6 +29,8 @@ pub(crate) type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
 pub(crate) enum Engine {
     Writable(Database),
     ReadOnly(ReadOnlyDatabase),
+    /// Closed because the disk failed; to be opened again.
+    Stopped,
 }
 
 impl Engine {
@@ -37,6 +39,7 @@ impl Engine {
             match self {
                 Self::Writable(database) => database.begin_read(),
                 Self::ReadOnly(database) => database.begin_read(),
+                Self::Stopped => return Err(stopped()),
             }
             .map_err(engine)
         })
@@ -45,7 +48,7 @@ impl Engine {
     pub(crate) fn writable(&self) -> Option<&Database> {
         match self {
             Self::Writable(database) => Some(database),
-            Self::ReadOnly(_) => None,
+            Self::ReadOnly(_) | Self::Stopped => None,
         }
     }
 }

@@ -88,6 +88,7 @@ pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
     let mut writer = Writer {
         shared,
         relaxed_bytes: 0,
+        lost_relaxed: false,
     };
     let mut next = None;
     while let Some(first) = next.take().or_else(|| requests.blocking_recv()) {
@@ -115,6 +116,9 @@ struct Writer<'a> {
     shared: &'a Shared,
     /// Bytes committed and not yet durable.
     relaxed_bytes: usize,
+    /// Whether relaxed writes that were acknowledged are gone. Whoever made them must learn of it,
+    /// so that nothing is written until somebody opens the store again.
+    lost_relaxed: bool,
 }
 
 /// What a transaction of a group came to.
@@ -148,7 +152,17 @@ impl Writer<'_> {
             return;
         }
         while !group.is_empty() {
-            match guarded(|| Ok(self.commit(&group))) {
+            let committed = guarded(|| Ok(self.commit(&group)));
+            if committed.as_ref().map_or(true, |committed| match committed {
+                Ok(_) => false,
+                Err(Failure::Commit(_)) => true,
+                Err(Failure::Begin(error) | Failure::Request(_, error)) => {
+                    error.kind() == StoreErrorKind::Storage
+                }
+            }) {
+                self.stop();
+            }
+            match committed {
                 Ok(Ok(replies)) => {
                     for (request, reply) in group.drain(..).zip(replies) {
                         request.answer(Ok(reply));
@@ -165,8 +179,18 @@ impl Writer<'_> {
         }
     }
 
+    /// Gives up an engine that refuses everything from now on; the next group opens it again.
+    fn stop(&mut self) {
+        self.lost_relaxed |= self.relaxed_bytes > 0;
+        self.shared.stop();
+    }
+
     /// Applies and commits a group in one transaction.
     fn commit(&mut self, group: &[Request]) -> Result<Vec<Reply>, Failure> {
+        if self.lost_relaxed {
+            return Err(Failure::Begin(lost_relaxed()));
+        }
+        self.shared.resume().map_err(Failure::Begin)?;
         let (current, catalog) = self.shared.engine_and_catalog();
         let database = current.writable().ok_or_else(|| {
             Failure::Begin(StoreError::new(
@@ -242,6 +266,15 @@ impl Writer<'_> {
             catalog: changed,
         })
     }
+}
+
+#[cold]
+fn lost_relaxed() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Storage,
+        "the file system refused a write, and relaxed writes that were not on disk yet are lost",
+    )
+    .with_hint("free disk space or repair the disk, open the store again, and repeat the bulk load")
 }
 
 /// What made a group fail.

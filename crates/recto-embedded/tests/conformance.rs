@@ -22,7 +22,7 @@ impl Embedded {
     }
 }
 
-async fn bench() -> Embedded {
+fn bench() -> Embedded {
     let bench = Embedded {
         directory: tempfile::tempdir().unwrap(),
         store: Mutex::new(None),
@@ -46,4 +46,4 @@ impl Bench for Embedded {
     }
 }
 
-recto_store::conformance_suite!(bench());
+recto_store::conformance_suite!(std::future::ready(bench()));

@@ -40,8 +40,10 @@ fn child() {
                         let writes =
                             ["AA", "BB"].map(|carrier| write(&table(), carrier, vec![put(number, 1)]));
                         if round % 3 == 0 {
-                            let mut options = WriteOptions::default();
-                            options.relaxed = true;
+                            let options = WriteOptions {
+                                relaxed: true,
+                                ..WriteOptions::default()
+                            };
                             let _ = store
                                 .write_many(writes.to_vec(), Atomicity::Logged, options)
                                 .await;

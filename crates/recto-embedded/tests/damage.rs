@@ -100,7 +100,7 @@ fn flipped_bits_are_never_wrong_rows() {
             assert!(numbers.is_subset(&all), "byte {at}");
             if sound {
                 assert_eq!(
-                    rows.rows.len() as i64,
+                    i64::try_from(rows.rows.len()).unwrap(),
                     ROWS,
                     "byte {at}: a check missed lost rows"
                 );

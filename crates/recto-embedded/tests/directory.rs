@@ -154,8 +154,10 @@ fn relaxed_writes_are_there_after_closing() {
         let store = open(directory.path()).unwrap();
         store.create_table(&table()).await.unwrap();
         done(&store, vec![write(&table(), "AA", vec![put(1, 1)])]).await;
-        let mut options = WriteOptions::default();
-        options.relaxed = true;
+        let options = WriteOptions {
+            relaxed: true,
+            ..WriteOptions::default()
+        };
         let outcome = store.write(write(&table(), "AA", vec![put(2, 1)]), options).await;
         assert!(matches!(outcome, Ok(WriteOutcome::Done)));
         drop(store);
