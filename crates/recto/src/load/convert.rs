@@ -18,7 +18,10 @@ impl Reason {
     /// A reason that is the same for all its rows.
     pub(super) fn general(text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { class_length: text.len(), text }
+        Self {
+            class_length: text.len(),
+            text,
+        }
     }
 
     /// A reason of which `details` differ from row to row.
@@ -40,7 +43,10 @@ impl Reason {
 }
 
 fn wrong_value(field: &str, error: &json::JsonError) -> Reason {
-    Reason::with_details(format!("{field}: expected {}", error.expected), &format!(", found {}", error.found))
+    Reason::with_details(
+        format!("{field}: expected {}", error.expected),
+        &format!(", found {}", error.found),
+    )
 }
 
 fn wrong_cell(field: &str, error: &cell::CellError) -> Reason {
@@ -127,8 +133,13 @@ fn plain_timestamp(text: &[u8]) -> Option<i64> {
         return None;
     }
     let (year, month, day) = (number(&text[0..4])?, number(&text[5..7])?, number(&text[8..10])?);
-    let (hour, minute, second) = (number(&text[11..13])?, number(&text[14..16])?, number(&text[17..19])?);
-    let plain = (1..=12).contains(&month) && (1..=28).contains(&day) && hour < 24 && minute < 60 && second < 60;
+    let (hour, minute, second) = (
+        number(&text[11..13])?,
+        number(&text[14..16])?,
+        number(&text[17..19])?,
+    );
+    let plain =
+        (1..=12).contains(&month) && (1..=28).contains(&day) && hour < 24 && minute < 60 && second < 60;
     let seconds = days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second;
     plain.then_some(seconds * 1_000 + millis)
 }
@@ -136,7 +147,9 @@ fn plain_timestamp(text: &[u8]) -> Option<i64> {
 #[inline]
 fn number(digits: &[u8]) -> Option<i64> {
     digits.iter().try_fold(0, |number, digit| {
-        digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0'))
+        digit
+            .is_ascii_digit()
+            .then(|| number * 10 + i64::from(digit - b'0'))
     })
 }
 

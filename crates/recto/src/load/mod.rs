@@ -1,14 +1,444 @@
-//! Loading files.
+//! Loading files into collections.
+//!
+//! A reading thread decompresses the file and splits it into records; a converting thread makes
+//! rows of them and puts a buffer of rows into key order; the load itself writes buffer after
+//! buffer, and after each records how far it is. While one buffer is written the next is filled.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `source` | the file: what its name says, decompression |
+//! | `records` | text into CSV records and lines |
+//! | `plan` | which column fills which field of which collection |
+//! | `convert` | text and JSON into cells |
+//! | `rows` | records into rows and rejects |
+//! | `buffer` | rows in key order, and as writes |
+//! | `pipeline` | the two threads |
+//! | `write` | writes, repeated until their outcome is known |
+//! | `rejects` | the reject file |
+//! | `checkpoint` | how far the load is, kept in the store |
+//!
+//! **What a resumed load can rely on.** The checkpoint is written durably, after the rows it claims
+//! were acknowledged and their rejects synced; rows written relaxed before it are durable with it.
+//! Rows carry the stamp that the load began with plus their number, so that writing them again
+//! changes nothing, the last of several rows of one key wins, and a later write of anyone else stands.
+
+mod buffer;
+mod checkpoint;
+mod convert;
+mod pipeline;
+mod plan;
+mod records;
+mod rejects;
+mod rows;
+mod source;
+mod write;
+
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use recto_store::Limits;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::core::CollectionCore;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LoadProgress, LoadReport, LoadRequest, Progress};
+use buffer::{Buffer, WriteSizes};
+use checkpoint::{Checkpoint, State};
+use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delivery, blocking};
+use plan::Plan;
+use rejects::{Reject, RejectFile};
+use source::{Format, Source};
+use write::{ChunkWriter, Written};
 
+/// The memory for rows being sorted and written, unless the request says otherwise.
+pub(crate) const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
+
+/// The least memory a load works in.
+pub(crate) const MIN_BUFFER_BYTES: u64 = 64 << 10;
+
+/// The most memory a load takes, whatever the request says: buffers count in 32 bits.
+pub(crate) const MAX_BUFFER_BYTES: u64 = 4 << 30;
+
+/// How many calls are with the store at once. The first is being committed, the second is ready
+/// for it, the third is being made.
+const CALLS_IN_FLIGHT: usize = 3;
+
+/// The most memory of the rows of one call.
+const MAX_CHUNK_BYTES: usize = 16 << 20;
+
+/// The most memory of the rows of one call to a store that is reached by a network.
+const MAX_REMOTE_CHUNK_BYTES: usize = 1 << 20;
+
+/// The most bytes of one partition's write: a fraction of what a store takes.
+const MAX_PARTITION_BYTES: usize = 1 << 20;
+
+/// The most bytes of one partition's write to Cassandra, which warns of batches from 5 KiB on and
+/// works best on small ones.
+const MAX_REMOTE_PARTITION_BYTES: usize = 16 << 10;
+
+/// The most rows of one partition's write to Cassandra.
+const MAX_REMOTE_PARTITION_ROWS: usize = 50;
+
+/// How often progress is told.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Loads a file into collections of one store; each row goes to all of them.
+///
+/// Rows that a collection does not take go to the reject file and stop nothing. A load that was
+/// interrupted goes on where it stopped; one that ended does nothing unless `request.again`.
+///
+/// # Errors
+/// The file cannot be read or is of no kind that can be loaded, its columns do not fit, the reject
+/// file cannot be written, or the store failed. What is stored by then stays, and the same load goes on.
 pub(crate) async fn load(
-    _collections: &[Arc<CollectionCore>],
-    _request: &LoadRequest,
-    _progress: Progress<'_, LoadProgress>,
+    collections: &[Arc<CollectionCore>],
+    request: &LoadRequest,
+    progress: Progress<'_, LoadProgress>,
 ) -> Result<LoadReport> {
-    todo!()
+    check_request(collections, request)?;
+    let guard = CancelOnDrop::default();
+    let cancelled = guard.cancelled();
+    let path = request.file.clone();
+    let (source, content) = blocking(move || {
+        let source = Source::find(&path)?;
+        let content = source.content_hash(&cancelled)?;
+        Ok((Arc::new(source), content))
+    })
+    .await?;
+    let counters = Arc::new(Counters::default());
+    let (beginning, reading) = pipeline::read(Arc::clone(&source), &counters).await?;
+    let plan = Arc::new(plan_for(&beginning, collections, request)?);
+    let rejects = RejectFile::new(
+        request
+            .rejects
+            .clone()
+            .unwrap_or_else(|| RejectFile::default_path(source.path(), plan.format)),
+    );
+    let checkpoint = Checkpoint::new(collections, request, source.path(), &content);
+    checkpoint.prepare().await?;
+    let earlier = checkpoint.read().await?;
+    if let Some(state) = earlier.as_ref().filter(|state| state.finished && !request.again) {
+        return Ok(already_loaded(state, &plan, &rejects));
+    }
+    let (state, rejects) = begin(earlier, collections, rejects).await?;
+    checkpoint.write(&state).await?;
+
+    let limits = collections[0].shared.store.limits();
+    let sizes = Sizes::of(request.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES), limits);
+    let deliveries = pipeline::convert(
+        reading,
+        Conversion {
+            plan: Arc::clone(&plan),
+            limits,
+            counters: Arc::clone(&counters),
+            rows_done: state.rows,
+            full_bytes: sizes.full_bytes,
+            worth_bytes: sizes.worth_bytes,
+        },
+    )?;
+    let writer = ChunkWriter {
+        store: Arc::clone(&collections[0].shared.store),
+        plan: Arc::clone(&plan),
+        sizes: sizes.write,
+        stamp: state.stamp,
+    };
+    let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let rows_resumed = state.rows;
+    let mut load = Load {
+        source,
+        plan,
+        counters,
+        checkpoint,
+        writer,
+        state,
+        rejects: Some(rejects),
+        progress,
+        ticks,
+    };
+    load.run(collections, deliveries).await?;
+    let path = load.finish().await?;
+    Ok(load.report(rows_resumed, path))
+}
+
+fn check_request(collections: &[Arc<CollectionCore>], request: &LoadRequest) -> Result<()> {
+    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidArgument, message));
+    if collections.is_empty() {
+        return invalid("no collection to load into was named".to_owned());
+    }
+    for (index, collection) in collections.iter().enumerate() {
+        let name = &collection.definition.name;
+        if collections[..index]
+            .iter()
+            .any(|earlier| earlier.definition.name == *name)
+        {
+            return invalid(format!("collection {name} is named twice"));
+        }
+    }
+    match request.buffer_bytes {
+        Some(bytes) if !(MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES).contains(&bytes) => invalid(format!(
+            "a buffer has from {MIN_BUFFER_BYTES} to {MAX_BUFFER_BYTES} bytes, not {bytes}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn plan_for(
+    beginning: &Beginning,
+    collections: &[Arc<CollectionCore>],
+    request: &LoadRequest,
+) -> Result<Plan> {
+    match (beginning.format, &beginning.header) {
+        (Format::Csv, Some((header, record))) => Plan::csv(header, record, collections, request),
+        _ => Ok(Plan::ndjson(collections, request)),
+    }
+}
+
+/// Where a load begins: where an interrupted one stopped, or anew.
+async fn begin(
+    earlier: Option<State>,
+    collections: &[Arc<CollectionCore>],
+    mut rejects: RejectFile,
+) -> Result<(State, RejectFile)> {
+    let Some(mut state) = earlier.filter(|state| !state.finished) else {
+        return Ok((
+            State::new(collections[0].shared.next_stamp(), collections.len()),
+            rejects,
+        ));
+    };
+    let length = state.reject_bytes;
+    let (rejects, whole) = blocking(move || {
+        let whole = rejects.resume(length)?;
+        Ok((rejects, whole))
+    })
+    .await?;
+    if !whole {
+        // Its rejects are gone, so they must be found again. The rows that are stored stay as they
+        // are: they come with the same stamps.
+        state = State::new(state.stamp, collections.len());
+    }
+    Ok((state, rejects))
+}
+
+/// How a load's memory is divided.
+struct Sizes {
+    full_bytes: usize,
+    worth_bytes: usize,
+    write: WriteSizes,
+}
+
+impl Sizes {
+    /// Two buffers take three quarters, the rows of the calls in flight the rest.
+    fn of(buffer_bytes: u64, limits: Limits) -> Self {
+        let all = usize::try_from(buffer_bytes).unwrap_or(usize::MAX);
+        let full_bytes = all / 8 * 3;
+        let chunk_bytes = all / 4 / CALLS_IN_FLIGHT;
+        let write = if limits.remote {
+            WriteSizes {
+                chunk_bytes: chunk_bytes.min(MAX_REMOTE_CHUNK_BYTES),
+                partition_bytes: MAX_REMOTE_PARTITION_BYTES.min(limits.mutation_bytes),
+                partition_rows: MAX_REMOTE_PARTITION_ROWS,
+            }
+        } else {
+            WriteSizes {
+                chunk_bytes: chunk_bytes.min(MAX_CHUNK_BYTES),
+                partition_bytes: MAX_PARTITION_BYTES.min(limits.mutation_bytes),
+                partition_rows: usize::MAX,
+            }
+        };
+        Self {
+            full_bytes,
+            worth_bytes: full_bytes / 6,
+            write,
+        }
+    }
+}
+
+/// A load that is running.
+struct Load<'a> {
+    source: Arc<Source>,
+    plan: Arc<Plan>,
+    counters: Arc<Counters>,
+    checkpoint: Checkpoint,
+    writer: ChunkWriter,
+    state: State,
+    /// Lent to a blocking task while it is written.
+    rejects: Option<RejectFile>,
+    progress: Progress<'a, LoadProgress>,
+    ticks: Interval,
+}
+
+impl Load<'_> {
+    async fn run(&mut self, collections: &[Arc<CollectionCore>], mut deliveries: Deliveries) -> Result<()> {
+        loop {
+            let Delivery { buffer, end } = self.with_progress_of(deliveries.next()).await?;
+            let last_stamp = self.state.stamp.0.saturating_add_unsigned(buffer.rows_end);
+            collections[0]
+                .shared
+                .last_stamp
+                .fetch_max(last_stamp, Ordering::Relaxed);
+            self.write(Arc::new(buffer)).await?;
+            match end {
+                None => {}
+                Some(Ok(())) => return Ok(()),
+                Some(Err(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Stores a buffer's rows and rejects, and records that.
+    async fn write(&mut self, buffer: Arc<Buffer>) -> Result<()> {
+        let mut state = self.state.clone();
+        let mut refused = Vec::new();
+        {
+            let Self {
+                writer,
+                plan,
+                progress,
+                ticks,
+                counters,
+                source,
+                ..
+            } = self;
+            let chunks = buffer.chunks(plan, writer.sizes);
+            let mut written = futures::stream::iter(chunks)
+                .map(|chunk| writer.write(Arc::clone(&buffer), chunk))
+                .buffer_unordered(CALLS_IN_FLIGHT);
+            loop {
+                let next = tokio::select! {
+                    next = written.try_next() => next?,
+                    _ = ticks.tick() => {
+                        progress(progress_of(counters, source, &state));
+                        continue;
+                    }
+                };
+                let Some(Written {
+                    target,
+                    stored,
+                    refused: by_store,
+                }) = next
+                else {
+                    break;
+                };
+                state.tallies[target].stored += stored;
+                refused.extend(by_store);
+            }
+        }
+        state.rows = buffer.rows_end;
+        self.write_rejects(&buffer, refused, &mut state).await?;
+        self.checkpoint.write(&state).await?;
+        self.state = state;
+        Ok(())
+    }
+
+    async fn write_rejects(
+        &mut self,
+        buffer: &Arc<Buffer>,
+        refused: Vec<Reject>,
+        state: &mut State,
+    ) -> Result<()> {
+        for reject in buffer.rejects.iter().chain(&refused) {
+            for (target, reason) in &reject.reasons {
+                state.tallies[*target].reject(reason.class());
+            }
+        }
+        if buffer.rejects.is_empty() && refused.is_empty() {
+            return Ok(());
+        }
+        let mut file = self.rejects.take().ok_or_else(lost_reject_file)?;
+        let (plan, buffer) = (Arc::clone(&self.plan), Arc::clone(buffer));
+        let file = blocking(move || {
+            let mut all: Vec<&Reject> = buffer.rejects.iter().chain(&refused).collect();
+            // In the order of the file, whichever way they came.
+            all.sort_by_key(|reject| (reject.origin, reject.reasons.first().map(|(target, _)| *target)));
+            file.append(&plan, &all)?;
+            Ok(file)
+        })
+        .await?;
+        state.reject_bytes = file.length();
+        self.rejects = Some(file);
+        Ok(())
+    }
+
+    /// Gives the reject file its name and records that the load has ended.
+    async fn finish(&mut self) -> Result<Option<std::path::PathBuf>> {
+        let source = Arc::clone(&self.source);
+        let mut file = self.rejects.take().ok_or_else(lost_reject_file)?;
+        let path = blocking(move || {
+            source.check_unchanged()?;
+            file.finish()
+        })
+        .await?;
+        self.state.finished = true;
+        self.checkpoint.write(&self.state).await?;
+        (self.progress)(progress_of(&self.counters, &self.source, &self.state));
+        Ok(path)
+    }
+
+    fn report(&self, rows_resumed: u64, rejects: Option<std::path::PathBuf>) -> LoadReport {
+        LoadReport {
+            rejects,
+            ..report(&self.state, &self.plan, rows_resumed)
+        }
+    }
+
+    /// Waits for `work` and tells progress meanwhile.
+    async fn with_progress_of<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                result = &mut work => return result,
+                _ = self.ticks.tick() => {
+                    (self.progress)(progress_of(&self.counters, &self.source, &self.state));
+                }
+            }
+        }
+    }
+}
+
+#[cold]
+fn lost_reject_file() -> Error {
+    Error::new(
+        ErrorKind::Store,
+        "the reject file of the load is gone after an earlier failure",
+    )
+    .with_hint("the same load again goes on where this one stopped")
+}
+
+fn progress_of(counters: &Counters, source: &Source, state: &State) -> LoadProgress {
+    let sum = |of: fn(&checkpoint::Tally) -> u64| state.tallies.iter().map(of).sum();
+    LoadProgress {
+        rows_read: counters.rows_read.load(Ordering::Relaxed),
+        rows_stored: sum(|tally| tally.stored),
+        rows_rejected: sum(|tally| tally.rejected),
+        bytes_consumed: counters
+            .bytes_consumed
+            .load(Ordering::Relaxed)
+            .min(source.bytes_total()),
+        bytes_total: source.bytes_total(),
+    }
+}
+
+fn report(state: &State, plan: &Plan, rows_resumed: u64) -> LoadReport {
+    let targets = plan.targets.iter().zip(&state.tallies);
+    LoadReport {
+        rows_read: state.rows,
+        rows_resumed,
+        collections: targets
+            .map(|(target, tally)| tally.report(target.name()))
+            .collect(),
+        rejects: None,
+        already_loaded: false,
+    }
+}
+
+/// The report of a load that had ended before: what it did then.
+fn already_loaded(state: &State, plan: &Plan, rejects: &RejectFile) -> LoadReport {
+    LoadReport {
+        already_loaded: true,
+        rejects: rejects.finished_path().filter(|_| state.reject_bytes > 0),
+        ..report(state, plan, 0)
+    }
 }

@@ -69,7 +69,11 @@ pub(super) struct Splitter {
 /// What stands at the beginning of some text.
 enum Found {
     /// A record of `length` bytes, `consumed` with the end of its line.
-    Record { length: usize, consumed: usize, shape: Shape },
+    Record {
+        length: usize,
+        consumed: usize,
+        shape: Shape,
+    },
     /// It does not end in what there is.
     Incomplete,
 }
@@ -116,7 +120,7 @@ impl Splitter {
         let wanted = wanted.min(self.max_record_bytes + self.batch_bytes);
         while !self.ended && self.pending.len() < wanted {
             let missing = (wanted - self.pending.len()) as u64;
-            self.ended = input.by_ref().take(missing).read_to_end(&mut self.pending)? == 0;
+            self.ended = Read::take(&mut *input, missing).read_to_end(&mut self.pending)? == 0;
         }
         if self.at_start {
             self.at_start = false;
@@ -137,10 +141,18 @@ impl Splitter {
             let rest = &self.pending[start..];
             let too_long = rest.len() > self.max_record_bytes;
             match find(self.format, rest, self.ended, too_long) {
-                Found::Record { length, consumed, shape } => {
+                Found::Record {
+                    length,
+                    consumed,
+                    shape,
+                } => {
                     let text = start..start + length;
                     if !is_blank(self.format, &self.pending[text.clone()]) {
-                        records.push(Record { text, line: self.line, shape });
+                        records.push(Record {
+                            text,
+                            line: self.line,
+                            shape,
+                        });
                     }
                     self.line += lines(&self.pending[start..start + consumed], shape);
                     start += consumed;
@@ -148,7 +160,11 @@ impl Splitter {
                 Found::Incomplete if too_long => {
                     let text = start..start + KEPT_BYTES.min(rest.len());
                     let shape = Shape::Unreadable("the row is longer than a row may be");
-                    records.push(Record { text, line: self.line, shape });
+                    records.push(Record {
+                        text,
+                        line: self.line,
+                        shape,
+                    });
                     self.in_long_line = true;
                     start = self.pending.len();
                 }
@@ -156,13 +172,17 @@ impl Splitter {
             }
         }
         let rest = self.pending.split_off(start);
-        RecordBatch { text: std::mem::replace(&mut self.pending, rest), records }
+        RecordBatch {
+            text: std::mem::replace(&mut self.pending, rest),
+            records,
+        }
     }
 
     /// Drops what is left of a line that was too long.
     fn skip_line(&mut self) {
         let end = memchr(b'\n', &self.pending);
-        self.pending.drain(..end.map_or(self.pending.len(), |end| end + 1));
+        self.pending
+            .drain(..end.map_or(self.pending.len(), |end| end + 1));
         if end.is_some() {
             self.in_long_line = false;
             self.line += 1;
@@ -192,7 +212,11 @@ fn find(format: Format, text: &[u8], ended: bool, too_long: bool) -> Found {
         Format::Ndjson => line(text, ended, Shape::Plain),
         Format::Csv => match memchr2(b'\n', b'"', text) {
             Some(at) if text[at] == b'"' => match quoted(text, ended) {
-                Quoted::Ends { length, consumed } => Found::Record { length, consumed, shape: Shape::Quoted },
+                Quoted::Ends { length, consumed } => Found::Record {
+                    length,
+                    consumed,
+                    shape: Shape::Quoted,
+                },
                 Quoted::Wrong(reason) => line(text, ended, Shape::Unreadable(reason)),
                 Quoted::Incomplete if too_long => line(text, ended, Shape::Unreadable(UNCLOSED)),
                 Quoted::Incomplete => Found::Incomplete,
@@ -212,7 +236,11 @@ fn line(text: &[u8], ended: bool, shape: Shape) -> Found {
         None if ended => (text.len(), text.len()),
         None => return Found::Incomplete,
     };
-    Found::Record { length: without_carriage_return(&text[..length]), consumed, shape }
+    Found::Record {
+        length: without_carriage_return(&text[..length]),
+        consumed,
+        shape,
+    }
 }
 
 fn without_carriage_return(line: &[u8]) -> usize {
@@ -245,9 +273,17 @@ fn quoted(text: &[u8], ended: bool) -> Quoted {
         match text.get(at) {
             Some(b',') => at += 1,
             Some(_) => {
-                return Quoted::Ends { length: without_carriage_return(&text[..at]), consumed: at + 1 };
+                return Quoted::Ends {
+                    length: without_carriage_return(&text[..at]),
+                    consumed: at + 1,
+                };
             }
-            None => return Quoted::Ends { length: without_carriage_return(text), consumed: text.len() },
+            None => {
+                return Quoted::Ends {
+                    length: without_carriage_return(text),
+                    consumed: text.len(),
+                };
+            }
         }
     }
 }
@@ -307,10 +343,18 @@ pub(super) fn split_cells(record: &str, shape: Shape, cells: &mut Vec<CsvCell>) 
     if shape == Shape::Plain {
         let mut start = 0;
         for end in memchr_iter(b',', text) {
-            cells.push(CsvCell { start, end, doubled: false });
+            cells.push(CsvCell {
+                start,
+                end,
+                doubled: false,
+            });
             start = end + 1;
         }
-        cells.push(CsvCell { start, end: text.len(), doubled: false });
+        cells.push(CsvCell {
+            start,
+            end: text.len(),
+            doubled: false,
+        });
         return;
     }
     let mut start = 0;
@@ -328,7 +372,14 @@ pub(super) fn split_cells(record: &str, shape: Shape, cells: &mut Vec<CsvCell>) 
 fn cell_at(text: &[u8], start: usize) -> (CsvCell, usize) {
     if text.get(start) != Some(&b'"') {
         let end = memchr(b',', &text[start..]).map_or(text.len(), |offset| start + offset);
-        return (CsvCell { start, end, doubled: false }, end);
+        return (
+            CsvCell {
+                start,
+                end,
+                doubled: false,
+            },
+            end,
+        );
     }
     let mut from = start + 1;
     let mut doubled = false;
@@ -338,7 +389,14 @@ fn cell_at(text: &[u8], start: usize) -> (CsvCell, usize) {
             doubled = true;
             from = end + 2;
         } else {
-            return (CsvCell { start: start + 1, end, doubled }, (end + 1).min(text.len()));
+            return (
+                CsvCell {
+                    start: start + 1,
+                    end,
+                    doubled,
+                },
+                (end + 1).min(text.len()),
+            );
         }
     }
 }

@@ -85,15 +85,24 @@ pub(super) struct Source {
 impl Source {
     /// The file at `path`, which must be there and have an ending that says what it is.
     pub(super) fn find(path: &Path) -> Result<Self> {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let packing = Packing::of_name(&name).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, format!("{} is of no kind that can be loaded", path.display()))
-                .with_hint(ENDINGS)
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!("{} is of no kind that can be loaded", path.display()),
+            )
+            .with_hint(ENDINGS)
         })?;
         let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, error))?;
         if !metadata.is_file() {
-            return Err(Error::new(ErrorKind::InvalidArgument, format!("{} is not a file", path.display()))
-                .with_hint(ENDINGS));
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("{} is not a file", path.display()),
+            )
+            .with_hint(ENDINGS));
         }
         Ok(Self {
             path: path.to_owned(),
@@ -134,8 +143,11 @@ impl Source {
         if metadata.len() == self.bytes_total && metadata.modified().ok() == self.modified {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Io, format!("{} was changed while it was loaded", self.path.display()))
-            .with_hint("load it again when it is complete: rows that are the same are stored once"))
+        Err(Error::new(
+            ErrorKind::Io,
+            format!("{} was changed while it was loaded", self.path.display()),
+        )
+        .with_hint("load it again when it is complete: rows that are the same are stored once"))
     }
 
     /// Gives the file's format and text to `read`; `consumed` counts the bytes of the file.
@@ -145,7 +157,13 @@ impl Source {
         read: impl FnOnce(Format, &mut dyn Read) -> Result<()>,
     ) -> Result<()> {
         let file = File::open(&self.path).map_err(|error| unreadable(&self.path, error))?;
-        let mut file = BufReader::with_capacity(READ_BYTES, Counted { file, consumed: Arc::clone(consumed) });
+        let mut file = BufReader::with_capacity(
+            READ_BYTES,
+            Counted {
+                file,
+                consumed: Arc::clone(consumed),
+            },
+        );
         match self.packing {
             Packing::Plain(format) => read(format, &mut file),
             Packing::Gzip(format) => read(format, &mut MultiGzDecoder::new(file)),
@@ -163,7 +181,9 @@ impl Source {
         let mut loadable = Vec::new();
         let mut others = Vec::new();
         for index in 0..archive.len() {
-            let entry = archive.by_index_raw(index).map_err(|error| self.zip_error(error))?;
+            let entry = archive
+                .by_index_raw(index)
+                .map_err(|error| self.zip_error(error))?;
             let name = entry.name().map_err(|error| self.zip_error(error))?.into_owned();
             // macOS keeps a shadow of each file under this name.
             if !entry.is_file() || name.starts_with("__MACOSX/") {
@@ -186,7 +206,11 @@ impl Source {
             [] => refuse("holds no .csv or .ndjson file", &others, ENDINGS),
             several => {
                 let names: Vec<String> = several.iter().map(|(_, _, name)| name.clone()).collect();
-                refuse("holds several files", &names, "unpack it and load them one by one")
+                refuse(
+                    "holds several files",
+                    &names,
+                    "unpack it and load them one by one",
+                )
             }
         }
     }
@@ -203,9 +227,12 @@ impl Source {
             )
             .with_hint("unpack it and load what is in it")
             .with_source(error),
-            error => Error::new(ErrorKind::Io, format!("{path} is not a whole zip archive: {error}"))
-                .with_hint("it may be truncated: copy or download it again")
-                .with_source(error),
+            error => Error::new(
+                ErrorKind::Io,
+                format!("{path} is not a whole zip archive: {error}"),
+            )
+            .with_hint("it may be truncated: copy or download it again")
+            .with_source(error),
         }
     }
 
@@ -214,11 +241,12 @@ impl Source {
         let path = self.path.display();
         let packed = !matches!(self.packing, Packing::Plain(_));
         match error.kind() {
-            io::ErrorKind::UnexpectedEof if packed => {
-                Error::new(ErrorKind::Io, format!("{path} ends in the middle: it is truncated"))
-                    .with_hint("copy or download it again")
-                    .with_source(error)
-            }
+            io::ErrorKind::UnexpectedEof if packed => Error::new(
+                ErrorKind::Io,
+                format!("{path} ends in the middle: it is truncated"),
+            )
+            .with_hint("copy or download it again")
+            .with_source(error),
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other if packed => {
                 Error::new(ErrorKind::Io, format!("{path} cannot be unpacked: {error}"))
                     .with_hint("it is damaged or truncated: copy or download it again")
@@ -241,13 +269,18 @@ fn listed(names: &[String]) -> String {
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Error {
-    let kind =
-        if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+    let kind = if error.kind() == io::ErrorKind::NotFound {
+        ErrorKind::NotFound
+    } else {
+        ErrorKind::Io
+    };
     let message = match kind {
         ErrorKind::NotFound => format!("there is no file {}", path.display()),
         _ => format!("{} cannot be read: {error}", path.display()),
     };
-    Error::new(kind, message).with_hint("check the path and the permissions").with_source(error)
+    Error::new(kind, message)
+        .with_hint("check the path and the permissions")
+        .with_source(error)
 }
 
 /// A file that counts what was read of it.
@@ -282,13 +315,19 @@ struct ZstdReader<R> {
 
 impl<R: BufRead> ZstdReader<R> {
     fn new(source: R) -> Self {
-        Self { source, decoder: FrameDecoder::new(), in_frame: false }
+        Self {
+            source,
+            decoder: FrameDecoder::new(),
+            in_frame: false,
+        }
     }
 
     fn begin_frame(&mut self) -> io::Result<()> {
         match self.decoder.init(&mut self.source) {
             Ok(()) => self.in_frame = true,
-            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                length, ..
+            })) => {
                 let skipped = io::copy(&mut self.source.by_ref().take(length.into()), &mut io::sink())?;
                 if skipped < length.into() {
                     return Err(io::ErrorKind::UnexpectedEof.into());
@@ -301,10 +340,14 @@ impl<R: BufRead> ZstdReader<R> {
 
     fn end_frame(&mut self) -> io::Result<()> {
         self.in_frame = false;
-        match (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum()) {
-            (Some(written), Some(found)) if written != found => {
-                Err(io::Error::new(io::ErrorKind::InvalidData, "the checksum of a frame does not match"))
-            }
+        match (
+            self.decoder.get_checksum_from_data(),
+            self.decoder.get_calculated_checksum(),
+        ) {
+            (Some(written), Some(found)) if written != found => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the checksum of a frame does not match",
+            )),
             _ => Ok(()),
         }
     }

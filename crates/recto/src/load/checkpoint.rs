@@ -1,0 +1,361 @@
+//! How far a load is, kept in the store it loads into.
+//!
+//! Table `recto_loads` has a row per load. A load is known by the file's whole content, the
+//! collections with their arrangements, and the options that change what is stored: an edited file
+//! is another load, a renamed one is not. The row holds the file's and collections' names for
+//! people, and the state as JSON with a version. Oldest loads are not removed: a row is small.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use recto_model::table::{Column, ColumnKind, TableOptions, WriteKind};
+use recto_model::{Cells, Table, Type};
+use recto_store::{
+    Atomicity, Mutation, Operation, PartitionWrite, PointRead, ReadOptions, Stamp, Store, StoreErrorKind,
+    TableOutcome,
+};
+use serde_json::{Map, Value as Json, json};
+
+use super::write;
+use crate::core::CollectionCore;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{LoadRequest, LoadedCollection};
+
+/// The table of loads.
+pub(super) const TABLE: &str = "recto_loads";
+
+/// The version of the state's JSON.
+const STATE_VERSION: u64 = 1;
+
+/// The most reasons that are counted apart per collection.
+const MAX_COUNTED_REASONS: usize = 1_000;
+
+/// What further reasons are counted under.
+const OTHER_REASONS: &str = "other reasons";
+
+/// The most reasons that a report lists per collection.
+const MAX_REPORTED_REASONS: usize = 10;
+
+/// How often making the table is repeated while its outcome is unknown.
+const MAX_TABLE_ATTEMPTS: u32 = 5;
+
+/// What became of the rows of one collection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) stored: u64,
+    pub(super) rejected: u64,
+    reasons: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    pub(super) fn reject(&mut self, class: &str) {
+        self.rejected += 1;
+        let class = if self.reasons.len() < MAX_COUNTED_REASONS || self.reasons.contains_key(class) {
+            class
+        } else {
+            OTHER_REASONS
+        };
+        match self.reasons.get_mut(class) {
+            Some(count) => *count += 1,
+            None => {
+                self.reasons.insert(class.to_owned(), 1);
+            }
+        }
+    }
+
+    pub(super) fn report(&self, name: &str) -> LoadedCollection {
+        let mut reasons: Vec<(String, u64)> = self
+            .reasons
+            .iter()
+            .map(|(reason, count)| (reason.clone(), *count))
+            .collect();
+        reasons.sort_by(|left, right| right.1.cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+        reasons.truncate(MAX_REPORTED_REASONS);
+        LoadedCollection {
+            name: name.to_owned(),
+            rows_stored: self.stored,
+            rows_rejected: self.rejected,
+            reasons,
+        }
+    }
+}
+
+/// How far a load is. All it says is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    /// What the stamps of its rows count from.
+    pub(super) stamp: Stamp,
+    /// Rows of the file that are dealt with: stored or rejected.
+    pub(super) rows: u64,
+    /// Bytes of the reject file that tell of these rows.
+    pub(super) reject_bytes: u64,
+    pub(super) finished: bool,
+    /// Per collection, in the order of the request.
+    pub(super) tallies: Vec<Tally>,
+}
+
+impl State {
+    pub(super) fn new(stamp: Stamp, collections: usize) -> Self {
+        Self {
+            stamp,
+            rows: 0,
+            reject_bytes: 0,
+            finished: false,
+            tallies: vec![Tally::default(); collections],
+        }
+    }
+
+    fn to_json(&self, names: &[String]) -> String {
+        let collections: Map<String, Json> = names
+            .iter()
+            .zip(&self.tallies)
+            .map(|(name, tally)| {
+                let tally = json!({
+                    "stored": tally.stored,
+                    "rejected": tally.rejected,
+                    "reasons": tally.reasons,
+                });
+                (name.clone(), tally)
+            })
+            .collect();
+        json!({
+            "version": STATE_VERSION,
+            "stamp": self.stamp.0,
+            "rows": self.rows,
+            "reject_bytes": self.reject_bytes,
+            "finished": self.finished,
+            "collections": collections,
+        })
+        .to_string()
+    }
+
+    fn from_json(text: &str, names: &[String]) -> Option<Self> {
+        let json: Json = serde_json::from_str(text).ok()?;
+        let tally = |name: &String| {
+            let json = json.get("collections")?.get(name)?;
+            let reasons = json.get("reasons")?.as_object()?.iter();
+            Some(Tally {
+                stored: json.get("stored")?.as_u64()?,
+                rejected: json.get("rejected")?.as_u64()?,
+                reasons: reasons
+                    .map(|(reason, count)| Some((reason.clone(), count.as_u64()?)))
+                    .collect::<Option<_>>()?,
+            })
+        };
+        Some(Self {
+            stamp: Stamp(json.get("stamp")?.as_i64()?),
+            rows: json.get("rows")?.as_u64()?,
+            reject_bytes: json.get("reject_bytes")?.as_u64()?,
+            finished: json.get("finished")?.as_bool()?,
+            tallies: names.iter().map(tally).collect::<Option<_>>()?,
+        })
+    }
+
+    fn version(text: &str) -> Option<u64> {
+        serde_json::from_str::<Json>(text).ok()?.get("version")?.as_u64()
+    }
+}
+
+/// Where the state of one load is kept.
+pub(super) struct Checkpoint {
+    store: Arc<dyn Store>,
+    table: Arc<Table>,
+    id: String,
+    file: String,
+    names: Vec<String>,
+    environment: recto_model::Environment,
+}
+
+impl Checkpoint {
+    /// The checkpoint of loading a file of this content into these collections.
+    pub(super) fn new(
+        collections: &[Arc<CollectionCore>],
+        request: &LoadRequest,
+        path: &Path,
+        content: &blake3::Hash,
+    ) -> Self {
+        let shared = &collections[0].shared;
+        Self {
+            store: Arc::clone(&shared.store),
+            table: Arc::new(table()),
+            id: load_id(collections, request, content),
+            file: path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            names: collections
+                .iter()
+                .map(|collection| collection.definition.name.clone())
+                .collect(),
+            environment: shared.environment.clone(),
+        }
+    }
+
+    /// Makes the table of loads, if it is not there.
+    pub(super) async fn prepare(&self) -> Result<()> {
+        for attempt in 1.. {
+            match self.store.create_table(&self.table).await? {
+                TableOutcome::Done => return Ok(()),
+                TableOutcome::Unknown(error) if attempt == MAX_TABLE_ATTEMPTS => return Err(error.into()),
+                TableOutcome::Unknown(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of this load, if it was begun before.
+    pub(super) async fn read(&self) -> Result<Option<State>> {
+        let read = PointRead {
+            table: Arc::clone(&self.table),
+            partition: self.partition(),
+            clustering: Cells::new(),
+        };
+        let view = self.store.view()?;
+        let found = match view.get(&read, &ReadOptions::default()).await {
+            Ok(found) => found,
+            Err(error) if error.kind() == StoreErrorKind::Table => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(row) = found.rows.iter().next() else {
+            return Ok(None);
+        };
+        let column = self
+            .table
+            .column_index("state")
+            .expect("the table of loads has a state");
+        let Some(text) = row.get(column).and_then(|cell| std::str::from_utf8(cell).ok()) else {
+            return Ok(None);
+        };
+        if State::version(text).is_some_and(|version| version > STATE_VERSION) {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "the state of loading {} was written by a newer release",
+                    self.file
+                ),
+            )
+            .with_hint("load it with that release"));
+        }
+        State::from_json(text, &self.names).map(Some).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("the state of loading {} is damaged", self.file),
+            )
+            .with_hint("`recto check` finds every damaged row of an embedded store")
+        })
+    }
+
+    /// Records the state, durably; rows written before are durable with it.
+    pub(super) async fn write(&self, state: &State) -> Result<()> {
+        let text = state.to_json(&self.names);
+        let write = || {
+            let mut cells = Cells::new();
+            cells.push(Some(self.names.join(", ").as_bytes()));
+            cells.push(Some(self.file.as_bytes()));
+            cells.push(Some(text.as_bytes()));
+            PartitionWrite {
+                table: Arc::clone(&self.table),
+                partition: self.partition(),
+                mutations: vec![Mutation {
+                    operation: Operation::Put {
+                        clustering: Cells::new(),
+                        cells,
+                        replace: true,
+                    },
+                    stamp: Some(Stamp(self.environment.now_micros())),
+                    ttl_seconds: None,
+                }],
+            }
+        };
+        let write = vec![write()];
+        let outcome = write::until_settled(&self.store, Atomicity::Each, false, || {
+            let write = write.clone();
+            async move { Ok(write) }
+        })
+        .await?;
+        match outcome {
+            write::Settled::Done => Ok(()),
+            write::Settled::Refused(error) => Err(error.into()),
+        }
+    }
+
+    fn partition(&self) -> Cells {
+        std::iter::once(Some(self.id.as_bytes())).collect()
+    }
+}
+
+fn table() -> Table {
+    let column = |name: &str, kind| Column {
+        name: name.to_owned(),
+        ty: Type::Text,
+        kind,
+    };
+    let regular = ColumnKind::Regular(WriteKind::Plain);
+    let columns = vec![
+        column("load_id", ColumnKind::Partition),
+        column("collections", regular),
+        column("file", regular),
+        column("state", regular),
+    ];
+    Table::new(TABLE, columns, TableOptions::default()).expect("the table of loads has a key of text")
+}
+
+/// What a load is known by, as hexadecimal text.
+fn load_id(collections: &[Arc<CollectionCore>], request: &LoadRequest, content: &blake3::Hash) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("recto 2026 identity of a load");
+    let mut add = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    add(content.as_bytes());
+    add(request.null.as_deref().unwrap_or_default().as_bytes());
+    add(&[u8::from(request.ignore_unknown)]);
+    let mut arrangements: Vec<String> = collections
+        .iter()
+        .map(|collection| collection.definition.arrangement())
+        .collect();
+    arrangements.sort_unstable();
+    for arrangement in arrangements {
+        add(arrangement.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_as_it_was_written_and_its_text_does_not_change() {
+        let names = ["a".to_owned(), "b".to_owned()];
+        let mut state = State::new(Stamp(1_700_000_000_000_000), 2);
+        state.rows = 7;
+        state.reject_bytes = 90;
+        state.tallies[0].stored = 7;
+        state.tallies[1].stored = 6;
+        state.tallies[1].reject("x: expected an int");
+        let text = state.to_json(&names);
+        assert_eq!(State::from_json(&text, &names).unwrap(), state);
+        // Written by version 1; every later release reads it.
+        let golden = r#"{"version":1,"stamp":1700000000000000,"rows":7,"reject_bytes":90,"finished":false,"collections":{"a":{"stored":7,"rejected":0,"reasons":{}},"b":{"stored":6,"rejected":1,"reasons":{"x: expected an int":1}}}}"#;
+        assert_eq!(text, golden);
+    }
+
+    #[test]
+    fn reasons_are_counted_within_a_limit() {
+        let mut tally = Tally::default();
+        for number in 0..2 * MAX_COUNTED_REASONS {
+            tally.reject(&number.to_string());
+        }
+        tally.reject("0");
+        let report = tally.report("a");
+        assert_eq!(report.rows_rejected, 2_001);
+        assert_eq!(report.reasons.len(), MAX_REPORTED_REASONS);
+        assert_eq!(
+            report.reasons[..2],
+            [(OTHER_REASONS.to_owned(), 1_000), ("0".to_owned(), 2)]
+        );
+    }
+}

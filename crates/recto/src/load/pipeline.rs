@@ -1,0 +1,308 @@
+//! The threads that feed a load: one reads and splits the file, one makes rows and sorts them.
+//!
+//! Everything between them is bounded, and each ends soon after whoever it feeds is gone: dropping
+//! a load drops the ends of the channels.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+
+use recto_store::Limits;
+use tokio::sync::{mpsc, oneshot};
+
+use super::buffer::Buffer;
+use super::plan::Plan;
+use super::records::{NOT_UTF8, Record, RecordBatch, Splitter};
+use super::rows::Converter;
+use super::source::{Format, Source};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How many batches of records may wait for the converter.
+const WAITING_BATCHES: usize = 4;
+
+/// Says to threads that nobody waits for them any more.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cancelled(Arc<AtomicBool>);
+
+impl Cancelled {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Sets a [`Cancelled`] when it is dropped.
+#[derive(Debug, Default)]
+pub(super) struct CancelOnDrop(Cancelled);
+
+impl CancelOnDrop {
+    pub(super) fn cancelled(&self) -> Cancelled {
+        self.0.clone()
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How far the threads are, for progress.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) rows_read: AtomicU64,
+    pub(super) bytes_consumed: Arc<AtomicU64>,
+}
+
+/// Runs `work` where it may block.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(defect(format!("a task of the load ended: {error}"))),
+    }
+}
+
+#[cold]
+fn defect(message: String) -> Error {
+    Error::new(ErrorKind::Store, message)
+        .with_hint("this is a defect of Recto; the same load goes on where it stopped")
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map(drop)
+        .map_err(|error| {
+            Error::new(
+                ErrorKind::Io,
+                format!("a thread of the load cannot be started: {error}"),
+            )
+            .with_source(error)
+        })
+}
+
+/// The beginning of a file: its format and, of CSV, its header row.
+pub(super) struct Beginning {
+    pub(super) format: Format,
+    pub(super) header: Option<(Vec<u8>, Record)>,
+}
+
+/// What the reading thread sends after the beginning.
+enum Piece {
+    Batch(RecordBatch),
+    End(Result<()>),
+}
+
+/// A file being read.
+pub(super) struct Reading {
+    pieces: Receiver<Piece>,
+}
+
+/// Starts reading the file; what it begins with comes first.
+pub(super) async fn read(source: Arc<Source>, counters: &Counters) -> Result<(Beginning, Reading)> {
+    let (beginning, begun) = oneshot::channel();
+    let (sender, pieces) = sync_channel(WAITING_BATCHES);
+    let consumed = Arc::clone(&counters.bytes_consumed);
+    spawn("recto-load-read", move || {
+        let mut beginning = Some(beginning);
+        let result = source.read_with(&consumed, |format, input| {
+            read_records(&source, format, input, &mut beginning, &sender)
+        });
+        match (beginning.take(), result) {
+            (Some(beginning), Err(error)) => drop(beginning.send(Err(error))),
+            (_, result) => drop(sender.send(Piece::End(result))),
+        }
+    })?;
+    let beginning = begun
+        .await
+        .map_err(|_| defect("the reading thread of the load ended".to_owned()))??;
+    Ok((beginning, Reading { pieces }))
+}
+
+fn read_records(
+    source: &Source,
+    format: Format,
+    input: &mut dyn Read,
+    beginning: &mut Option<oneshot::Sender<Result<Beginning>>>,
+    pieces: &SyncSender<Piece>,
+) -> Result<()> {
+    let mut splitter = Splitter::new(format);
+    let failed = |error: std::io::Error| {
+        if error.kind() == std::io::ErrorKind::Unsupported {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!("{}: {NOT_UTF8}", source.path().display()),
+            )
+            .with_hint("convert it, for example with iconv -f utf-16 -t utf-8")
+        } else {
+            source.read_error(error)
+        }
+    };
+    let mut batch = splitter.next_batch(input).map_err(failed)?;
+    let header = match (format, &mut batch) {
+        (Format::Ndjson, _) => None,
+        (Format::Csv, None) => {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "{} is empty; a CSV file begins with a header row",
+                    source.path().display()
+                ),
+            )
+            .with_hint("the header row names the columns"));
+        }
+        (Format::Csv, Some(batch)) => {
+            let record = batch.records.remove(0);
+            Some((batch.text[record.text.clone()].to_vec(), record))
+        }
+    };
+    let sent = beginning
+        .take()
+        .is_some_and(|beginning| beginning.send(Ok(Beginning { format, header })).is_ok());
+    if !sent {
+        return Ok(());
+    }
+    while let Some(whole) = batch {
+        if pieces.send(Piece::Batch(whole)).is_err() {
+            return Ok(());
+        }
+        batch = splitter.next_batch(input).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Rows to write, and whether they are the last.
+pub(super) struct Delivery {
+    pub(super) buffer: Buffer,
+    /// How the file ended, with the last delivery.
+    pub(super) end: Option<Result<()>>,
+}
+
+/// What the converting thread needs to know.
+pub(super) struct Conversion {
+    pub(super) plan: Arc<Plan>,
+    pub(super) limits: Limits,
+    pub(super) counters: Arc<Counters>,
+    /// Rows that an earlier load has dealt with.
+    pub(super) rows_done: u64,
+    /// A buffer of this size waits for the writer.
+    pub(super) full_bytes: usize,
+    /// A buffer of this size is delivered if the writer is waiting.
+    pub(super) worth_bytes: usize,
+}
+
+/// Where sorted rows come from.
+pub(super) struct Deliveries {
+    demands: Sender<()>,
+    deliveries: mpsc::Receiver<Delivery>,
+}
+
+impl Deliveries {
+    /// The next rows. There are two buffers at any time: the one asked for last, and the one being
+    /// filled.
+    pub(super) async fn next(&mut self) -> Result<Delivery> {
+        // If nobody hears it, nothing comes either.
+        let _ = self.demands.send(());
+        let delivery = self.deliveries.recv().await;
+        delivery.ok_or_else(|| defect("the converting thread of the load ended".to_owned()))
+    }
+}
+
+/// Starts making rows of what is read.
+pub(super) fn convert(reading: Reading, conversion: Conversion) -> Result<Deliveries> {
+    let (demands, demanded) = channel();
+    let (sender, deliveries) = mpsc::channel(1);
+    let thread = ConvertingThread {
+        buffer: Buffer::new(&conversion.plan),
+        converter: Converter::new(Arc::clone(&conversion.plan), conversion.limits),
+        conversion,
+        demanded,
+        is_demanded: false,
+        sender,
+        row: 0,
+    };
+    spawn("recto-load-convert", move || {
+        // It ends early only if nobody waits.
+        let _ = thread.run(&reading);
+    })?;
+    Ok(Deliveries { demands, deliveries })
+}
+
+struct ConvertingThread {
+    conversion: Conversion,
+    converter: Converter,
+    buffer: Buffer,
+    demanded: Receiver<()>,
+    is_demanded: bool,
+    sender: mpsc::Sender<Delivery>,
+    /// The number of the next row.
+    row: u64,
+}
+
+/// Nobody waits for rows any more.
+struct Abandoned;
+
+impl ConvertingThread {
+    fn run(mut self, reading: &Reading) -> Result<(), Abandoned> {
+        loop {
+            // A reading thread that is gone without a word has panicked; so the load must not end
+            // as if the file had.
+            let piece = reading.pieces.recv().unwrap_or_else(|_| {
+                Piece::End(Err(defect("the reading thread of the load ended".to_owned())))
+            });
+            match piece {
+                Piece::Batch(batch) => self.convert(&batch)?,
+                Piece::End(result) => return self.deliver(Some(result)),
+            }
+        }
+    }
+
+    fn convert(&mut self, batch: &RecordBatch) -> Result<(), Abandoned> {
+        for record in &batch.records {
+            if self.row >= self.conversion.rows_done {
+                self.converter
+                    .convert(&batch.text, record, self.row, &mut self.buffer);
+                if self.buffer.byte_len() >= self.conversion.full_bytes {
+                    self.row += 1;
+                    self.deliver(None)?;
+                    continue;
+                }
+            }
+            self.row += 1;
+        }
+        self.conversion
+            .counters
+            .rows_read
+            .store(self.row, Ordering::Relaxed);
+        match self.demanded.try_recv() {
+            Ok(()) => self.is_demanded = true,
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return Err(Abandoned),
+        }
+        if self.is_demanded && self.buffer.byte_len() >= self.conversion.worth_bytes {
+            self.deliver(None)?;
+        }
+        Ok(())
+    }
+
+    /// Hands the buffer over when it is asked for, and begins another.
+    fn deliver(&mut self, end: Option<Result<()>>) -> Result<(), Abandoned> {
+        self.conversion
+            .counters
+            .rows_read
+            .store(self.row, Ordering::Relaxed);
+        self.buffer.rows_end = self.row;
+        self.buffer.sort();
+        if !self.is_demanded {
+            self.demanded.recv().map_err(|_| Abandoned)?;
+        }
+        self.is_demanded = false;
+        let buffer = std::mem::replace(&mut self.buffer, Buffer::new(&self.conversion.plan));
+        self.sender
+            .blocking_send(Delivery { buffer, end })
+            .map_err(|_| Abandoned)
+    }
+}

@@ -1,0 +1,243 @@
+//! The reject file: every row that a collection did not take, with the reason.
+//!
+//! It has the format of the file. CSV: the columns `recto_line`, `recto_collection` and
+//! `recto_reason`, then the row as it stood; a row that cannot be taken apart stands whole in the
+//! first of the file's columns. NDJSON: the same three keys before the record's own, or before
+//! `recto_text` where the line is no JSON object. So a corrected reject file can be loaded itself,
+//! leaving out unknown columns.
+//!
+//! While a load runs the file has another name. Its length is in the checkpoint: whoever resumes
+//! cuts off what came after, so that no row is in it twice.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use super::buffer::Origin;
+use super::convert::Reason;
+use super::plan::Plan;
+use super::source::Format;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What a reject is counted with beside its text.
+const REJECT_OVERHEAD_BYTES: usize = 128;
+
+/// A row that some collections did not take.
+#[derive(Debug)]
+pub(super) struct Reject {
+    pub(super) origin: Origin,
+    /// The row as it stood in the file.
+    pub(super) content: Box<[u8]>,
+    /// Whether it can be taken apart as the format has it.
+    pub(super) readable: bool,
+    /// Which collections, and why.
+    pub(super) reasons: Vec<(usize, Reason)>,
+}
+
+impl Reject {
+    pub(super) fn byte_len(&self) -> usize {
+        let reasons: usize = self
+            .reasons
+            .iter()
+            .map(|(_, reason)| reason.text().len() + REJECT_OVERHEAD_BYTES)
+            .sum();
+        REJECT_OVERHEAD_BYTES + self.content.len() + reasons
+    }
+}
+
+/// The reject file of one load.
+#[derive(Debug)]
+pub(super) struct RejectFile {
+    path: PathBuf,
+    partial: PathBuf,
+    length: u64,
+    file: Option<File>,
+}
+
+impl RejectFile {
+    /// Where rejects of the file at `source` go unless told otherwise: beside it.
+    pub(super) fn default_path(source: &Path, format: Format) -> PathBuf {
+        with_suffix(source, &format!(".rejects.{}", format.ending()))
+    }
+
+    /// The reject file at `path`; nothing is made before there is a reject.
+    pub(super) fn new(path: PathBuf) -> Self {
+        let partial = with_suffix(&path, ".partial");
+        Self {
+            path,
+            partial,
+            length: 0,
+            file: None,
+        }
+    }
+
+    /// Whether it holds the first `length` bytes of an interrupted load, which it then goes on from.
+    pub(super) fn resume(&mut self, length: u64) -> Result<bool> {
+        if length == 0 {
+            return Ok(true);
+        }
+        let file = match OpenOptions::new().read(true).write(true).open(&self.partial) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(self.error(error)),
+        };
+        match cut(file, length).map_err(|error| self.error(error))? {
+            None => Ok(false),
+            Some(file) => {
+                self.length = length;
+                self.file = Some(file);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Its path, if it is there.
+    pub(super) fn finished_path(&self) -> Option<PathBuf> {
+        self.path.exists().then(|| self.path.clone())
+    }
+
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Adds rejects and makes them durable.
+    pub(super) fn append(&mut self, plan: &Plan, rejects: &[&Reject]) -> Result<()> {
+        if rejects.is_empty() {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        if self.length == 0 {
+            write_header(plan, &mut text);
+        }
+        for reject in rejects {
+            write_reject(plan, reject, &mut text);
+        }
+        let written = self.open().and_then(|file| {
+            file.write_all(&text)?;
+            file.sync_data()
+        });
+        written.map_err(|error| self.error(error))?;
+        self.length += text.len() as u64;
+        Ok(())
+    }
+
+    fn open(&mut self) -> io::Result<&mut File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => File::create(&self.partial)?,
+        };
+        Ok(self.file.insert(file))
+    }
+
+    /// Gives the file its name; `None` if there was no reject.
+    pub(super) fn finish(&mut self) -> Result<Option<PathBuf>> {
+        let Some(file) = self.file.take() else {
+            return Ok(None);
+        };
+        let finished = file
+            .sync_all()
+            .and_then(|()| std::fs::rename(&self.partial, &self.path));
+        finished.map_err(|error| self.error(error))?;
+        Ok(Some(self.path.clone()))
+    }
+
+    fn error(&self, error: io::Error) -> Error {
+        file_error(&self.path, error)
+    }
+}
+
+/// The file with what follows its first `length` bytes cut off; `None` if it has fewer.
+fn cut(mut file: File, length: u64) -> io::Result<Option<File>> {
+    if file.metadata()?.len() < length {
+        return Ok(None);
+    }
+    file.set_len(length)?;
+    file.seek(SeekFrom::Start(length))?;
+    Ok(Some(file))
+}
+
+fn file_error(path: &Path, error: io::Error) -> Error {
+    Error::new(
+        ErrorKind::Io,
+        format!("the reject file {} cannot be written: {error}", path.display()),
+    )
+    .with_hint("name another with --rejects, or make room; the load goes on where it stopped")
+    .with_source(error)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// The columns before the file's own.
+const COLUMNS: &str = "recto_line,recto_collection,recto_reason";
+
+fn write_header(plan: &Plan, out: &mut Vec<u8>) {
+    if plan.format == Format::Csv {
+        out.extend_from_slice(COLUMNS.as_bytes());
+        out.push(b',');
+        out.extend_from_slice(&plan.header);
+        out.push(b'\n');
+    }
+}
+
+fn write_reject(plan: &Plan, reject: &Reject, out: &mut Vec<u8>) {
+    for (target, reason) in &reject.reasons {
+        let collection = plan.targets[*target].name();
+        match plan.format {
+            Format::Csv => write_csv(reject, collection, reason.text(), out),
+            Format::Ndjson => write_json(reject, collection, reason.text(), out),
+        }
+        out.push(b'\n');
+    }
+}
+
+fn write_csv(reject: &Reject, collection: &str, reason: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("{},{collection},{},", reject.origin.line, quoted(reason)).as_bytes());
+    if reject.readable {
+        out.extend_from_slice(&reject.content);
+        return;
+    }
+    out.push(b'"');
+    for byte in &reject.content {
+        if *byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(*byte);
+    }
+    out.push(b'"');
+}
+
+fn write_json(reject: &Reject, collection: &str, reason: &str, out: &mut Vec<u8>) {
+    let text = |text: &str| Json::String(text.to_owned()).to_string();
+    let line = reject.origin.line;
+    let (collection, reason) = (text(collection), text(reason));
+    let start =
+        format!("{{\"recto_line\":{line},\"recto_collection\":{collection},\"recto_reason\":{reason}");
+    out.extend_from_slice(start.as_bytes());
+    let content = reject.content.trim_ascii();
+    if reject.readable {
+        // Its own keys follow, and its own closing brace.
+        let rest = content[1..].trim_ascii_start();
+        if rest != b"}" {
+            out.push(b',');
+        }
+        out.extend_from_slice(rest);
+    } else {
+        let content = text(&String::from_utf8_lossy(content));
+        out.extend_from_slice(format!(",\"recto_text\":{content}}}").as_bytes());
+    }
+}
+
+/// A CSV cell, in quotes where it needs them.
+pub(super) fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}

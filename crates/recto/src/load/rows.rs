@@ -1,0 +1,307 @@
+//! Records into rows of the collections, or rejects.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use recto_model::{RowSet, cell, key};
+use recto_store::Limits;
+use serde_json::{Map, Value as Json};
+
+use super::buffer::{Buffer, Origin, single_write, store_bytes};
+use super::convert::{self, Reason};
+use super::plan::{Plan, Slot, Target};
+use super::records::{CsvCell, Record, Shape, split_cells};
+use super::rejects::Reject;
+use super::source::Format;
+
+/// A row whose write is larger than this is checked against the store's limits before it is
+/// buffered; no store's limit is below it.
+const SURELY_SMALL_BYTES: usize = 32 << 10;
+
+/// Makes rows of records.
+pub(super) struct Converter {
+    plan: Arc<Plan>,
+    limits: Limits,
+    cells: Vec<CsvCell>,
+    scratch: String,
+    canonical: Vec<u8>,
+    /// Slots of the row being made that could not be filled.
+    failed: Vec<(usize, Reason)>,
+}
+
+impl Converter {
+    pub(super) fn new(plan: Arc<Plan>, limits: Limits) -> Self {
+        Self {
+            plan,
+            limits,
+            cells: Vec::new(),
+            scratch: String::new(),
+            canonical: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    /// Adds a record's row to `buffer`, or the reasons why not; returns how many collections it
+    /// is rejected by.
+    pub(super) fn convert(&mut self, text: &[u8], record: &Record, row: u64, buffer: &mut Buffer) -> usize {
+        let origin = Origin {
+            row,
+            line: record.line,
+        };
+        let content = &text[record.text.clone()];
+        let plan = Arc::clone(&self.plan);
+        let made = match plan.format {
+            Format::Csv => self.make_from_csv(&plan, content, record.shape, buffer),
+            Format::Ndjson => self.make_from_json(&plan, content, record.shape, buffer),
+        };
+        let (reasons, readable) = match made {
+            Ok(unknown) => (self.distribute(&plan, origin, unknown, buffer), true),
+            Err(reason) => (
+                plan.targets
+                    .iter()
+                    .enumerate()
+                    .map(|(target, _)| (target, reason.clone()))
+                    .collect(),
+                false,
+            ),
+        };
+        let rejected = reasons.len();
+        if rejected > 0 {
+            buffer.reject(Reject {
+                origin,
+                content: content.into(),
+                readable,
+                reasons,
+            });
+        }
+        rejected
+    }
+
+    /// Makes a row of a CSV record; or the reason why it is none.
+    fn make_from_csv(
+        &mut self,
+        plan: &Plan,
+        content: &[u8],
+        shape: Shape,
+        buffer: &mut Buffer,
+    ) -> Result<Vec<String>, Reason> {
+        let text = readable_text(content, shape)?;
+        let mut cells = std::mem::take(&mut self.cells);
+        split_cells(text, shape, &mut cells);
+        if cells.len() != plan.columns.len() {
+            let reason = format!(
+                "{} cells where the header has {}",
+                cells.len(),
+                plan.columns.len()
+            );
+            self.cells = cells;
+            return Err(Reason::general(reason));
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let rows = buffer.row();
+        self.failed.clear();
+        for (index, slot) in plan.slots.iter().enumerate() {
+            let value = cells[slot.column].text(text, &mut scratch);
+            if value.is_empty() || plan.null.as_deref() == Some(value) {
+                rows.push_cell(None);
+            } else {
+                self.push(rows, index, slot, |out| {
+                    convert::text_cell(&slot.field, &slot.ty, value, out)
+                });
+            }
+        }
+        self.cells = cells;
+        self.scratch = scratch;
+        Ok(Vec::new())
+    }
+
+    /// Makes a row of a line of JSON, with the names in it that the plan does not know; or the
+    /// reason why it is none.
+    fn make_from_json(
+        &mut self,
+        plan: &Plan,
+        content: &[u8],
+        shape: Shape,
+        buffer: &mut Buffer,
+    ) -> Result<Vec<String>, Reason> {
+        let text = readable_text(content, shape)?;
+        let json: Json = serde_json::from_str(text)
+            .map_err(|error| Reason::with_details("not JSON", &format!(": {error}")))?;
+        let Json::Object(object) = json else {
+            return Err(Reason::general("not a JSON object"));
+        };
+        let rows = buffer.row();
+        self.failed.clear();
+        for (index, slot) in plan.slots.iter().enumerate() {
+            match object.get(&slot.field) {
+                None | Some(Json::Null) => rows.push_cell(None),
+                Some(json) => {
+                    self.push(rows, index, slot, |out| {
+                        convert::json_cell(&slot.field, &slot.ty, json, out)
+                    });
+                }
+            }
+        }
+        Ok(foreign_names(plan, object))
+    }
+
+    /// Pushes the cell of a slot, or null and remembers why.
+    fn push(
+        &mut self,
+        rows: &mut RowSet,
+        index: usize,
+        slot: &Slot,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), Reason>,
+    ) {
+        let pushed = if slot.canonical {
+            self.canonical.clear();
+            write(&mut self.canonical).and_then(|()| {
+                rows.try_push_cell_with(|out| cell::canonical_key(&slot.ty, &self.canonical, out))
+                    .map_err(|error| Reason::general(format!("{}: {error}", slot.field)))
+            })
+        } else {
+            rows.try_push_cell_with(write)
+        };
+        if let Err(reason) = pushed {
+            rows.push_cell(None);
+            self.failed.push((index, reason));
+        }
+    }
+
+    /// Adds the row that was made to every collection that takes it; returns the others.
+    fn distribute(
+        &mut self,
+        plan: &Plan,
+        origin: Origin,
+        foreign: Vec<String>,
+        buffer: &mut Buffer,
+    ) -> Vec<(usize, Reason)> {
+        let mut rejected = Vec::new();
+        for (index, target) in plan.targets.iter().enumerate() {
+            let added = self.check(plan, target, &foreign, buffer).and_then(|()| {
+                buffer
+                    .add(index, target)
+                    .map_err(|error| Reason::general(error.to_string()))
+            });
+            if let Err(reason) = added {
+                rejected.push((index, reason));
+            }
+        }
+        if rejected.len() == plan.targets.len() {
+            buffer.abandon_row();
+        } else {
+            buffer.finish_row(origin);
+        }
+        rejected
+    }
+
+    fn check(&self, plan: &Plan, target: &Target, foreign: &[String], buffer: &Buffer) -> Result<(), Reason> {
+        if let Some((_, reason)) = self.failed.iter().find(|(slot, _)| target.uses(*slot)) {
+            return Err(reason.clone());
+        }
+        if plan.format == Format::Ndjson && !plan.ignore_unknown {
+            check_names(target, foreign)?;
+        }
+        let row = buffer.made();
+        let table = &target.table;
+        for (index, column) in table.columns()[..table.key_len()].iter().enumerate() {
+            let Some(cell) = target.cell(row, index) else {
+                let reason = format!(
+                    "{} is part of the key of {} and is null",
+                    column.name,
+                    target.name()
+                );
+                return Err(Reason::general(reason));
+            };
+            if cell.len() > key::MAX_KEY_PART_BYTES {
+                let class = format!("{} is longer than a key part may be", column.name);
+                let details = format!(": {} bytes, {} are the most", cell.len(), key::MAX_KEY_PART_BYTES);
+                return Err(Reason::with_details(class, &details));
+            }
+        }
+        let maybe_refused = store_bytes(target, row) > SURELY_SMALL_BYTES
+            || (table.partition().len() == 1 && target.cell(row, 0).is_some_and(<[u8]>::is_empty));
+        if maybe_refused {
+            self.limits
+                .check_write(&single_write(target, row))
+                .map_err(|error| Reason::with_details("over the store's limits", &format!(": {error}")))?;
+        }
+        Ok(())
+    }
+}
+
+fn readable_text(content: &[u8], shape: Shape) -> Result<&str, Reason> {
+    if let Shape::Unreadable(reason) = shape {
+        return Err(Reason::general(reason));
+    }
+    std::str::from_utf8(content).map_err(|error| {
+        Reason::with_details(
+            "not UTF-8 text",
+            &format!(": from byte {} of the row on", error.valid_up_to()),
+        )
+    })
+}
+
+/// The names in a record that some collection does not have.
+fn foreign_names(plan: &Plan, object: Map<String, Json>) -> Vec<String> {
+    let everywhere = |name: &str| {
+        plan.column(name).is_some()
+            && plan
+                .targets
+                .iter()
+                .all(|target| target.core.definition.field(name).is_some())
+    };
+    object
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| !everywhere(name))
+        .collect()
+}
+
+fn check_names(target: &Target, foreign: &[String]) -> Result<(), Reason> {
+    let definition = &target.core.definition;
+    match foreign.iter().find(|name| definition.field(name).is_none()) {
+        None => Ok(()),
+        Some(unknown) => {
+            let mut text = format!("{} has no field {unknown:?}", definition.name);
+            if let Some(nearest) = definition.nearest_field(unknown) {
+                text.push_str(&format!(" (did you mean {nearest}?)"));
+            }
+            Err(Reason::general(text))
+        }
+    }
+}
+
+/// The text of a stored row of the file, for a row that a store refused: what its cells say.
+pub(super) fn row_text(plan: &Plan, target: &Target, row: recto_model::RowRef<'_>) -> Vec<u8> {
+    let value = |column: usize| {
+        let slot =
+            (0..plan.slots.len()).find(|slot| plan.slots[*slot].column == column && target.uses(*slot))?;
+        let decoded = cell::decode(&plan.slots[slot].ty, row.get(slot)?).ok()?;
+        Some((&plan.slots[slot].ty, decoded))
+    };
+    let columns: Range<usize> = 0..plan.columns.len();
+    match plan.format {
+        Format::Csv => {
+            let cells = columns.map(|column| {
+                value(column)
+                    .map(|(ty, value)| recto_model::json::to_text(ty, &value))
+                    .unwrap_or_default()
+            });
+            let cells: Vec<String> = cells.map(|cell| super::rejects::quoted(&cell)).collect();
+            cells.join(",").into_bytes()
+        }
+        Format::Ndjson => {
+            let object: Map<String, Json> = columns
+                .filter_map(|column| {
+                    let (ty, value) = value(column)?;
+                    Some((
+                        plan.columns[column].clone(),
+                        recto_model::json::to_json(ty, &value),
+                    ))
+                })
+                .collect();
+            Json::Object(object).to_string().into_bytes()
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Chunks to the store, repeated until their outcome is known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_store::{
+    Atomicity, PartitionWrite, Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+};
+
+use super::buffer::{Buffer, Chunk, Origin, WriteSizes};
+use super::convert::Reason;
+use super::pipeline::blocking;
+use super::plan::Plan;
+use super::rejects::Reject;
+use super::rows::row_text;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How often a write is asked for whose outcome is unknown, or that could not be sent.
+const MAX_ATTEMPTS: u32 = 8;
+
+/// How long to wait before the second attempt; each further wait is twice as long.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// How long one attempt may take.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How a write ended that has ended.
+pub(super) enum Settled {
+    Done,
+    Refused(StoreError),
+}
+
+/// Asks for the same writes until they are done or refused.
+///
+/// # Errors
+/// The store failed, or still has not answered after [`MAX_ATTEMPTS`].
+pub(super) async fn until_settled<F>(
+    store: &Arc<dyn Store>,
+    atomicity: Atomicity,
+    relaxed: bool,
+    writes: impl Fn() -> F,
+) -> Result<Settled>
+where
+    F: Future<Output = Result<Vec<PartitionWrite>>>,
+{
+    let options = WriteOptions {
+        timeout: WRITE_TIMEOUT,
+        relaxed,
+        ..WriteOptions::default()
+    };
+    let mut wait = FIRST_WAIT;
+    let mut attempt = 1;
+    loop {
+        let failure = match store.write_many(writes().await?, atomicity, options).await {
+            Ok(WriteOutcome::Done) => return Ok(Settled::Done),
+            Ok(WriteOutcome::Refused(error)) if error.kind() == StoreErrorKind::Invalid => {
+                return Ok(Settled::Refused(error));
+            }
+            Ok(WriteOutcome::Refused(error)) => return Err(stopped(error, None)),
+            Ok(WriteOutcome::Unknown(error)) => (error, Some(ErrorKind::OutcomeUnknown)),
+            Err(error) if passes(error.kind()) => (error, None),
+            Err(error) => return Err(stopped(error, None)),
+        };
+        if attempt == MAX_ATTEMPTS {
+            return Err(stopped(failure.0, failure.1));
+        }
+        attempt += 1;
+        tokio::time::sleep(wait).await;
+        wait *= 2;
+    }
+}
+
+fn passes(kind: StoreErrorKind) -> bool {
+    matches!(kind, StoreErrorKind::Unavailable | StoreErrorKind::Timeout)
+}
+
+/// The error of a load that stops; what is stored stays, and the same load goes on from there.
+#[cold]
+fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
+    let hint = error.hint().map(|hint| format!("{hint}; ")).unwrap_or_default();
+    let message = format!("the load stopped: {error}");
+    let kind = kind.unwrap_or_else(|| Error::from(StoreError::new(error.kind(), "")).kind());
+    Error::new(kind, message)
+        .with_hint(format!(
+            "{hint}the same load again goes on where this one stopped"
+        ))
+        .with_source(error)
+}
+
+/// What chunks are written with.
+pub(super) struct ChunkWriter {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) plan: Arc<Plan>,
+    pub(super) sizes: WriteSizes,
+    pub(super) stamp: Stamp,
+}
+
+/// What became of a chunk.
+pub(super) struct Written {
+    pub(super) target: usize,
+    pub(super) stored: u64,
+    /// Rows that the store does not take.
+    pub(super) refused: Vec<Reject>,
+}
+
+impl ChunkWriter {
+    /// Writes a chunk. Where the store refuses, the halves are written apart, down to the rows
+    /// it does refuse: these do not stop the others.
+    pub(super) async fn write(&self, buffer: Arc<Buffer>, chunk: Chunk) -> Result<Written> {
+        let mut written = Written {
+            target: chunk.target,
+            stored: 0,
+            refused: Vec::new(),
+        };
+        let mut left = vec![chunk];
+        while let Some(chunk) = left.pop() {
+            let outcome =
+                until_settled(&self.store, Atomicity::Each, true, || self.make(&buffer, chunk)).await?;
+            let rows = chunk.end - chunk.start;
+            match outcome {
+                Settled::Done => written.stored += rows as u64,
+                Settled::Refused(error) if rows == 1 => {
+                    written.refused.push(self.refused(&buffer, chunk, &error));
+                }
+                Settled::Refused(_) => {
+                    let middle = chunk.start + rows / 2;
+                    left.push(Chunk {
+                        start: middle,
+                        ..chunk
+                    });
+                    left.push(Chunk { end: middle, ..chunk });
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    /// What the store is asked for; made for each attempt, so that no copy is kept while it waits.
+    async fn make(&self, buffer: &Arc<Buffer>, chunk: Chunk) -> Result<Vec<PartitionWrite>> {
+        let (buffer, plan, sizes, stamp) =
+            (Arc::clone(buffer), Arc::clone(&self.plan), self.sizes, self.stamp);
+        blocking(move || Ok(buffer.writes(&plan, chunk, sizes, stamp))).await
+    }
+
+    fn refused(&self, buffer: &Buffer, chunk: Chunk, error: &StoreError) -> Reject {
+        let (row, origin): (_, Origin) = buffer.get(chunk.target, chunk.start);
+        let target = &self.plan.targets[chunk.target];
+        let reason = Reason::with_details("refused by the store", &format!(": {error}"));
+        Reject {
+            origin,
+            content: row_text(&self.plan, target, row).into(),
+            readable: true,
+            reasons: vec![(chunk.target, reason)],
+        }
+    }
+}
