@@ -395,8 +395,12 @@ impl<'t> Statements<'t> {
     }
 
     /// `AND ("a", "b") > (?, ?)` over the clustering columns from `start` on. Tuples throughout:
-    /// `ScyllaDB` rejects tuple and single-column relations mixed on clustering columns.
+    /// `ScyllaDB` rejects tuple and single-column relations mixed on clustering columns. Nothing
+    /// where there are no cells: a table without clustering columns has one row per partition.
     fn push_relation(self, request: &mut Request<'t>, start: usize, operator: &str, cells: &Cells) {
+        if cells.is_empty() {
+            return;
+        }
         let columns = &self.table.clustering()[start..start + cells.len()];
         request.push(" AND (");
         push_columns(request, columns);
