@@ -1,0 +1,251 @@
+//! Random questions that an arrangement serves, and ones it serves with a residual.
+
+use recto_model::schema::Collection;
+use recto_model::table::Direction;
+use recto_model::{Type, Value};
+
+use super::value::neighbour;
+use super::{Data, Rng};
+use crate::oracle::{Comparison, Condition, Question, Sequence};
+
+/// The most combinations of listed values; tuple ranges multiply with them, and a plan has at most
+/// 128 sources.
+const MAX_COMBINATIONS: usize = 9;
+/// The longest list of values of one field.
+const MAX_LISTED: usize = 4;
+/// The ways to compare that make a range.
+const RANGES: [Comparison; 4] = [
+    Comparison::Less,
+    Comparison::LessOrEqual,
+    Comparison::Greater,
+    Comparison::GreaterOrEqual,
+];
+
+/// A question that the arrangement of the data's collection serves: partition columns pinned or
+/// listed, some order columns likewise, perhaps a range, prefix or tuple range on the next, a sort
+/// it can give; one in five with a residual condition besides, which it then allows.
+pub fn question(rng: &mut Rng, data: &Data) -> Question {
+    let collection = data.oracle.collection();
+    let mut draw = Draw {
+        rng,
+        data,
+        collection,
+        combinations: 1,
+        question: Question::default(),
+        many: Vec::new(),
+    };
+    let order: Vec<(usize, Direction)> = collection
+        .order
+        .iter()
+        .map(|column| (index(collection, &column.field), column.direction))
+        .collect();
+    for name in &collection.partition {
+        draw.pin(index(collection, name));
+    }
+    let pinned = match draw.rng.u8(0..3) {
+        0 => 0,
+        _ => draw.rng.usize(0..=order.len()),
+    };
+    for (field, _) in &order[..pinned] {
+        draw.pin(*field);
+    }
+    draw.range(&order, pinned);
+    if draw.rng.u8(0..5) == 0 {
+        draw.residual(&order, pinned);
+    }
+    if draw.rng.u8(0..3) > 0 {
+        draw.sort(&order, pinned);
+    }
+    let mut question = draw.question;
+    rng.shuffle(&mut question.conditions);
+    question
+}
+
+/// Values of the first fields of a sequence's order, some of them of no row.
+pub fn from_values(rng: &mut Rng, data: &Data, sequence: &Sequence) -> Vec<Value> {
+    let count = rng.usize(0..=sequence.order().len());
+    let near = match sequence.rows() {
+        [] => None,
+        rows => Some(&rows[rng.usize(0..rows.len())]),
+    };
+    sequence.order()[..count]
+        .iter()
+        .map(|(field, _)| match near.and_then(|row| row[*field].clone()) {
+            Some(value) if rng.u8(0..4) > 0 => value,
+            _ => near_pool(rng, &data.pools[*field]),
+        })
+        .collect()
+}
+
+fn index(collection: &Collection, name: &str) -> usize {
+    collection.field(name).expect("an arrangement names fields").0
+}
+
+/// A value of a pool, or near one.
+fn near_pool(rng: &mut Rng, pool: &[Value]) -> Value {
+    let value = &pool[rng.usize(0..pool.len())];
+    if rng.u8(0..5) == 0 {
+        neighbour(rng, value)
+    } else {
+        value.clone()
+    }
+}
+
+/// A question being drawn.
+struct Draw<'a> {
+    rng: &'a mut Rng,
+    data: &'a Data,
+    collection: &'a Collection,
+    combinations: usize,
+    question: Question,
+    /// The fields pinned or listed so far.
+    many: Vec<usize>,
+}
+
+impl Draw<'_> {
+    fn value(&mut self, field: usize) -> Value {
+        near_pool(self.rng, &self.data.pools[field])
+    }
+
+    fn ty(&self, field: usize) -> &Type {
+        &self.collection.fields[field].ty
+    }
+
+    fn add(&mut self, condition: Condition) {
+        self.question.conditions.push(condition);
+    }
+
+    /// Pins a field to a value, or lists a few.
+    fn pin(&mut self, field: usize) {
+        self.many.push(field);
+        let room = MAX_COMBINATIONS / self.combinations;
+        let count = if self.rng.bool() {
+            1
+        } else {
+            self.rng.usize(1..=MAX_LISTED).min(room)
+        };
+        if count <= 1 {
+            let value = self.value(field);
+            return self.add(Condition::Compare {
+                field,
+                comparison: Comparison::Equal,
+                value,
+            });
+        }
+        self.combinations *= count;
+        let values = (0..count).map(|_| self.value(field)).collect();
+        self.add(Condition::AnyOf { field, values });
+        if self.rng.u8(0..6) == 0 {
+            self.compare(field);
+        }
+    }
+
+    fn compare(&mut self, field: usize) {
+        let comparison = RANGES[self.rng.usize(0..RANGES.len())];
+        let value = self.value(field);
+        self.add(Condition::Compare {
+            field,
+            comparison,
+            value,
+        });
+    }
+
+    /// A range on the first order column that is not pinned.
+    fn range(&mut self, order: &[(usize, Direction)], pinned: usize) {
+        let Some(&(field, _)) = order.get(pinned) else {
+            return;
+        };
+        match self.rng.u8(0..8) {
+            0 => self.compare(field),
+            1 => {
+                self.compare(field);
+                self.compare(field);
+            }
+            2 if self.ty(field).is_textual() => {
+                let (Value::Text(text) | Value::Ascii(text)) = self.value(field) else {
+                    return;
+                };
+                let count = self.rng.usize(0..=text.chars().count());
+                self.add(Condition::StartsWith {
+                    field,
+                    prefix: text.chars().take(count).collect(),
+                });
+            }
+            3 | 4 => self.tuple(order, pinned),
+            5 => {
+                self.tuple(order, pinned);
+                self.tuple(order, pinned);
+            }
+            6 => {
+                self.compare(field);
+                self.tuple(order, pinned);
+            }
+            _ => {}
+        }
+    }
+
+    /// A tuple range over some pinned columns, perhaps, and the free ones after them.
+    fn tuple(&mut self, order: &[(usize, Direction)], pinned: usize) {
+        let from = if self.rng.u8(0..4) == 0 {
+            self.rng.usize(0..=pinned)
+        } else {
+            pinned
+        };
+        let to = self.rng.usize(pinned + 1..=order.len());
+        let fields: Vec<usize> = order[from..to].iter().map(|(field, _)| *field).collect();
+        let values = fields.iter().map(|field| self.value(*field)).collect();
+        let comparison = RANGES[self.rng.usize(0..RANGES.len())];
+        self.add(Condition::Tuple {
+            fields,
+            comparison,
+            values,
+        });
+    }
+
+    /// A condition on a field that the arrangement does not serve: a stored one, or an order column
+    /// beyond the first free one.
+    fn residual(&mut self, order: &[(usize, Direction)], pinned: usize) {
+        self.question.allow_residual = true;
+        let stored = ["v0", "v1"].map(|name| index(self.collection, name));
+        let late = order.iter().skip(pinned + 1).map(|(field, _)| *field);
+        let candidates: Vec<usize> = stored.into_iter().chain(late).collect();
+        let field = candidates[self.rng.usize(0..candidates.len())];
+        if self.rng.bool() || !stored.contains(&field) {
+            self.compare(field);
+        } else {
+            let values = (0..2).map(|_| self.value(field)).collect();
+            self.add(Condition::AnyOf { field, values });
+        }
+    }
+
+    /// A sort: some of the free order columns in the arrangement's directions or all against them,
+    /// with listed and pinned columns anywhere in it, in any direction.
+    fn sort(&mut self, order: &[(usize, Direction)], pinned: usize) {
+        let count = self.rng.usize(0..=order.len() - pinned);
+        let is_reversed = self.rng.bool();
+        let mut sort: Vec<(usize, Direction)> = order[pinned..pinned + count]
+            .iter()
+            .map(|(field, direction)| {
+                (
+                    *field,
+                    if is_reversed {
+                        direction.reversed()
+                    } else {
+                        *direction
+                    },
+                )
+            })
+            .collect();
+        for field in self.many.clone() {
+            if self.rng.bool() {
+                let direction = if self.rng.bool() {
+                    Direction::Ascending
+                } else {
+                    Direction::Descending
+                };
+                sort.insert(self.rng.usize(0..=sort.len()), (field, direction));
+            }
+        }
+        self.question.sort = sort;
+    }
+}

@@ -1,0 +1,246 @@
+//! What is asked of a collection, as plain data.
+
+use recto_model::schema::Collection;
+use recto_model::table::Direction;
+use recto_model::{Type, Value, json};
+
+use super::Row;
+use super::order::{compare, same};
+
+/// How a field compares with a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // each variant is the comparison of its name
+pub enum Comparison {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    /// As filter text writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+        }
+    }
+
+    fn holds(self, ordering: std::cmp::Ordering) -> bool {
+        match self {
+            Self::Equal => ordering.is_eq(),
+            Self::Less => ordering.is_lt(),
+            Self::LessOrEqual => ordering.is_le(),
+            Self::Greater => ordering.is_gt(),
+            Self::GreaterOrEqual => ordering.is_ge(),
+        }
+    }
+}
+
+/// A condition on fields, which are given by their index in the collection.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)] // the fields say what they are
+pub enum Condition {
+    /// A field compared with a value.
+    Compare {
+        field: usize,
+        comparison: Comparison,
+        value: Value,
+    },
+    /// A field that is one of some values.
+    AnyOf { field: usize, values: Vec<Value> },
+    /// A text field that starts with a text.
+    StartsWith { field: usize, prefix: String },
+    /// Fields compared with values as one: the first that differs decides.
+    Tuple {
+        fields: Vec<usize>,
+        comparison: Comparison,
+        values: Vec<Value>,
+    },
+}
+
+impl Condition {
+    /// Whether a row satisfies it. A null satisfies nothing.
+    pub fn holds(&self, collection: &Collection, row: &Row) -> bool {
+        match self {
+            Self::Compare {
+                field,
+                comparison: Comparison::Equal,
+                value,
+            } => row[*field]
+                .as_ref()
+                .is_some_and(|found| same(&collection.fields[*field].ty, found, value)),
+            Self::Compare {
+                field,
+                comparison,
+                value,
+            } => row[*field]
+                .as_ref()
+                .is_some_and(|found| comparison.holds(compare(found, value))),
+            Self::AnyOf { field, values } => row[*field].as_ref().is_some_and(|found| {
+                values
+                    .iter()
+                    .any(|value| same(&collection.fields[*field].ty, found, value))
+            }),
+            Self::StartsWith { field, prefix } => match &row[*field] {
+                Some(Value::Text(text) | Value::Ascii(text)) => text.starts_with(prefix.as_str()),
+                _ => false,
+            },
+            Self::Tuple {
+                fields,
+                comparison,
+                values,
+            } => {
+                for (field, value) in fields.iter().zip(values) {
+                    let Some(found) = &row[*field] else { return false };
+                    let ordering = compare(found, value);
+                    if ordering.is_ne() {
+                        return comparison.holds(ordering);
+                    }
+                }
+                comparison.holds(std::cmp::Ordering::Equal)
+            }
+        }
+    }
+
+    /// The values that the condition alone leaves a field, if it names them one by one.
+    pub(super) fn listed(&self, field: usize) -> Option<Vec<Value>> {
+        match self {
+            Self::Compare {
+                field: own,
+                comparison: Comparison::Equal,
+                value,
+            } if *own == field => Some(vec![value.clone()]),
+            Self::AnyOf { field: own, values } if *own == field => Some(values.clone()),
+            Self::Tuple {
+                fields,
+                comparison: Comparison::Equal,
+                values,
+            } => {
+                let index = fields.iter().position(|own| *own == field)?;
+                Some(vec![values[index].clone()])
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is a condition on this field and no other.
+    pub(super) fn is_only_on(&self, field: usize) -> bool {
+        match self {
+            Self::Compare { field: own, .. }
+            | Self::AnyOf { field: own, .. }
+            | Self::StartsWith { field: own, .. } => *own == field,
+            Self::Tuple { fields, .. } => fields == &[field],
+        }
+    }
+
+    fn text(&self, collection: &Collection) -> String {
+        let name = |field: &usize| collection.fields[*field].name.clone();
+        let literal = |field: &usize, value: &Value| literal(&collection.fields[*field].ty, value);
+        match self {
+            Self::Compare {
+                field,
+                comparison,
+                value,
+            } => {
+                format!(
+                    "{} {} {}",
+                    name(field),
+                    comparison.as_str(),
+                    literal(field, value)
+                )
+            }
+            Self::AnyOf { field, values } => {
+                let equalities: Vec<String> = values
+                    .iter()
+                    .map(|value| format!("{} = {}", name(field), literal(field, value)))
+                    .collect();
+                format!("({})", equalities.join(" OR "))
+            }
+            Self::StartsWith { field, prefix } => format!("startsWith({}, {})", name(field), quoted(prefix)),
+            Self::Tuple {
+                fields,
+                comparison,
+                values,
+            } => {
+                let names: Vec<String> = fields.iter().map(name).collect();
+                let literals: Vec<String> = fields
+                    .iter()
+                    .zip(values)
+                    .map(|(field, value)| literal(field, value))
+                    .collect();
+                format!(
+                    "({}) {} ({})",
+                    names.join(", "),
+                    comparison.as_str(),
+                    literals.join(", ")
+                )
+            }
+        }
+    }
+}
+
+/// A filter and a sort.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    /// Conditions, all of which must hold.
+    pub conditions: Vec<Condition>,
+    /// Fields to sort by; empty for the collection's own order.
+    pub sort: Vec<(usize, Direction)>,
+    /// Whether a condition is among them that its arrangement cannot serve.
+    pub allow_residual: bool,
+}
+
+impl Question {
+    /// The conditions as filter text.
+    pub fn filter_text(&self, collection: &Collection) -> String {
+        let texts: Vec<String> = self
+            .conditions
+            .iter()
+            .map(|condition| condition.text(collection))
+            .collect();
+        texts.join(" AND ")
+    }
+
+    /// The sort as sort text.
+    pub fn sort_text(&self, collection: &Collection) -> String {
+        let terms: Vec<String> = self
+            .sort
+            .iter()
+            .map(|(field, direction)| {
+                let name = &collection.fields[*field].name;
+                if *direction == Direction::Descending {
+                    format!("{name} desc")
+                } else {
+                    name.clone()
+                }
+            })
+            .collect();
+        terms.join(", ")
+    }
+}
+
+/// A value as filter text writes it.
+fn literal(ty: &Type, value: &Value) -> String {
+    let text = json::to_text(ty, value);
+    let is_bare = match value {
+        Value::Float(number) => number.is_finite(),
+        Value::Double(number) => number.is_finite(),
+        Value::Boolean(_)
+        | Value::TinyInt(_)
+        | Value::SmallInt(_)
+        | Value::Int(_)
+        | Value::BigInt(_)
+        | Value::Varint(_) => true,
+        _ => false,
+    };
+    if is_bare { text } else { quoted(&text) }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
