@@ -7,7 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`read`] | [`ReadView`], what a read returns, consistency, token scans |
-//! | [`write`] | mutations, conditions and their outcomes |
+//! | [`mod@write`] | mutations, conditions and their outcomes |
 //! | [`tables`] | what making and dropping tables returns, limits |
 //! | [`check`] | what every store refuses |
 //! | [`error`] | [`StoreError`] |
