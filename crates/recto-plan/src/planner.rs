@@ -49,10 +49,15 @@ fn plan_on(
     query: &Query,
     allow_residual: bool,
 ) -> Result<Plan, String> {
-    let layout = Layout::new(arrangement, query)?;
-    let (order, reversed) = layout.order(collection, query)?;
+    let laid_out = Layout::new(arrangement, query)
+        .and_then(|layout| layout.order(collection, query).map(|order| (layout, order)));
+    let (layout, (order, reversed)) = match laid_out {
+        // Conditions that contradict give an empty page, whatever else is asked.
+        Err(_) if query.contradiction => return Ok(nothing(collection, arrangement, query)),
+        laid_out => laid_out?,
+    };
     let residual = layout.residual(query);
-    if !residual.is_empty() && !allow_residual {
+    if !residual.is_empty() && !allow_residual && !query.contradiction {
         return Err(residual_reason(arrangement, &residual));
     }
     let identity = identity(collection, arrangement, query, &order);
@@ -74,6 +79,23 @@ fn plan_on(
         sort_sources(&mut plan);
     }
     Ok(plan)
+}
+
+/// The plan of a query that no row can match and that the arrangement could not serve either.
+fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Query) -> Plan {
+    let partition_len = arrangement.partition_len();
+    let columns = (partition_len..arrangement.table.key_len()).chain(0..partition_len);
+    let order: Vec<OrderTerm> =
+        columns.map(|column| OrderTerm { column, direction: arrangement.direction(column) }).collect();
+    Plan {
+        arrangement: Arc::clone(arrangement),
+        shape: Shape::Empty,
+        identity: identity(collection, arrangement, query, &order),
+        order,
+        reversed: false,
+        sources: Vec::new(),
+        residual: Vec::new(),
+    }
 }
 
 /// How a query's conditions fall on an arrangement's columns.
@@ -251,6 +273,10 @@ impl<'a> Layout<'a> {
         for combination in 0..combinations {
             let values = self.combination(combination);
             let partition_len = self.arrangement.partition_len();
+            // No store has a partition whose sole column is empty, and stores refuse to look for it.
+            if partition_len == 1 && values[0].is_empty() {
+                continue;
+            }
             let partition: Cells = values[..partition_len].iter().copied().map(Some).collect();
             let pinned: Cells = values[partition_len..].iter().copied().map(Some).collect();
             for segment in self.segments(&values, &pinned) {

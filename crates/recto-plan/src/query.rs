@@ -290,7 +290,13 @@ impl Query {
                 self.contradiction |= is_empty(ty, &merged);
                 *slot = merged;
             }
-            None => self.contradiction = true,
+            None => {
+                self.contradiction = true;
+                // The list stays, so that the plan does not depend on the order of conditions.
+                if matches!(constraint, Constraint::In(_)) {
+                    *slot = constraint;
+                }
+            }
         }
     }
 }
