@@ -112,6 +112,16 @@ impl Oracle {
         Sequence { order, rows }
     }
 
+    /// Whether the conditions on a field leave none of the values they list for it: there is no row, and
+    /// whether the field is pinned is nobody's business.
+    pub fn leaves_no_value(&self, question: &Question) -> bool {
+        let mut fields = 0..self.collection.fields.len();
+        fields.any(|field| {
+            self.values_left(question, field)
+                .is_some_and(|values| values.is_empty())
+        })
+    }
+
     /// The sort, without fields that the filter pins to one value; then the arrangement's order
     /// columns that are not in it, turned round if the sort runs against the arrangement; then its
     /// partition columns, likewise.

@@ -1,0 +1,52 @@
+//! What the suites share: the two stores, and a subject that is asked beside the oracle.
+#![allow(dead_code, clippy::unwrap_used)] // each test binary uses its part
+
+pub(crate) mod stores;
+pub(crate) mod subject;
+
+use std::future::Future;
+use std::sync::LazyLock;
+
+#[allow(unused_imports)] // likewise
+pub(crate) use stores::{Fresh, Kind, Scope};
+pub(crate) use subject::Subject;
+
+/// One runtime for all tests of a binary: connections live on the runtime that made them, and
+/// tests share theirs.
+static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+});
+
+/// Runs a test to its end.
+pub(crate) fn run<F: Future>(future: F) -> F::Output {
+    RUNTIME.block_on(future)
+}
+
+/// Makes `embedded::NAME` and `cassandra::NAME` of each behaviour: a function that takes the store
+/// under test, open with the schema named first. When the last of them has run, the stores go.
+#[macro_export]
+macro_rules! on_both_stores {
+    ($schema:expr; $($module:ident { $($name:ident),+ $(,)? })+) => {
+        static TESTS: std::sync::atomic::AtomicUsize =
+            std::sync::atomic::AtomicUsize::new(2 * (0 $($(+ { let _ = stringify!($name); 1 })+)+));
+        $crate::on_both_stores!(@store embedded, Embedded, $schema; $($module { $($name),+ })+);
+        $crate::on_both_stores!(@store cassandra, Cassandra, $schema; $($module { $($name),+ })+);
+    };
+    (@store $store:ident, $kind:ident, $schema:expr; $($module:ident { $($name:ident),+ })+) => {
+        mod $store {
+            $(mod $module {
+                $(#[test]
+                fn $name() {
+                    let _scope = $crate::common::Scope::new(&$crate::TESTS);
+                    $crate::common::run(async {
+                        let store = $crate::common::stores::shared($crate::common::Kind::$kind, $schema).await;
+                        $crate::$module::$name(store).await;
+                    });
+                })+
+            })+
+        }
+    };
+}

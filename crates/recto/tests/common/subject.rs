@@ -1,0 +1,204 @@
+//! A collection under test with the oracle beside it.
+
+use std::sync::Arc;
+
+use recto::filter::{Filter, field, tuple};
+use recto::{Collection, DynamicRecord, Page, PageQuery, Recto, Value, schema};
+use recto_plan::text::{MAX_TEXT_BYTES, Operator};
+use recto_testkit::oracle::{Comparison, Condition, Oracle, Question, Row};
+use serde_json::{Map, Value as Json};
+
+/// Changes sent in one batch.
+const BATCH_CHANGES: usize = 100;
+
+/// A collection of a store, and what the oracle says it holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub(crate) recto: Recto,
+    pub(crate) collection: Collection<DynamicRecord>,
+    pub(crate) definition: Arc<schema::Collection>,
+    pub(crate) oracle: Oracle,
+}
+
+impl Subject {
+    /// The collection of this name, which holds nothing that the test will ask for.
+    pub(crate) fn new(recto: &Recto, name: &str) -> Self {
+        let definition = Arc::clone(recto.schema().collection(name).unwrap());
+        let collection = recto.dynamic(name).unwrap();
+        Self {
+            recto: recto.clone(),
+            collection,
+            oracle: Oracle::new(Arc::clone(&definition)),
+            definition,
+        }
+    }
+
+    pub(crate) fn record(&self, row: &Row) -> DynamicRecord {
+        let mut record = DynamicRecord::new(Arc::clone(&self.definition));
+        for (field, value) in self.definition.fields.iter().zip(row) {
+            record.set(&field.name, value.clone()).unwrap();
+        }
+        record
+    }
+
+    /// The row that JSON writes.
+    pub(crate) fn row(&self, json: &Json) -> Row {
+        let record =
+            DynamicRecord::from_json(Arc::clone(&self.definition), json.as_object().unwrap()).unwrap();
+        record.values().to_vec()
+    }
+
+    /// Stores rows, here and in the oracle.
+    pub(crate) async fn put_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
+        let rows: Vec<Row> = rows.into_iter().collect();
+        for chunk in rows.chunks(BATCH_CHANGES) {
+            let mut batch = self.recto.batch();
+            batch.each_for_itself();
+            for row in chunk {
+                batch.put(&self.collection, &self.record(row)).unwrap();
+                self.oracle.put(row.clone());
+            }
+            batch.commit().await.unwrap();
+        }
+    }
+
+    /// Stores rows written as JSON.
+    pub(crate) async fn put(&mut self, rows: impl IntoIterator<Item = Json>) {
+        let rows: Vec<Row> = rows.into_iter().map(|row| self.row(&row)).collect();
+        self.put_rows(rows).await;
+    }
+
+    /// Deletes the row with the key of `row`, here and in the oracle.
+    pub(crate) async fn delete(&mut self, row: &Row) {
+        let key = self.key(row);
+        self.collection.delete(key.as_slice()).await.unwrap();
+        self.oracle.delete(row);
+    }
+
+    /// The key's values, in the key's order.
+    pub(crate) fn key(&self, row: &Row) -> Vec<Value> {
+        let names = self.definition.key.iter();
+        names
+            .map(|name| row[self.definition.field(name).unwrap().0].clone().unwrap())
+            .collect()
+    }
+
+    /// A query by filter and sort text.
+    pub(crate) fn text(&self, filter: &str, sort: &str) -> PageQuery<DynamicRecord> {
+        self.collection.query().filter(filter).order_by(sort)
+    }
+
+    /// A question as a query: by its text, unless that is too long or `built` asks for a filter built
+    /// in Rust.
+    pub(crate) fn query(&self, question: &Question, built: bool) -> PageQuery<DynamicRecord> {
+        let filter = question.filter_text(&self.definition);
+        let mut query = self
+            .collection
+            .query()
+            .order_by(question.sort_text(&self.definition));
+        query = if built || filter.len() > MAX_TEXT_BYTES {
+            let filters = question.conditions.iter().map(|condition| self.filter(condition));
+            query.matching(filters.fold(Filter::default(), Filter::and))
+        } else {
+            query.filter(filter)
+        };
+        if question.allow_residual {
+            query.allow_residual()
+        } else {
+            query
+        }
+    }
+
+    fn filter(&self, condition: &Condition) -> Filter {
+        let name = |index: &usize| self.definition.fields[*index].name.clone();
+        match condition {
+            Condition::Compare {
+                field: index,
+                comparison,
+                value,
+            } => {
+                let (field, value) = (field(name(index)), value.clone());
+                match comparison {
+                    Comparison::Equal => field.equal_to(value),
+                    Comparison::Less => field.less_than(value),
+                    Comparison::LessOrEqual => field.at_most(value),
+                    Comparison::Greater => field.greater_than(value),
+                    Comparison::GreaterOrEqual => field.at_least(value),
+                }
+            }
+            Condition::AnyOf { field: index, values } => field(name(index)).any_of(values.iter().cloned()),
+            Condition::StartsWith { field: index, prefix } => field(name(index)).starts_with(prefix),
+            Condition::Tuple {
+                fields,
+                comparison,
+                values,
+            } => tuple(
+                fields.iter().map(name),
+                operator(*comparison),
+                values.iter().cloned(),
+            ),
+        }
+    }
+
+    /// Asserts that rows are those expected, one for one.
+    pub(crate) fn assert_rows(&self, found: &[Row], expected: &[Row], context: &str) {
+        let is_same = found.len() == expected.len()
+            && found
+                .iter()
+                .zip(expected)
+                .all(|(found, expected)| self.oracle.same_row(found, expected));
+        assert!(
+            is_same,
+            "{context}\n  found:\n{}\n  expected:\n{}",
+            self.show(found),
+            self.show(expected)
+        );
+    }
+
+    pub(crate) fn show(&self, rows: &[Row]) -> String {
+        rows.iter()
+            .map(|row| format!("    {}\n", self.oracle.show(row)))
+            .collect()
+    }
+}
+
+fn operator(comparison: Comparison) -> Operator {
+    match comparison {
+        Comparison::Equal => Operator::Equal,
+        Comparison::Less => Operator::Less,
+        Comparison::LessOrEqual => Operator::LessOrEqual,
+        Comparison::Greater => Operator::Greater,
+        Comparison::GreaterOrEqual => Operator::GreaterOrEqual,
+    }
+}
+
+/// The rows of a page.
+pub(crate) fn rows(page: &Page<DynamicRecord>) -> Vec<Row> {
+    page.items()
+        .iter()
+        .map(|record| record.values().to_vec())
+        .collect()
+}
+
+/// The values of some fields of a page's rows, as text: `B01 D02, B01 D03`.
+pub(crate) fn words(page: &Page<DynamicRecord>, fields: &[&str]) -> String {
+    words_of(page.items(), fields)
+}
+
+/// The values of some fields of records, as text.
+pub(crate) fn words_of(records: &[DynamicRecord], fields: &[&str]) -> String {
+    let word = |json: &Map<String, Json>, field: &str| match json.get(field) {
+        None => "-".to_owned(),
+        Some(Json::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    let row = |record: &DynamicRecord| {
+        let json = record.to_json();
+        fields
+            .iter()
+            .map(|field| word(&json, field))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    records.iter().map(row).collect::<Vec<_>>().join(", ")
+}
