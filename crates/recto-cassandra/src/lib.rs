@@ -8,7 +8,6 @@
 //! | module | holds |
 //! |---|---|
 //! | [`config`] | [`CassandraConfig`]: how to reach a cluster, what to ask of it |
-//! | [`url`] | the same as a URL |
 //! | `connect`, `tls` | connecting, keyspaces; encryption |
 //! | `client` | prepared statements, deadlines, retries |
 //! | [`pieces`] | slices as Cassandra can read them; pure |
@@ -31,7 +30,6 @@ mod scan;
 pub mod store;
 mod tables;
 mod tls;
-pub mod url;
 mod values;
 mod write;
 
