@@ -100,9 +100,8 @@ impl Binder<'_> {
         if let Some((index, _)) = self.collection.field(&name.text) {
             return Ok(index);
         }
-        let names: Vec<&str> = self.collection.fields.iter().map(|field| field.name.as_str()).collect();
         let message = format!("collection {} has no field {}", self.collection.name, name.text);
-        let hint = format!("its fields are {}", names.join(", "));
+        let hint = no_field_hint(self.collection, &name.text);
         Err(self.error(name.span, message).with_field(&name.text).with_hint(hint))
     }
 
@@ -135,6 +134,15 @@ impl Binder<'_> {
     fn error(&self, span: Span, message: String) -> QueryError {
         TextError::at(self.subject, self.text, span, message).into()
     }
+}
+
+/// What to say to someone who named a field that a collection does not have.
+pub fn no_field_hint(collection: &Collection, name: &str) -> String {
+    if let Some(nearest) = collection.nearest_field(name) {
+        return format!("did you mean {nearest}?");
+    }
+    let names: Vec<&str> = collection.fields.iter().map(|field| field.name.as_str()).collect();
+    format!("its fields are {}", names.join(", "))
 }
 
 fn is_numeric(ty: &Type) -> bool {

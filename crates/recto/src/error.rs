@@ -47,12 +47,12 @@ pub enum ErrorKind {
 }
 
 /// Why something failed: a kind to decide by, a message, where, and what to do about it.
-#[derive(Debug)]
+///
+/// `Debug` prints what a person needs, because a `main` that returns this error prints that.
 pub struct Error {
     inner: Box<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -132,6 +132,21 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.inner.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.inner.kind)?;
+        if let Some(hint) = &self.inner.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        let mut source = self.source();
+        while let Some(cause) = source {
+            write!(f, "\ncaused by: {cause}")?;
+            source = cause.source();
+        }
+        Ok(())
     }
 }
 

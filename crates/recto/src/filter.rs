@@ -2,6 +2,7 @@
 
 use recto_model::schema::Collection;
 use recto_model::{Value, cell, json};
+use recto_plan::bind::no_field_hint;
 use recto_plan::query::Condition;
 use recto_plan::text::Operator;
 
@@ -156,12 +157,12 @@ impl Built {
 fn index(collection: &Collection, name: &str) -> Result<usize> {
     match collection.field(name) {
         Some((index, _)) => Ok(index),
-        None => {
-            let names: Vec<&str> = collection.fields.iter().map(|field| field.name.as_str()).collect();
-            Err(Error::new(ErrorKind::InvalidQuery, format!("collection {} has no field {name}", collection.name))
-                .with_field(name)
-                .with_hint(format!("its fields are {}", names.join(", "))))
-        }
+        None => Err(Error::new(
+            ErrorKind::InvalidQuery,
+            format!("collection {} has no field {name}", collection.name),
+        )
+        .with_field(name)
+        .with_hint(no_field_hint(collection, name))),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use recto_model::schema::Collection;
 use recto_model::{Cells, RowRef, Value, cell, json};
 use recto_plan::Arrangement;
+use recto_plan::bind::no_field_hint;
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -88,10 +89,12 @@ impl DynamicRecord {
 
 /// The error of a field that a collection does not have.
 pub(crate) fn no_field(definition: &Collection, name: &str) -> Error {
-    let names: Vec<&str> = definition.fields.iter().map(|field| field.name.as_str()).collect();
-    Error::new(ErrorKind::InvalidRecord, format!("collection {} has no field {name}", definition.name))
-        .with_field(name)
-        .with_hint(format!("its fields are {}", names.join(", ")))
+    Error::new(
+        ErrorKind::InvalidRecord,
+        format!("collection {} has no field {name}", definition.name),
+    )
+    .with_field(name)
+    .with_hint(no_field_hint(definition, name))
 }
 
 /// A record's cells in the base table's column order, each checked: keys are there, in the form
