@@ -21,10 +21,10 @@ Stores:
   A store is a folder, or cassandra://host[:port][,host…]/keyspace[?parameter=value&…]
   Without --store: RECTO_STORE, else `store` of the --store-config file, else ./recto.data
 
-  Parameters of Cassandra: username, password, local_datacenter, consistency, replication, tls, tls_ca,
-  tls_certificate, tls_key, tls_check_server_name, connect_timeout_ms, request_timeout_ms. Each may stand in
-  the address, in the environment (RECTO_CASSANDRA_PASSWORD) or in the --store-config file; the first of
-  these that has it wins:
+  Parameters of Cassandra: username, password, local_datacenter, consistency, replication, tls, tls_ca, \
+tls_certificate, tls_key, tls_check_server_name, connect_timeout_ms, request_timeout_ms. Each may stand in the \
+address, in the environment (RECTO_CASSANDRA_PASSWORD) or in the --store-config file; the first of these that has \
+it wins:
       store = \"cassandra://db1,db2/shop\"
       [cassandra]
       username = \"ada\"
@@ -168,7 +168,9 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
     prefer(&mut address.request_timeout, given.request_timeout);
     let says = |parameter: &str| {
         let pairs = text.split_once('?').map_or("", |(_, pairs)| pairs).split('&');
-        pairs.into_iter().any(|pair| pair.split('=').next() == Some(parameter))
+        pairs
+            .into_iter()
+            .any(|pair| pair.split('=').next() == Some(parameter))
     };
     // A flag that is absent looks like one that is off: only the text tells them apart.
     if says("tls") || given.tls {

@@ -14,6 +14,8 @@ use crate::text::printable;
 
 /// The widest cell on a terminal, in columns; what is longer ends in `…`.
 const MAX_CELL_WIDTH: usize = 40;
+/// The narrowest that a column of text is cut to rather than hidden. Numbers are never cut to fit.
+const MIN_CUT_WIDTH: usize = 12;
 /// Space between columns.
 const GAP: usize = 2;
 /// How a null is shown.
@@ -127,7 +129,7 @@ fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
     let mut room = width + GAP;
     let mut keep = vec![false; columns.len()];
     for first_choice in [true, false] {
-        for (index, column) in columns.iter().enumerate() {
+        for (index, column) in columns.iter_mut().enumerate() {
             if column.first_choice != first_choice {
                 continue;
             }
@@ -136,6 +138,10 @@ fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
             if needed <= room || nothing_kept {
                 keep[index] = true;
                 room = room.saturating_sub(needed);
+            } else if !column.right && room >= MIN_CUT_WIDTH + GAP {
+                column.width = room - GAP;
+                keep[index] = true;
+                room = 0;
             } else if !first_choice {
                 // What follows would only look like a choice: stop at the first that does not fit.
                 break;
@@ -220,9 +226,13 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_keeps_the_arrangement_and_hides_the_rest() {
-        let (table, hidden) = drawn(&["dest", "dep_delay", "time_hour", "carrier", "flight"], Some(48));
-        insta::assert_snapshot!(table);
+        let fields = ["dest", "dep_delay", "time_hour", "carrier", "flight"];
+        let (table, hidden) = drawn(&fields, Some(58));
         assert_eq!(hidden, ["dep_delay"]);
+        assert!(table.lines().all(|line| line.width() <= 58));
+        insta::assert_snapshot!(table);
+        let (table, hidden) = drawn(&fields, Some(48));
+        assert_eq!(hidden, ["dest", "dep_delay"]);
         assert!(table.lines().all(|line| line.width() <= 48));
     }
 

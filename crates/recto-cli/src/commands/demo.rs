@@ -38,7 +38,7 @@ Examples:
   recto demo                                     makes ./recto-demo; remove that folder to undo it
   recto demo --store cassandra://db1/flights     the same on Cassandra; makes the keyspace
 
-The flights are part of this program: nothing is downloaded. A demo that was stopped goes on where it was
+The flights are part of this program: nothing is downloaded. A demo that was stopped goes on where it was \
 stopped; one that is complete only shows its pages.";
 
 /// Arguments of `recto demo`.
@@ -271,7 +271,7 @@ async fn play(scene: &Scene, demo: &Demo<'_>, schema: &Schema, console: &mut Con
         ..PageRequest::default()
     };
     console.line(console.paint(Tone::Strong, scene.title))?;
-    console.line(console.paint(Tone::Hint, &command("page", &demo.address, scene)))?;
+    console.line(console.paint(Tone::Hint, &command(&demo.address, scene)))?;
     let explained = demo.session.explain(scene.collection, &request, false).await?;
     let collection = collection_of(schema, scene.collection)?;
     let shape = format!("{} of {}", explained.shape, explained.arrangement);
@@ -281,6 +281,11 @@ async fn play(scene: &Scene, demo: &Demo<'_>, schema: &Schema, console: &mut Con
         request.last = false;
         request.page_token = reply.previous_page_token;
         let reply = demo.session.page(scene.collection, &request).await?;
+        console.line("")?;
+        console.line(console.paint(
+            Tone::Hint,
+            "… and the page before that one, by its previous_page_token",
+        ))?;
         draw_page(&reply, &request.fields, &shape, collection, console)?;
     }
     Ok(())
@@ -293,13 +298,16 @@ fn draw_page(
     collection: &recto::schema::Collection,
     console: &mut Console,
 ) -> Result<()> {
-    View {
+    let (lines, _) = View {
         collection,
         fields,
         arrangement: "",
         reply,
     }
-    .draw_table(console)?;
+    .table(console);
+    for line in lines {
+        console.line(line)?;
+    }
     let footer = format!(
         "{} · {} · {}",
         rows(reply.records.len() as u64),
@@ -311,13 +319,14 @@ fn draw_page(
 }
 
 /// The command that shows a scene.
-fn command(name: &str, address: &str, scene: &Scene) -> String {
+fn command(address: &str, scene: &Scene) -> String {
     let last = if scene.backwards { " --last" } else { "" };
     format!(
-        "$ recto {name} {} --store {} --filter '{}'{last}",
+        "$ recto page {} --store {}{last} --page-size {ROWS} \\\n    --filter '{}' \\\n    --fields {}",
         scene.collection,
         quoted(address),
-        scene.filter
+        scene.filter,
+        scene.fields.join(",")
     )
 }
 

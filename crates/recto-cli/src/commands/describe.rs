@@ -88,12 +88,18 @@ fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Conso
         .map(|collection| collection.name.len())
         .max()
         .unwrap_or(0);
+    let arranged = schema
+        .collections
+        .iter()
+        .map(|collection| arrangement(collection).len())
+        .max()
+        .unwrap_or(0);
     console.line("")?;
     for collection in &schema.collections {
         let fields = counted(collection.fields.len() as u64, "field", "fields");
         let rest = console.paint(Tone::Dim, &format!("{} · {fields}", collection.writes));
         console.line(format_args!(
-            "  {:width$}  {}  {rest}",
+            "  {:width$}  {:arranged$}  {rest}",
             collection.name,
             arrangement(collection)
         ))?;

@@ -28,23 +28,18 @@ Examples:
   recto load posts export.ndjson.gz --ignore-unknown
   recto load flights_by_carrier,flights_by_origin flights.csv.zip --null NA
 
-The file is .csv (with a header line) or .ndjson, plain or in .gz, .zst or .zip. Empty CSV cells are null;
-nested values are JSON. Rows that are not right go to a reject file with the reason, the others are loaded;
-the exit code is then 4. A load that was stopped goes on where it stopped when the same command runs again;
-a file that was loaded to its end is not loaded again without --again.";
+The file is .csv (with a header line) or .ndjson, plain or in .gz, .zst or .zip. Empty CSV cells are null; nested \
+values are JSON. Rows that are not right go to a reject file with the reason, the others are loaded; the exit code \
+is then 4. A load that was stopped goes on where it stopped when the same command runs again; a file that was \
+loaded to its end is not loaded again without --again.";
 
 /// Arguments of `recto load`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LoadArgs {
     /// The collection; several joined by commas each get every row
-    #[arg(
-        required = true,
-        value_delimiter = ',',
-        num_args = 1,
-        value_name = "COLLECTION"
-    )]
-    pub(crate) collections: Vec<String>,
+    #[arg(value_name = "COLLECTION[,…]")]
+    pub(crate) collections: String,
     /// The file
     pub(crate) file: PathBuf,
     /// Text that stands for null in CSV cells, beside the empty cell
@@ -78,7 +73,7 @@ pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mu
         file: args.file.clone(),
         collections: args
             .collections
-            .iter()
+            .split(',')
             .map(|name| name.trim().to_owned())
             .collect(),
         null: args.null.clone(),

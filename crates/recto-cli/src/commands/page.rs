@@ -9,7 +9,7 @@ use super::{collection_of, print_json};
 use crate::console::{Console, Key, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
-use crate::table::Table;
+use crate::table::{Table, cut};
 use crate::text::{bytes, counted, duration, grouped, printable, rows};
 
 /// Rows of the first page on a terminal whose height says no more.
@@ -24,12 +24,14 @@ const LINES_AROUND_ROWS: usize = 8;
 const EXAMPLES: &str = "\
 Examples:
   recto page posts --filter 'user_id = \"9f4e…\"'
-  recto page flights_by_carrier --filter 'carrier = \"UA\" AND time_hour < \"2013-07-01T00:00:00Z\"' --page-size 20
   recto page flights_by_carrier --filter 'carrier = \"UA\"' --last --fields time_hour,flight,dest
-  recto page flights_by_carrier --filter 'carrier = \"UA\"' --from '[\"2013-07-04T12:00:00Z\"]' --json
+  recto page flights_by_carrier --filter 'carrier = \"UA\"' --from '[\"2013-07-04T12:00:00Z\"]'
+  recto page flights_by_carrier --filter 'carrier = \"UA\" AND time_hour < \"2013-07-01T00:00:00Z\"' \\
+      --order-by time_hour --page-size 20 --json
 
-On a terminal: n or → next page, p or ← previous, f first, l last, q quit. A page is then as long as the
-terminal is high, without --page-size. Elsewhere nothing is asked, and the tokens of both neighbours are printed.";
+On a terminal, keys turn pages: n or → next, p or ← previous, f first, l last, q quit. Without --page-size a page \
+is then as long as the terminal is high. Elsewhere nothing is asked, and the tokens that lead to both neighbours \
+are printed.";
 
 /// Which page; the same for `page` and `explain`.
 #[derive(Debug, Clone, Args)]
@@ -158,8 +160,8 @@ pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Co
             arrangement: &explained.arrangement,
             reply: &reply,
         };
-        view.draw(console)?;
-        match turn(&request, &reply, console)? {
+        let lines = view.draw(console)?;
+        match turn(&request, &reply, lines, console)? {
             Some(next) => request = next,
             None => return Ok(Exit::Done),
         }
@@ -168,7 +170,14 @@ pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Co
 }
 
 /// Waits for a key and returns the request of the page it leads to; none to end.
-fn turn(request: &PageRequest, reply: &PageReply, console: &mut Console) -> Result<Option<PageRequest>> {
+///
+/// The next page is drawn over this one, which takes `lines`, where the terminal still shows all of it.
+fn turn(
+    request: &PageRequest,
+    reply: &PageReply,
+    mut lines: usize,
+    console: &mut Console,
+) -> Result<Option<PageRequest>> {
     if !console.is_interactive() {
         return Ok(None);
     }
@@ -186,11 +195,11 @@ fn turn(request: &PageRequest, reply: &PageReply, console: &mut Console) -> Resu
         };
         let next = match keyboard.next_key()? {
             Key::Next | Key::Character('n') if reply.next_page_token.is_empty() => {
-                say(console, "this is the last page")?;
+                lines += say(console, "this is the last page")?;
                 continue;
             }
             Key::Previous | Key::Character('p') if reply.previous_page_token.is_empty() => {
-                say(console, "this is the first page")?;
+                lines += say(console, "this is the first page")?;
                 continue;
             }
             Key::Next | Key::Character('n') => position(&reply.next_page_token, false),
@@ -200,15 +209,25 @@ fn turn(request: &PageRequest, reply: &PageReply, console: &mut Console) -> Resu
             Key::Quit | Key::Character('q') => return Ok(None),
             Key::Character(_) | Key::Other => continue,
         };
-        console.line("")?;
+        if console.height().is_some_and(|height| lines < height) && !request.row_tokens {
+            write!(console.out(), "{}", over(lines))?;
+        } else {
+            console.line("")?;
+        }
         return Ok(Some(next));
     }
 }
 
-fn say(console: &mut Console, text: &str) -> Result<()> {
+/// Takes the cursor up and clears what is below: ECMA-48's CUU and ED.
+fn over(lines: usize) -> String {
+    format!("\r\u{1b}[{lines}A\u{1b}[J")
+}
+
+/// Says something below the page; returns the lines it took.
+fn say(console: &mut Console, text: &str) -> Result<usize> {
     let text = console.paint(Tone::Warning, text);
     console.line(text)?;
-    Ok(())
+    Ok(1)
 }
 
 /// Rows of a page that fills the terminal and leaves its footer on it.
@@ -229,33 +248,55 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// The table and its footer.
-    pub(crate) fn draw(&self, console: &mut Console) -> Result<()> {
-        let hidden = self.draw_table(console)?;
-        self.draw_row_tokens(console)?;
-        self.draw_cost(console)?;
+    /// The table and its footer; returns the lines they took.
+    pub(crate) fn draw(&self, console: &mut Console) -> Result<usize> {
+        let (mut lines, hidden) = self.table(console);
+        if let Some(tokens) = &self.reply.row_tokens {
+            for (index, token) in tokens.iter().enumerate() {
+                lines.push(format!(
+                    "{} {token}",
+                    console.paint(Tone::Dim, &format!("row {}:", index + 1))
+                ));
+            }
+        }
+        let count = rows(self.reply.records.len() as u64);
+        let footer = format!("{count} · {} · {}", printable(self.arrangement), cost(self.reply));
+        lines.push(line(console, Tone::Dim, &footer));
         if !hidden.is_empty() {
             let count = counted(hidden.len() as u64, "field does not fit", "fields do not fit");
-            let text = format!("{count} ({}); --fields chooses", hidden.join(", "));
-            let width = console.width().unwrap_or(usize::MAX);
-            console.line(console.paint(Tone::Dim, &crate::table::cut(&text, width)))?;
+            lines.push(line(
+                console,
+                Tone::Dim,
+                &format!("{count}, --fields chooses: {}", hidden.join(", ")),
+            ));
         }
         if let Some(stop) = &self.reply.stop {
             let text = format!(
                 "cut short by the page's budget of {}; the next page goes on",
                 budget(stop)
             );
-            console.line(console.paint(Tone::Warning, &text))?;
+            lines.push(line(console, Tone::Warning, &text));
         }
         if console.is_interactive() {
-            self.draw_keys(console)
+            lines.push(self.keys(console));
         } else {
-            self.draw_tokens(console)
+            lines.extend(self.tokens(console));
         }
+        for line in &lines {
+            console.line(line)?;
+        }
+        Ok(lines.len())
     }
 
-    /// Draws the table and returns the fields that did not fit.
-    pub(crate) fn draw_table(&self, console: &mut Console) -> Result<Vec<String>> {
+    /// The table's lines, and the fields that did not fit.
+    pub(crate) fn table(&self, console: &Console) -> (Vec<String>, Vec<String>) {
+        if self.reply.records.is_empty() {
+            let at_end = self.reply.next_page_token.is_empty();
+            return (
+                vec![console.paint(Tone::Dim, if at_end { "no rows" } else { "no rows yet" })],
+                Vec::new(),
+            );
+        }
         let fields: Vec<String> = if self.fields.is_empty() {
             self.collection
                 .fields
@@ -265,80 +306,47 @@ impl View<'_> {
         } else {
             self.fields.to_vec()
         };
-        if self.reply.records.is_empty() {
-            let end = self.reply.next_page_token.is_empty();
-            console.line(console.paint(Tone::Dim, if end { "no rows" } else { "no rows yet" }))?;
-            return Ok(Vec::new());
-        }
         let table = Table::new(&self.reply.records, &fields, self.collection, console.width());
-        for line in table.lines(console) {
-            console.line(line)?;
-        }
-        Ok(table.hidden)
+        (table.lines(console), table.hidden)
     }
 
-    fn draw_row_tokens(&self, console: &mut Console) -> Result<()> {
-        let Some(tokens) = &self.reply.row_tokens else {
-            return Ok(());
-        };
-        for (index, token) in tokens.iter().enumerate() {
-            console.line(format_args!(
-                "{} {token}",
-                console.paint(Tone::Dim, &format!("row {}:", index + 1))
-            ))?;
-        }
-        Ok(())
-    }
-
-    fn draw_cost(&self, console: &mut Console) -> Result<()> {
-        let footer = format!(
-            "{} · {} · {}",
-            rows(self.reply.records.len() as u64),
-            printable(self.arrangement),
-            cost(self.reply)
-        );
-        console.line(console.paint(Tone::Dim, &footer))?;
-        Ok(())
-    }
-
-    fn draw_tokens(&self, console: &mut Console) -> Result<()> {
-        for (name, token) in [
+    /// The tokens of both neighbours, as the options that lead there.
+    fn tokens(&self, console: &Console) -> Vec<String> {
+        [
             ("next page:    ", &self.reply.next_page_token),
             ("previous page:", &self.reply.previous_page_token),
-        ] {
-            if !token.is_empty() {
-                console.line(format_args!(
-                    "{} --page-token {token}",
-                    console.paint(Tone::Dim, name)
-                ))?;
-            }
-        }
-        Ok(())
+        ]
+        .into_iter()
+        .filter(|(_, token)| !token.is_empty())
+        .map(|(name, token)| format!("{} --page-token {token}", console.paint(Tone::Dim, name)))
+        .collect()
     }
 
-    fn draw_keys(&self, console: &mut Console) -> Result<()> {
+    /// The keys, dim where they lead nowhere.
+    fn keys(&self, console: &Console) -> String {
         let more = !self.reply.next_page_token.is_empty();
         let less = !self.reply.previous_page_token.is_empty();
-        let keys = [
+        [
             ("n", "next", more),
             ("p", "previous", less),
             ("f", "first", less),
             ("l", "last", more),
             ("q", "quit", true),
-        ];
-        let shown: Vec<String> = keys
-            .iter()
-            .map(|&(key, name, possible)| {
-                if possible {
-                    format!("{} {name}", console.paint(Tone::Hint, key))
-                } else {
-                    console.paint(Tone::Dim, &format!("{key} {name}"))
-                }
-            })
-            .collect();
-        console.line(shown.join("   "))?;
-        Ok(())
+        ]
+        .map(|(key, name, possible)| {
+            if possible {
+                format!("{} {name}", console.paint(Tone::Hint, key))
+            } else {
+                console.paint(Tone::Dim, &format!("{key} {name}"))
+            }
+        })
+        .join("   ")
     }
+}
+
+/// A line that does not wrap.
+fn line(console: &Console, tone: Tone, text: &str) -> String {
+    console.paint(tone, &cut(text, console.width().unwrap_or(usize::MAX)))
 }
 
 fn budget(stop: &str) -> &str {

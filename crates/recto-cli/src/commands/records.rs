@@ -21,7 +21,7 @@ const MAX_PUT_RECORDS: usize = 10_000;
 const MAX_PUT_BYTES: u64 = 16 << 20;
 
 const KEYS: &str = "\
-The key fields stand in the key's order, each as an argument; or in one argument, joined by commas and
+The key fields stand in the key's order, each as an argument; or in one argument, joined by commas and \
 percent-encoded, as in the address of a record over HTTP. A key that begins with - follows a --.";
 
 const GET_EXAMPLES: &str = "\
@@ -50,7 +50,7 @@ Examples:
   recto put readings '{\"site\": \"berlin\", \"sensor\": \"thermometer-7\", \"value\": 21.5}'
   recto put readings < readings.ndjson
 
-The records of one put, 10,000 at most, are checked before any is written. On the embedded store they are
+The records of one put, 10,000 at most, are checked before any is written. On the embedded store they are \
 then stored together or not at all. `recto load` takes files of any size.";
 
 /// Arguments of `recto put`.
@@ -235,7 +235,12 @@ fn parse(text: &str) -> std::result::Result<JsonRecord, String> {
     match serde_json::from_str(text) {
         Ok(Json::Object(record)) => Ok(record),
         Ok(_) => Err("it is not a JSON object".to_owned()),
-        Err(error) => Err(format!("it is not JSON: {error}")),
+        Err(error) => {
+            // The place is told apart from the words: the text is one line of many.
+            let (column, words) = (error.column(), error.to_string());
+            let words = words.split(" at line ").next().unwrap_or(&words).to_owned();
+            Err(format!("column {column}: it is not JSON: {words}"))
+        }
     }
 }
 

@@ -16,7 +16,7 @@ Examples:
   recto scan posts --fields user_id,post_id | head
   recto scan posts --resume TOKEN >> posts.ndjson      goes on where a scan was stopped
 
-The records come in the store's own order, which the other kind of store does not share. A scan that is
+The records come in the store's own order, which the other kind of store does not share. A scan that is \
 stopped or fails prints the token it can go on from to standard error.";
 
 /// Arguments of `recto scan`.

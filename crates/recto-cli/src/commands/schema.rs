@@ -267,7 +267,7 @@ fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result
     if plan.changes.is_empty() && plan.refused.is_empty() {
         console.line(console.paint(Tone::Good, "✓ nothing to change: the store holds this schema"))?;
     }
-    section(console, "Changes", &plan.changes, (Tone::Good, "+"))?;
+    section(console, "Changes", &plan.changes, (Tone::Good, "•"))?;
     section(console, "Statements", &plan.statements, (Tone::Plain, ""))?;
     section(console, "Cannot be done", &plan.refused, (Tone::Bad, "✗"))
 }
@@ -286,7 +286,8 @@ fn section(console: &mut Console, title: &str, lines: &[String], mark: (Tone, &s
         } else {
             format!("{} ", console.paint(tone, mark))
         };
-        let indented = printable_lines(text).replace('\n', "\n    ");
+        let indent = if mark.is_empty() { "\n  " } else { "\n    " };
+        let indented = printable_lines(text).replace('\n', indent);
         console.line(format_args!("  {mark}{indented}"))?;
     }
     Ok(())

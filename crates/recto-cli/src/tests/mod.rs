@@ -1,3 +1,64 @@
 //! Whole output against a session that answers from fixed rows.
+#![allow(clippy::unwrap_used)]
 
 pub(crate) mod fake;
+mod help;
+mod listing;
+mod schemas;
+mod upkeep;
+mod writing;
+
+use std::sync::Arc;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::commands;
+use crate::console::{Console, Screen};
+use crate::failure::{Exit, Result};
+use fake::FakeSession;
+
+/// Runs a command line against a fake session; the exit code and what stands on both streams.
+async fn run(session: FakeSession, console: (Console, Screen), line: &[&str]) -> String {
+    let session = Arc::new(session);
+    let (mut console, screen) = console;
+    let outcome = dispatch(Arc::clone(&session), &mut console, line).await;
+    let exit = crate::finish(outcome, &mut console);
+    let mut shown = screen.out();
+    if !screen.err().is_empty() {
+        shown.push_str(&format!("--- standard error\n{}", screen.err()));
+    }
+    let asked = session.asked();
+    if !asked.is_empty() {
+        shown.push_str(&format!("--- asked\n{}\n", asked.join("\n")));
+    }
+    if exit != Exit::Done {
+        shown.push_str(&format!("--- exit {}\n", exit.code()));
+    }
+    shown
+}
+
+/// The commands that need no more than a session.
+async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str]) -> Result<Exit> {
+    let cli = Cli::try_parse_from(std::iter::once("recto").chain(line.iter().copied()));
+    let session: Arc<dyn recto::Session> = session;
+    match cli.unwrap().command {
+        Command::Describe(args) => commands::describe::run(&args, &*session, console).await,
+        Command::Load(args) => commands::load::run(&args, session, console).await,
+        Command::Page(args) => commands::page::run(&args, &*session, console).await,
+        Command::Explain(args) => commands::explain::run(&args, &*session, console).await,
+        Command::Scan(args) => commands::scan::run(&args, &*session, console).await,
+        Command::Get(args) => commands::records::get(&args, &*session, console).await,
+        Command::Put(args) => commands::records::put(&args, &*session, console).await,
+        Command::Delete(args) => commands::records::delete(&args, &*session, console).await,
+        Command::Backup(args) => commands::upkeep::backup(&args, &*session, console).await,
+        Command::Compact(args) => commands::upkeep::compact(&args, &*session, console).await,
+        Command::Check(args) => commands::upkeep::check(&args, &*session, console).await,
+        other => panic!("{other:?} opens its store by itself"),
+    }
+}
+
+/// A console of a terminal's usual width.
+fn console() -> (Console, Screen) {
+    Console::captured(100)
+}

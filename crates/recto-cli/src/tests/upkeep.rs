@@ -1,0 +1,42 @@
+//! `backup`, `compact` and `check`.
+
+use super::*;
+
+#[tokio::test]
+async fn upkeep_says_what_was_done() {
+    let mut all = String::new();
+    for line in [
+        &["backup", "copy", "--json"][..],
+        &["compact", "--json", "--quiet"],
+        &["check", "--json"],
+    ] {
+        all.push_str(&run(FakeSession::new(), console(), line).await);
+    }
+    for line in [&["backup", "copy"][..], &["compact"], &["check"]] {
+        let shown = run(FakeSession::new(), console(), line).await;
+        assert!(shown.starts_with("✓ "), "{shown}");
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn a_check_that_finds_problems_exits_with_4() {
+    let problems = (0..30)
+        .map(|row| format!("flights row {row}: the checksum is not right"))
+        .collect();
+    let shown = run(
+        FakeSession {
+            problems,
+            ..FakeSession::new()
+        },
+        console(),
+        &["check"],
+    )
+    .await;
+    let (first, rest) = shown.split_once('\n').unwrap();
+    assert!(
+        first.starts_with("✗ 1,344,592 rows checked in ") && first.ends_with("; 30 problems"),
+        "{first}"
+    );
+    insta::assert_snapshot!(rest);
+}

@@ -1,0 +1,116 @@
+//! `get`, `put`, `delete` and `load`.
+
+use super::*;
+
+const KEY: [&str; 3] = ["2013-12-31T23:00:00Z", "UA", "1545"];
+
+#[tokio::test]
+async fn a_record_is_shown_a_field_a_line_or_as_json() {
+    let mut all = String::new();
+    for more in [
+        &KEY[..],
+        &["2013-12-31T23:00:00Z,UA,1545", "--json"],
+        &["a", "B6", "7"],
+        &["a"],
+    ] {
+        let line: Vec<&str> = ["get", "flights_by_carrier"]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
+        all.push_str(&run(FakeSession::new(), console(), &line).await);
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn records_are_put_from_the_argument_and_from_standard_input() {
+    let mut all = run(
+        FakeSession::new(),
+        console(),
+        &["put", "flights_by_carrier", "{\"carrier\": \"UA\"}"],
+    )
+    .await;
+    for input in [
+        "{\"carrier\": \"UA\"}\n{\"carrier\": \"B6\"}\n",
+        "",
+        "{\"carrier\": \"UA\"}\n{\"carrier\":\n",
+    ] {
+        let (console, screen) = console();
+        all.push_str(
+            &run(
+                FakeSession::new(),
+                (console.reading(input), screen),
+                &["put", "flights_by_carrier"],
+            )
+            .await,
+        );
+    }
+    all.push_str(
+        &run(
+            FakeSession::new(),
+            console(),
+            &["put", "flights_by_carrier", "[1]"],
+        )
+        .await,
+    );
+    all.push_str(&run(FakeSession::new(), console(), &["put", "posts", "{}"]).await);
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn a_record_is_deleted_by_its_key() {
+    let line: Vec<&str> = ["delete", "flights_by_carrier"]
+        .iter()
+        .chain(&KEY)
+        .copied()
+        .collect();
+    insta::assert_snapshot!(run(FakeSession::new(), console(), &line).await);
+}
+
+/// Times differ from run to run.
+fn without_times(text: &str) -> String {
+    let mut shown = String::new();
+    for line in text.lines() {
+        let line = match (line.find(" in "), line.find("\"time_micros\"")) {
+            (Some(at), _) if line.starts_with('✓') => &line[..at],
+            (_, Some(at)) => &line[..at],
+            _ => line,
+        };
+        shown.push_str(line);
+        shown.push('\n');
+    }
+    shown
+}
+
+#[tokio::test]
+async fn a_load_reports_what_was_stored_and_what_was_not() {
+    let mut all = String::new();
+    for (rejected, line) in [
+        (0, &["load", "flights_by_carrier", "flights.csv"][..]),
+        (
+            2_512,
+            &[
+                "load",
+                "flights_by_carrier,flights_by_tailnum",
+                "flights.csv.zip",
+                "--null",
+                "NA",
+                "--buffer-mib",
+                "64",
+            ],
+        ),
+        (
+            1,
+            &["load", "flights_by_carrier", "flights.csv", "--json", "--quiet"],
+        ),
+        (0, &["load", "flights_by_carrier", "loaded.csv"]),
+    ] {
+        let session = FakeSession {
+            rejected,
+            ..FakeSession::new()
+        };
+        all.push_str(&without_times(&run(session, console(), line).await));
+    }
+    insta::assert_snapshot!(all);
+}
