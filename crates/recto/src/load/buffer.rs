@@ -103,6 +103,11 @@ impl Buffer {
         whole + last + entries * size_of::<Entry>() + self.reject_bytes
     }
 
+    /// How many rows it has, all collections together.
+    pub(super) fn entries(&self) -> u64 {
+        self.entries.iter().map(Vec::len).sum::<usize>() as u64
+    }
+
     pub(super) fn reject(&mut self, reject: Reject) {
         self.reject_bytes += reject.byte_len();
         self.rejects.push(reject);

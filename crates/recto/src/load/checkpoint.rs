@@ -18,7 +18,7 @@ use recto_store::{
 use serde_json::{Map, Value as Json, json};
 
 use super::write;
-use crate::core::CollectionCore;
+use crate::core::{CollectionCore, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LoadRequest, LoadedCollection};
 
@@ -91,6 +91,8 @@ pub(super) struct State {
     /// Bytes of the reject file that tell of these rows.
     pub(super) reject_bytes: u64,
     pub(super) finished: bool,
+    /// The stamp it was last written with. The next is greater, whatever the clock says.
+    written: Stamp,
     /// Per collection, in the order of the request.
     pub(super) tallies: Vec<Tally>,
 }
@@ -102,8 +104,22 @@ impl State {
             rows: 0,
             reject_bytes: 0,
             finished: false,
+            written: stamp,
             tallies: vec![Tally::default(); collections],
         }
+    }
+
+    /// The same load from its beginning.
+    pub(super) fn anew(&self, stamp: Stamp) -> Self {
+        Self {
+            written: self.written,
+            ..Self::new(stamp, self.tallies.len())
+        }
+    }
+
+    /// Greater than the stamps of all its rows.
+    pub(super) fn next_stamp(&self) -> Stamp {
+        Stamp(self.stamp.0.saturating_add_unsigned(self.rows))
     }
 
     fn to_json(&self, names: &[String]) -> String {
@@ -125,6 +141,7 @@ impl State {
             "rows": self.rows,
             "reject_bytes": self.reject_bytes,
             "finished": self.finished,
+            "written": self.written.0,
             "collections": collections,
         })
         .to_string()
@@ -148,6 +165,7 @@ impl State {
             rows: json.get("rows")?.as_u64()?,
             reject_bytes: json.get("reject_bytes")?.as_u64()?,
             finished: json.get("finished")?.as_bool()?,
+            written: Stamp(json.get("written")?.as_i64()?),
             tallies: names.iter().map(tally).collect::<Option<_>>()?,
         })
     }
@@ -164,7 +182,7 @@ pub(super) struct Checkpoint {
     id: String,
     file: String,
     names: Vec<String>,
-    environment: recto_model::Environment,
+    shared: Arc<Shared>,
 }
 
 impl Checkpoint {
@@ -188,7 +206,7 @@ impl Checkpoint {
                 .iter()
                 .map(|collection| collection.definition.name.clone())
                 .collect(),
-            environment: shared.environment.clone(),
+            shared: Arc::clone(shared),
         }
     }
 
@@ -247,28 +265,28 @@ impl Checkpoint {
     }
 
     /// Records the state, durably; rows written before are durable with it.
-    pub(super) async fn write(&self, state: &State) -> Result<()> {
+    pub(super) async fn write(&self, state: &mut State) -> Result<()> {
+        state.written = Stamp(self.shared.next_stamp().0.max(state.written.0.saturating_add(1)));
+        let stamp = state.written;
         let text = state.to_json(&self.names);
-        let write = || {
-            let mut cells = Cells::new();
-            cells.push(Some(self.names.join(", ").as_bytes()));
-            cells.push(Some(self.file.as_bytes()));
-            cells.push(Some(text.as_bytes()));
-            PartitionWrite {
-                table: Arc::clone(&self.table),
-                partition: self.partition(),
-                mutations: vec![Mutation {
-                    operation: Operation::Put {
-                        clustering: Cells::new(),
-                        cells,
-                        replace: true,
-                    },
-                    stamp: Some(Stamp(self.environment.now_micros())),
-                    ttl_seconds: None,
-                }],
-            }
+        let mut cells = Cells::new();
+        cells.push(Some(self.names.join(", ").as_bytes()));
+        cells.push(Some(self.file.as_bytes()));
+        cells.push(Some(text.as_bytes()));
+        let mutation = Mutation {
+            operation: Operation::Put {
+                clustering: Cells::new(),
+                cells,
+                replace: true,
+            },
+            stamp: Some(stamp),
+            ttl_seconds: None,
         };
-        let write = vec![write()];
+        let write = vec![PartitionWrite {
+            table: Arc::clone(&self.table),
+            partition: self.partition(),
+            mutations: vec![mutation],
+        }];
         let outcome = write::until_settled(&self.store, Atomicity::Each, false, || {
             let write = write.clone();
             async move { Ok(write) }
@@ -339,7 +357,7 @@ mod tests {
         let text = state.to_json(&names);
         assert_eq!(State::from_json(&text, &names).unwrap(), state);
         // Written by version 1; every later release reads it.
-        let golden = r#"{"version":1,"stamp":1700000000000000,"rows":7,"reject_bytes":90,"finished":false,"collections":{"a":{"stored":7,"rejected":0,"reasons":{}},"b":{"stored":6,"rejected":1,"reasons":{"x: expected an int":1}}}}"#;
+        let golden = r#"{"version":1,"stamp":1700000000000000,"rows":7,"reject_bytes":90,"finished":false,"written":1700000000000000,"collections":{"a":{"stored":7,"rejected":0,"reasons":{}},"b":{"stored":6,"rejected":1,"reasons":{"x: expected an int":1}}}}"#;
         assert_eq!(text, golden);
     }
 

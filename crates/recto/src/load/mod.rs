@@ -33,6 +33,7 @@ mod rows;
 mod source;
 mod write;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,12 +46,12 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LoadProgress, LoadReport, LoadRequest, Progress};
 use buffer::{Buffer, WriteSizes};
-use checkpoint::{Checkpoint, State};
+use checkpoint::{Checkpoint, State, Tally};
 use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delivery, blocking};
 use plan::Plan;
 use rejects::{Reject, RejectFile};
 use source::{Format, Source};
-use write::{ChunkWriter, Written};
+use write::ChunkWriter;
 
 /// The memory for rows being sorted and written, unless the request says otherwise.
 pub(crate) const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
@@ -122,8 +123,8 @@ pub(crate) async fn load(
     if let Some(state) = earlier.as_ref().filter(|state| state.finished && !request.again) {
         return Ok(already_loaded(state, &plan, &rejects));
     }
-    let (state, rejects) = begin(earlier, collections, rejects).await?;
-    checkpoint.write(&state).await?;
+    let (mut state, rejects) = begin(earlier, collections, rejects).await?;
+    checkpoint.write(&mut state).await?;
 
     let limits = collections[0].shared.store.limits();
     let sizes = Sizes::of(request.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES), limits);
@@ -144,19 +145,16 @@ pub(crate) async fn load(
         sizes: sizes.write,
         stamp: state.stamp,
     };
-    let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let rows_resumed = state.rows;
     let mut load = Load {
+        telling: Telling::new(progress, counters, source.bytes_total()),
         source,
         plan,
-        counters,
         checkpoint,
         writer,
         state,
         rejects: Some(rejects),
-        progress,
-        ticks,
+        bytes_done: 0,
     };
     load.run(collections, deliveries).await?;
     let path = load.finish().await?;
@@ -202,11 +200,14 @@ async fn begin(
     collections: &[Arc<CollectionCore>],
     mut rejects: RejectFile,
 ) -> Result<(State, RejectFile)> {
-    let Some(mut state) = earlier.filter(|state| !state.finished) else {
-        return Ok((
-            State::new(collections[0].shared.next_stamp(), collections.len()),
-            rejects,
-        ));
+    let shared = &collections[0].shared;
+    let mut state = match earlier {
+        None => return Ok((State::new(shared.next_stamp(), collections.len()), rejects)),
+        Some(state) if state.finished => {
+            let stamp = shared.next_stamp().max(state.next_stamp());
+            return Ok((state.anew(stamp), rejects));
+        }
+        Some(state) => state,
     };
     let length = state.reject_bytes;
     let (rejects, whole) = blocking(move || {
@@ -217,7 +218,7 @@ async fn begin(
     if !whole {
         // Its rejects are gone, so they must be found again. The rows that are stored stay as they
         // are: they come with the same stamps.
-        state = State::new(state.stamp, collections.len());
+        state = state.anew(state.stamp);
     }
     Ok((state, rejects))
 }
@@ -256,30 +257,83 @@ impl Sizes {
     }
 }
 
+/// Tells how far a load is, as often as [`PROGRESS_INTERVAL`] says.
+struct Telling<'a> {
+    progress: Progress<'a, LoadProgress>,
+    ticks: Interval,
+    counters: Arc<Counters>,
+    bytes_total: u64,
+}
+
+impl<'a> Telling<'a> {
+    fn new(progress: Progress<'a, LoadProgress>, counters: Arc<Counters>, bytes_total: u64) -> Self {
+        let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            progress,
+            ticks,
+            counters,
+            bytes_total,
+        }
+    }
+
+    fn tell(&self, state: &State, bytes: u64) {
+        let sum = |of: fn(&Tally) -> u64| state.tallies.iter().map(of).sum();
+        (self.progress)(LoadProgress {
+            rows_read: self.counters.rows_read.load(Ordering::Relaxed),
+            rows_stored: sum(|tally| tally.stored),
+            rows_rejected: sum(|tally| tally.rejected),
+            bytes_consumed: bytes.min(self.bytes_total),
+            bytes_total: self.bytes_total,
+        });
+    }
+
+    /// Waits for `work` and tells meanwhile.
+    async fn during<T>(
+        &mut self,
+        state: &State,
+        bytes: u64,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                result = &mut work => return result,
+                _ = self.ticks.tick() => self.tell(state, bytes),
+            }
+        }
+    }
+}
+
 /// A load that is running.
 struct Load<'a> {
+    telling: Telling<'a>,
     source: Arc<Source>,
     plan: Arc<Plan>,
-    counters: Arc<Counters>,
     checkpoint: Checkpoint,
     writer: ChunkWriter,
     state: State,
     /// Lent to a blocking task while it is written.
     rejects: Option<RejectFile>,
-    progress: Progress<'a, LoadProgress>,
-    ticks: Interval,
+    /// Bytes of the file up to the row that `state` ends with.
+    bytes_done: u64,
 }
 
 impl Load<'_> {
     async fn run(&mut self, collections: &[Arc<CollectionCore>], mut deliveries: Deliveries) -> Result<()> {
         loop {
-            let Delivery { buffer, end } = self.with_progress_of(deliveries.next()).await?;
+            let next = deliveries.next();
+            let Delivery {
+                buffer,
+                end,
+                bytes_end,
+            } = self.telling.during(&self.state, self.bytes_done, next).await?;
             let last_stamp = self.state.stamp.0.saturating_add_unsigned(buffer.rows_end);
             collections[0]
                 .shared
                 .last_stamp
                 .fetch_max(last_stamp, Ordering::Relaxed);
-            self.write(Arc::new(buffer)).await?;
+            self.write(Arc::new(buffer), bytes_end).await?;
             match end {
                 None => {}
                 Some(Ok(())) => return Ok(()),
@@ -289,81 +343,60 @@ impl Load<'_> {
     }
 
     /// Stores a buffer's rows and rejects, and records that.
-    async fn write(&mut self, buffer: Arc<Buffer>) -> Result<()> {
+    async fn write(&mut self, buffer: Arc<Buffer>, bytes_end: u64) -> Result<()> {
         let mut state = self.state.clone();
-        let mut refused = Vec::new();
-        {
-            let Self {
-                writer,
-                plan,
-                progress,
-                ticks,
-                counters,
-                source,
-                ..
-            } = self;
-            let chunks = buffer.chunks(plan, writer.sizes);
-            let mut written = futures::stream::iter(chunks)
-                .map(|chunk| writer.write(Arc::clone(&buffer), chunk))
-                .buffer_unordered(CALLS_IN_FLIGHT);
-            loop {
-                let next = tokio::select! {
-                    next = written.try_next() => next?,
-                    _ = ticks.tick() => {
-                        progress(progress_of(counters, source, &state));
-                        continue;
-                    }
-                };
-                let Some(Written {
-                    target,
-                    stored,
-                    refused: by_store,
-                }) = next
-                else {
-                    break;
-                };
-                state.tallies[target].stored += stored;
-                refused.extend(by_store);
-            }
-        }
-        state.rows = buffer.rows_end;
-        self.write_rejects(&buffer, refused, &mut state).await?;
-        self.checkpoint.write(&state).await?;
-        self.state = state;
-        Ok(())
-    }
-
-    async fn write_rejects(
-        &mut self,
-        buffer: &Arc<Buffer>,
-        refused: Vec<Reject>,
-        state: &mut State,
-    ) -> Result<()> {
+        let refused = self.write_rows(&buffer, bytes_end, &mut state).await?;
         for reject in buffer.rejects.iter().chain(&refused) {
             for (target, reason) in &reject.reasons {
                 state.tallies[*target].reject(reason.class());
             }
         }
-        if buffer.rejects.is_empty() && refused.is_empty() {
-            return Ok(());
+        if !(buffer.rejects.is_empty() && refused.is_empty()) {
+            let file = self.rejects.take().ok_or_else(lost_reject_file)?;
+            let append = append_rejects(file, Arc::clone(&self.plan), Arc::clone(&buffer), refused);
+            let file = self.telling.during(&state, bytes_end, append).await?;
+            state.reject_bytes = file.length();
+            self.rejects = Some(file);
         }
-        let mut file = self.rejects.take().ok_or_else(lost_reject_file)?;
-        let (plan, buffer) = (Arc::clone(&self.plan), Arc::clone(buffer));
-        let file = blocking(move || {
-            let mut all: Vec<&Reject> = buffer.rejects.iter().chain(&refused).collect();
-            // In the order of the file, whichever way they came.
-            all.sort_by_key(|reject| (reject.origin, reject.reasons.first().map(|(target, _)| *target)));
-            file.append(&plan, &all)?;
-            Ok(file)
-        })
-        .await?;
-        state.reject_bytes = file.length();
-        self.rejects = Some(file);
+        state.rows = buffer.rows_end;
+        let told = state.clone();
+        self.telling
+            .during(&told, bytes_end, self.checkpoint.write(&mut state))
+            .await?;
+        self.state = state;
+        self.bytes_done = bytes_end;
         Ok(())
     }
 
+    /// Stores a buffer's rows; returns those that the store does not take.
+    async fn write_rows(
+        &mut self,
+        buffer: &Arc<Buffer>,
+        bytes_end: u64,
+        state: &mut State,
+    ) -> Result<Vec<Reject>> {
+        let Self { telling, writer, .. } = self;
+        let mut refused = Vec::new();
+        let (rows, mut rows_written) = (buffer.entries(), 0);
+        let bytes_of_buffer = bytes_end.saturating_sub(self.bytes_done) as f64;
+        let mut bytes = self.bytes_done;
+        let mut written = futures::stream::iter(buffer.chunks(&self.plan, writer.sizes))
+            .map(|chunk| writer.write(Arc::clone(buffer), chunk))
+            .buffer_unordered(CALLS_IN_FLIGHT);
+        while let Some(chunk) = telling.during(state, bytes, written.try_next()).await? {
+            state.tallies[chunk.target].stored += chunk.stored;
+            rows_written += chunk.stored + chunk.refused.len() as u64;
+            refused.extend(chunk.refused);
+            // As far as the rows of this buffer are stored, so that what is left tells how long it
+            // will take.
+            let share = rows_written as f64 / rows.max(1) as f64;
+            bytes = self.bytes_done + (bytes_of_buffer * share) as u64;
+        }
+        Ok(refused)
+    }
+
     /// Gives the reject file its name and records that the load has ended.
-    async fn finish(&mut self) -> Result<Option<std::path::PathBuf>> {
+    async fn finish(&mut self) -> Result<Option<PathBuf>> {
         let source = Arc::clone(&self.source);
         let mut file = self.rejects.take().ok_or_else(lost_reject_file)?;
         let path = blocking(move || {
@@ -372,30 +405,33 @@ impl Load<'_> {
         })
         .await?;
         self.state.finished = true;
-        self.checkpoint.write(&self.state).await?;
-        (self.progress)(progress_of(&self.counters, &self.source, &self.state));
+        self.checkpoint.write(&mut self.state).await?;
+        self.telling.tell(&self.state, self.source.bytes_total());
         Ok(path)
     }
 
-    fn report(&self, rows_resumed: u64, rejects: Option<std::path::PathBuf>) -> LoadReport {
+    fn report(&self, rows_resumed: u64, rejects: Option<PathBuf>) -> LoadReport {
         LoadReport {
             rejects,
             ..report(&self.state, &self.plan, rows_resumed)
         }
     }
+}
 
-    /// Waits for `work` and tells progress meanwhile.
-    async fn with_progress_of<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let mut work = std::pin::pin!(work);
-        loop {
-            tokio::select! {
-                result = &mut work => return result,
-                _ = self.ticks.tick() => {
-                    (self.progress)(progress_of(&self.counters, &self.source, &self.state));
-                }
-            }
-        }
-    }
+/// Adds a buffer's rejects to the file, in the order of their rows, whichever way they came.
+async fn append_rejects(
+    mut file: RejectFile,
+    plan: Arc<Plan>,
+    buffer: Arc<Buffer>,
+    refused: Vec<Reject>,
+) -> Result<RejectFile> {
+    blocking(move || {
+        let mut all: Vec<&Reject> = buffer.rejects.iter().chain(&refused).collect();
+        all.sort_by_key(|reject| (reject.origin, reject.reasons.first().map(|(target, _)| *target)));
+        file.append(&plan, &all)?;
+        Ok(file)
+    })
+    .await
 }
 
 #[cold]
@@ -405,20 +441,6 @@ fn lost_reject_file() -> Error {
         "the reject file of the load is gone after an earlier failure",
     )
     .with_hint("the same load again goes on where this one stopped")
-}
-
-fn progress_of(counters: &Counters, source: &Source, state: &State) -> LoadProgress {
-    let sum = |of: fn(&checkpoint::Tally) -> u64| state.tallies.iter().map(of).sum();
-    LoadProgress {
-        rows_read: counters.rows_read.load(Ordering::Relaxed),
-        rows_stored: sum(|tally| tally.stored),
-        rows_rejected: sum(|tally| tally.rejected),
-        bytes_consumed: counters
-            .bytes_consumed
-            .load(Ordering::Relaxed)
-            .min(source.bytes_total()),
-        bytes_total: source.bytes_total(),
-    }
 }
 
 fn report(state: &State, plan: &Plan, rows_resumed: u64) -> LoadReport {

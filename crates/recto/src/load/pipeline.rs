@@ -177,6 +177,8 @@ fn read_records(
 /// Rows to write, and whether they are the last.
 pub(super) struct Delivery {
     pub(super) buffer: Buffer,
+    /// About how many bytes of the file were read for the rows up to its end.
+    pub(super) bytes_end: u64,
     /// How the file ended, with the last delivery.
     pub(super) end: Option<Result<()>>,
 }
@@ -300,9 +302,14 @@ impl ConvertingThread {
             self.demanded.recv().map_err(|_| Abandoned)?;
         }
         self.is_demanded = false;
+        let bytes_end = self.conversion.counters.bytes_consumed.load(Ordering::Relaxed);
         let buffer = std::mem::replace(&mut self.buffer, Buffer::new(&self.conversion.plan));
         self.sender
-            .blocking_send(Delivery { buffer, end })
+            .blocking_send(Delivery {
+                buffer,
+                bytes_end,
+                end,
+            })
             .map_err(|_| Abandoned)
     }
 }

@@ -400,3 +400,6 @@ fn cell_at(text: &[u8], start: usize) -> (CsvCell, usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! A store in memory that can be told to fail, a folder for files, and loads between them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::TryStreamExt;
+use recto::schema::Schema;
+use recto::session::{LoadReport, LoadRequest, ScanRequest};
+use recto::store::memory::MemoryStore;
+use recto::store::{
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
+    TableOutcome, WriteOptions, WriteOutcome,
+};
+use recto::{Environment, LocalSession, OpenOptions, Recto, Result, Session};
+use recto_model::{Slice, Table};
+
+/// Two collections over the same fields, in other arrangements.
+pub(crate) const SCHEMA: &str = r#"
+[collection.readings]
+fields = { sensor = "text", at = "timestamp", value = "double", count = "int", tags = "list<text>", note = "text" }
+key = ["sensor", "at"]
+partition = ["sensor"]
+order = ["-at"]
+writes = "overwrite"
+
+[collection.by_count]
+fields = { sensor = "text", at = "timestamp", value = "double", count = "int", tags = "list<text>", note = "text" }
+key = ["count", "sensor", "at"]
+partition = ["count"]
+writes = "append"
+"#;
+
+/// What a store does to the rows it is asked to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The disk is full.
+    Fails,
+    /// It does as asked and does not say so.
+    Unknown,
+    /// It takes a second.
+    Slow,
+}
+
+/// A store that serves some writes and then does something else.
+pub(crate) struct Unreliable {
+    inner: MemoryStore,
+    fault: Fault,
+    /// How many writes are still served before the fault.
+    good: AtomicI64,
+    /// How many writes the fault then strikes.
+    bad: AtomicI64,
+    pub(crate) calls: AtomicU64,
+}
+
+impl fmt::Debug for Unreliable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unreliable")
+    }
+}
+
+impl Unreliable {
+    pub(crate) fn new(inner: &MemoryStore, fault: Fault, good: i64, bad: i64) -> Arc<Self> {
+        let (good, bad, calls) = (AtomicI64::new(good), AtomicI64::new(bad), AtomicU64::new(0));
+        Arc::new(Self {
+            inner: inner.clone(),
+            fault,
+            good,
+            bad,
+            calls,
+        })
+    }
+
+    fn strikes(&self) -> bool {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.good.fetch_sub(1, Ordering::Relaxed) <= 0 && self.bad.fetch_sub(1, Ordering::Relaxed) > 0
+    }
+}
+
+#[async_trait]
+impl Store for Unreliable {
+    fn describe(&self) -> String {
+        "unreliable".into()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
+        self.inner.view()
+    }
+
+    async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
+        self.write_many(vec![write], Atomicity::Each, options).await
+    }
+
+    async fn write_many(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        if !self.strikes() {
+            return self.inner.write_many(writes, atomicity, options).await;
+        }
+        match self.fault {
+            Fault::Fails => Err(StoreError::new(StoreErrorKind::Storage, "the disk is full")),
+            Fault::Unknown => {
+                self.inner.write_many(writes, atomicity, options).await?;
+                Ok(WriteOutcome::Unknown(StoreError::new(
+                    StoreErrorKind::Timeout,
+                    "no answer",
+                )))
+            }
+            Fault::Slow => {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                self.inner.write_many(writes, atomicity, options).await
+            }
+        }
+    }
+
+    async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        self.inner.cas(cas, options).await
+    }
+
+    async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.inner.create_table(table).await
+    }
+
+    async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        self.inner.drop_table(name).await
+    }
+
+    async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.inner.empty_table(table).await
+    }
+
+    async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
+        self.inner.list_tables().await
+    }
+
+    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+        self.inner.describe_slice(slice)
+    }
+}
+
+/// A store with the schema, and a folder.
+pub(crate) struct Bench {
+    folder: tempfile::TempDir,
+    pub(crate) store: MemoryStore,
+    session: LocalSession,
+}
+
+async fn open(store: Arc<dyn Store>) -> LocalSession {
+    let mut recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+    recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+    LocalSession::new(recto)
+}
+
+impl Bench {
+    pub(crate) async fn new() -> Self {
+        Self::with_store(MemoryStore::new(Environment::system())).await
+    }
+
+    pub(crate) async fn with_store(store: MemoryStore) -> Self {
+        let session = open(Arc::new(store.clone())).await;
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            store,
+            session,
+        }
+    }
+
+    /// A session over the same rows, by way of a store that fails.
+    pub(crate) async fn unreliable(
+        &self,
+        fault: Fault,
+        good: i64,
+        bad: i64,
+    ) -> (LocalSession, Arc<Unreliable>) {
+        let store = Unreliable::new(&self.store, fault, i64::MAX, bad);
+        let session = open(Arc::clone(&store) as Arc<dyn Store>).await;
+        // Only now, so that opening is not counted.
+        store.good.store(good, Ordering::Relaxed);
+        store.calls.store(0, Ordering::Relaxed);
+        (session, store)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.path(name)).unwrap()).into_owned()
+    }
+
+    /// Loads into `readings`.
+    pub(crate) async fn load(&self, file: &Path) -> Result<LoadReport> {
+        self.load_with(file, |_| {}).await
+    }
+
+    pub(crate) async fn load_with(
+        &self,
+        file: &Path,
+        change: impl FnOnce(&mut LoadRequest),
+    ) -> Result<LoadReport> {
+        load_into(&self.session, file, change).await
+    }
+
+    /// Removes all rows of a collection.
+    pub(crate) async fn store_delete_all(&self, collection: &str) {
+        let tables = self.store.list_tables().await.unwrap();
+        let table = tables.iter().find(|table| table.name() == collection).unwrap();
+        self.store.empty_table(table).await.unwrap();
+    }
+
+    /// The records of a collection as JSON, in the order of their text.
+    pub(crate) async fn records(&self, collection: &str) -> Vec<String> {
+        let steps: Vec<_> = self
+            .session
+            .scan(collection, &ScanRequest::default())
+            .try_collect()
+            .await
+            .unwrap();
+        let mut records: Vec<String> = steps
+            .into_iter()
+            .flat_map(|step| step.records)
+            .map(|record| serde_json::Value::Object(record).to_string())
+            .collect();
+        records.sort();
+        records
+    }
+}
+
+pub(crate) async fn load_into(
+    session: &LocalSession,
+    file: &Path,
+    change: impl FnOnce(&mut LoadRequest),
+) -> Result<LoadReport> {
+    let mut request = LoadRequest {
+        file: file.to_owned(),
+        collections: vec!["readings".into()],
+        ..LoadRequest::default()
+    };
+    change(&mut request);
+    session.load(&request, &|_| {}).await
+}
