@@ -9,6 +9,8 @@ use std::sync::Arc;
 use recto_model::table::{ColumnKind, Compaction, Direction, TableOptions, WriteKind};
 use recto_model::types::UdtType;
 use recto_model::{Column, Table, Type};
+use recto_store::StoreError;
+use recto_store::tables::added_columns;
 use serde_json::{Value, json};
 
 use crate::cql::{push_quoted, quoted, string_literal, table_name};
@@ -54,6 +56,50 @@ fn collect_udts(ty: &Type, udts: &mut Vec<Arc<UdtType>>) {
         }
         _ => {}
     }
+}
+
+/// The statements that make `table` of `there`, a table with fewer columns: the user-defined types
+/// that the new columns need and `there` does not have, the columns, and the comment that tells of
+/// them. For people and for `recto plan`; [`add_columns`](recto_store::Store::add_columns) sends them.
+///
+/// # Errors
+/// `Table`, if `there` cannot become `table` so.
+pub fn add_columns_cql(keyspace: &str, there: &Table, table: &Table) -> Result<Vec<String>, StoreError> {
+    let added = added_columns(there, table)?;
+    if added.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known = udts_of(there);
+    let mut statements: Vec<String> = udts_of(table)
+        .iter()
+        .filter(|udt| !known.contains(udt))
+        .map(|udt| create_type_cql(keyspace, udt))
+        .collect();
+    statements.push(add_columns_one_cql(keyspace, table.name(), added));
+    statements.push(comment_cql(keyspace, table));
+    Ok(statements)
+}
+
+/// The statement that adds columns. One that is there already is left alone.
+pub(crate) fn add_columns_one_cql(keyspace: &str, table: &str, columns: &[Column]) -> String {
+    let columns: Vec<String> = columns
+        .iter()
+        .map(|column| format!("{} {}", quoted(&column.name), type_cql(&column.ty)))
+        .collect();
+    format!(
+        "ALTER TABLE {} ADD IF NOT EXISTS ({})",
+        table_name(keyspace, table),
+        columns.join(", ")
+    )
+}
+
+/// The statement that makes the comment of `table` say what it is.
+pub(crate) fn comment_cql(keyspace: &str, table: &Table) -> String {
+    format!(
+        "ALTER TABLE {} WITH comment = {}",
+        table_name(keyspace, table.name()),
+        string_literal(&comment(table))
+    )
 }
 
 /// The statement that makes one user-defined type.
@@ -199,7 +245,9 @@ impl SchemaTable {
         self.comment.starts_with(COMMENT_MARK)
     }
 
-    /// The table that was made.
+    /// The table that was made. Columns that its comment does not tell of are no part of it: an
+    /// addition of columns was interrupted before its end, or another program added them. Recto
+    /// names the columns of every statement, so they change nothing.
     ///
     /// # Errors
     /// A message, if the comment and the schema do not fit each other: the table was changed by
@@ -214,9 +262,6 @@ impl SchemaTable {
         let named = comment["columns"]
             .as_array()
             .ok_or("its comment names no columns")?;
-        if named.len() != self.columns.len() {
-            return Err("columns were added or dropped".to_owned());
-        }
         let mut columns = Vec::with_capacity(named.len());
         for entry in named {
             let name = entry[0].as_str().ok_or("its comment is damaged")?;
@@ -239,6 +284,11 @@ impl SchemaTable {
 }
 
 impl SchemaColumn {
+    /// Whether this column, which no comment tells of, can be taken for `wanted`, a regular one.
+    pub(crate) fn is(&self, wanted: &Column, udts: &[SchemaUdt]) -> bool {
+        self.kind == "regular" && parse_type(&self.ty, udts).as_ref() == Ok(&wanted.ty)
+    }
+
     fn column(&self, write: &str, udts: &[SchemaUdt]) -> Result<Column, String> {
         let write = || match write {
             "cas" => Ok(WriteKind::Cas),
@@ -530,6 +580,34 @@ mod tests {
                 ),
             ]
         );
+    }
+
+    #[test]
+    fn added_columns_as_cql() {
+        let more = |columns: Vec<Column>| {
+            let columns = table().columns().iter().cloned().chain(columns).collect();
+            Table::new("things", columns, table().options()).unwrap()
+        };
+        let plain = ColumnKind::Regular(WriteKind::Plain);
+        let other = Type::Udt(Arc::new(UdtType {
+            name: "other".to_owned(),
+            fields: vec![("i".to_owned(), inner())],
+        }));
+        let wanted = more(vec![column("o", other, plain), column("n", Type::Int, plain)]);
+        assert_eq!(
+            add_columns_cql("shop", &table(), &wanted).unwrap(),
+            [
+                r#"CREATE TYPE IF NOT EXISTS "shop"."other" ("i" frozen<"inner">)"#,
+                r#"ALTER TABLE "shop"."things" ADD IF NOT EXISTS ("o" frozen<"other">, "n" int)"#,
+                concat!(
+                    r#"ALTER TABLE "shop"."things" WITH comment = 'recto table 1 "#,
+                    r#"{"columns":[["p","key"],["b","key"],["a","key"],["s","cas"],["z","plain"],["v","cas"],"#,
+                    r#"["o","plain"],["n","plain"]],"compaction":"tombstones"}'"#,
+                ),
+            ]
+        );
+        assert!(add_columns_cql("shop", &table(), &table()).unwrap().is_empty());
+        assert!(add_columns_cql("shop", &wanted, &table()).is_err());
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! | `cql`, `values` | statements and their values; cells to and from the wire |
 //! | `read`, `scan` | slices, rows, static cells; whole tables in token order |
 //! | `write`, `cas` | plain writes; conditional writes |
-//! | `ddl`, `tables` | tables as CQL and back; making, listing, emptying, dropping them |
+//! | `ddl`, `tables` | tables as CQL and back; making, extending, listing, emptying, dropping them |
 //! | `error` | the driver's errors in the store's words |
 
 mod cas;
@@ -35,6 +35,6 @@ mod write;
 
 pub use config::{CassandraConfig, ClientCertificate, Replication, TlsConfig};
 pub use connect::{create_keyspace, create_keyspace_cql, drop_keyspace};
-pub use ddl::create_table_cql;
+pub use ddl::{add_columns_cql, create_table_cql};
 pub use scan::MAX_TOKEN_RANGES;
 pub use store::CassandraStore;

@@ -127,6 +127,10 @@ impl Store for CassandraStore {
         self.client.create_table(table).await
     }
 
+    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.client.add_columns(table).await
+    }
+
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
         self.client.drop_table(name).await
     }

@@ -1,15 +1,18 @@
-//! Making, listing, emptying and dropping tables.
+//! Making, extending, listing, emptying and dropping tables.
 
 use recto_model::Table;
+use recto_store::tables::added_columns;
 use recto_store::{StoreError, StoreErrorKind, TableOutcome};
+use scylla::errors::ExecutionError;
 use scylla::response::query_result::QueryResult;
 
 use crate::client::{Client, Deadline};
 use crate::cql::table_name;
 use crate::ddl::{
-    SchemaColumn, SchemaTable, SchemaUdt, create_one_table_cql, create_type_cql, difference, udts_of,
+    SchemaColumn, SchemaTable, SchemaUdt, add_columns_one_cql, comment_cql, create_one_table_cql,
+    create_type_cql, difference, udts_of,
 };
-use crate::error::{Effect, Failure};
+use crate::error::{Effect, Failure, of_execution};
 use crate::values::ReadValuesError;
 
 /// Of `system_schema.columns`: table, column, kind, clustering order, position, type.
@@ -21,7 +24,25 @@ impl Client {
         if self.check_same(table, &deadline).await? {
             return Ok(TableOutcome::Done);
         }
-        let known = self.load_udts(&deadline).await?;
+        if let Some(unknown) = self.create_types(table, &deadline).await? {
+            return Ok(unknown);
+        }
+        let text = create_one_table_cql(&self.config.keyspace, table);
+        if let Some(unknown) = self.change_schema(&text, &deadline).await? {
+            return Ok(unknown);
+        }
+        // Another process may have made another one between the two looks.
+        self.check_same(table, &deadline).await?;
+        Ok(TableOutcome::Done)
+    }
+
+    /// Makes the user-defined types of `table` that are not there.
+    async fn create_types(
+        &self,
+        table: &Table,
+        deadline: &Deadline,
+    ) -> Result<Option<TableOutcome>, StoreError> {
+        let known = self.load_udts(deadline).await?;
         for udt in udts_of(table) {
             match known.iter().find(|known| known.name == udt.name) {
                 Some(found) if found.udt(&known).as_ref() == Ok(udt.as_ref()) => continue,
@@ -35,17 +56,84 @@ impl Client {
                 None => {}
             }
             let text = create_type_cql(&self.config.keyspace, &udt);
+            if let Some(unknown) = self.change_schema(&text, deadline).await? {
+                return Ok(Some(unknown));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds the columns first and tells of them in the comment after. A column that no comment
+    /// tells of is no part of its table, so whatever interrupts this leaves the table as it was, and
+    /// doing it again goes on from there.
+    pub(crate) async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        let deadline = self.deadline(self.config.schema_timeout);
+        let (there, unrecorded) = self.load_table(table.name(), &deadline).await?;
+        let added = added_columns(&there, table)?;
+        if added.is_empty() {
+            // Whoever added them may not have waited to the end.
+            return self.await_agreement(&deadline).await;
+        }
+        let udts = self.load_udts(&deadline).await?;
+        for column in added {
+            if let Some(found) = unrecorded.iter().find(|found| found.name == column.name)
+                && !found.is(column, &udts)
+            {
+                return Err(taken(table.name(), found));
+            }
+        }
+        if let Some(unknown) = self.create_types(table, &deadline).await? {
+            return Ok(unknown);
+        }
+        let keyspace = &self.config.keyspace;
+        for text in [
+            add_columns_one_cql(keyspace, table.name(), added),
+            comment_cql(keyspace, table),
+        ] {
             if let Some(unknown) = self.change_schema(&text, &deadline).await? {
                 return Ok(unknown);
             }
         }
-        let text = create_one_table_cql(&self.config.keyspace, table);
-        if let Some(unknown) = self.change_schema(&text, &deadline).await? {
-            return Ok(unknown);
+        // Another process may have added others meanwhile.
+        let (there, _) = self.load_table(table.name(), &deadline).await?;
+        added_columns(&there, table)?;
+        if there == *table {
+            return self.await_agreement(&deadline).await;
         }
-        // Another process may have made another one between the two looks.
-        self.check_same(table, &deadline).await?;
-        Ok(TableOutcome::Done)
+        Ok(TableOutcome::Unknown(StoreError::new(
+            StoreErrorKind::Conflict,
+            format!("another process changed table {} at the same time", table.name()),
+        )))
+    }
+
+    /// A table, and the columns it has that Recto has not recorded.
+    async fn load_table(
+        &self,
+        name: &str,
+        deadline: &Deadline,
+    ) -> Result<(Table, Vec<SchemaColumn>), StoreError> {
+        let mut found = self.load_tables(Some(name), deadline).await?;
+        let Some(mut found) = found.pop() else {
+            return Err(
+                StoreError::new(StoreErrorKind::Table, format!("there is no table {name}"))
+                    .with_hint("make the tables of the schema first"),
+            );
+        };
+        let udts = self.load_udts(deadline).await?;
+        let table = found.table(&udts).map_err(|reason| changed(name, &reason))?;
+        found
+            .columns
+            .retain(|column| table.column_index(&column.name).is_none());
+        Ok((table, found.columns))
+    }
+
+    /// Waits until all nodes that are up know the same schema.
+    async fn await_agreement(&self, deadline: &Deadline) -> Result<TableOutcome, StoreError> {
+        match deadline.limit(self.session.await_schema_agreement()).await {
+            Ok(Ok(_)) => Ok(TableOutcome::Done),
+            Ok(Err(error)) => table_outcome(of_execution(ExecutionError::SchemaAgreementError(error))),
+            Err(error) => Ok(TableOutcome::Unknown(error)),
+        }
     }
 
     pub(crate) async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
@@ -199,6 +287,15 @@ fn table_outcome(failure: Failure) -> Result<TableOutcome, StoreError> {
         Effect::Unknown => Ok(TableOutcome::Unknown(failure.error)),
         Effect::Nothing | Effect::TooFewReplicas => Err(failure.error),
     }
+}
+
+fn taken(table: &str, column: &SchemaColumn) -> StoreError {
+    let (name, ty) = (&column.name, &column.ty);
+    StoreError::new(
+        StoreErrorKind::Table,
+        format!("table {table} has a column {name} of type {ty} that Recto has not recorded"),
+    )
+    .with_hint("another program added it: name the new column otherwise")
 }
 
 fn changed(table: &str, reason: &str) -> StoreError {

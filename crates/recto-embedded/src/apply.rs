@@ -307,7 +307,7 @@ fn replaces(checksum: u32, old: &[u8], new: &[u8]) -> bool {
         return false;
     };
     match (old.newest_at_once(), new.newest_at_once()) {
-        (Some(old), Some(stamp)) => new.writes_all() && old < stamp,
+        (Some(newest), Some(stamp)) => new.writes_all_of(&old) && newest < stamp,
         _ => false,
     }
 }

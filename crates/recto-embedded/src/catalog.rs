@@ -6,6 +6,7 @@ use std::sync::Arc;
 use recto_model::table::{ColumnKind, Compaction, TableOptions, WriteKind};
 use recto_model::types::UdtType;
 use recto_model::{Column, Direction, Table, Type};
+use recto_store::tables::serves;
 use recto_store::{StoreError, StoreErrorKind};
 
 use crate::error::corrupt;
@@ -75,12 +76,11 @@ impl Catalog {
         self.tables.values()
     }
 
-    /// The table a caller means by `table`: of that name and with the same columns.
+    /// The table a caller means by `table`: of that name and with the same columns, and perhaps with
+    /// columns added since the caller learned of it.
     pub(crate) fn find(&self, table: &Table) -> Result<&Arc<StoredTable>, StoreError> {
         let stored = self.get(table.name()).ok_or_else(|| missing(table.name()))?;
-        if std::ptr::eq(&raw const *stored.definition, table)
-            || stored.definition.columns() == table.columns()
-        {
+        if std::ptr::eq(&raw const *stored.definition, table) || serves(&stored.definition, table) {
             return Ok(stored);
         }
         Err(different(table.name()))

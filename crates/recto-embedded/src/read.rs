@@ -90,6 +90,7 @@ type Shared = Option<Range<usize>>;
 /// once, and every row points at them.
 pub(crate) struct Collector<'a> {
     table: &'a StoredTable,
+    /// The table as the reader knows it: perhaps without the columns added last.
     definition: &'a Table,
     pub(crate) rows: RowSet,
     pub(crate) bytes: u64,
@@ -105,11 +106,11 @@ pub(crate) struct Collector<'a> {
 impl<'a> Collector<'a> {
     pub(crate) fn new(
         table: &'a StoredTable,
+        definition: &'a Table,
         environment: &'a Environment,
         limit: u32,
         stamps: bool,
     ) -> Self {
-        let definition = &*table.definition;
         let room = (limit as usize).min(ROWS_ROOM);
         Self {
             table,
@@ -204,7 +205,12 @@ impl<'a> Collector<'a> {
         }
         push_shared(&self.statics, &mut self.rows);
         let newest = stored
-            .push_cells(self.definition.regular().len(), now_seconds, &mut self.rows)
+            .push_cells(
+                self.definition.regular().len(),
+                self.table.definition.regular().len(),
+                now_seconds,
+                &mut self.rows,
+            )
             .map_err(|damage| damaged(self.table, key, damage))?;
         if let (Some(stamps), Some(newest)) = (&mut self.stamps, newest) {
             stamps.push(newest);
@@ -255,7 +261,8 @@ pub(crate) fn slice(
     LIMITS.check_slice(slice)?;
     let mut deadline = Deadline::new(&snapshot.environment, options.timeout)?;
     let open = snapshot.open(&slice.table)?;
-    let mut collector = Collector::new(&open.stored, &snapshot.environment, slice.limit, options.stamps);
+    let (stored, known) = (&open.stored, &*slice.table);
+    let mut collector = Collector::new(stored, known, &snapshot.environment, slice.limit, options.stamps);
     enter(&open, &slice.partition, &mut collector)?;
     let from = keys::edge(&slice.table, collector.rows_prefix(), &slice.from)?;
     let to = keys::edge(&slice.table, collector.rows_prefix(), &slice.to)?;
@@ -318,7 +325,8 @@ pub(crate) fn get(
     LIMITS.check_point(read)?;
     Deadline::new(&snapshot.environment, options.timeout)?;
     let open = snapshot.open(&read.table)?;
-    let mut collector = Collector::new(&open.stored, &snapshot.environment, 1, options.stamps);
+    let (stored, known) = (&open.stored, &*read.table);
+    let mut collector = Collector::new(stored, known, &snapshot.environment, 1, options.stamps);
     let mut key =
         Vec::with_capacity(read.partition.byte_len() + read.clustering.byte_len() + keys::KEY_ROOM_BYTES);
     keys::push_row(&read.table, &read.partition, &read.clustering, &mut key)?;
@@ -354,7 +362,12 @@ pub(crate) fn get_statics(
     let stored = StoredRow::open(open.stored.key_checksum(&key), value.value()).map_err(damage)?;
     let mut now = Now::new(&snapshot.environment);
     let newest = stored
-        .push_cells(table.statics().len(), now.for_row(&stored), &mut read.rows)
+        .push_cells(
+            table.statics().len(),
+            table.statics().len(),
+            now.for_row(&stored),
+            &mut read.rows,
+        )
         .map_err(damage)?;
     read.bytes = (key.len() + value.value().len()) as u64;
     if let (true, Some(newest)) = (options.stamps, newest) {

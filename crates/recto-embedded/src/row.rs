@@ -321,9 +321,10 @@ impl<'a> StoredRow<'a> {
         (self.flags & STATES == 0).then_some(self.base.stamp)
     }
 
-    /// Whether the row writes every one of its cells, and all at its own stamp.
-    pub(crate) fn writes_all(&self) -> bool {
-        self.flags & (STATES | UNWRITTEN | NO_MARKER) == 0
+    /// Whether the row writes every cell of `other`, and all at its own stamp. A row of more cells
+    /// has some that whoever wrote this one does not know, and leaves alone.
+    pub(crate) fn writes_all_of(&self, other: &Self) -> bool {
+        self.flags & (STATES | UNWRITTEN | NO_MARKER) == 0 && self.count >= other.count
     }
 
     /// Whether nothing of the row is left at `now_seconds` (which only matters if it
@@ -408,23 +409,26 @@ impl<'a> StoredRow<'a> {
         Ok(life)
     }
 
-    /// Appends the row's `columns` cells to `rows`, if the row exists at `now_seconds` (which only
-    /// matters if it [may end](Self::may_end)). Returns the newest stamp of its values.
+    /// Appends the row's first `columns` cells to `rows`, if the row exists at `now_seconds` (which
+    /// only matters if it [may end](Self::may_end)). The table has `table_columns`: more than
+    /// `columns` if some were added since the reader learned of it, more than the row has cells if
+    /// some were added since it was written. Returns the newest stamp of the values appended.
     #[inline]
     pub(crate) fn push_cells(
         &self,
         columns: usize,
+        table_columns: usize,
         now_seconds: u32,
         rows: &mut RowSet,
     ) -> Result<Option<i64>, Damage> {
-        if self.flags & (STATES | NO_MARKER) != 0 {
+        if self.count > table_columns {
+            return Err(Damage::Layout);
+        }
+        if self.flags & (STATES | NO_MARKER) != 0 || self.count > columns {
             return self.push_cells_apart(columns, now_seconds, rows);
         }
         if self.base.ended(now_seconds) {
             return Ok(None);
-        }
-        if self.count > columns {
-            return Err(Damage::Layout);
         }
         let (lengths, cells) = self
             .stored
@@ -455,14 +459,12 @@ impl<'a> StoredRow<'a> {
         now_seconds: u32,
         rows: &mut RowSet,
     ) -> Result<Option<i64>, Damage> {
-        if self.count > columns {
-            return Err(Damage::Layout);
-        }
         let mut row = self.decode(columns)?;
         row.end(now_seconds);
         if !row.exists() {
             return Ok(None);
         }
+        row.cells.truncate(columns);
         for cell in &row.cells {
             rows.push_cell(cell.value);
         }

@@ -60,7 +60,7 @@ pub(crate) fn scan(
     let open = snapshot.open(table)?;
     let mut scan = Scan {
         open: &open,
-        collector: Collector::new(&open.stored, &snapshot.environment, limit, false),
+        collector: Collector::new(&open.stored, table, &snapshot.environment, limit, false),
         now: Now::new(&snapshot.environment),
         deadline,
         statics_only: false,

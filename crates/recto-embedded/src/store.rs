@@ -28,7 +28,7 @@ use crate::writer::{self, CATALOG, META, PreparedCas, Reply, Request, Work};
 /// The memory for pages that are read and written, unless [`EmbeddedOptions`] say otherwise.
 pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
 
-/// How long making, dropping and emptying a table may take: emptying one of many gigabytes walks
+/// How long making, extending, dropping and emptying a table may take: emptying one of many gigabytes walks
 /// all its pages.
 const TABLE_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -413,6 +413,10 @@ impl Store for EmbeddedStore {
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.ask_tables(Work::Create(Arc::new(table.clone()))).await
+    }
+
+    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.ask_tables(Work::AddColumns(Arc::new(table.clone()))).await
     }
 
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use recto_model::Table;
+use recto_store::tables::added_columns;
 use recto_store::{CasCondition, StoreError, StoreErrorKind};
 use redb::{Database, Durability, ReadableTable, TableDefinition, WriteTransaction};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -41,6 +42,7 @@ pub(crate) enum Work {
     Write(Batch),
     Cas(PreparedCas),
     Create(Arc<Table>),
+    AddColumns(Arc<Table>),
     Drop(String),
     Empty(Arc<Table>),
     /// Nothing: its commit makes durable what came before.
@@ -252,7 +254,7 @@ impl Writer<'_> {
                 }
                 Work::Cas(cas) => step.cas(cas, catalog_now, &mut tables),
                 Work::Sync | Work::Exclusive(_) => Ok(Reply::Done),
-                Work::Create(_) | Work::Drop(_) | Work::Empty(_) => {
+                Work::Create(_) | Work::AddColumns(_) | Work::Drop(_) | Work::Empty(_) => {
                     let mut new = catalog_now.clone();
                     let result = step.change_tables(&request.work, &mut new, &mut tables);
                     changed = Some(new);
@@ -362,6 +364,14 @@ impl<'t> Step<'t> {
                 Some(_) => Err(different(table.name())),
                 None => self.create(table, catalog, tables),
             },
+            Work::AddColumns(table) => {
+                let stored = catalog.get(table.name()).ok_or_else(|| missing(table.name()))?;
+                if added_columns(&stored.definition, table)?.is_empty() {
+                    return Ok(());
+                }
+                // Its rows stay as they are: a row with fewer cells has nulls for the rest.
+                self.define(stored.id, table, catalog)
+            }
             Work::Drop(name) => match catalog.get(name).cloned() {
                 None => Ok(()),
                 Some(stored) => self.drop(&stored, catalog, tables),
@@ -390,13 +400,17 @@ impl<'t> Step<'t> {
         )?;
         meta.insert(NEXT_TABLE, (id + 1).to_le_bytes().as_slice())
             .map_err(engine)?;
+        tables.rows(&StoredTable::new(id, Arc::clone(table)))?;
+        self.define(id, table, catalog)
+    }
+
+    /// Makes `table` the definition of the table of number `id`.
+    fn define(&self, id: u32, table: &Arc<Table>, catalog: &mut Catalog) -> Result<(), StoreError> {
         let mut definitions = self.transaction.open_table(CATALOG).map_err(engine)?;
         definitions
             .insert(table.name().as_bytes(), catalog::encode(id, table).as_slice())
             .map_err(engine)?;
-        let stored = StoredTable::new(id, Arc::clone(table));
-        tables.rows(&stored)?;
-        catalog.insert(stored);
+        catalog.insert(StoredTable::new(id, Arc::clone(table)));
         Ok(())
     }
 

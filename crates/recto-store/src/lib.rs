@@ -67,6 +67,13 @@
 //! read or write of a table that is not there, is an error of kind [`StoreErrorKind::Table`] (a write
 //! may be `Refused` with it). [`Store::list_tables`] returns tables equal to what was made.
 //!
+//! **Added columns.** [`Store::add_columns`] puts regular columns after those of a table; rows that
+//! are there have null in them. Whoever asks with the table as it was before goes on being served,
+//! and sees and writes the columns that it knows: a replacing put leaves the added ones alone, a
+//! deletion takes the row whole, and a row exists even if only an added column has a value. A view
+//! of a moment before the addition does not know the new table. So an
+//! application of many processes changes to a schema with another field one process at a time.
+//!
 //! **Scans.** Every row is in one of the ranges of [`ReadView::token_ranges`] and is returned once. A
 //! scan returns at most `limit` rows, perhaps fewer, perhaps none, with a position to go on from,
 //! which any later view takes. A partition that has static cells and no rows is returned as one row with
@@ -137,6 +144,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Makes a table; nothing if one of the same columns and options is there.
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
+
+    /// Adds to a table the columns that `table` has beyond it; nothing if it has none. Rows that are
+    /// there read back with null in them, and those who still use the table as it was go on working.
+    ///
+    /// # Errors
+    /// `Table`, naming the difference and leaving the table alone, if there is no table of this
+    /// name or if it is anything but `table` without some of its last regular columns.
+    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
     /// Drops a table and its rows; nothing if it is not there.
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError>;

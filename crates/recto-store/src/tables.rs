@@ -1,16 +1,97 @@
 //! Tables and limits.
 
-use recto_model::{Cells, Table};
+use recto_model::table::{ColumnKind, Direction, WriteKind};
+use recto_model::{Cells, Column, Table};
 
 use crate::{StoreError, StoreErrorKind};
 
-/// How making, dropping or emptying a table ended.
+/// How making, extending, dropping or emptying a table ended.
 #[derive(Debug)]
 pub enum TableOutcome {
     /// Done, or nothing was to be done.
     Done,
     /// May or may not be done.
     Unknown(StoreError),
+}
+
+/// The columns that `wanted` has and `there` has not: what [`Store::add_columns`](crate::Store::add_columns)
+/// adds. None if the two are equal.
+///
+/// # Errors
+/// `Table`, naming the difference, unless `wanted` is `there` with further regular columns at its end.
+pub fn added_columns<'t>(there: &Table, wanted: &'t Table) -> Result<&'t [Column], StoreError> {
+    match obstacle(there, wanted) {
+        None => Ok(&wanted.columns()[there.columns().len()..]),
+        Some(difference) => Err(StoreError::new(
+            StoreErrorKind::Table,
+            format!("table {} cannot be extended: {difference}", there.name()),
+        )
+        .with_hint("only columns outside the key can be added, after those that are there")),
+    }
+}
+
+/// Whether requests that say `asked` can be served by the table `there`: the two are equal, or
+/// columns were added since `asked` was the table.
+pub fn serves(there: &Table, asked: &Table) -> bool {
+    there.name() == asked.name()
+        && there.options() == asked.options()
+        && there.key_len() == asked.key_len()
+        && there.statics().len() == asked.statics().len()
+        && there.columns().starts_with(asked.columns())
+}
+
+/// What stands against making `wanted` of `there` by adding columns.
+fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
+    if there.name() != wanted.name() {
+        return Some(format!("it is not table {}", wanted.name()));
+    }
+    for column in there.columns() {
+        match wanted.columns().iter().find(|other| other.name == column.name) {
+            None => return Some(format!("it also has a column {}", column.name)),
+            Some(other) if other.ty != column.ty => {
+                return Some(format!(
+                    "column {} is a {}, not a {}",
+                    column.name, column.ty, other.ty
+                ));
+            }
+            Some(other) if other.kind != column.kind => {
+                let (is, wanted) = (kind_name(column.kind), kind_name(other.kind));
+                return Some(format!("column {} is {is}, not {wanted}", column.name));
+            }
+            Some(_) => {}
+        }
+    }
+    for column in wanted.columns() {
+        let is_new = there.column_index(&column.name).is_none();
+        if is_new && !matches!(column.kind, ColumnKind::Regular(_)) {
+            return Some(format!(
+                "column {} would be {}",
+                column.name,
+                kind_name(column.kind)
+            ));
+        }
+    }
+    if there.options() != wanted.options() {
+        let (is, wanted) = (there.options(), wanted.options());
+        return Some(format!("its options are {is:?}, not {wanted:?}"));
+    }
+    if !wanted.columns().starts_with(there.columns()) {
+        return Some("its columns stand in another order".to_owned());
+    }
+    None
+}
+
+/// What a column is to its table, for people.
+fn kind_name(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Partition => "part of the partition key",
+        ColumnKind::Clustering(Direction::Ascending) => "an ascending clustering column",
+        ColumnKind::Clustering(Direction::Descending) => "a descending clustering column",
+        ColumnKind::Static(WriteKind::Plain) => "a static column of plain writes",
+        ColumnKind::Static(WriteKind::Cas) => "a static column of conditional writes",
+        ColumnKind::Regular(WriteKind::Plain) => "a column of plain writes",
+        ColumnKind::Regular(WriteKind::Cas) => "a column of conditional writes",
+    }
 }
 
 /// The most bytes a key part may have, in either store: Cassandra stores the length in 16 bits.
@@ -66,11 +147,7 @@ impl Limits {
         self.check_parts(table.clustering(), clustering)
     }
 
-    pub(crate) fn check_parts(
-        &self,
-        columns: &[recto_model::Column],
-        parts: &Cells,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn check_parts(&self, columns: &[Column], parts: &Cells) -> Result<(), StoreError> {
         let refuse = |message: String| Err(StoreError::new(StoreErrorKind::Invalid, message));
         for (column, part) in columns.iter().zip(parts.iter()) {
             match part {
@@ -170,6 +247,64 @@ mod tests {
             "the key has 70001 bytes, 70000 are the most"
         );
         assert_eq!(refusal(check(&two, &[Some(1), None])), "key column p1 is null");
+    }
+
+    #[test]
+    fn columns_are_added_at_the_end() {
+        let regular = |name: &str| Column {
+            name: name.to_owned(),
+            ty: Type::Int,
+            kind: ColumnKind::Regular(WriteKind::Plain),
+        };
+        let with = |table: Table, columns: &[Column]| {
+            let columns = table.columns().iter().chain(columns).cloned().collect();
+            Table::new(table.name(), columns, table.options()).expect("the columns make a table")
+        };
+        let there = with(table(1), &[regular("a")]);
+        let wanted = with(table(1), &[regular("a"), regular("b"), regular("c")]);
+        let names = |columns: &[Column]| columns.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(added_columns(&there, &wanted).expect("it can")), ["b", "c"]);
+        assert!(added_columns(&there, &there).expect("it can").is_empty());
+        assert!(serves(&wanted, &there) && serves(&there, &there) && !serves(&there, &wanted));
+        let refused = |wanted: &Table| {
+            let error = added_columns(&there, wanted).expect_err("it is refused");
+            assert_eq!(error.kind(), StoreErrorKind::Table);
+            assert!(
+                !serves(wanted, &there),
+                "what cannot become of a table does not serve it"
+            );
+            error.to_string()
+        };
+        assert_eq!(
+            refused(&with(table(1), &[regular("b")])),
+            "table t cannot be extended: it also has a column a"
+        );
+        assert_eq!(
+            refused(&with(table(1), &[regular("b"), regular("a")])),
+            "table t cannot be extended: its columns stand in another order"
+        );
+        assert_eq!(
+            refused(&with(table(2), &[regular("a")])),
+            "table t cannot be extended: column p1 would be part of the partition key"
+        );
+        let text = Column {
+            ty: Type::Text,
+            ..regular("a")
+        };
+        assert_eq!(
+            refused(&with(table(1), &[text])),
+            "table t cannot be extended: column a is a int, not a text"
+        );
+        let kind = ColumnKind::Regular(WriteKind::Cas);
+        assert_eq!(
+            refused(&with(table(1), &[Column { kind, ..regular("a") }])),
+            "table t cannot be extended: column a is a column of plain writes, not a column of conditional writes"
+        );
+        let kind = ColumnKind::Static(WriteKind::Plain);
+        assert_eq!(
+            refused(&with(table(1), &[regular("a"), Column { kind, ..regular("s") }])),
+            "table t cannot be extended: column s would be a static column of plain writes"
+        );
     }
 
     #[test]

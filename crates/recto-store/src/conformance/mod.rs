@@ -43,6 +43,7 @@
 mod fixture;
 mod model;
 
+pub mod added_columns;
 pub mod batches;
 pub mod conditional;
 pub mod order_types;
@@ -127,6 +128,18 @@ macro_rules! conformance_suite {
                 empty_removes_rows_and_statics,
                 unknown_tables_are_errors,
                 reopening_keeps_everything,
+            ];
+            added_columns: [
+                old_rows_have_nulls,
+                new_columns_are_written,
+                conditional_writes,
+                adding_is_idempotent,
+                other_changes_are_refused,
+                the_table_as_it_was_still_works,
+                conditional_writes_to_the_table_as_it_was,
+                a_table_not_extended_yet_is_an_error,
+                views_from_before,
+                concurrent_additions_beside_writes,
             ];
             slices: [
                 read_both_ways_with_limits,
@@ -237,6 +250,7 @@ mod tests {
     #[test]
     fn the_suite_lists_every_behaviour() {
         let modules = [
+            ("added_columns", include_str!("added_columns.rs")),
             ("batches", include_str!("batches.rs")),
             ("conditional", include_str!("conditional.rs")),
             ("order_types", include_str!("order_types.rs")),

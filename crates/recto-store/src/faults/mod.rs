@@ -270,7 +270,7 @@ impl FaultyStore {
         None
     }
 
-    /// What making, dropping or emptying a table meets, before it is sent.
+    /// What making, extending, dropping or emptying a table meets, before it is sent.
     async fn table_fate(&self, what: &str) -> Result<Fate, StoreError> {
         self.begin(what, Duration::MAX).await?;
         let fate = self.fate(false);
@@ -389,6 +389,16 @@ impl Store for FaultyStore {
             return Ok(TableOutcome::Unknown(timeout(&what)));
         }
         let outcome = self.inner.create_table(table).await?;
+        Ok(unanswered(outcome, fate, &what))
+    }
+
+    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        let what = format!("adding columns to table {}", table.name());
+        let fate = self.table_fate(&what).await?;
+        if fate == Fate::Lose {
+            return Ok(TableOutcome::Unknown(timeout(&what)));
+        }
+        let outcome = self.inner.add_columns(table).await?;
         Ok(unanswered(outcome, fate, &what))
     }
 

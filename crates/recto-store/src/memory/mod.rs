@@ -17,6 +17,7 @@ use recto_model::{Cells, Environment, Slice, Table};
 
 use self::partition::Partition;
 use self::view::MemoryView;
+use crate::tables::{added_columns, serves};
 use crate::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
     TableOutcome, WriteOptions, WriteOutcome,
@@ -141,8 +142,10 @@ impl State {
             .tables
             .get(table.name())
             .ok_or_else(|| no_table(table.name()))?;
-        check_same(&contents.table, table)?;
-        Ok(contents)
+        if serves(&contents.table, table) {
+            return Ok(contents);
+        }
+        Err(different(table))
     }
 
     fn contents_mut(&mut self, table: &Table) -> Result<&mut Contents, StoreError> {
@@ -152,12 +155,9 @@ impl State {
     }
 }
 
-fn check_same(there: &Table, given: &Table) -> Result<(), StoreError> {
-    if there == given {
-        return Ok(());
-    }
+fn different(given: &Table) -> StoreError {
     let message = format!("table {} is there with other columns or options", given.name());
-    Err(StoreError::new(StoreErrorKind::Table, message))
+    StoreError::new(StoreErrorKind::Table, message)
 }
 
 impl Contents {
@@ -228,7 +228,9 @@ impl Store for MemoryStore {
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.change(|state, _| {
             if let Some(contents) = state.tables.get(table.name()) {
-                check_same(&contents.table, table)?;
+                if *contents.table != *table {
+                    return Err(different(table));
+                }
                 return Ok(TableOutcome::Done);
             }
             let contents = Contents {
@@ -236,6 +238,17 @@ impl Store for MemoryStore {
                 partitions: BTreeMap::new(),
             };
             state.tables.insert(table.name().to_owned(), Arc::new(contents));
+            Ok(TableOutcome::Done)
+        })
+    }
+
+    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.change(|state, _| {
+            let contents = state.tables.get_mut(table.name());
+            let contents = contents.ok_or_else(|| no_table(table.name()))?;
+            if !added_columns(&contents.table, table)?.is_empty() {
+                Arc::make_mut(contents).table = Arc::new(table.clone());
+            }
             Ok(TableOutcome::Done)
         })
     }

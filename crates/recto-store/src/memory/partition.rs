@@ -142,7 +142,8 @@ impl Partition {
         }
     }
 
-    /// The row of `clustering`, made if it never was.
+    /// The row of `clustering`, made if it never was, with a cell for each regular column of `table`
+    /// and for each that was written.
     fn row(&mut self, table: &Table, clustering: &Cells) -> &mut Row {
         let found = self
             .rows
@@ -157,7 +158,10 @@ impl Partition {
             self.rows.insert(index, row);
             index
         });
-        &mut self.rows[index]
+        let row = &mut self.rows[index];
+        let width = row.cells.len().max(table.regular().len());
+        row.cells.resize(width, Cell::default());
+        row
     }
 
     /// The newest deletion that covers `row`.
@@ -171,15 +175,17 @@ impl Partition {
             .fold(self.deleted.max(row.deleted), i64::max)
     }
 
-    /// The rows that exist at `now`, in clustering order: clustering, regular cells, newest stamp.
+    /// The rows that exist at `now`, in clustering order: clustering, the regular cells that `table`
+    /// knows, their newest stamp. A row exists by any of its cells, known or not.
     pub(super) fn live_rows(&self, table: &Table, now: i64) -> Vec<LiveRow<'_>> {
         self.rows
             .iter()
             .filter_map(|row| {
                 let shadow = self.shadow(table, row);
-                let cells: Vec<Option<&Written>> =
+                let mut cells: Vec<Option<&Written>> =
                     row.cells.iter().map(|cell| cell.live(shadow, now)).collect();
                 let exists = row.marker.live(shadow, now).is_some() || cells.iter().any(Option::is_some);
+                cells.resize(table.regular().len(), None);
                 exists.then(|| LiveRow {
                     clustering: &row.clustering,
                     stamp: cells
