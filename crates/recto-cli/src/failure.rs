@@ -125,10 +125,12 @@ impl Failure {
             text.push_str(&caret(line, *column, console));
         }
         if let Some(hint) = &self.hint {
+            let hint = printable_lines(hint.trim_end());
+            // Text to paste stands on lines of its own.
+            let gap = if hint.contains('\n') { '\n' } else { ' ' };
             text.push_str(&format!(
-                "{} {}\n",
-                console.err_paint(Tone::Hint, "hint:"),
-                printable_lines(hint)
+                "{}{gap}{hint}\n",
+                console.err_paint(Tone::Hint, "hint:")
             ));
         }
         console.err().write_all(text.as_bytes())?;

@@ -341,34 +341,34 @@ fn quoted(address: &str) -> String {
 
 fn say_what_next(address: &str, console: &mut Console) -> Result<()> {
     let store = quoted(address);
-    console.line(console.paint(Tone::Strong, "Try next"))?;
-    for (command, remark) in [
+    let commands = [
         (
+            "turn pages with n and p",
             format!("recto page flights_by_origin --store {store} --filter 'origin = \"JFK\"'"),
-            "n and p turn pages",
         ),
         (
+            "two carriers in one order",
             format!(
-                "recto page flights_by_carrier --store {store} --filter 'carrier = \"AA\" OR carrier = \"DL\"' --order-by 'time_hour desc'"
+                "recto page flights_by_carrier --store {store} \\\n    --filter 'carrier = \"AA\" OR carrier = \"DL\"' \
+                 --order-by 'time_hour desc'"
             ),
-            "merged",
         ),
         (
+            "how a page is found",
             format!(
                 "recto explain flights_by_route --store {store} --filter 'origin = \"EWR\" AND dest = \"SFO\"'"
             ),
-            "how it is found",
         ),
         (
-            format!("recto scan flights_by_carrier --store {store} | head -3"),
             "every record, as NDJSON",
+            format!("recto scan flights_by_carrier --store {store} | head -3"),
         ),
-        ("recto init".to_owned(), "a schema of your own"),
-    ] {
-        console.line(format_args!(
-            "  {command}   {}",
-            console.paint(Tone::Dim, &format!("# {remark}"))
-        ))?;
+        ("a schema of your own", "recto init".to_owned()),
+    ];
+    console.line(console.paint(Tone::Strong, "Try next"))?;
+    for (remark, command) in commands {
+        console.line(console.paint(Tone::Dim, &format!("# {remark}")))?;
+        console.line(command)?;
     }
     Ok(())
 }

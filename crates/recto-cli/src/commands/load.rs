@@ -98,7 +98,11 @@ pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mu
         .collections
         .iter()
         .any(|collection| collection.rows_rejected > 0);
-    Ok(if rejected { Exit::Partly } else { Exit::Done })
+    Ok(if rejected && !report.already_loaded {
+        Exit::Partly
+    } else {
+        Exit::Done
+    })
 }
 
 /// Loads with progress; the report and the time it took, or none if the process was told to stop.

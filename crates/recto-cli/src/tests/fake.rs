@@ -272,20 +272,20 @@ impl Session for FakeSession {
             bytes_total: 10,
             ..LoadProgress::default()
         });
-        let collections = request
-            .collections
-            .iter()
-            .map(|name| LoadedCollection {
-                name: name.clone(),
-                rows_stored: 336_776 - self.rejected,
-                rows_rejected: self.rejected,
-                reasons: if self.rejected == 0 {
-                    Vec::new()
-                } else {
-                    vec![("tailnum is null".into(), self.rejected)]
-                },
-            })
-            .collect();
+        let rejected = |name: &str| {
+            let all = request.collections.len() == 1 || name.ends_with("tailnum");
+            if all { self.rejected } else { 0 }
+        };
+        let collections = request.collections.iter().map(|name| LoadedCollection {
+            name: name.clone(),
+            rows_stored: 336_776 - rejected(name),
+            rows_rejected: rejected(name),
+            reasons: (rejected(name) > 0)
+                .then(|| ("tailnum is null".to_owned(), rejected(name)))
+                .into_iter()
+                .collect(),
+        });
+        let collections = collections.collect();
         Ok(LoadReport {
             rows_read: 336_776,
             rows_resumed: 0,

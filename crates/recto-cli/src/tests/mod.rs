@@ -1,6 +1,7 @@
 //! Whole output against a session that answers from fixed rows.
 #![allow(clippy::unwrap_used)]
 
+mod demo;
 pub(crate) mod fake;
 mod help;
 mod listing;

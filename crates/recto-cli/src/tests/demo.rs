@@ -1,0 +1,63 @@
+//! `demo` against a fake session.
+
+use super::*;
+use crate::commands::demo::{Demo, show};
+
+/// What a demo shows; times differ from run to run.
+async fn shown(session: FakeSession) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut console, screen) = Console::captured(100);
+    let session: Arc<dyn recto::Session> = Arc::new(session);
+    let demo = Demo {
+        session,
+        address: "my demo".into(),
+        folder: folder.path(),
+        quiet: true,
+    };
+    let outcome = show(demo, &mut console).await;
+    let exit = crate::finish(outcome, &mut console);
+    let out: Vec<String> = screen
+        .out()
+        .lines()
+        .map(|line| line.find(" stored in ").map_or(line, |at| &line[..at]).to_owned())
+        .collect();
+    format!("{}\n{}--- exit {}\n", out.join("\n"), screen.err(), exit.code())
+}
+
+#[tokio::test]
+async fn a_demo_loads_and_shows_pages() {
+    let session = FakeSession {
+        empty: true,
+        rejected: 2_512,
+        ..FakeSession::new()
+    };
+    insta::assert_snapshot!(shown(session).await);
+}
+
+#[tokio::test]
+async fn the_file_is_put_beside_the_store_once_and_mended() {
+    let folder = tempfile::tempdir().unwrap();
+    for damage in [false, true] {
+        let file = folder.path().join("flights.csv.zip");
+        if damage {
+            std::fs::write(&file, "half").unwrap();
+        }
+        let (mut console, _) = Console::captured(100);
+        let session: Arc<dyn recto::Session> = Arc::new(FakeSession::new());
+        let demo = Demo {
+            session,
+            address: "x".into(),
+            folder: folder.path(),
+            quiet: true,
+        };
+        show(demo, &mut console).await.unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().len(), 8_258_905);
+    }
+}
+
+#[test]
+fn the_schema_of_the_demo_is_right_and_needs_nothing_unsupported() {
+    let schema = fake::flights();
+    assert_eq!(schema.collections.len(), 4);
+    assert!(schema.unsupported().is_empty());
+}

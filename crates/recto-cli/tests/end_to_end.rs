@@ -1,0 +1,659 @@
+//! The binary on an embedded store: everything a person does with it, and what they do wrong.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value as Json;
+
+/// A folder in which the binary runs.
+struct Place(tempfile::TempDir);
+
+/// How a run ended.
+struct Ran {
+    out: String,
+    err: String,
+    code: i32,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A folder with a store of the collection `flights`.
+    fn with_store() -> Self {
+        let place = Self::new();
+        place.write("recto.toml", SCHEMA);
+        place.run(&["apply", "--yes"]).done();
+        place
+    }
+
+    /// The same, with thirty rows in it.
+    fn with_rows() -> Self {
+        let place = Self::with_store();
+        place.write("flights.csv", &rows(30));
+        place.run(&["load", "flights", "flights.csv"]).done();
+        place
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn command(&self, line: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
+        command.args(line).current_dir(self.0.path());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("RECTO_") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+
+    fn run(&self, line: &[&str]) -> Ran {
+        Ran::of(&self.command(line).stdin(Stdio::null()).output().unwrap())
+    }
+
+    fn run_with_input(&self, line: &[&str], input: &[u8]) -> Ran {
+        let mut command = self.command(line);
+        let command = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that refuses its input early closes it: that shows in its output.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        Ran::of(&child.wait_with_output().unwrap())
+    }
+}
+
+impl Ran {
+    fn of(output: &Output) -> Self {
+        Self {
+            out: String::from_utf8(output.stdout.clone()).unwrap(),
+            err: String::from_utf8(output.stderr.clone()).unwrap(),
+            code: output.status.code().unwrap(),
+        }
+    }
+
+    /// It ended well; returns standard output.
+    fn done(self) -> String {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        self.out
+    }
+
+    /// It ended with `code` and said `text` on standard error, with no panic.
+    fn failed(self, code: i32, text: &str) -> String {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        assert!(self.err.contains(text), "{}", self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self.err
+    }
+}
+
+const SCHEMA: &str = r#"
+[collection.flights]
+fields = { carrier = "text", day = "date", flight = "int", delay = "smallint", note = "text" }
+key = ["carrier", "day", "flight"]
+partition = ["carrier"]
+order = ["-day"]
+writes = "append"
+"#;
+
+/// Rows of two carriers, a day each.
+fn rows(count: u32) -> String {
+    let mut text = String::from("carrier,day,flight,delay,note\n");
+    for row in 0..count {
+        let carrier = if row % 3 == 0 { "B6" } else { "UA" };
+        text.push_str(&format!(
+            "{carrier},2013-01-{:02},{row},{},\n",
+            row % 28 + 1,
+            i64::from(row) - 10
+        ));
+    }
+    text
+}
+
+fn json(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn flight_numbers(page: &Json) -> Vec<i64> {
+    page["records"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|record| record["flight"].as_i64().unwrap())
+        .collect()
+}
+
+const UNITED: [&str; 6] = [
+    "page",
+    "flights",
+    "--filter",
+    "carrier = \"UA\"",
+    "--page-size",
+    "6",
+];
+
+fn page(place: &Place, more: &[&str]) -> Json {
+    let line: Vec<&str> = UNITED.iter().chain(&["--json"]).chain(more).copied().collect();
+    json(&place.run(&line).done())
+}
+
+#[test]
+fn init_plan_apply_make_a_store_and_nothing_before_it_is_agreed_to() {
+    let place = Place::new();
+    place.run(&["init"]).done();
+    let plan = place.run(&["plan"]).done();
+    assert!(plan.contains("posts"), "{plan}");
+    place.run(&["apply"]).failed(2, "--yes");
+    assert!(!place.path("recto.data").exists());
+    place.run(&["apply", "--yes"]).done();
+    assert!(place.run(&["plan"]).done().contains("nothing to change"));
+    assert!(place.run(&["apply"]).done().contains("nothing to change"));
+    assert!(place.run(&["describe"]).done().contains("(user_id), -post_id"));
+    place.run(&["init"]).failed(2, "is there already");
+    let described = json(&place.run(&["describe", "--json"]).done());
+    assert_eq!(described["generation"], 1);
+    let toml = place.run(&["describe", "--toml"]).done();
+    place.write("again.toml", &toml);
+    assert!(
+        place
+            .run(&["plan", "--schema", "again.toml"])
+            .done()
+            .contains("nothing to change")
+    );
+}
+
+#[test]
+fn bad_rows_go_to_the_reject_file_and_the_others_are_loaded_once() {
+    let place = Place::with_store();
+    let mut text = rows(10);
+    text.push_str("UA,2013-13-45,100,0,\nUA,,101,0,\nUA,2013-02-01,many,0,\n");
+    place.write("flights.csv", &text);
+    let ran = place.run(&["load", "flights", "flights.csv", "--json"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    let report = json(&ran.out);
+    assert_eq!(report["collections"][0]["rows_stored"], 10);
+    assert_eq!(report["collections"][0]["rows_rejected"], 3);
+    let rejects =
+        std::fs::read_to_string(report["rejects"].as_str().map(|file| place.path(file)).unwrap()).unwrap();
+    assert!(
+        rejects.contains("2013-13-45") && rejects.contains("many"),
+        "{rejects}"
+    );
+    let again = place.run(&["load", "flights", "flights.csv"]).done();
+    assert!(again.contains("nothing was done"), "{again}");
+    assert_eq!(
+        place
+            .run(&["load", "flights", "flights.csv", "--again", "--quiet"])
+            .code,
+        4
+    );
+    assert_eq!(place.run(&["scan", "flights"]).done().lines().count(), 10);
+}
+
+#[test]
+fn pages_are_turned_forwards_and_backwards() {
+    let place = Place::with_rows();
+    let mut forwards = Vec::new();
+    let mut token = String::new();
+    loop {
+        let page = page(&place, &["--page-token", &token]);
+        forwards.push(flight_numbers(&page));
+        page["next_page_token"].as_str().unwrap().clone_into(&mut token);
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(forwards.concat().len(), 20);
+    let mut page_back = page(&place, &["--last"]);
+    let mut backwards = vec![flight_numbers(&page_back)];
+    while let Some(token) = page_back["previous_page_token"]
+        .as_str()
+        .filter(|token| !token.is_empty())
+    {
+        page_back = page(&place, &["--page-token", token]);
+        backwards.push(flight_numbers(&page_back));
+    }
+    backwards.reverse();
+    assert_eq!(backwards.concat(), forwards.concat());
+}
+
+#[test]
+fn a_page_takes_every_option() {
+    let place = Place::with_rows();
+    let from = page(
+        &place,
+        &[
+            "--from",
+            "[\"2013-01-10\"]",
+            "--row-tokens",
+            "--edges-both",
+            "--fields",
+            "flight",
+        ],
+    );
+    // The newest of the days up to that one.
+    assert_eq!(flight_numbers(&from)[0], 8);
+    let token = from["row_tokens"][2].as_str().unwrap();
+    let around = page(&place, &["--around", token]);
+    assert_eq!(flight_numbers(&around)[3], flight_numbers(&from)[2]);
+    let table = place
+        .run(&[&UNITED[..], &["--fields", "day,flight,note"]].concat())
+        .done();
+    assert!(
+        table.contains("null") && table.contains("next page:     --page-token "),
+        "{table}"
+    );
+    let oldest = page(&place, &["--order-by", "day"]);
+    assert_eq!(oldest["records"][0]["day"], "2013-01-01");
+    let filter = "carrier = \"UA\" AND delay > 0";
+    let late = place
+        .run(&[
+            "page",
+            "flights",
+            "--filter",
+            filter,
+            "--allow-residual",
+            "--json",
+        ])
+        .done();
+    assert_eq!(flight_numbers(&json(&late)).len(), 13);
+}
+
+#[test]
+fn records_are_put_got_and_deleted() {
+    let place = Place::with_store();
+    place
+        .run(&[
+            "put",
+            "flights",
+            r#"{"carrier": "A,B", "day": "2013-01-01", "flight": -7, "note": "x"}"#,
+        ])
+        .done();
+    let got = place
+        .run(&["get", "flights", "A,B", "2013-01-01", "-7", "--json"])
+        .done();
+    assert_eq!(json(&got)["note"], "x");
+    assert_eq!(
+        place
+            .run(&["get", "flights", "A%2CB,2013-01-01,-7", "--json"])
+            .done(),
+        got
+    );
+    assert!(
+        place
+            .run(&["get", "flights", "A,B", "2013-01-01", "-7"])
+            .done()
+            .contains("delay    null")
+    );
+    place
+        .run(&["delete", "flights", "A,B", "2013-01-01", "-7"])
+        .done();
+    place
+        .run(&["get", "flights", "A,B", "2013-01-01", "-7"])
+        .failed(3, "holds no record");
+    let input = "{\"carrier\":\"UA\",\"day\":\"2013-01-01\",\"flight\":1}\n{\"carrier\":\"UA\",\"day\":\"2013-01-02\",\"flight\":2}\n";
+    assert!(
+        place
+            .run_with_input(&["put", "flights"], input.as_bytes())
+            .done()
+            .contains("2 records")
+    );
+    let bad = "{\"carrier\":\"UA\",\"day\":\"2013-01-03\",\"flight\":3}\n{\"carrier\":\"UA\",\"day\":\"2013-01-04\",\"flite\":4}\n";
+    place
+        .run_with_input(&["put", "flights"], bad.as_bytes())
+        .failed(2, "flite");
+    assert_eq!(
+        place.run(&["scan", "flights"]).done().lines().count(),
+        2,
+        "all of one put, or none"
+    );
+}
+
+#[test]
+fn explain_and_upkeep() {
+    let place = Place::with_rows();
+    let explained = json(
+        &place
+            .run(&["explain", "flights", "--filter", "carrier = \"UA\"", "--json"])
+            .done(),
+    );
+    assert_eq!(explained["shape"], "scan");
+    assert_eq!(explained["actual"]["rows_returned"], 20);
+    let drawn = place
+        .run(&[
+            "explain",
+            "flights",
+            "--filter",
+            "carrier = \"UA\"",
+            "--plan-only",
+        ])
+        .done();
+    assert!(
+        drawn.contains("└─ carrier = \"UA\"") && !drawn.contains("actual"),
+        "{drawn}"
+    );
+    let checked = json(&place.run(&["check", "--json"]).done());
+    assert!(checked["rows"].as_u64().unwrap() >= 30, "{checked}");
+    place.run(&["backup", "copy"]).done();
+    let copied = place.run(&["scan", "flights", "--store", "copy"]).done();
+    assert_eq!(copied.lines().count(), 30);
+    place.run(&["backup", "copy"]).failed(1, "copy");
+    place.run(&["compact", "--json"]).done();
+}
+
+#[test]
+fn a_scan_goes_on_and_a_reader_that_goes_away_is_no_error() {
+    let place = Place::with_rows();
+    let all = place.run(&["scan", "flights", "--parallel", "2"]).done();
+    assert_eq!(all.lines().count(), 30);
+    let mut child = place
+        .command(&["scan", "flights"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ran = Ran::of(&child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}
+
+#[test]
+fn a_store_that_another_process_holds_is_left_alone() {
+    let place = Place::with_store();
+    let mut command = place.command(&["put", "flights"]);
+    let mut holder = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It waits for its input with the store open.
+    let taken = (0..100).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let ran = place.run(&["describe"]);
+        (ran.code != 0).then_some(ran)
+    });
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    let shown = taken.unwrap().failed(1, "error:");
+    assert!(shown.contains(&holder.id().to_string()), "{shown}");
+    place.run(&["describe"]).done();
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_a_code_and_changes_nothing() {
+    let place = Place::with_rows();
+    let before = place.run(&["scan", "flights"]).done();
+    place
+        .run(&["page", "flights", "--filter", "carier = \"UA\""])
+        .failed(2, "\n  carier = \"UA\"\n  ^\n");
+    place
+        .run(&["page", "flights", "--filter", "delay = 3"])
+        .failed(2, "view.by_delay");
+    place
+        .run(&[
+            "page",
+            "flights",
+            "--filter",
+            "carrier = \"UA\"",
+            "--page-token",
+            "x y",
+        ])
+        .failed(2, "cursor");
+    place
+        .run(&[
+            "page",
+            "flights",
+            "--filter",
+            "carrier = \"UA\"",
+            "--page-size",
+            "-1",
+        ])
+        .failed(2, "page_size");
+    place
+        .run(&["page", "flights", "--filter", "carrier = \"UA\"", "--from", "{"])
+        .failed(2, "error:");
+    place.run(&["page", "flihgts"]).failed(3, "did you mean flights?");
+    place.run(&["page", "flihgts", "--json"]).failed(3, "flihgts");
+    place
+        .run(&["scan", "flights", "--resume", "garbage"])
+        .failed(2, "error:");
+    place.run(&["scan", "nothing"]).failed(3, "nothing");
+    place.run(&["get", "flights", "UA"]).failed(2, "3 fields");
+    place
+        .run(&["put", "flights", "{\"carrier\": 1}"])
+        .failed(2, "error:");
+    place.run(&["put", "flights", "not json"]).failed(2, "not JSON");
+    place
+        .run_with_input(&["put", "flights"], b"\xff\xfe\n")
+        .failed(2, "UTF-8");
+    place
+        .run(&["load", "flights", "nothing.csv"])
+        .failed(3, "nothing.csv");
+    place
+        .run(&["load", "flights,flights2", "flights.csv"])
+        .failed(3, "flights2");
+    place
+        .run(&["plan", "--schema", "nothing.toml"])
+        .failed(3, "recto init");
+    place
+        .run(&["describe", "--store", "nowhere"])
+        .failed(3, "nowhere");
+    place
+        .run(&["describe", "--store", "http://localhost:1"])
+        .failed(2, "not yet supported");
+    place
+        .run(&["describe", "--store", "mysql://db/ks"])
+        .failed(2, "hint:");
+    place
+        .run(&[
+            "describe",
+            "--store",
+            "cassandra://127.0.0.1:1/ks?connect_timeout_ms=300",
+        ])
+        .failed(1, "127.0.0.1:1");
+    assert!(!place.path("nowhere").exists());
+    assert_eq!(place.run(&["scan", "flights"]).done(), before);
+}
+
+#[test]
+fn a_schema_with_errors_is_shown_with_its_lines() {
+    let place = Place::new();
+    place.write(
+        "recto.toml",
+        "[collection.flights]\nfields = { carrier = \"txt\" }\nkey = [\"carier\"]\n",
+    );
+    let shown = place.run(&["plan"]).failed(2, "recto.toml:2:");
+    assert!(shown.contains('^'), "{shown}");
+    place.write("recto.toml", "\u{0}\u{1}garbage");
+    place.run(&["apply", "--yes"]).failed(2, "recto.toml:1:");
+    std::fs::write(place.path("recto.toml"), b"\xff\xfe").unwrap();
+    place.run(&["apply", "--yes"]).failed(1, "UTF-8");
+    assert!(!place.path("recto.data").exists());
+}
+
+#[test]
+fn a_schema_that_this_release_cannot_do_is_refused_by_name() {
+    let place = Place::with_store();
+    let view = format!("{SCHEMA}\n[collection.flights.view.by_flight]\npartition = [\"flight\"]\n");
+    place.write("recto.toml", &view);
+    let ran = place.run(&["plan"]);
+    assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("by_flight"), "{}", ran.out);
+    place.run(&["apply", "--yes"]).failed(2, "nothing was changed");
+    assert!(!place.run(&["describe", "--toml"]).done().contains("by_flight"));
+}
+
+#[test]
+fn a_password_is_never_printed() {
+    let place = Place::new();
+    let store = "cassandra://ada:hunter2@127.0.0.1:1/ks?connect_timeout_ms=300";
+    for line in [
+        &["describe"][..],
+        &["page", "--help"],
+        &["--help"],
+        &["describe", "--nonsense"],
+    ] {
+        let mut command = place.command(line);
+        command
+            .env("RECTO_STORE", store)
+            .env("RECTO_CASSANDRA_PASSWORD", "hunter2")
+            .stdin(Stdio::null());
+        let ran = Ran::of(&command.output().unwrap());
+        assert!(
+            !format!("{}{}", ran.out, ran.err).contains("hunter2"),
+            "{}{}",
+            ran.out,
+            ran.err
+        );
+    }
+    let mut command = place.command(&["describe", "--store", "cassandra://127.0.0.1:1/ks"]);
+    let ran = Ran::of(
+        &command
+            .env("RECTO_CASSANDRA_PASWORD", "hunter2")
+            .output()
+            .unwrap(),
+    );
+    assert!(!ran.failed(2, "RECTO_CASSANDRA_PASWORD").contains("hunter2"));
+}
+
+#[test]
+fn a_folder_that_is_no_store_is_refused() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("folder")).unwrap();
+    place.write("folder/data.redb", "this is no database");
+    let ran = place.run(&["describe", "--store", "folder"]);
+    assert_ne!(ran.code, 0, "{}", ran.out);
+    assert!(
+        ran.err.contains("hint:") && !ran.err.contains("panicked"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(place.read("folder/data.redb"), "this is no database");
+    place.write("file", "text");
+    assert_ne!(place.run(&["describe", "--store", "file"]).code, 0);
+    assert!(Path::new(&place.path("file")).is_file());
+}
+
+/// Waits until a process handles SIGINT, signal 2, and has begun to work.
+#[cfg(target_os = "linux")]
+fn wait_until_it_listens(id: u32) {
+    for _ in 0..500 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let caught = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:"))
+            .unwrap();
+        if u64::from_str_radix(caught.trim(), 16).unwrap() & 0b10 != 0 {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            return;
+        }
+    }
+    panic!("the load does not listen to SIGINT");
+}
+
+/// Rows of a load that takes some seconds.
+#[cfg(target_os = "linux")]
+const MANY_ROWS: u32 = 300_000;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_load_that_is_stopped_goes_on_when_the_command_runs_again() {
+    let place = Place::with_store();
+    let mut text = String::from("carrier,day,flight\n");
+    for row in 0..MANY_ROWS {
+        text.push_str(&format!("UA,2013-01-{:02},{row}\n", row % 28 + 1));
+    }
+    place.write("flights.csv", &text);
+    let line = ["load", "flights", "flights.csv"];
+    let mut command = place.command(&line);
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until_it_listens(child.id());
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(kill.success());
+    let stopped = Ran::of(&child.wait_with_output().unwrap());
+    stopped.failed(130, "goes on where this one stopped");
+    place.run(&line).done();
+    let scanned = place.run(&["check", "--json"]).done();
+    assert!(
+        json(&scanned)["rows"].as_u64().unwrap() >= MANY_ROWS.into(),
+        "{scanned}"
+    );
+    let last = place.run(&["get", "flights", "UA", "2013-01-08", "299999"]);
+    last.done();
+}
+
+#[test]
+fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
+    let place = Place::new();
+    let shown = place.run(&["demo", "--quiet"]).done();
+    assert!(shown.contains("1,344,592 rows stored"), "{shown}");
+    assert!(
+        shown.contains("334,264   2,512 flights have no tail number"),
+        "{shown}"
+    );
+    for page in ["N471UA", "previous_page_token", "2013-07-29T18:00:00.000Z"] {
+        assert!(shown.contains(page), "{page}: {shown}");
+    }
+    let again = place.run(&["demo"]).done();
+    assert!(
+        again.contains("in the store already") && !again.contains("stored in"),
+        "{again}"
+    );
+    let line = [
+        "scan",
+        "flights_by_tailnum",
+        "--fields",
+        "flight",
+        "--store",
+        "recto-demo",
+    ];
+    assert_eq!(place.run(&line).done().lines().count(), 334_264);
+    // The commands that the demo names work.
+    let filter = "carrier = \"AA\" OR carrier = \"DL\"";
+    let line = [
+        "page",
+        "flights_by_carrier",
+        "--store",
+        "recto-demo",
+        "--filter",
+        filter,
+        "--order-by",
+        "time_hour desc",
+    ];
+    place.run(&line).done();
+}
+
+#[test]
+fn the_demo_leaves_a_store_of_others_alone() {
+    let place = Place::with_rows();
+    place
+        .run(&["demo", "--store", "recto.data"])
+        .failed(2, "left as it is");
+    assert_eq!(place.run(&["scan", "flights"]).done().lines().count(), 30);
+    assert!(!place.path("recto-demo").exists());
+}
