@@ -1,0 +1,135 @@
+//! How Recto behaves, on both stores: one suite, expanded into `embedded::…` and `cassandra::…`.
+//!
+//! Behaviours share one store of each kind and keep to partitions of their own; those that change a
+//! schema or need stores of their own open fresh ones.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod budgets;
+mod cursors;
+mod edges;
+mod pages;
+mod queries;
+mod refusals;
+mod schemas;
+mod typed;
+mod writes;
+
+const SCHEMA: &str = r#"
+# Newest first; id follows ascending.
+[collection.events]
+fields = { stream = "text", at = "int", id = "int", kind = "text", note = "text" }
+key = ["stream", "at", "id"]
+partition = ["stream"]
+order = ["-at"]
+writes = "append"
+
+[collection.mixed]
+fields = { p = "text", a = "int", b = "int", c = "int", d = "int", v = "text" }
+key = ["p", "a", "b", "c", "d"]
+partition = ["p"]
+order = ["a", "-b", "c", "-d"]
+writes = "overwrite"
+
+[collection.places]
+fields = { test = "text", country = "text", name = "text", inhabitants = "bigint" }
+key = ["test", "country", "name"]
+partition = ["test", "country"]
+order = ["name"]
+writes = "overwrite"
+
+[collection.readings]
+fields = { sensor = "text", slot = "int", value = "double", unit = "text" }
+key = ["sensor", "slot"]
+partition = ["sensor"]
+order = ["slot"]
+writes = "overwrite"
+
+[collection.notes]
+fields = { id = "int", text = "text" }
+key = ["id"]
+writes = "overwrite"
+"#;
+
+on_both_stores! { crate::SCHEMA;
+    pages {
+        first_next_previous_last,
+        a_page_before_is_the_nearest_rows_in_the_querys_order,
+        any_row_gives_a_cursor,
+        page_sizes_may_change,
+        a_page_around_a_row,
+        a_page_from_values,
+        starts_exclude_one_another,
+        page_sizes_have_a_default_and_a_most,
+        a_partition_without_rows_is_an_empty_page,
+        a_page_reads_its_own_rows_and_one_more_at_any_depth,
+        a_stream_gives_every_row,
+    }
+    edges {
+        in_the_direction_of_travel_they_are_exact,
+        the_other_end_is_unknown_unless_asked_for,
+        at_the_ends_of_an_exactly_full_page,
+        of_an_empty_page_beyond_the_end,
+    }
+    cursors {
+        survive_the_deletion_of_their_row,
+        see_what_is_inserted_beyond_them,
+        leave_and_return_where_everything_was_deleted,
+        are_bound_to_their_query,
+        do_not_care_how_a_filter_is_written,
+        altered_in_any_character_are_refused,
+        of_other_keys_are_refused,
+        continue_on_the_other_store,
+        expire,
+    }
+    budgets {
+        of_rows_looked_at,
+        of_bytes,
+        of_time_that_is_over_before_it_began,
+    }
+    queries {
+        lists_of_partition_values_merge,
+        ties_go_by_the_partition,
+        the_sort_may_begin_with_the_partition,
+        lists_of_order_values,
+        mixed_directions,
+        tuple_ranges_over_mixed_directions,
+        text_prefixes,
+        contradictions_are_empty_pages,
+        residual_conditions,
+        a_sort_that_stops_early,
+        filters_built_in_rust_are_the_filters_written,
+    }
+    refusals {
+        name_the_view_that_would_serve,
+        of_what_is_not_a_query_point_at_it,
+        of_too_much,
+    }
+    writes {
+        a_put_is_read_back_and_replaced_whole,
+        a_deleted_record_is_gone_and_may_come_back,
+        the_last_writer_wins,
+        a_batch_is_all_or_nothing,
+        a_batch_that_is_too_large_writes_nothing,
+        a_batch_of_several_collections,
+        records_expire,
+        what_is_not_a_record_is_refused,
+        what_is_not_a_key_is_refused,
+        appended_records_are_kept,
+    }
+    schemas {
+        applying_twice_changes_nothing,
+        another_schema_is_refused_with_the_difference,
+        a_collection_may_be_added,
+        two_who_apply_at_once,
+        what_this_release_cannot_do_is_refused_by_name,
+        opening_again_finds_schema_and_records,
+        what_is_not_there_is_not_found,
+    }
+    typed {
+        records_are_the_dynamic_ones,
+        a_type_that_differs_is_refused,
+    }
+}

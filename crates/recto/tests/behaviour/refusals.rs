@@ -1,0 +1,110 @@
+//! Queries that are not answered say why, where, and what would help.
+
+use recto::schema::Schema;
+use recto::{ErrorKind, Recto};
+
+use crate::common::Subject;
+
+/// The suggested view parses when pasted into the collection's schema, and would serve the query: as
+/// a collection of its own in that arrangement.
+fn assert_pastes(recto: &Recto, hint: &str, view: &str, order: &[&str]) {
+    let schema = format!(
+        "{}\n{hint}",
+        recto
+            .schema()
+            .to_toml()
+            .replace("writes = \"append\"", "writes = \"update\"")
+    );
+    let parsed = Schema::parse(&schema).unwrap_or_else(|errors| panic!("{errors}\n{schema}"));
+    let events = parsed.collection("events").unwrap();
+    let added = events
+        .views
+        .iter()
+        .find(|added| added.name == view)
+        .unwrap_or_else(|| panic!("{hint}"));
+    let found: Vec<String> = added.order.iter().map(ToString::to_string).collect();
+    assert_eq!(found, order, "{hint}");
+}
+
+pub(crate) async fn name_the_view_that_would_serve(recto: Recto) {
+    let subject = Subject::new(&recto, "events");
+    for (filter, sort, view, order) in [
+        (r#"kind = "third""#, "", "by_kind", vec![]),
+        (r#"kind = "third""#, "at desc", "by_kind", vec!["-at"]),
+        (
+            r#"kind = "third" AND stream = "x""#,
+            "note, at desc",
+            "by_stream_kind",
+            vec!["note", "-at"],
+        ),
+        (r#"stream = "x" AND note > "a""#, "", "by_stream", vec!["note"]),
+        (
+            r#"kind = "third" AND (at, id) > (1, 2)"#,
+            "",
+            "by_kind",
+            vec!["at", "id"],
+        ),
+        (r#"kind = "a" OR kind = "b""#, "at", "by_kind", vec!["at"]),
+    ] {
+        let error = subject.text(filter, sort).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoPlan, "{filter} / {sort}");
+        assert_pastes(&recto, error.hint().unwrap(), view, &order);
+    }
+    // Nothing is pinned that could be a partition: there is no such view, and the hint says so.
+    let error = subject.text("at > 3", "").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoPlan);
+    assert!(error.hint().unwrap().contains("scan"), "{:?}", error.hint());
+    // A sort that the view has in other directions.
+    let error = subject.text(r#"stream = "x""#, "at, id").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoPlan);
+    assert!(error.to_string().contains("exact reverse"), "{error}");
+    assert_pastes(&recto, error.hint().unwrap(), "by_stream", &["at", "id"]);
+}
+
+pub(crate) async fn of_what_is_not_a_query_point_at_it(recto: Recto) {
+    let subject = Subject::new(&recto, "events");
+    for (filter, sort, column, part) in [
+        (r#"stram = "x""#, "", 1, "stram"),
+        (r#"stream = "x" AND at = "noon""#, "", 23, "at"),
+        (r#"stream = "x" AND at != 3"#, "", 21, "!="),
+        (r#"stream = "x" OR at = 3"#, "", 17, "OR"),
+        (r#"stream = 3"#, "", 10, "stream"),
+        (r#"stream = "x" AND startsWith(at, "1")"#, "", 29, "startsWith"),
+        (r#"stream = "x"#, "", 10, ""),
+        (r#"stream = "x""#, "att", 1, "att"),
+        (r#"stream = "x""#, "at down", 4, ""),
+        (r#"stream = "x""#, "at, at desc", 5, "twice"),
+    ] {
+        let error = subject.text(filter, sort).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidQuery, "{filter} / {sort}");
+        assert_eq!(error.column(), Some(column), "{filter} / {sort}: {error}");
+        assert!(error.to_string().contains(part), "{filter} / {sort}: {error}");
+    }
+}
+
+pub(crate) async fn of_too_much(recto: Recto) {
+    let subject = Subject::new(&recto, "events");
+    let list = |name: &str, count: i32| {
+        let values: Vec<String> = (0..count).map(|value| format!("{name} = {value}")).collect();
+        format!("({})", values.join(" OR "))
+    };
+    // 129 values; 20 x 20 sources; a text over 8 KiB.
+    let stream = r#"stream = "x""#;
+    let error = subject
+        .text(&format!("{stream} AND {}", list("at", 129)), "")
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("128"), "{error}");
+    let filter = format!("{stream} AND {} AND {}", list("at", 20), list("id", 20));
+    let error = subject.text(&filter, "").await.unwrap_err();
+    assert!(error.to_string().contains("128 sources"), "{error}");
+    let filter = format!(r#"stream = "{}""#, "x".repeat(9_000));
+    let error = subject.text(&filter, "").await.unwrap_err();
+    assert!(error.hint().is_some(), "{error}");
+    // The most there may be works.
+    let page = subject
+        .text(&format!("{stream} AND {}", list("at", 127)), "")
+        .await
+        .unwrap();
+    assert!(page.is_empty());
+}

@@ -1,0 +1,172 @@
+//! Schemas in stores: applied, refused, found again.
+
+use recto::{ErrorKind, OpenOptions, Recto, StoreAddress};
+use serde_json::json;
+
+use crate::common::stores::parse;
+use crate::common::{Fresh, Kind, Subject};
+
+const NOTES: &str = r#"
+[collection.notes]
+fields = { id = "int", text = "text" }
+key = ["id"]
+writes = "overwrite"
+"#;
+
+fn fresh(recto: &Recto) -> Fresh {
+    let is_cassandra = recto.describe().starts_with("cassandra");
+    Fresh::new(if is_cassandra {
+        Kind::Cassandra
+    } else {
+        Kind::Embedded
+    })
+}
+
+pub(crate) async fn applying_twice_changes_nothing(recto: Recto) {
+    let mut own = fresh(&recto).open().await;
+    assert_eq!(own.generation(), 0);
+    let schema = parse(NOTES);
+    let plan = own.plan(&schema);
+    assert_eq!((plan.generation, plan.refused.len()), (0, 0));
+    assert!(
+        !plan.changes.is_empty() && !plan.statements.is_empty(),
+        "{plan:?}"
+    );
+    let applied = own.apply(&schema).await.unwrap();
+    assert_eq!(applied.generation, 1);
+    let again = own.apply(&schema).await.unwrap();
+    assert_eq!((again.generation, again.changes.len()), (1, 0));
+    let plan = own.plan(&schema);
+    assert!(plan.changes.is_empty() && plan.statements.is_empty(), "{plan:?}");
+}
+
+pub(crate) async fn another_schema_is_refused_with_the_difference(recto: Recto) {
+    let mut own = fresh(&recto).open().await;
+    own.apply(&parse(NOTES)).await.unwrap();
+    let mut notes = Subject::new(&own, "notes");
+    notes.put([json!({ "id": 1, "text": "kept" })]).await;
+    for (from, to, part) in [
+        ("id = \"int\"", "id = \"bigint\"", "id"),
+        ("text = \"text\"", "text = \"int\"", "text"),
+        ("\"overwrite\"", "\"append\"", "writes"),
+        ("key = [\"id\"]", "key = [\"id\", \"text\"]", "key"),
+        ("collection.notes", "collection.other", "notes"),
+    ] {
+        let other = parse(&NOTES.replace(from, to));
+        let plan = own.plan(&other);
+        assert!(!plan.refused.is_empty(), "{to}: {plan:?}");
+        let error = own.apply(&other).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{to}: {error}");
+        assert!(error.to_string().contains(part), "{to}: {error}");
+        assert!(error.hint().is_some(), "{to}");
+    }
+    assert_eq!(own.generation(), 1);
+    assert!(own.dynamic("other").is_err());
+    assert!(notes.collection.get((1,)).await.unwrap().is_some());
+}
+
+pub(crate) async fn a_collection_may_be_added(recto: Recto) {
+    let mut own = fresh(&recto).open().await;
+    own.apply(&parse(NOTES)).await.unwrap();
+    let mut before = Subject::new(&own, "notes");
+    let both = format!("{NOTES}{}", NOTES.replace("notes", "letters"));
+    let applied = own.apply(&parse(&both)).await.unwrap();
+    assert_eq!((applied.generation, applied.changes.len()), (2, 1), "{applied:?}");
+    Subject::new(&own, "letters").put([json!({ "id": 1 })]).await;
+    // What was opened before goes on.
+    before.put([json!({ "id": 1 })]).await;
+    assert!(before.collection.get((1,)).await.unwrap().is_some());
+}
+
+/// Two servers start at once on an empty store. Both end with the schema there, or one is told that
+/// it was not alone and finds it there when it tries again.
+pub(crate) async fn two_who_apply_at_once(recto: Recto) {
+    let store = fresh(&recto);
+    let one = store.open().await;
+    // An embedded store is open once in a machine; two handles of one process apply at once.
+    let two = if store.kind == Kind::Cassandra {
+        store.open().await
+    } else {
+        one.clone()
+    };
+    let schema = parse(NOTES);
+    let apply = |mut handle: Recto| {
+        let schema = schema.clone();
+        async move { (handle.apply(&schema).await, handle) }
+    };
+    let ((first, mut one), (second, mut two)) = futures::join!(apply(one), apply(two));
+    assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
+    for result in [first, second] {
+        if let Err(error) = result {
+            assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+        }
+    }
+    for handle in [&mut one, &mut two] {
+        assert_eq!(handle.apply(&schema).await.unwrap().generation, 1);
+    }
+    assert_eq!(
+        one.export_cursor_keys(),
+        two.export_cursor_keys(),
+        "they open one another's cursors"
+    );
+}
+
+pub(crate) async fn what_this_release_cannot_do_is_refused_by_name(recto: Recto) {
+    let mut own = fresh(&recto).open().await;
+    let updated = NOTES.replace("writes = \"overwrite\"", "");
+    for (schema, part) in [
+        (updated.clone(), "writes = \"update\""),
+        (
+            format!("{updated}\n[collection.notes.view.by_text]\npartition = [\"text\"]\n"),
+            "by_text",
+        ),
+        (updated.replace("key =", "unique = [[\"text\"]]\nkey ="), "unique"),
+    ] {
+        let schema = parse(&schema);
+        let refused = own.plan(&schema).refused;
+        assert!(
+            refused.iter().any(|refused| refused.contains(part)),
+            "{part}: {refused:?}"
+        );
+        let error = own.apply(&schema).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    }
+    assert_eq!(own.generation(), 0);
+    assert!(own.schema().collections.is_empty());
+}
+
+pub(crate) async fn opening_again_finds_schema_and_records(recto: Recto) {
+    let store = fresh(&recto);
+    let schema = parse(NOTES);
+    let keys = {
+        let mut own = store.open().await;
+        own.apply(&schema).await.unwrap();
+        Subject::new(&own, "notes")
+            .put([json!({ "id": 1, "text": "still here" })])
+            .await;
+        own.export_cursor_keys()
+    };
+    let again = Recto::open_with(&store.address, OpenOptions::new())
+        .await
+        .unwrap();
+    assert_eq!((again.generation(), again.schema().collections.len()), (1, 1));
+    assert!(again.schema().difference(&schema).is_empty());
+    assert_eq!(again.export_cursor_keys(), keys);
+    assert!(again.dynamic("notes").unwrap().get((1,)).await.unwrap().is_some());
+}
+
+pub(crate) async fn what_is_not_there_is_not_found(recto: Recto) {
+    let store = fresh(&recto);
+    let error = Recto::open_with(&store.address, OpenOptions::new())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.hint().unwrap().contains("apply"), "{:?}", error.hint());
+    let StoreAddress::Embedded(folder) = &store.address else {
+        let error = recto.dynamic("event").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.hint().unwrap().contains("events"), "{:?}", error.hint());
+        return;
+    };
+    assert!(!folder.exists(), "looking for a store does not make it");
+}

@@ -1,0 +1,302 @@
+//! Writes: what is put is there, what is deleted is gone, and all or nothing means it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::{DynamicRecord, ErrorKind, Recto, Value};
+use serde_json::{Value as Json, json};
+
+use crate::common::Subject;
+use crate::common::subject::{words, words_of};
+
+async fn reading(subject: &Subject, sensor: &str, slot: i32) -> Option<String> {
+    let record = subject.collection.get((sensor.to_owned(), slot)).await.unwrap()?;
+    Some(words_of(&[record], &["value", "unit"]))
+}
+
+fn record(subject: &Subject, json: &Json) -> DynamicRecord {
+    subject.record(&subject.row(json))
+}
+
+pub(crate) async fn a_put_is_read_back_and_replaced_whole(recto: Recto) {
+    let subject = Subject::new(&recto, "readings");
+    let first = record(
+        &subject,
+        &json!({ "sensor": "replace", "slot": 1, "value": 1.5, "unit": "m" }),
+    );
+    subject.collection.put(&first).await.unwrap();
+    assert_eq!(reading(&subject, "replace", 1).await.unwrap(), "1.5 m");
+    // What the second leaves out is gone: a record is replaced, not merged.
+    let second = record(&subject, &json!({ "sensor": "replace", "slot": 1, "value": 2.5 }));
+    subject.collection.put(&second).await.unwrap();
+    assert_eq!(reading(&subject, "replace", 1).await.unwrap(), "2.5 -");
+    // A record of its key alone is a record.
+    let bare = record(&subject, &json!({ "sensor": "replace", "slot": 2 }));
+    subject.collection.put(&bare).await.unwrap();
+    assert_eq!(reading(&subject, "replace", 2).await.unwrap(), "- -");
+    let page = subject.text(r#"sensor = "replace""#, "").await.unwrap();
+    assert_eq!(words(&page, &["slot", "value"]), "1 2.5, 2 -");
+}
+
+pub(crate) async fn a_deleted_record_is_gone_and_may_come_back(recto: Recto) {
+    let subject = Subject::new(&recto, "readings");
+    let one = record(&subject, &json!({ "sensor": "delete", "slot": 1, "unit": "a" }));
+    for _ in 0..3 {
+        subject.collection.put(&one).await.unwrap();
+        assert!(reading(&subject, "delete", 1).await.is_some());
+        subject.collection.delete(("delete".to_owned(), 1)).await.unwrap();
+        assert!(reading(&subject, "delete", 1).await.is_none());
+        assert!(subject.text(r#"sensor = "delete""#, "").await.unwrap().is_empty());
+    }
+    subject.collection.delete(("delete".to_owned(), 1)).await.unwrap();
+    assert!(reading(&subject, "never written", 1).await.is_none());
+}
+
+pub(crate) async fn the_last_writer_wins(recto: Recto) {
+    let subject = Subject::new(&recto, "readings");
+    for value in 0..20 {
+        let next = record(&subject, &json!({ "sensor": "last", "slot": 1, "value": value }));
+        subject.collection.put(&next).await.unwrap();
+    }
+    assert_eq!(reading(&subject, "last", 1).await.unwrap(), "19.0 -");
+    // In one batch, too.
+    let mut batch = recto.batch();
+    for value in 0..20 {
+        let next = record(
+            &subject,
+            &json!({ "sensor": "last", "slot": 1, "value": value * 100 }),
+        );
+        batch.put(&subject.collection, &next).unwrap();
+    }
+    batch.delete(&subject.collection, ("last".to_owned(), 2)).unwrap();
+    batch
+        .put(
+            &subject.collection,
+            &record(&subject, &json!({ "sensor": "last", "slot": 2, "value": 1 })),
+        )
+        .unwrap();
+    batch
+        .put(
+            &subject.collection,
+            &record(&subject, &json!({ "sensor": "last", "slot": 3, "value": 1 })),
+        )
+        .unwrap();
+    batch.delete(&subject.collection, ("last".to_owned(), 3)).unwrap();
+    batch.commit().await.unwrap();
+    let page = subject.text(r#"sensor = "last""#, "").await.unwrap();
+    assert_eq!(words(&page, &["slot", "value"]), "1 1900.0, 2 1.0");
+}
+
+pub(crate) async fn a_batch_is_all_or_nothing(recto: Recto) {
+    let subject = Subject::new(&recto, "readings");
+    let row = |sensor: &str, slot: i32| {
+        record(
+            &subject,
+            &json!({ "sensor": sensor, "slot": slot, "value": slot }),
+        )
+    };
+    let records: Vec<DynamicRecord> = (0..6)
+        .map(|slot| row(&format!("all {}", slot % 3), slot))
+        .collect();
+    subject.collection.put_all(&records).await.unwrap();
+    let filter = r#"sensor = "all 0" OR sensor = "all 1" OR sensor = "all 2""#;
+    let page = subject.text(filter, "slot").await.unwrap();
+    assert_eq!(words(&page, &["slot"]), "0, 1, 2, 3, 4, 5");
+    // One bad record, and nothing of the batch is there.
+    let bad = DynamicRecord::new(Arc::clone(&subject.definition));
+    let error = subject
+        .collection
+        .put_all([&row("none", 1), &bad, &row("none", 2)])
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidRecord);
+    assert_eq!(error.field(), Some("sensor"));
+    assert!(subject.text(r#"sensor = "none""#, "").await.unwrap().is_empty());
+    // A batch of nothing is done.
+    subject.collection.put_all(&[]).await.unwrap();
+    recto.batch().commit().await.unwrap();
+}
+
+pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
+    let subject = Subject::new(&recto, "notes");
+    let limits = recto.store().limits();
+    // Seven records of a fifth of what a batch may hold.
+    let (text, count) = ("x".repeat(limits.batch_bytes / 5), 7);
+    let records: Vec<DynamicRecord> = (0..count)
+        .map(|id| record(&subject, &json!({ "id": 1_000_000 + id, "text": text })))
+        .collect();
+    let error = subject.collection.put_all(&records).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(error.hint().is_some(), "{error}");
+    for id in 0..count as i32 {
+        assert!(
+            subject.collection.get((1_000_000 + id,)).await.unwrap().is_none(),
+            "{id} was written"
+        );
+    }
+    // Each for itself they fit.
+    let mut batch = recto.batch();
+    batch.each_for_itself();
+    for one in &records {
+        batch.put(&subject.collection, one).unwrap();
+    }
+    batch.commit().await.unwrap();
+    assert!(subject.collection.get((1_000_006,)).await.unwrap().is_some());
+    // One record that is too large alone.
+    let large = record(
+        &subject,
+        &json!({ "id": 1_000_000, "text": "x".repeat(limits.mutation_bytes + 1) }),
+    );
+    let error = subject.collection.put(&large).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    let kept = subject.collection.get((1_000_000,)).await.unwrap().unwrap();
+    assert_ne!(kept, large);
+    // One change too many is refused when it is added.
+    let mut batch = recto.batch();
+    for id in 0..recto::MAX_BATCH_CHANGES as i32 {
+        batch.delete(&subject.collection, (id,)).unwrap();
+    }
+    assert_eq!(batch.len(), recto::MAX_BATCH_CHANGES);
+    assert_eq!(
+        batch.delete(&subject.collection, (-1,)).unwrap_err().kind(),
+        ErrorKind::LimitExceeded
+    );
+}
+
+pub(crate) async fn a_batch_of_several_collections(recto: Recto) {
+    let (readings, notes) = (Subject::new(&recto, "readings"), Subject::new(&recto, "notes"));
+    let reading_row = record(&readings, &json!({ "sensor": "several", "slot": 1, "value": 7 }));
+    let note = record(&notes, &json!({ "id": 77, "text": "seven" }));
+    let mut batch = recto.batch();
+    batch
+        .put(&readings.collection, &reading_row)
+        .unwrap()
+        .put(&notes.collection, &note)
+        .unwrap();
+    assert_eq!(batch.len(), 2);
+    batch.commit().await.unwrap();
+    assert!(batch.is_empty(), "a batch is empty after it is committed");
+    assert_eq!(reading(&readings, "several", 1).await.unwrap(), "7.0 -");
+    assert!(notes.collection.get((77,)).await.unwrap().is_some());
+}
+
+pub(crate) async fn records_expire(recto: Recto) {
+    let subject = Subject::new(&recto, "readings");
+    let row = |slot: i32| {
+        record(
+            &subject,
+            &json!({ "sensor": "expire", "slot": slot, "value": slot }),
+        )
+    };
+    subject
+        .collection
+        .put_for(&row(1), Duration::from_secs(2))
+        .await
+        .unwrap();
+    subject
+        .collection
+        .put_for(&row(2), Duration::from_secs(1_000))
+        .await
+        .unwrap();
+    subject.collection.put(&row(3)).await.unwrap();
+    assert_eq!(
+        words(
+            &subject.text(r#"sensor = "expire""#, "").await.unwrap(),
+            &["slot"]
+        ),
+        "1, 2, 3"
+    );
+    tokio::time::sleep(Duration::from_millis(3_200)).await;
+    let page = subject.text(r#"sensor = "expire""#, "").first(1).await.unwrap();
+    assert_eq!(
+        words(&page, &["slot"]),
+        "2",
+        "what has expired takes no place on a page"
+    );
+    assert!(reading(&subject, "expire", 1).await.is_none());
+    for wrong in [
+        Duration::ZERO,
+        Duration::from_millis(500),
+        Duration::from_secs(u64::MAX),
+    ] {
+        let error = subject.collection.put_for(&row(4), wrong).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{wrong:?}: {error}");
+    }
+    assert!(reading(&subject, "expire", 4).await.is_none());
+}
+
+pub(crate) async fn what_is_not_a_record_is_refused(recto: Recto) {
+    let subject = Subject::new(&recto, "readings");
+    let definition = || Arc::clone(&subject.definition);
+    let parse = |json: Json| DynamicRecord::from_json(definition(), json.as_object().unwrap());
+    for (json, field) in [
+        (json!({ "sensor": "bad", "slot": "one" }), "slot"),
+        (json!({ "sensor": "bad", "slot": 1, "colour": "red" }), "colour"),
+        (json!({ "sensor": 5, "slot": 1 }), "sensor"),
+        (json!({ "sensor": "bad", "slot": 3_000_000_000_u32 }), "slot"),
+    ] {
+        let error = parse(json.clone()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidRecord, "{json}");
+        assert_eq!(error.field(), Some(field), "{json}");
+    }
+    for (json, part) in [
+        (json!({ "sensor": "bad" }), "slot"),
+        (json!({ "slot": 1 }), "sensor"),
+        (json!({ "sensor": "", "slot": 1 }), "sensor"),
+        (json!({ "sensor": "x".repeat(70_000), "slot": 1 }), "sensor"),
+    ] {
+        let error = subject.collection.put(&parse(json).unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidRecord, "{part}: {error}");
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    let mut record = DynamicRecord::new(definition());
+    assert_eq!(
+        record.set("slot", Some(Value::BigInt(1))).unwrap_err().kind(),
+        ErrorKind::InvalidRecord
+    );
+    assert_eq!(
+        record.set("slut", None).unwrap_err().kind(),
+        ErrorKind::InvalidRecord
+    );
+}
+
+pub(crate) async fn what_is_not_a_key_is_refused(recto: Recto) {
+    let subject = Subject::new(&recto, "readings");
+    let errors = [
+        subject.collection.get(("one".to_owned(),)).await.unwrap_err(),
+        subject.collection.get((1, 1)).await.unwrap_err(),
+        subject
+            .collection
+            .get(("a".to_owned(), "b".to_owned()))
+            .await
+            .unwrap_err(),
+        subject
+            .collection
+            .delete(("a".to_owned(), 1, 2))
+            .await
+            .unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::InvalidRecord, "{error}");
+    }
+}
+
+/// Events are put once; putting the same again changes nothing.
+pub(crate) async fn appended_records_are_kept(recto: Recto) {
+    let subject = Subject::new(&recto, "events");
+    let one = record(
+        &subject,
+        &json!({ "stream": "append", "at": 1, "id": 1, "note": "kept" }),
+    );
+    for _ in 0..2 {
+        subject.collection.put(&one).await.unwrap();
+    }
+    let page = subject.text(r#"stream = "append""#, "").await.unwrap();
+    assert_eq!(words(&page, &["at", "kind", "note"]), "1 - kept");
+    subject
+        .collection
+        .delete(("append".to_owned(), 1, 1))
+        .await
+        .unwrap();
+    assert!(subject.text(r#"stream = "append""#, "").await.unwrap().is_empty());
+}
