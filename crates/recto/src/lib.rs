@@ -140,3 +140,12 @@ pub async fn open(address: &StoreAddress, options: OpenOptions) -> Result<Arc<dy
 pub fn plan_without_store(address: &StoreAddress, schema: &schema::Schema) -> Result<session::SchemaPlan> {
     open::plan_without_store(address, schema)
 }
+
+/// The snippets of the README and of the guide compile.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/book/rust.md")]
+    struct Rust;
+}
