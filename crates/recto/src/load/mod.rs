@@ -99,15 +99,7 @@ pub(crate) async fn load(
     progress: Progress<'_, LoadProgress>,
 ) -> Result<LoadReport> {
     check_request(collections, request)?;
-    let guard = CancelOnDrop::default();
-    let cancelled = guard.cancelled();
-    let path = request.file.clone();
-    let (source, content) = blocking(move || {
-        let source = Source::find(&path)?;
-        let content = source.content_hash(&cancelled)?;
-        Ok((Arc::new(source), content))
-    })
-    .await?;
+    let (source, content) = find(request).await?;
     let counters = Arc::new(Counters::default());
     let (beginning, reading) = pipeline::read(Arc::clone(&source), &counters).await?;
     let plan = Arc::new(plan_for(&beginning, collections, request)?);
@@ -159,6 +151,19 @@ pub(crate) async fn load(
     load.run(collections, deliveries).await?;
     let path = load.finish().await?;
     Ok(load.report(rows_resumed, path))
+}
+
+/// The file, and the hash of its content.
+async fn find(request: &LoadRequest) -> Result<(Arc<Source>, blake3::Hash)> {
+    let guard = CancelOnDrop::default();
+    let cancelled = guard.cancelled();
+    let path = request.file.clone();
+    blocking(move || {
+        let source = Source::find(&path)?;
+        let content = source.content_hash(&cancelled)?;
+        Ok((Arc::new(source), content))
+    })
+    .await
 }
 
 fn check_request(collections: &[Arc<CollectionCore>], request: &LoadRequest) -> Result<()> {
@@ -378,7 +383,7 @@ impl Load<'_> {
         let Self { telling, writer, .. } = self;
         let mut refused = Vec::new();
         let (rows, mut rows_written) = (buffer.entries(), 0);
-        let bytes_of_buffer = bytes_end.saturating_sub(self.bytes_done) as f64;
+        let bytes_of_buffer = u128::from(bytes_end.saturating_sub(self.bytes_done));
         let mut bytes = self.bytes_done;
         let mut written = futures::stream::iter(buffer.chunks(&self.plan, writer.sizes))
             .map(|chunk| writer.write(Arc::clone(buffer), chunk))
@@ -389,8 +394,8 @@ impl Load<'_> {
             refused.extend(chunk.refused);
             // As far as the rows of this buffer are stored, so that what is left tells how long it
             // will take.
-            let share = rows_written as f64 / rows.max(1) as f64;
-            bytes = self.bytes_done + (bytes_of_buffer * share) as u64;
+            let share = bytes_of_buffer * u128::from(rows_written) / u128::from(rows.max(1));
+            bytes = self.bytes_done + share as u64;
         }
         Ok(refused)
     }

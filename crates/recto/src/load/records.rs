@@ -111,8 +111,8 @@ impl Splitter {
             if self.ended && self.pending.is_empty() {
                 return Ok(None);
             }
-            // A record that is longer than what was read so far.
-            wanted = wanted.max(self.pending.len()) * 2;
+            // Blank lines only, or a record that is longer than what was read so far.
+            wanted = self.pending.len().saturating_mul(2).max(self.batch_bytes);
         }
     }
 

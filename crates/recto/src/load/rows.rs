@@ -55,7 +55,7 @@ impl Converter {
             Format::Ndjson => self.make_from_json(&plan, content, record.shape, buffer),
         };
         let (reasons, readable) = match made {
-            Ok(unknown) => (self.distribute(&plan, origin, unknown, buffer), true),
+            Ok(unknown) => (self.distribute(&plan, origin, &unknown, buffer), true),
             Err(reason) => (
                 plan.targets
                     .iter()
@@ -173,12 +173,12 @@ impl Converter {
         &mut self,
         plan: &Plan,
         origin: Origin,
-        foreign: Vec<String>,
+        foreign: &[String],
         buffer: &mut Buffer,
     ) -> Vec<(usize, Reason)> {
         let mut rejected = Vec::new();
         for (index, target) in plan.targets.iter().enumerate() {
-            let added = self.check(plan, target, &foreign, buffer).and_then(|()| {
+            let added = self.check(plan, target, foreign, buffer).and_then(|()| {
                 buffer
                     .add(index, target)
                     .map_err(|error| Reason::general(error.to_string()))
@@ -263,11 +263,14 @@ fn check_names(target: &Target, foreign: &[String]) -> Result<(), Reason> {
     match foreign.iter().find(|name| definition.field(name).is_none()) {
         None => Ok(()),
         Some(unknown) => {
-            let mut text = format!("{} has no field {unknown:?}", definition.name);
-            if let Some(nearest) = definition.nearest_field(unknown) {
-                text.push_str(&format!(" (did you mean {nearest}?)"));
-            }
-            Err(Reason::general(text))
+            let nearest = definition.nearest_field(unknown);
+            let hint = nearest
+                .map(|nearest| format!(" (did you mean {nearest}?)"))
+                .unwrap_or_default();
+            Err(Reason::general(format!(
+                "{} has no field {unknown:?}{hint}",
+                definition.name
+            )))
         }
     }
 }

@@ -56,10 +56,9 @@ where
             Ok(WriteOutcome::Refused(error)) if error.kind() == StoreErrorKind::Invalid => {
                 return Ok(Settled::Refused(error));
             }
-            Ok(WriteOutcome::Refused(error)) => return Err(stopped(error, None)),
             Ok(WriteOutcome::Unknown(error)) => (error, Some(ErrorKind::OutcomeUnknown)),
             Err(error) if passes(error.kind()) => (error, None),
-            Err(error) => return Err(stopped(error, None)),
+            Ok(WriteOutcome::Refused(error)) | Err(error) => return Err(stopped(error, None)),
         };
         if attempt == MAX_ATTEMPTS {
             return Err(stopped(failure.0, failure.1));

@@ -67,14 +67,14 @@ async fn assert_same(bench: &Bench, report: &LoadReport, expected: &Expected, na
 async fn a_load_that_was_interrupted_anywhere_ends_as_if_it_had_not_been() {
     let expected = uninterrupted().await;
     let mut resumed = 0;
-    for good in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55] {
+    for good in [0_i64, 1, 2, 3, 5, 8, 13, 21, 34, 55] {
         let bench = Bench::new().await;
         let file = bench.file("a.csv", text());
         let (session, store) = bench.unreliable(Fault::Fails, good, i64::MAX).await;
         let error = load_into(&session, &file, small).await.unwrap_err();
         assert!(error.to_string().contains("the disk is full"), "{error}");
         assert!(error.hint().unwrap().contains("goes on where"), "{error}");
-        assert!(store.calls.load(Ordering::Relaxed) > good as u64);
+        assert!(store.calls.load(Ordering::Relaxed) > good.cast_unsigned());
         let report = bench.load_with(&file, small).await.unwrap();
         resumed = resumed.max(report.rows_resumed);
         assert_same(&bench, &report, &expected, "a.csv.rejects.csv").await;

@@ -131,6 +131,10 @@ impl Store for Unreliable {
         self.inner.create_table(table).await
     }
 
+    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.inner.add_columns(table).await
+    }
+
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
         self.inner.drop_table(name).await
     }
@@ -224,22 +228,25 @@ impl Bench {
         self.store.empty_table(table).await.unwrap();
     }
 
-    /// The records of a collection as JSON, in the order of their text.
     pub(crate) async fn records(&self, collection: &str) -> Vec<String> {
-        let steps: Vec<_> = self
-            .session
-            .scan(collection, &ScanRequest::default())
-            .try_collect()
-            .await
-            .unwrap();
-        let mut records: Vec<String> = steps
-            .into_iter()
-            .flat_map(|step| step.records)
-            .map(|record| serde_json::Value::Object(record).to_string())
-            .collect();
-        records.sort();
-        records
+        records_of(&self.session, collection).await
     }
+}
+
+/// The records of a collection as JSON, in the order of their text.
+pub(crate) async fn records_of(session: &LocalSession, collection: &str) -> Vec<String> {
+    let steps: Vec<_> = session
+        .scan(collection, &ScanRequest::default())
+        .try_collect()
+        .await
+        .unwrap();
+    let mut records: Vec<String> = steps
+        .into_iter()
+        .flat_map(|step| step.records)
+        .map(|record| serde_json::Value::Object(record).to_string())
+        .collect();
+    records.sort();
+    records
 }
 
 pub(crate) async fn load_into(
