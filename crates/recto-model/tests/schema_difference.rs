@@ -200,3 +200,51 @@ fn what_is_gone_is_refused() {
     reordered.collections.reverse();
     assert!(before.difference(&reordered).is_empty());
 }
+
+/// Where a new field stands in the text says nothing: stored fields keep their order, new ones follow.
+#[test]
+fn fields_stand_as_recorded() {
+    let parse = |text: &str| Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
+    let names = |schema: &Schema| -> Vec<String> {
+        let fields = &schema.collection("posts").unwrap().fields;
+        fields.iter().map(|field| field.name.clone()).collect()
+    };
+    let recorded = parse(BEFORE);
+    let written = parse(&BEFORE.replacen(
+        r#"content = "text", place = "place""#,
+        r#"z = "int", place = "place", a = "int", content = "text""#,
+        1,
+    ));
+    let arranged = written.in_recorded_order(&recorded);
+    assert_eq!(names(&arranged), ["user", "post", "content", "place", "z", "a"]);
+    assert_eq!(
+        shown(&recorded.difference(&arranged)),
+        [
+            "collection posts: new field z int",
+            "collection posts: new field a int"
+        ]
+    );
+    assert_eq!(written.in_recorded_order(&arranged), arranged);
+    assert!(
+        arranged
+            .difference(&written.in_recorded_order(&arranged))
+            .is_empty()
+    );
+    assert_eq!(
+        Schema::parse(&arranged.to_toml()).unwrap(),
+        arranged,
+        "it can be recorded"
+    );
+    assert_eq!(written.in_recorded_order(&Schema::default()), written);
+    // A field that is gone stays gone: the difference names it.
+    let smaller = parse(&BEFORE.replacen(r#"content = "text", "#, r#"z = "int", "#, 1));
+    let arranged = smaller.in_recorded_order(&recorded);
+    assert_eq!(names(&arranged), ["user", "post", "place", "z"]);
+    assert_eq!(
+        shown(&recorded.difference(&arranged)),
+        [
+            "collection posts: new field z int",
+            "collection posts: field content removed"
+        ]
+    );
+}
