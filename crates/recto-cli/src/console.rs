@@ -64,6 +64,7 @@ pub(crate) trait Keyboard: Send {
 }
 
 /// The streams a command speaks to.
+#[allow(clippy::struct_excessive_bools)] // each is a fact about a stream, independent of the others
 pub(crate) struct Console {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,

@@ -113,27 +113,22 @@ impl Failure {
     }
 
     fn write(&self, console: &mut Console) -> io::Result<()> {
-        let mut text = format!(
-            "{} {}\n",
-            console.err_paint(Tone::Bad, "error:"),
-            printable_lines(&self.message)
-        );
+        let error = console.err_paint(Tone::Bad, "error:");
+        console.note(format_args!("{error} {}", printable_lines(&self.message)))?;
         for cause in &self.causes {
-            text.push_str(&format!("  because: {}\n", printable_lines(cause)));
+            console.note(format_args!("  because: {}", printable_lines(cause)))?;
         }
-        if let Some((line, column)) = &self.pointed {
-            text.push_str(&caret(line, *column, console));
+        if let Some((text, column)) = &self.pointed {
+            let lines = caret(text, *column, console);
+            write!(console.err(), "{lines}")?;
         }
         if let Some(hint) = &self.hint {
-            let hint = printable_lines(hint.trim_end());
+            let text = printable_lines(hint.trim_end());
             // Text to paste stands on lines of its own.
-            let gap = if hint.contains('\n') { '\n' } else { ' ' };
-            text.push_str(&format!(
-                "{}{gap}{hint}\n",
-                console.err_paint(Tone::Hint, "hint:")
-            ));
+            let gap = if text.contains('\n') { '\n' } else { ' ' };
+            let hint = console.err_paint(Tone::Hint, "hint:");
+            console.note(format_args!("{hint}{gap}{text}"))?;
         }
-        console.err().write_all(text.as_bytes())?;
         console.err().flush()
     }
 }

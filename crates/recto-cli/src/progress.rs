@@ -126,20 +126,13 @@ fn line_text(done: u64, total: Option<u64>, text: &str) -> String {
 
 /// `120,000 rows · 210,000 stored rows/s · 3 rejected · 12 s left`.
 fn load_text(progress: &LoadProgress, elapsed: Duration) -> String {
-    let mut text = rows(progress.rows_read);
-    if let Some(rate) = per_second(progress.rows_stored, elapsed) {
-        text.push_str(&format!(" · {} stored/s", grouped(rate)));
-    }
+    let mut parts = vec![rows(progress.rows_read)];
+    parts.extend(per_second(progress.rows_stored, elapsed).map(|rate| format!("{} stored/s", grouped(rate))));
     if progress.rows_rejected > 0 {
-        text.push_str(&format!(
-            " · {}",
-            counted(progress.rows_rejected, "rejected", "rejected")
-        ));
+        parts.push(counted(progress.rows_rejected, "rejected", "rejected"));
     }
-    if let Some(left) = left_text(progress.bytes_consumed, progress.bytes_total, elapsed) {
-        text.push_str(&format!(" · {left}"));
-    }
-    text
+    parts.extend(left_text(progress.bytes_consumed, progress.bytes_total, elapsed));
+    parts.join(" · ")
 }
 
 /// The time that is left, if it goes on as it went so far.

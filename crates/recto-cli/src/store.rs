@@ -89,13 +89,13 @@ impl StoreArgs {
                 for (name, value) in &config.cassandra {
                     address
                         .set(name, value)
-                        .map_err(|error| named(error, "in the store file"))?;
+                        .map_err(|error| named(&error, "in the store file"))?;
                 }
                 for (variable, value) in environment {
                     if let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) {
                         address
                             .set(&name.to_ascii_lowercase(), &value)
-                            .map_err(|error| named(error, &format!("in the environment, {variable}")))?;
+                            .map_err(|error| named(&error, &format!("in the environment, {variable}")))?;
                     }
                 }
                 overlay(&mut address, *given, text);
@@ -140,7 +140,7 @@ pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-fn named(error: recto::Error, place: &str) -> Failure {
+fn named(error: &recto::Error, place: &str) -> Failure {
     let hint = error.hint().map(str::to_owned);
     let failure = Failure::new(Exit::Refused, format!("{place}: {error}"));
     match hint {

@@ -1,6 +1,7 @@
 //! The binary on an embedded store: everything a person does with it, and what they do wrong.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -116,11 +117,8 @@ fn rows(count: u32) -> String {
     let mut text = String::from("carrier,day,flight,delay,note\n");
     for row in 0..count {
         let carrier = if row % 3 == 0 { "B6" } else { "UA" };
-        text.push_str(&format!(
-            "{carrier},2013-01-{:02},{row},{},\n",
-            row % 28 + 1,
-            i64::from(row) - 10
-        ));
+        let (day, delay) = (row % 28 + 1, i64::from(row) - 10);
+        writeln!(text, "{carrier},2013-01-{day:02},{row},{delay},").unwrap();
     }
     text
 }
@@ -570,7 +568,7 @@ fn wait_until_it_listens(id: u32) {
 
 /// Rows of a load that takes some seconds.
 #[cfg(target_os = "linux")]
-const MANY_ROWS: u32 = 300_000;
+const MANY_ROWS: u32 = 200_000;
 
 #[cfg(target_os = "linux")]
 #[test]
@@ -578,7 +576,7 @@ fn a_load_that_is_stopped_goes_on_when_the_command_runs_again() {
     let place = Place::with_store();
     let mut text = String::from("carrier,day,flight\n");
     for row in 0..MANY_ROWS {
-        text.push_str(&format!("UA,2013-01-{:02},{row}\n", row % 28 + 1));
+        writeln!(text, "UA,2013-01-{:02},{row}", row % 28 + 1).unwrap();
     }
     place.write("flights.csv", &text);
     let line = ["load", "flights", "flights.csv"];
@@ -603,7 +601,7 @@ fn a_load_that_is_stopped_goes_on_when_the_command_runs_again() {
         json(&scanned)["rows"].as_u64().unwrap() >= MANY_ROWS.into(),
         "{scanned}"
     );
-    let last = place.run(&["get", "flights", "UA", "2013-01-08", "299999"]);
+    let last = place.run(&["get", "flights", "UA", "2013-01-24", "199999"]);
     last.done();
 }
 
@@ -624,15 +622,6 @@ fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
         again.contains("in the store already") && !again.contains("stored in"),
         "{again}"
     );
-    let line = [
-        "scan",
-        "flights_by_tailnum",
-        "--fields",
-        "flight",
-        "--store",
-        "recto-demo",
-    ];
-    assert_eq!(place.run(&line).done().lines().count(), 334_264);
     // The commands that the demo names work.
     let filter = "carrier = \"AA\" OR carrier = \"DL\"";
     let line = [

@@ -49,7 +49,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, short)]
     pub(crate) quiet: bool,
     // Not from the environment: the demo goes into a store only where it is told to.
-    /// The store: a folder, or cassandra://host/keyspace [default: recto-demo]
+    #[arg(help = "The store: a folder, or cassandra://host/keyspace [default: recto-demo]")]
     #[arg(long, value_name = "STORE", help_heading = "Store")]
     pub(crate) store: Option<String>,
     /// A TOML file with the store and Cassandra's parameters

@@ -139,24 +139,19 @@ fn row(console: &mut Console, name: &str, text: &str) -> Result<()> {
 }
 
 fn actual_text(actual: &PageCost, returned: Option<u64>) -> String {
-    let mut text = format!("{} read ({})", rows(actual.rows_read), bytes(actual.bytes_read));
-    if let Some(returned) = returned {
-        text.push_str(&format!(", {} returned", crate::text::grouped(returned)));
-    }
-    let trips = counted(actual.round_trips.into(), "round trip", "round trips");
-    let requests = counted(actual.statements.into(), "request", "requests");
-    text.push_str(&format!(", {trips}, {requests}"));
+    let mut parts = vec![format!(
+        "{} read ({})",
+        rows(actual.rows_read),
+        bytes(actual.bytes_read)
+    )];
+    parts.extend(returned.map(|returned| format!("{} returned", crate::text::grouped(returned))));
+    parts.push(counted(actual.round_trips.into(), "round trip", "round trips"));
+    parts.push(counted(actual.statements.into(), "request", "requests"));
     if actual.tombstones > 0 {
-        text.push_str(&format!(
-            ", {}",
-            counted(actual.tombstones, "tombstone", "tombstones")
-        ));
+        parts.push(counted(actual.tombstones, "tombstone", "tombstones"));
     }
-    text.push_str(&format!(
-        ", {}",
-        duration(Duration::from_micros(actual.time_micros))
-    ));
-    text
+    parts.push(duration(Duration::from_micros(actual.time_micros)));
+    parts.join(", ")
 }
 
 fn explanation_json(explained: &Explanation) -> Json {

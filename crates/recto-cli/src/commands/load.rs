@@ -36,6 +36,7 @@ loaded to its end is not loaded again without --again.";
 /// Arguments of `recto load`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag
 pub(crate) struct LoadArgs {
     /// The collection; several joined by commas each get every row
     #[arg(value_name = "COLLECTION[,…]")]

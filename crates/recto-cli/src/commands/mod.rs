@@ -58,11 +58,12 @@ pub(crate) fn collection_of<'a>(schema: &'a Schema, name: &str) -> Result<&'a Ar
 
 /// A collection's base arrangement as the schema language has it: `(carrier), -time_hour, flight`.
 pub(crate) fn arrangement(collection: &Collection) -> String {
-    let mut text = format!("({})", collection.partition.join(", "));
-    for column in &collection.order {
-        text.push_str(&format!(", {column}"));
-    }
-    text
+    let partition = format!("({})", collection.partition.join(", "));
+    let order = collection.order.iter().map(ToString::to_string);
+    std::iter::once(partition)
+        .chain(order)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Prints a JSON document: indented, since a person may read it and no program minds.

@@ -1,5 +1,7 @@
 //! `recto page`: a page as a table, and the keys that turn it.
 
+use std::time::Duration;
+
 use clap::Args;
 use recto::schema::Collection;
 use recto::session::{PageReply, PageRequest};
@@ -10,7 +12,7 @@ use crate::console::{Console, Key, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
 use crate::table::{Table, cut};
-use crate::text::{bytes, counted, duration, grouped, printable, rows};
+use crate::text::{bytes, counted, duration, printable, rows};
 
 /// Rows of the first page on a terminal whose height says no more.
 const DEFAULT_TERMINAL_ROWS: usize = 20;
@@ -35,6 +37,7 @@ are printed.";
 
 /// Which page; the same for `page` and `explain`.
 #[derive(Debug, Clone, Args)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag
 pub(crate) struct QueryArgs {
     /// The collection
     pub(crate) collection: String,
@@ -59,7 +62,7 @@ pub(crate) struct QueryArgs {
     /// The last page
     #[arg(long, group = "position")]
     pub(crate) last: bool,
-    /// The page that starts at these order values, a JSON array: '["2013-07-04T12:00:00Z"]'
+    #[arg(help = "The page that starts at these order values, a JSON array: '[\"2013-07-04T12:00:00Z\"]'")]
     #[arg(long, value_name = "VALUES", group = "position")]
     pub(crate) from: Option<String>,
     /// The page around the row of this token
@@ -359,19 +362,20 @@ fn budget(stop: &str) -> &str {
 /// What a page cost: `51 rows read, 9.8 kB · 1 round trip · 212 µs`.
 pub(crate) fn cost(reply: &PageReply) -> String {
     let cost = &reply.cost;
-    let mut text = format!("{} read, {}", rows(cost.rows_read), bytes(cost.bytes_read));
+    let mut parts = vec![format!(
+        "{} read, {}",
+        rows(cost.rows_read),
+        bytes(cost.bytes_read)
+    )];
     if cost.round_trips > 0 {
-        text.push_str(&format!(
-            " · {}",
-            counted(u64::from(cost.round_trips), "round trip", "round trips")
-        ));
+        parts.push(counted(cost.round_trips.into(), "round trip", "round trips"));
     }
     if cost.tombstones > 0 {
-        text.push_str(&format!(" · {} tombstones crossed", grouped(cost.tombstones)));
+        parts.push(format!(
+            "{} crossed",
+            counted(cost.tombstones, "tombstone", "tombstones")
+        ));
     }
-    text.push_str(&format!(
-        " · {}",
-        duration(std::time::Duration::from_micros(cost.time_micros))
-    ));
-    text
+    parts.push(duration(Duration::from_micros(cost.time_micros)));
+    parts.join(" · ")
 }

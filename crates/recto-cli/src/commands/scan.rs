@@ -93,6 +93,8 @@ fn say_how_to_go_on(args: &ScanArgs, token: Option<&str>, console: &mut Console)
         None => format!("recto scan {}", args.collection),
     };
     let stopped = console.err_paint(Tone::Warning, "stopped;");
-    console.note(format_args!("{stopped} to go on, with the same options: {command}"))?;
+    console.note(format_args!(
+        "{stopped} to go on, with the same options: {command}"
+    ))?;
     Ok(())
 }

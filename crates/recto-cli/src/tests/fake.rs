@@ -232,7 +232,7 @@ impl Session for FakeSession {
         self.ask(format!(
             "put {} {}",
             collection,
-            Json::from_iter(records.into_iter().map(Json::Object))
+            records.into_iter().map(Json::Object).collect::<Json>()
         ));
         Ok(())
     }

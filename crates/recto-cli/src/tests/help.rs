@@ -1,5 +1,7 @@
 //! The help of every command, and arguments that are refused.
 
+use std::fmt::Write as _;
+
 use clap::{CommandFactory, Parser};
 
 use crate::cli::Cli;
@@ -24,7 +26,7 @@ fn the_help_of_every_command_has_examples() {
     {
         let text = help(command);
         assert!(text.contains("Examples:"), "{}", command.get_name());
-        all.push_str(&format!("=== {}\n{text}\n", command.get_name()));
+        writeln!(all, "=== {}\n{text}", command.get_name()).unwrap();
     }
     insta::assert_snapshot!(all);
 }

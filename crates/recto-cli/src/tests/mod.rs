@@ -9,6 +9,7 @@ mod schemas;
 mod upkeep;
 mod writing;
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use clap::Parser;
@@ -27,14 +28,14 @@ async fn run(session: FakeSession, console: (Console, Screen), line: &[&str]) ->
     let exit = crate::finish(outcome, &mut console);
     let mut shown = screen.out();
     if !screen.err().is_empty() {
-        shown.push_str(&format!("--- standard error\n{}", screen.err()));
+        write!(shown, "--- standard error\n{}", screen.err()).unwrap();
     }
     let asked = session.asked();
     if !asked.is_empty() {
-        shown.push_str(&format!("--- asked\n{}\n", asked.join("\n")));
+        writeln!(shown, "--- asked\n{}", asked.join("\n")).unwrap();
     }
     if exit != Exit::Done {
-        shown.push_str(&format!("--- exit {}\n", exit.code()));
+        writeln!(shown, "--- exit {}", exit.code()).unwrap();
     }
     shown
 }
