@@ -165,27 +165,27 @@ impl CursorError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Empty => "Leave the cursor out to read from the beginning.",
+            Self::Empty => "leave the cursor out to read from the beginning",
             Self::TooLong { .. } | Self::NotBase64 { .. } | Self::Truncated => {
-                "Pass a cursor exactly as a page gave it: whole, and with nothing before or after it."
+                "pass a cursor exactly as a page gave it: whole, and with nothing before or after it"
             }
             Self::UnknownFormat { .. } | Self::UnknownContent => {
-                "A newer release made it, or it was altered: read from the beginning, or use that release."
+                "a newer release made it, or it was altered: read from the beginning, or use that release"
             }
             Self::NotOurs => {
-                "Read from the beginning. If several servers answer, give all of them the same cursor keys."
+                "read from the beginning. If several servers answer, give all of them the same cursor keys"
             }
             Self::OtherCollection => {
-                "Use a cursor only with the query that made it: ask the same collection."
+                "use a cursor only with the query that made it: ask the same collection"
             }
             Self::OtherArrangement => {
-                "The schema changed, or the query is served by another view now: read from the beginning."
+                "the schema changed, or the query is served by another view now: read from the beginning"
             }
             Self::OtherQuery => {
-                "Use a cursor only with the query that made it: repeat its filter and sort. The page size may change."
+                "use a cursor only with the query that made it: repeat its filter and sort. The page size may change"
             }
-            Self::Expired { .. } => "Read from the beginning, or from values that you know.",
-            Self::PositionTooLarge { .. } => "Sort by smaller fields.",
+            Self::Expired { .. } => "read from the beginning, or from values that you know",
+            Self::PositionTooLarge { .. } => "sort by smaller fields",
         }
     }
 }

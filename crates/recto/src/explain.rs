@@ -42,7 +42,7 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
         order: order_text(plan),
         direction: if plan.reversed { "against".into() } else { "with".into() },
         residual: plan.residual.iter().map(|residual| residual_text(plan, residual)).collect(),
-        expected_rows: expected_rows(core, plan, spec, sources.len() as u64),
+        expected_rows: expected_rows(plan, spec, sources.len() as u64),
         expected_round_trips: round_trips,
         sources,
         actual: None,
@@ -51,18 +51,17 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
     }
 }
 
-/// The most rows the page reads: one more than its size of each source that is read side by side.
-fn expected_rows(core: &CollectionCore, plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
+/// The most rows the page reads: one more than its size of each source, and of one source after the
+/// other where they follow one another.
+fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
     if !plan.residual.is_empty() {
         return spec.budget.scanned;
     }
     let page = u64::from(spec.size) + 1;
     let sides = if matches!(spec.place, Place::Around(_)) { 2 } else { 1 };
-    let side_by_side = plan.shape == Shape::Merge && core.shared.store.limits().remote;
     match plan.shape {
         Shape::Empty => 0,
-        Shape::Merge if side_by_side => page * sources * sides,
-        Shape::Merge => (page + sources * page.div_ceil(sources.max(1))) * sides,
+        Shape::Merge => page * sources * sides,
         Shape::Scan | Shape::Concat => page * sides,
     }
 }

@@ -72,13 +72,13 @@ impl KeyRingError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Damaged { .. } => {
-                "Restore the keys from a copy, or make new ones; with new ones, cursors made before stop working."
+                "restore the keys from a copy, or make new ones; with new ones, cursors made before stop working"
             }
-            Self::UnknownVersion { .. } => "Use the release that wrote them, or a later one.",
-            Self::UnknownKey { .. } => "Name the id of a key that is in the ring.",
-            Self::DuplicateKey { .. } => "Give the new key another id.",
-            Self::Full => "Remove the oldest key: cursors sealed with it stop working.",
-            Self::Active { .. } => "Activate another key first.",
+            Self::UnknownVersion { .. } => "use the release that wrote them, or a later one",
+            Self::UnknownKey { .. } => "name the id of a key that is in the ring",
+            Self::DuplicateKey { .. } => "give the new key another id",
+            Self::Full => "remove the oldest key: cursors sealed with it stop working",
+            Self::Active { .. } => "activate another key first",
         }
     }
 }
