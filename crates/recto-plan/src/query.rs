@@ -104,7 +104,7 @@ pub struct TupleRange {
 pub struct Query {
     /// Fields with their constraints, by field index.
     pub constraints: Vec<(usize, Constraint)>,
-    /// Tuple ranges, in the order given, each once.
+    /// Tuple ranges, each once, in an order of their own.
     pub tuples: Vec<TupleRange>,
     /// Sort fields with directions, as given; empty: the view's own order.
     pub sort: Vec<(usize, Direction)>,
@@ -128,6 +128,8 @@ impl Query {
         for condition in conditions {
             query.add(collection, condition)?;
         }
+        let order = |tuple: &TupleRange| (tuple.fields.clone(), tuple.operator.as_str(), tuple.values.clone());
+        query.tuples.sort_by_cached_key(order);
         for &(field, direction) in sort {
             let name = &field_of(collection, field)?.name;
             if query.sort.iter().any(|&(earlier, _)| earlier == field) {
@@ -285,18 +287,15 @@ impl Query {
             Ok(index) => &mut self.constraints[index].1,
         };
         let merged = intersect(ty, slot, &constraint);
-        match merged {
-            Some(merged) => {
-                self.contradiction |= is_empty(ty, &merged);
-                *slot = merged;
-            }
-            None => {
-                self.contradiction = true;
-                // The list stays, so that the plan does not depend on the order of conditions.
-                if matches!(constraint, Constraint::In(_)) {
-                    *slot = constraint;
-                }
-            }
+        if let Some(merged) = merged {
+            self.contradiction |= is_empty(ty, &merged);
+            *slot = merged;
+            return;
+        }
+        self.contradiction = true;
+        // The list stays, so that the plan does not depend on the order of conditions.
+        if matches!(constraint, Constraint::In(_)) {
+            *slot = constraint;
         }
     }
 }

@@ -30,8 +30,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("# Written by the example record_order of recto-testkit.");
     for ty in Type::ORDERABLE {
         for cell in ordered(&store, &ty).await? {
-            let digits: String = cell.iter().map(|byte| format!("{byte:02x}")).collect();
-            println!("{ty} {digits}");
+            print!("{ty} ");
+            for byte in cell {
+                print!("{byte:02x}");
+            }
+            println!();
         }
     }
     drop_keyspace(config, Environment::system()).await?;

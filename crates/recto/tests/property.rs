@@ -2,7 +2,7 @@
 //!
 //! Each run draws anew. A failure names its seed; `RECTO_TEST_SEED=…` draws it again.
 //! `RECTO_TEST_SCALE=20` draws twenty times as many collections, for a long run.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
 
@@ -12,7 +12,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::subject::rows;
 use common::{Fresh, Kind, Scope, Subject, run};
-use recto::{DynamicRecord, Edge, Page, PageQuery, Recto, schema};
+use futures::StreamExt;
+use recto::session::ScanRequest;
+use recto::{DynamicRecord, Edge, LocalSession, Page, PageQuery, Recto, Session, schema};
 use recto_testkit::generate::{self, Data, Rng};
 use recto_testkit::oracle::{Question, Row, Sequence};
 
@@ -123,6 +125,7 @@ async fn pages_are_the_oracles(kind: Kind, amount: &Amount) {
     println!("{SEED_VARIABLE}={seed}");
     let mut pages = 0;
     for (subject, data, mut rng) in drawn(kind, seed, amount).await.1 {
+        keys_and_scan(&subject, &data, &mut rng, seed).await;
         for _ in 0..amount.questions {
             let question = generate::question(&mut rng, &data);
             let sequence = subject.oracle.ask(&question);
@@ -140,11 +143,9 @@ async fn pages_are_the_oracles(kind: Kind, amount: &Amount) {
             check.backwards().await;
             check.beside_rows().await;
             if !subject.oracle.leaves_no_value(&question) {
-                check.from_values(&data).await;
+                check.pages_from_values(&data).await;
             }
-            if question.allow_residual {
-                check.on_a_budget().await;
-            }
+            check.on_a_budget().await;
             pages += check.pages;
         }
     }
@@ -325,7 +326,7 @@ impl Check<'_> {
     }
 
     /// From random order values on, and a page back from there.
-    async fn from_values(&mut self, data: &Data) {
+    async fn pages_from_values(&mut self, data: &Data) {
         for _ in 0..3 {
             let values = generate::from_values(self.rng, data, self.sequence);
             let size = self.size();
@@ -349,22 +350,19 @@ impl Check<'_> {
 
     /// How many rows of the sequence follow a page's.
     fn after(&self, page: &[Row], more_after: bool) -> usize {
-        match page.last() {
-            Some(last) => self.sequence.after(last, usize::MAX / 2).rows.len(),
-            None => {
-                assert!(!more_after, "{}", self.context);
-                0
-            }
+        if let Some(last) = page.last() {
+            return self.sequence.after(last, usize::MAX / 2).rows.len();
         }
+        assert!(!more_after, "{}", self.context);
+        0
     }
 
-    /// Forwards and backwards while only a few rows may be looked at per page.
+    /// Forwards and backwards while a page may look at a few rows or hold a few bytes only.
     async fn on_a_budget(&mut self) {
         let all = self.sequence.rows();
         let most = (self.subject.oracle.rows().len() + 2) * MAX_PAGES_PER_ROW;
         for forwards in [true, false] {
             let mut found: Vec<Row> = Vec::new();
-            let mut pages = 0;
             let size = self.size() as u32;
             let mut query = self.query.clone();
             query = if forwards {
@@ -372,11 +370,11 @@ impl Check<'_> {
             } else {
                 query.last(size)
             };
-            loop {
-                let budget = self.rng.u64(1..6);
-                let page = self.page(query.clone().scan_budget(budget)).await;
-                pages += 1;
+            for pages in 0.. {
                 assert!(pages <= most, "{}\n  the traversal stands still", self.context);
+                let budgets = (self.rng.u64(1..6), [1, 300, 1 << 20][self.rng.usize(0..3)]);
+                let query_on_budget = query.clone().scan_budget(budgets.0).byte_budget(budgets.1);
+                let page = self.page(query_on_budget).await;
                 let next = if forwards {
                     found.extend(rows(&page));
                     page.next_cursor()
@@ -387,10 +385,93 @@ impl Check<'_> {
                 let Some(next) = next else { break };
                 query = self.query.clone().page_size(size).page_token(next);
             }
-            let context = format!("{}\n  on a scan budget, forwards: {forwards}", self.context);
+            let context = format!("{}\n  on a budget, forwards: {forwards}", self.context);
             self.subject.assert_rows(&found, all, &context);
         }
+        self.around_on_a_budget().await;
     }
+
+    /// The page around a row on a budget, and on from both its ends: every row once.
+    async fn around_on_a_budget(&mut self) {
+        let all = self.page(self.query.clone().page_size(1_000)).await;
+        if all.is_empty() {
+            return;
+        }
+        let cursor = all.cursor(self.rng.usize(0..all.len()));
+        let (size, budget) = (self.size() as u32, [1, 300, 1 << 20][self.rng.usize(0..3)]);
+        let around = self.query.clone().page_size(size).around(cursor);
+        let around = around.scan_budget(self.rng.u64(1..6)).byte_budget(budget);
+        let middle = self.page(around).await;
+        let mut found = rows(&middle);
+        let mut next = middle.next_cursor();
+        while let Some(cursor) = next {
+            let page = self
+                .page(self.query.clone().page_size(size).page_token(cursor))
+                .await;
+            found.extend(rows(&page));
+            next = page.next_cursor();
+        }
+        let mut previous = middle.previous_cursor();
+        while let Some(cursor) = previous {
+            let page = self
+                .page(self.query.clone().page_size(size).page_token(cursor))
+                .await;
+            found.splice(0..0, rows(&page));
+            previous = page.previous_cursor();
+        }
+        let context = format!(
+            "{}\n  {size} rows around a row on a budget of {budget} bytes",
+            self.context
+        );
+        self.subject.assert_rows(&found, self.sequence.rows(), &context);
+    }
+}
+
+/// Reads by key and a scan of everything find what the oracle has.
+async fn keys_and_scan(subject: &Subject, data: &Data, rng: &mut Rng, seed: u64) {
+    let context = format!("{SEED_VARIABLE}={seed}, {}", subject.definition.arrangement());
+    for _ in 0..5 {
+        let row = data.row(rng);
+        let found = subject
+            .collection
+            .get(subject.key(&row).as_slice())
+            .await
+            .unwrap();
+        let found: Vec<Row> = found.iter().map(|record| record.values().to_vec()).collect();
+        let expected: Vec<Row> = subject.oracle.get(&row).cloned().into_iter().collect();
+        subject.assert_rows(&found, &expected, &format!("{context}\n  by key"));
+    }
+    let session = LocalSession::new(subject.recto.clone());
+    let mut request = ScanRequest {
+        fields: Vec::new(),
+        parallel: rng.u32(0..6),
+        resume: None,
+    };
+    let mut found = 0;
+    loop {
+        // Each step is one of a scan of its own, which resumes the one before.
+        let mut steps = session.scan(&subject.definition.name, &request);
+        let Some(step) = steps.next().await else { break };
+        let step = step.unwrap();
+        for record in &step.records {
+            let row = subject.row(&serde_json::Value::Object(record.clone()));
+            let expected = subject
+                .oracle
+                .get(&row)
+                .unwrap_or_else(|| panic!("{context}\n  scanned {record:?}"));
+            subject.assert_rows(
+                &[row],
+                std::slice::from_ref(expected),
+                &format!("{context}\n  scanned"),
+            );
+            found += 1;
+        }
+        request.resume = step.resume;
+        if request.resume.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, subject.oracle.rows().len(), "{context}\n  scanned");
 }
 
 /// Rows come and go between pages. What was there all the time is returned exactly once, in order;

@@ -63,10 +63,10 @@ pub fn neighbour(rng: &mut Rng, value: &Value) -> Value {
         Value::TimeUuid(uuid) => Value::TimeUuid(near_uuid(rng, *uuid)),
         Value::Uuid(uuid) => Value::Uuid(near_uuid(rng, *uuid)),
         Value::Inet(IpAddr::V4(address)) => {
-            Value::Inet(Ipv4Addr::from(address.to_bits().wrapping_add(step as u32)).into())
+            Value::Inet(Ipv4Addr::from(address.to_bits().wrapping_add_signed(step as i32)).into())
         }
         Value::Inet(IpAddr::V6(address)) => {
-            Value::Inet(Ipv6Addr::from(address.to_bits().wrapping_add(step as u128)).into())
+            Value::Inet(Ipv6Addr::from(address.to_bits().wrapping_add_signed(step.into())).into())
         }
         other => panic!("{other:?} is of no order type"),
     }

@@ -84,7 +84,7 @@ fn compare_decimals(left: &BigDecimal, right: &BigDecimal) -> Ordering {
     }
     let digits = |number: &num_bigint::BigInt| number.magnitude().to_string();
     let (left_text, right_text) = (digits(&left_digits), digits(&right_digits));
-    let place = |text: &str, scale: i64| text.len() as i64 - scale;
+    let place = |text: &str, scale: i64| i128::try_from(text.len()).unwrap_or(i128::MAX) - i128::from(scale);
     let significant = |text: &str| text.trim_end_matches('0').to_owned();
     let magnitude = place(&left_text, left_scale)
         .cmp(&place(&right_text, right_scale))
@@ -102,7 +102,7 @@ fn time_of(uuid: Uuid) -> u64 {
     u64::from(high_and_version & 0x0FFF) << 48 | u64::from(middle) << 32 | u64::from(low)
 }
 
-/// The last eight bytes as Cassandra's TimeUUIDType compares them: each signed (CASSANDRA-8730).
+/// The last eight bytes as Cassandra's `TimeUUIDType` compares them: each signed (CASSANDRA-8730).
 fn signed_rest(uuid: Uuid) -> Vec<i8> {
     uuid.as_bytes()[8..]
         .iter()
@@ -110,7 +110,7 @@ fn signed_rest(uuid: Uuid) -> Vec<i8> {
         .collect()
 }
 
-/// Cassandra's UUIDType: the version, then the time of version 1, then unsigned bytes.
+/// Cassandra's `UUIDType`: the version, then the time of version 1, then unsigned bytes.
 fn compare_uuids(left: Uuid, right: Uuid) -> Ordering {
     let version = |uuid: Uuid| uuid.as_bytes()[6] >> 4;
     let by_version = version(left).cmp(&version(right));

@@ -2,7 +2,7 @@
 //!
 //! Behaviours share one store of each kind and keep to partitions of their own; those that change a
 //! schema or need stores of their own open fresh ones.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -68,7 +68,7 @@ pub(crate) async fn of_what_is_not_a_query_point_at_it(recto: Recto) {
         (r#"stream = "x" AND at = "noon""#, "", 23, "at"),
         (r#"stream = "x" AND at != 3"#, "", 21, "!="),
         (r#"stream = "x" OR at = 3"#, "", 17, "OR"),
-        (r#"stream = 3"#, "", 10, "stream"),
+        ("stream = 3", "", 10, "stream"),
         (r#"stream = "x" AND startsWith(at, "1")"#, "", 29, "startsWith"),
         (r#"stream = "x"#, "", 10, ""),
         (r#"stream = "x""#, "att", 1, "att"),

@@ -128,7 +128,7 @@ pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
     let error = subject.collection.put_all(&records).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     assert!(error.hint().is_some(), "{error}");
-    for id in 0..count as i32 {
+    for id in 0..count {
         assert!(
             subject.collection.get((1_000_000 + id,)).await.unwrap().is_none(),
             "{id} was written"

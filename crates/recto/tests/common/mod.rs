@@ -1,5 +1,6 @@
 //! What the suites share: the two stores, and a subject that is asked beside the oracle.
-#![allow(dead_code, clippy::unwrap_used)] // each test binary uses its part
+// Each test binary uses its part; what tests print is shown when they fail.
+#![allow(dead_code, clippy::unwrap_used, clippy::print_stdout)]
 
 pub(crate) mod stores;
 pub(crate) mod subject;

@@ -1,15 +1,20 @@
 //! A collection under test with the oracle beside it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use recto::filter::{Filter, field, tuple};
-use recto::{Collection, DynamicRecord, Page, PageQuery, Recto, Value, schema};
+use recto::{Collection, DynamicRecord, ErrorKind, Page, PageQuery, Recto, Value, schema};
 use recto_plan::text::{MAX_TEXT_BYTES, Operator};
 use recto_testkit::oracle::{Comparison, Condition, Oracle, Question, Row};
 use serde_json::{Map, Value as Json};
 
 /// Changes sent in one batch.
 const BATCH_CHANGES: usize = 100;
+/// How often rows are sent until it is known that they are stored.
+const MAX_ATTEMPTS: u32 = 5;
+/// What a page may take: tests share the machine and its Cassandra with others.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A collection of a store, and what the oracle says it holds.
 #[derive(Debug, Clone)]
@@ -52,13 +57,26 @@ impl Subject {
     pub(crate) async fn put_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
         let rows: Vec<Row> = rows.into_iter().collect();
         for chunk in rows.chunks(BATCH_CHANGES) {
-            let mut batch = self.recto.batch();
-            batch.each_for_itself();
+            self.send(chunk).await;
             for row in chunk {
-                batch.put(&self.collection, &self.record(row)).unwrap();
                 self.oracle.put(row.clone());
             }
-            batch.commit().await.unwrap();
+        }
+    }
+
+    /// Writes rows; on a busy machine, again if it is not known whether they were written.
+    async fn send(&self, rows: &[Row]) {
+        for attempt in 1.. {
+            let mut batch = self.recto.batch();
+            batch.each_for_itself();
+            for row in rows {
+                batch.put(&self.collection, &self.record(row)).unwrap();
+            }
+            match batch.commit().await {
+                Ok(()) => return,
+                Err(error) if error.kind() == ErrorKind::OutcomeUnknown && attempt < MAX_ATTEMPTS => {}
+                Err(error) => panic!("{error}"),
+            }
         }
     }
 
@@ -85,7 +103,11 @@ impl Subject {
 
     /// A query by filter and sort text.
     pub(crate) fn text(&self, filter: &str, sort: &str) -> PageQuery<DynamicRecord> {
-        self.collection.query().filter(filter).order_by(sort)
+        self.collection
+            .query()
+            .timeout(PAGE_TIMEOUT)
+            .filter(filter)
+            .order_by(sort)
     }
 
     /// A question as a query: by its text, unless that is too long or `built` asks for a filter built
@@ -95,6 +117,7 @@ impl Subject {
         let mut query = self
             .collection
             .query()
+            .timeout(PAGE_TIMEOUT)
             .order_by(question.sort_text(&self.definition));
         query = if built || filter.len() > MAX_TEXT_BYTES {
             let filters = question.conditions.iter().map(|condition| self.filter(condition));
@@ -156,9 +179,11 @@ impl Subject {
     }
 
     pub(crate) fn show(&self, rows: &[Row]) -> String {
-        rows.iter()
-            .map(|row| format!("    {}\n", self.oracle.show(row)))
-            .collect()
+        let lines: Vec<String> = rows
+            .iter()
+            .map(|row| format!("    {}", self.oracle.show(row)))
+            .collect();
+        lines.join("\n")
     }
 }
 
