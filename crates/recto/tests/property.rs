@@ -1,7 +1,8 @@
 //! Random collections, rows and questions: every page of the engine is the oracle's page.
 //!
 //! Each run draws anew. A failure names its seed; `RECTO_TEST_SEED=…` draws it again.
-//! `RECTO_TEST_SCALE=20` draws twenty times as many collections, for a long run.
+//! `RECTO_TEST_SCALE=20` draws twenty times as much, for a long run: collections on the embedded store;
+//! questions on Cassandra, whose every table takes memory of the node that all tests share.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
@@ -33,7 +34,7 @@ static TESTS: AtomicUsize = AtomicUsize::new(4);
 struct Amount {
     collections: usize,
     rows: usize,
-    questions: usize,
+    questions: u64,
 }
 
 const EMBEDDED: Amount = Amount {
@@ -85,6 +86,14 @@ fn from_environment(name: &str) -> Option<u64> {
     )
 }
 
+fn scale() -> u64 {
+    from_environment(SCALE_VARIABLE).unwrap_or(1)
+}
+
+fn questions(kind: Kind, amount: &Amount) -> u64 {
+    amount.questions * if kind == Kind::Cassandra { scale() } else { 1 }
+}
+
 fn seed() -> u64 {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
     from_environment(SEED_VARIABLE).unwrap_or_else(now)
@@ -92,7 +101,7 @@ fn seed() -> u64 {
 
 /// A store that holds the drawn collections, with the data of each.
 async fn drawn(kind: Kind, seed: u64, amount: &Amount) -> (Recto, Vec<(Subject, Data, Rng)>) {
-    let collections = amount.collections as u64 * from_environment(SCALE_VARIABLE).unwrap_or(1);
+    let collections = amount.collections as u64 * if kind == Kind::Embedded { scale() } else { 1 };
     let mut rngs: Vec<Rng> = (0..collections)
         .map(|index| generate::rng(seed + index))
         .collect();
@@ -126,7 +135,7 @@ async fn pages_are_the_oracles(kind: Kind, amount: &Amount) {
     let mut pages = 0;
     for (subject, data, mut rng) in drawn(kind, seed, amount).await.1 {
         keys_and_scan(&subject, &data, &mut rng, seed).await;
-        for _ in 0..amount.questions {
+        for _ in 0..questions(kind, amount) {
             let question = generate::question(&mut rng, &data);
             let sequence = subject.oracle.ask(&question);
             let query = subject.query(&question, rng.bool());
@@ -480,7 +489,7 @@ async fn writes_between_pages(kind: Kind, amount: &Amount) {
     let seed = seed();
     println!("{SEED_VARIABLE}={seed}");
     for (mut subject, data, mut rng) in drawn(kind, seed, amount).await.1 {
-        for _ in 0..amount.questions / 2 {
+        for _ in 0..questions(kind, amount) / 2 {
             let question = generate::question(&mut rng, &data);
             let context = context(seed, &subject, &question);
             let query = subject.query(&question, rng.bool());
