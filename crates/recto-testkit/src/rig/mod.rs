@@ -35,7 +35,7 @@
 //! |---|---|---|
 //! | `RECTO_TEST_CASSANDRA` | | host:port of a Cassandra that runs: nothing is started |
 //! | `RECTO_TEST_CASSANDRA_DIR` | `cassandra` in cargo's target folder | jars and the shared node's files |
-//! | `RECTO_TEST_CASSANDRA_HEAP` | `384M` for one node, `256M` for each of three | |
+//! | `RECTO_TEST_CASSANDRA_HEAP` | `1G` for one node, `256M` for each of three | |
 //! | `JAVA_HOME` | `java` in the path | a Java 17 |
 //!
 //! Linux only: the rig looks at processes through `/proc` and uses any address in 127.0.0.0/8.

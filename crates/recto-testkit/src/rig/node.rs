@@ -27,7 +27,7 @@ pub const NODETOOL_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a node may take to answer one small request.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-const HEAP_OF_ONE: &str = "384M";
+const HEAP_OF_ONE: &str = "1G";
 const HEAP_OF_MANY: &str = "256M";
 const LOG_EXCERPT_BYTES: usize = 3000;
 /// A request of CQL's native protocol, version 4: OPTIONS, without a body.
