@@ -14,6 +14,7 @@ use recto_store::{
     WriteOptions,
 };
 
+use crate::apply::{TableChange, change_table};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The catalog's table.
@@ -69,7 +70,8 @@ impl<'a> Catalog<'a> {
 
     /// Makes the catalog's table.
     pub(crate) async fn create(&self) -> Result<()> {
-        crate::apply::create_table(self.store, &self.table).await
+        let table = Table::clone(&self.table);
+        change_table(self.store, &TableChange::Make(table)).await
     }
 
     /// The recorded schema; generation 0 if there is none.

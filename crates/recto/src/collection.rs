@@ -64,7 +64,7 @@ fn decode_typed<T: Record>(core: &CollectionCore, _: &Arrangement, row: RowRef<'
 }
 
 fn encode_typed<T: Record>(core: &CollectionCore, record: &T) -> Result<Cells> {
-    row_of(core, |field, out| record.write(field, out))
+    row_of(core, |field, out| record.write(core.places[field], out))
 }
 
 fn encode_dynamic(core: &CollectionCore, record: &DynamicRecord) -> Result<Cells> {

@@ -86,8 +86,11 @@ pub(crate) struct CollectionCore {
     pub(crate) shared: Arc<Shared>,
     pub(crate) definition: Arc<Collection>,
     pub(crate) arrangements: Vec<Arc<Arrangement>>,
-    /// For each field, its column in the base table.
+    /// For each field of the record type, in its order, its column in the base table.
     pub(crate) columns: Vec<u16>,
+    /// For each field, where it stands in the record type: a type may declare fields in another order
+    /// than the one they were added to the collection in.
+    pub(crate) places: Vec<usize>,
 }
 
 impl CollectionCore {
@@ -98,7 +101,21 @@ impl CollectionCore {
             .iter()
             .map(|column| column.expect("a base table holds every field") as u16)
             .collect();
-        Self { shared, definition, arrangements: vec![Arc::new(base)], columns }
+        let places = (0..definition.fields.len()).collect();
+        Self { shared, definition, arrangements: vec![Arc::new(base)], columns, places }
+    }
+
+    /// The collection for a record type with the same fields, which stand in its order as `names` do.
+    pub(crate) fn for_fields(mut self, names: &[&str]) -> Self {
+        let fields = &self.definition.fields;
+        let field_of = |name: &&str| fields.iter().position(|field| field.name == **name);
+        let field_of: Vec<usize> = names.iter().filter_map(field_of).collect();
+        debug_assert_eq!(field_of.len(), fields.len(), "the fields were compared");
+        self.columns = field_of.iter().map(|&field| self.columns[field]).collect();
+        for (place, &field) in field_of.iter().enumerate() {
+            self.places[field] = place;
+        }
+        self
     }
 
     /// The base table's arrangement.

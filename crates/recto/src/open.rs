@@ -7,6 +7,7 @@ use recto_model::{Environment, Table};
 use recto_store::{Store, StoreError};
 
 use crate::address::{CassandraAddress, StoreAddress};
+use crate::apply::TableChange;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{CheckOutcome, Progress, SchemaPlan, StoreProgress};
 
@@ -46,7 +47,7 @@ pub(crate) fn plan_without_store(address: &StoreAddress, schema: &Schema) -> Res
     let mut plan = match address {
         StoreAddress::Embedded(_) => crate::apply::plan(&recorded, schema, show_embedded),
         StoreAddress::Cassandra(address) => {
-            crate::apply::plan(&recorded, schema, |table| show_cassandra(&address.keyspace, table))
+            crate::apply::plan(&recorded, schema, |change| show_cassandra(&address.keyspace, change))
         }
     };
     plan.changes.insert(0, format!("the store {address} is made"));
@@ -54,21 +55,32 @@ pub(crate) fn plan_without_store(address: &StoreAddress, schema: &Schema) -> Res
 }
 
 impl Operations {
-    /// What the store would run to make a table.
-    pub(crate) fn show(&self, table: &Table) -> Vec<String> {
+    /// What the store would run to change a table.
+    pub(crate) fn show(&self, change: &TableChange) -> Vec<String> {
         match self {
             #[cfg(feature = "cassandra")]
-            Self::Cassandra { keyspace } => show_cassandra(keyspace, table),
-            _ => show_embedded(table),
+            Self::Cassandra { keyspace } => show_cassandra(keyspace, change),
+            _ => show_embedded(change),
         }
     }
 }
 
-/// A table of the embedded store, in words.
-fn show_embedded(table: &Table) -> Vec<String> {
-    let names = |columns: &[recto_model::Column]| {
-        columns.iter().map(|column| format!("{} {}", column.name, column.ty)).collect::<Vec<_>>().join(", ")
-    };
+/// A change of a table of the embedded store, in words.
+fn show_embedded(change: &TableChange) -> Vec<String> {
+    match change {
+        TableChange::Make(table) => vec![in_words(table)],
+        TableChange::Extend { there, table } => {
+            let added = names(&table.columns()[there.columns().len()..]);
+            vec![format!("table {}: add {added}", table.name())]
+        }
+    }
+}
+
+fn names(columns: &[recto_model::Column]) -> String {
+    columns.iter().map(|column| format!("{} {}", column.name, column.ty)).collect::<Vec<_>>().join(", ")
+}
+
+fn in_words(table: &Table) -> String {
     let order = table.clustering().iter().enumerate().map(|(index, column)| {
         let direction = match table.clustering_direction(index) {
             recto_model::Direction::Ascending => "",
@@ -84,7 +96,7 @@ fn show_embedded(table: &Table) -> Vec<String> {
     if !table.regular().is_empty() {
         text.push_str(&format!(", then {}", names(table.regular())));
     }
-    vec![text]
+    text
 }
 
 #[cfg(feature = "embedded")]
@@ -152,13 +164,17 @@ async fn open_cassandra(_: &CassandraAddress, _: &Environment, _: bool) -> Resul
 }
 
 #[cfg(feature = "cassandra")]
-fn show_cassandra(keyspace: &str, table: &Table) -> Vec<String> {
-    recto_cassandra::create_table_cql(keyspace, table)
+fn show_cassandra(keyspace: &str, change: &TableChange) -> Vec<String> {
+    match change {
+        TableChange::Make(table) => recto_cassandra::create_table_cql(keyspace, table),
+        TableChange::Extend { there, table } => recto_cassandra::add_columns_cql(keyspace, there, table)
+            .expect("the change was made of what can be added"),
+    }
 }
 
 #[cfg(not(feature = "cassandra"))]
-fn show_cassandra(_: &str, table: &Table) -> Vec<String> {
-    show_embedded(table)
+fn show_cassandra(_: &str, change: &TableChange) -> Vec<String> {
+    show_embedded(change)
 }
 
 #[cfg(not(all(feature = "embedded", feature = "cassandra")))]

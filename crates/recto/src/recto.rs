@@ -177,13 +177,15 @@ impl Recto {
 
     /// What applying `schema` would do.
     pub fn plan(&self, schema: &Schema) -> SchemaPlan {
-        apply::plan(&self.recorded(), schema, |table| self.operations.show(table))
+        apply::plan(&self.recorded(), schema, |change| self.operations.show(change))
     }
 
     /// Makes the store hold `schema`: its tables first, then the record of it.
     ///
-    /// Collections opened before keep working; those of new collections need a [`Recto`] opened, or
-    /// this handle, after it.
+    /// Where a new field stands in the schema says nothing: a store keeps the fields it has in their
+    /// order and puts new ones after them. Collections opened before keep working with the fields
+    /// they knew: what they write leaves new fields alone. Those of new collections need a [`Recto`]
+    /// opened, or this handle, after it.
     ///
     /// # Errors
     /// [`ErrorKind::SchemaMismatch`] for a change that data in the store stands against,
@@ -212,13 +214,14 @@ impl Recto {
     /// named.
     pub fn collection<T: Record>(&self) -> Result<Collection<T>> {
         let declared = T::collection();
-        let core = self.core(&declared.name)?;
+        let core = self.new_core(&declared.name)?;
+        let declared = declared.in_recorded_order(&core.definition);
         let of = |collection| Schema { types: Vec::new(), collections: vec![collection] };
         let held = of(Arc::clone(&core.definition));
         let differences: Vec<String> =
             held.difference(&of(Arc::new(declared))).iter().map(ToString::to_string).collect();
         if differences.is_empty() {
-            return Ok(Collection::typed(core));
+            return Ok(Collection::typed(Arc::new(core.for_fields(T::field_names()))));
         }
         Err(Error::new(
             ErrorKind::SchemaMismatch,
@@ -241,11 +244,13 @@ impl Recto {
     }
 
     pub(crate) fn core(&self, name: &str) -> Result<Arc<CollectionCore>> {
+        self.new_core(name).map(Arc::new)
+    }
+
+    fn new_core(&self, name: &str) -> Result<CollectionCore> {
         let schema = self.schema();
         match schema.collection(name) {
-            Some(definition) => {
-                Ok(Arc::new(CollectionCore::new(Arc::clone(&self.shared), Arc::clone(definition))))
-            }
+            Some(definition) => Ok(CollectionCore::new(Arc::clone(&self.shared), Arc::clone(definition))),
             None => Err(no_collection(&schema, name)),
         }
     }

@@ -1,0 +1,450 @@
+//! Fields added to collections that hold records, from schema text to page, on both stores.
+#![allow(clippy::unwrap_used)]
+
+#[allow(unused_imports)]
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use common::stores::parse;
+use common::{Fresh, Kind, Scope, run};
+use recto::schema::Schema;
+use recto::{Collection, DynamicRecord, Environment, ErrorKind, OpenOptions, Record, Recto};
+use recto_store::faults::{FaultRates, FaultyStore};
+use recto_store::memory::MemoryStore;
+use recto_store::{Store, TableOutcome};
+use serde_json::{Value as Json, json};
+
+const BEFORE: &str = r#"
+[collection.events]
+fields = { day = "int", id = "int", what = "text" }
+key = ["day", "id"]
+partition = ["day"]
+order = ["-id"]
+writes = "append"
+
+[collection.settings]
+fields = { name = "text", value = "text" }
+key = ["name"]
+writes = "overwrite"
+"#;
+
+/// The new fields stand before, between and after the others.
+const AFTER: &str = r#"
+[collection.events]
+fields = { tags = "list<text>", day = "int", id = "int", score = "double", what = "text", place = "place" }
+key = ["day", "id"]
+partition = ["day"]
+order = ["-id"]
+writes = "append"
+
+[collection.settings]
+fields = { name = "text", value = "text" }
+key = ["name"]
+writes = "overwrite"
+
+[type.place]
+fields = { city = "text" }
+"#;
+
+/// The settings with a note.
+fn with_note(schema: &str) -> Schema {
+    parse(&schema.replace(r#"value = "text""#, r#"note = "text", value = "text""#))
+}
+
+macro_rules! on_both {
+    ($($name:ident),+ $(,)?) => {
+        static TESTS: AtomicUsize = AtomicUsize::new(2 * [$(stringify!($name)),+].len());
+        on_both!(@store embedded, Embedded, $($name),+);
+        on_both!(@store cassandra, Cassandra, $($name),+);
+    };
+    (@store $store:ident, $kind:ident, $($name:ident),+) => {
+        mod $store {
+            $(#[test]
+            fn $name() {
+                let _scope = super::Scope::new(&super::TESTS);
+                super::run(super::$name(super::Kind::$kind));
+            })+
+        }
+    };
+}
+
+on_both! {
+    fields_are_added_to_a_collection_with_records,
+    record_types_may_declare_fields_in_any_order,
+    handles_from_before_keep_working,
+    what_cannot_be_done_is_refused_and_changes_nothing,
+    an_interrupted_apply_is_finished,
+    two_who_apply_at_once,
+}
+
+async fn put(collection: &Collection<DynamicRecord>, records: &[Json]) {
+    let definition = Arc::new(collection.definition().clone());
+    for record in records {
+        let record = DynamicRecord::from_json(Arc::clone(&definition), record.as_object().unwrap());
+        collection.put(&record.unwrap()).await.unwrap();
+    }
+}
+
+fn jsons(records: &[DynamicRecord]) -> Vec<Json> {
+    records
+        .iter()
+        .map(|record| Json::Object(record.to_json()))
+        .collect()
+}
+
+async fn all(collection: &Collection<DynamicRecord>, filter: &str) -> Vec<Json> {
+    let page = collection.query().filter(filter).allow_residual().await.unwrap();
+    jsons(page.items())
+}
+
+fn names(recto: &Recto, collection: &str) -> Vec<String> {
+    let schema = recto.schema();
+    let fields = &schema.collection(collection).unwrap().fields;
+    fields.iter().map(|field| field.name.clone()).collect()
+}
+
+async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
+    let fresh = Fresh::new(kind);
+    let mut recto = fresh.open().await;
+    recto.apply(&parse(BEFORE)).await.unwrap();
+    let old = recto.dynamic("events").unwrap();
+    let event = |id: i32| json!({ "day": 1, "id": id, "what": format!("old {id}") });
+    put(&old, &[event(1), event(2), event(3)]).await;
+    let first = old.query().filter("day = 1").first(2).await.unwrap();
+    let cursor = first.next_cursor().unwrap().into_string();
+
+    let plan = recto.plan(&parse(AFTER));
+    assert_eq!(plan.refused, [""; 0]);
+    assert_eq!(
+        plan.changes,
+        [
+            "type place: new",
+            "collection events: new field tags list<text>",
+            "collection events: new field score double",
+            "collection events: new field place place",
+        ]
+    );
+    match kind {
+        Kind::Embedded => {
+            assert_eq!(
+                plan.statements,
+                ["table events: add tags list<text>, score double, place place"]
+            );
+        }
+        Kind::Cassandra => {
+            assert_eq!(plan.statements.len(), 3, "{:?}", plan.statements);
+            assert!(plan.statements[0].starts_with("CREATE TYPE IF NOT EXISTS"));
+            assert!(plan.statements[1].ends_with(
+                r#"ADD IF NOT EXISTS ("tags" frozen<list<text>>, "score" double, "place" frozen<"place">)"#
+            ));
+            assert!(plan.statements[2].contains("WITH comment ="));
+        }
+    }
+    let applied = recto.apply(&parse(AFTER)).await.unwrap();
+    assert_eq!((applied.generation, applied.changes), (2, plan.changes));
+    assert_eq!(
+        names(&recto, "events"),
+        ["day", "id", "what", "tags", "score", "place"]
+    );
+    let again = recto.plan(&parse(AFTER));
+    assert!(again.changes.is_empty() && again.statements.is_empty() && again.refused.is_empty());
+    assert_eq!(recto.apply(&parse(AFTER)).await.unwrap().generation, 2);
+
+    let events = recto.dynamic("events").unwrap();
+    let new =
+        json!({ "day": 1, "id": 4, "what": "new", "tags": ["a"], "score": 0.5, "place": { "city": "Oslo" } });
+    let filled = json!({ "day": 1, "id": 1, "what": "old 1", "score": 0.25 });
+    put(
+        &events,
+        &[new.clone(), json!({ "day": 1, "id": 1, "score": 0.25 })],
+    )
+    .await;
+    let expected = [new.clone(), event(3), event(2), filled.clone()];
+    let check = async |recto: &Recto| {
+        let events = recto.dynamic("events").unwrap();
+        assert_eq!(all(&events, "day = 1").await, expected);
+        assert_eq!(all(&events, "day = 1 AND score > 0.3").await, [new.clone()]);
+        assert_eq!(all(&events, "day = 1 AND score < 0.3").await, [filled.clone()]);
+        let backwards = events
+            .query()
+            .filter("day = 1")
+            .order_by("id")
+            .first(2)
+            .await
+            .unwrap();
+        assert_eq!(jsons(backwards.items()), [filled.clone(), event(2)]);
+        let last = events.query().filter("day = 1").last(1).await.unwrap();
+        assert_eq!(jsons(last.items()), [filled.clone()]);
+        assert_eq!(
+            events
+                .get((1, 2))
+                .await
+                .unwrap()
+                .map(|one| Json::Object(one.to_json())),
+            Some(event(2))
+        );
+        // A cursor from before the addition leads on: it is of the same order.
+        let next = events
+            .query()
+            .filter("day = 1")
+            .first(2)
+            .after(cursor.clone())
+            .await
+            .unwrap();
+        assert_eq!(jsons(next.items()), [filled.clone()]);
+    };
+    check(&recto).await;
+    drop((old, first, events, recto));
+    let recto = fresh.open().await;
+    assert_eq!(recto.generation(), 2);
+    check(&recto).await;
+}
+
+/// As it was.
+#[derive(Debug, Clone, PartialEq, Record)]
+#[record(collection = "settings", key = ["name"], writes = "overwrite")]
+struct Setting {
+    name: String,
+    value: Option<String>,
+}
+
+/// With a note, before the fields that were there before it.
+#[derive(Debug, Clone, PartialEq, Record)]
+#[record(collection = "settings", key = ["name"], writes = "overwrite")]
+struct NotedSetting {
+    note: Option<String>,
+    value: Option<String>,
+    name: String,
+}
+
+async fn record_types_may_declare_fields_in_any_order(kind: Kind) {
+    let mut recto = Fresh::new(kind).open().await;
+    recto
+        .apply(&recto::schema_of([Setting::collection()]))
+        .await
+        .unwrap();
+    let settings = recto.collection::<Setting>().unwrap();
+    let of = |name: &str, value: &str| Setting {
+        name: name.into(),
+        value: Some(value.into()),
+    };
+    settings.put(&of("a", "1")).await.unwrap();
+    let error = recto.collection::<NotedSetting>().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+    assert!(error.to_string().contains("new field note text"), "{error}");
+
+    let schema = recto::schema_of([NotedSetting::collection()]);
+    recto.apply(&schema).await.unwrap();
+    assert_eq!(names(&recto, "settings"), ["name", "value", "note"]);
+    let noted = recto.collection::<NotedSetting>().unwrap();
+    let of = |name: &str, value: &str, note: Option<&str>| NotedSetting {
+        note: note.map(Into::into),
+        value: Some(value.into()),
+        name: name.into(),
+    };
+    noted.put(&of("b", "2", Some("n"))).await.unwrap();
+    assert_eq!(
+        noted.get(("a".to_owned(),)).await.unwrap(),
+        Some(of("a", "1", None))
+    );
+    assert_eq!(
+        noted.get(("b".to_owned(),)).await.unwrap(),
+        Some(of("b", "2", Some("n")))
+    );
+    let page = noted.query().filter(r#"name = "b""#).await.unwrap();
+    assert_eq!(page.items(), [of("b", "2", Some("n"))]);
+    let error = recto.collection::<Setting>().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+    assert!(error.to_string().contains("field note removed"), "{error}");
+}
+
+async fn handles_from_before_keep_working(kind: Kind) {
+    let fresh = Fresh::new(kind);
+    let mut recto = fresh.open().await;
+    recto.apply(&parse(BEFORE)).await.unwrap();
+    // Another process where there can be one.
+    let other = match kind {
+        Kind::Embedded => recto.clone(),
+        Kind::Cassandra => fresh.open().await,
+    };
+    let old = other.dynamic("settings").unwrap();
+    let setting = |name: &str, value: &str| json!({ "name": name, "value": value });
+    put(&old, &[setting("a", "1"), setting("b", "1")]).await;
+    recto.apply(&with_note(BEFORE)).await.unwrap();
+    let new = recto.dynamic("settings").unwrap();
+    put(&new, &[json!({ "name": "a", "value": "2", "note": "n" })]).await;
+    assert_eq!(all(&old, r#"name = "a""#).await, [setting("a", "2")]);
+    put(&old, &[setting("a", "3"), setting("c", "3")]).await;
+    old.delete(("b".to_owned(),)).await.unwrap();
+    let found = all(&new, r#"name = "a""#).await;
+    assert_eq!(
+        found,
+        [json!({ "name": "a", "value": "3", "note": "n" })],
+        "what it does not know it leaves alone"
+    );
+    assert_eq!(all(&new, r#"name = "b""#).await, [json!(null); 0]);
+    assert_eq!(all(&new, r#"name = "c""#).await, [setting("c", "3")]);
+}
+
+async fn what_cannot_be_done_is_refused_and_changes_nothing(kind: Kind) {
+    let mut recto = Fresh::new(kind).open().await;
+    recto.apply(&parse(AFTER)).await.unwrap();
+    let tables = recto.store().list_tables().await.unwrap();
+    let replaced = |from: &str, to: &str| {
+        assert!(AFTER.contains(from), "{from}");
+        // And an addition, which must not be made alone.
+        with_note(&AFTER.replace(from, to))
+    };
+    let event_key = r#"key = ["day", "id"]"#;
+    for (schema, named) in [
+        (replaced(r#"score = "double", "#, ""), "field score removed"),
+        (
+            replaced(r#"score = "double""#, r#"score = "int""#),
+            "field score from double to int",
+        ),
+        (
+            replaced(event_key, r#"key = ["day", "id", "what"]"#),
+            "key from [day, id] to",
+        ),
+        (
+            replaced(r#"city = "text""#, r#"city = "text", zip = "text""#),
+            "type place: new fields zip",
+        ),
+    ] {
+        let plan = recto.plan(&schema);
+        assert!(
+            plan.refused.iter().any(|reason| reason.contains(named)),
+            "{:?}",
+            plan.refused
+        );
+        let error = recto.apply(&schema).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+        assert_eq!(recto.generation(), 1);
+        assert_eq!(recto.store().list_tables().await.unwrap(), tables, "{named}");
+    }
+}
+
+async fn an_interrupted_apply_is_finished(kind: Kind) {
+    let mut recto = Fresh::new(kind).open().await;
+    recto.apply(&parse(BEFORE)).await.unwrap();
+    let noted = with_note(BEFORE).in_recorded_order(&recto.schema());
+    // The table is changed, the schema not recorded: so an apply stops that is interrupted.
+    let table = noted.collection("settings").unwrap().base_table();
+    let outcome = recto.store().add_columns(&table).await;
+    assert!(matches!(outcome, Ok(TableOutcome::Done)), "{outcome:?}");
+    let settings = recto.dynamic("settings").unwrap();
+    put(&settings, &[json!({ "name": "a", "value": "1" })]).await;
+    // Another field in its place is refused with a hint, and nothing is recorded.
+    let other = parse(&BEFORE.replace(r#"value = "text""#, r#"value = "text", other = "text""#));
+    let error = recto.apply(&other).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+    assert!(error.to_string().contains("note"), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("interrupted")));
+    assert_eq!(recto.generation(), 1);
+    // The same again, or more, goes on from there.
+    let both = parse(&BEFORE.replace(
+        r#"value = "text""#,
+        r#"value = "text", note = "text", other = "text""#,
+    ));
+    assert_eq!(recto.apply(&both).await.unwrap().generation, 2);
+    let settings = recto.dynamic("settings").unwrap();
+    assert_eq!(
+        all(&settings, r#"name = "a""#).await,
+        [json!({ "name": "a", "value": "1" })]
+    );
+    put(&settings, &[json!({ "name": "a", "value": "1", "other": "x" })]).await;
+    assert_eq!(all(&settings, r#"name = "a" AND other = "x""#).await.len(), 1);
+}
+
+async fn two_who_apply_at_once(kind: Kind) {
+    let fresh = Fresh::new(kind);
+    let mut one = fresh.open().await;
+    one.apply(&parse(BEFORE)).await.unwrap();
+    let mut two = match kind {
+        Kind::Embedded => one.clone(),
+        Kind::Cassandra => fresh.open().await,
+    };
+    let with = |name: &str| {
+        parse(&BEFORE.replace(
+            r#"value = "text""#,
+            &format!(r#"value = "text", {name} = "text""#),
+        ))
+    };
+    // The same addition, and then different ones.
+    let (same, before) = (with("n"), one.generation());
+    let (first, second) = tokio::join!(one.apply(&same), two.apply(&same));
+    assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
+    for error in [first.err(), second.err()].into_iter().flatten() {
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+    }
+    assert_eq!(one.apply(&same).await.unwrap().generation, before + 1);
+    let (left, right) = (with("n = \"text\", left"), with("n = \"text\", right"));
+    let (first, second) = tokio::join!(one.apply(&left), two.apply(&right));
+    assert!(
+        first.is_ok() != second.is_ok(),
+        "one of them wins: {first:?} {second:?}"
+    );
+    let recto = match kind {
+        Kind::Embedded => one.clone(),
+        Kind::Cassandra => fresh.open().await,
+    };
+    assert_eq!(recto.generation(), before + 2);
+    let won = if first.is_ok() { "left" } else { "right" };
+    assert_eq!(names(&recto, "settings"), ["name", "value", "n", won]);
+    let settings = recto.dynamic("settings").unwrap();
+    put(&settings, &[json!({ "name": "a", "n": "1", won: "2" })]).await;
+    assert_eq!(all(&settings, &format!(r#"name = "a" AND {won} = "2""#)).await.len(), 1);
+}
+
+/// Whatever fails and whatever is unknown, applying again ends with the fields there and the records kept.
+#[test]
+fn applying_again_settles_every_fault() {
+    /// Runs; each is a few milliseconds.
+    const SEEDS: u64 = 40;
+    /// How often each fault strikes.
+    const FAULTS: f64 = 0.1;
+    /// How often to apply before giving up.
+    const MAX_APPLIES: usize = 200;
+    let in_time = async |seed: u64| {
+        let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
+        let mut calm = Recto::with_store(Arc::clone(&memory), OpenOptions::new())
+            .await
+            .unwrap();
+        calm.apply(&parse(BEFORE)).await.unwrap();
+        let settings = calm.dynamic("settings").unwrap();
+        put(&settings, &[json!({ "name": "a", "value": "1" })]).await;
+        let faulty = FaultyStore::new(Arc::clone(&memory), seed, FaultRates::all(FAULTS));
+        for _ in 0..MAX_APPLIES {
+            let Ok(mut recto) = Recto::with_store(Arc::new(faulty.clone()), OpenOptions::new()).await else {
+                continue;
+            };
+            if recto.apply(&with_note(BEFORE)).await.is_ok() {
+                break;
+            }
+        }
+        faulty.settle().await;
+        let after = Recto::with_store(memory, OpenOptions::new()).await.unwrap();
+        assert_eq!(
+            names(&after, "settings"),
+            ["name", "value", "note"],
+            "{}",
+            faulty.report()
+        );
+        assert_eq!(after.generation(), 2, "{}", faulty.report());
+        let settings = after.dynamic("settings").unwrap();
+        assert_eq!(
+            all(&settings, r#"name = "a""#).await,
+            [json!({ "name": "a", "value": "1" })]
+        );
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    for seed in 0..SEEDS {
+        runtime.block_on(in_time(seed));
+    }
+}
