@@ -50,7 +50,7 @@ fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
             None => return Some(format!("it also has a column {}", column.name)),
             Some(other) if other.ty != column.ty => {
                 return Some(format!(
-                    "column {} is a {}, not a {}",
+                    "column {} is of type {}, not {}",
                     column.name, column.ty, other.ty
                 ));
             }
@@ -261,9 +261,9 @@ mod tests {
             Table::new(table.name(), columns, table.options()).expect("the columns make a table")
         };
         let there = with(table(1), &[regular("a")]);
-        let wanted = with(table(1), &[regular("a"), regular("b"), regular("c")]);
+        let wanted = with(table(1), &[regular("a"), regular("b"), regular("x")]);
         let names = |columns: &[Column]| columns.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(added_columns(&there, &wanted).expect("it can")), ["b", "c"]);
+        assert_eq!(names(added_columns(&there, &wanted).expect("it can")), ["b", "x"]);
         assert!(added_columns(&there, &there).expect("it can").is_empty());
         assert!(serves(&wanted, &there) && serves(&there, &there) && !serves(&there, &wanted));
         let refused = |wanted: &Table| {
@@ -293,7 +293,7 @@ mod tests {
         };
         assert_eq!(
             refused(&with(table(1), &[text])),
-            "table t cannot be extended: column a is a int, not a text"
+            "table t cannot be extended: column a is of type int, not text"
         );
         let kind = ColumnKind::Regular(WriteKind::Cas);
         assert_eq!(
