@@ -424,6 +424,10 @@ fn cursors_of_format_1_keep_opening() {
             let cell = (cell != "null").then(|| unhex(cell));
             values.push(cell.as_deref());
         }
+        let (side, travel) = match side.split_once('/') {
+            Some((side, "backward")) => (side, Travel::Backward),
+            _ => (side, Travel::Forward),
+        };
         let side = if side == "after" {
             Side::After
         } else {
@@ -431,13 +435,15 @@ fn cursors_of_format_1_keep_opening() {
         };
         let position = Position { values, side };
         let hint = (hint != "-").then(|| unhex(hint));
-        let expiry = expiry.parse().ok();
+        // The file is older than travel, and says nothing of it: a cursor without its flag leads on.
+        let expiry = expiry.parse::<u64>().ok();
         let environment = Environment::new(Fixed(unhex(nonce)));
         let opened = open(&ring, &environment, text, &identity).unwrap();
         assert_eq!(opened.position, position, "{line}");
+        assert_eq!(opened.travel, travel, "{line}");
         assert_eq!(opened.bucket_hint, hint, "{line}");
         ring.activate(key.parse().unwrap()).unwrap();
-        let sealed = seal(&ring, &environment, &identity, &position, hint.as_deref(), expiry).unwrap();
+        let sealed = seal(&ring, &environment, &identity, &position, Travel::Forward, hint.as_deref(), expiry).unwrap();
         assert_eq!(sealed.as_str(), text, "{line}");
         count += 1;
     }
@@ -462,13 +468,15 @@ proptest! {
         position in positions(),
         hint in prop::option::of(prop::collection::vec(any::<u8>(), 0..200)),
         expiry in prop::option::of(1..u64::MAX),
+        backward in any::<bool>(),
     ) {
+        let travel = if backward { Travel::Backward } else { Travel::Forward };
         let (environment, ring) = (environment(), KeyRing::generate(&environment()));
-        let cursor = seal(&ring, &environment, &identity(), &position, hint.as_deref(), expiry).unwrap();
+        let cursor = seal(&ring, &environment, &identity(), &position, travel, hint.as_deref(), expiry).unwrap();
         prop_assert!(cursor.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
         let opened = open(&ring, &environment, cursor.as_str(), &identity()).unwrap();
         prop_assert_eq!(opened.position, position);
-                assert_eq!(opened.travel, Travel::Backward);
+        assert_eq!(opened.travel, Travel::Backward);
         prop_assert_eq!(opened.bucket_hint, hint);
     }
 
