@@ -476,7 +476,7 @@ proptest! {
         prop_assert!(cursor.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
         let opened = open(&ring, &environment, cursor.as_str(), &identity()).unwrap();
         prop_assert_eq!(opened.position, position);
-        assert_eq!(opened.travel, Travel::Backward);
+        prop_assert_eq!(opened.travel, travel);
         prop_assert_eq!(opened.bucket_hint, hint);
     }
 
