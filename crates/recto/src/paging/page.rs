@@ -8,7 +8,7 @@ use recto_store::{ReadView, Store};
 
 use super::budget::{Budget, Meter, Stop};
 use super::reader::{Reader, Run};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::session::PageCost;
 
 /// Where a page lies in its query's order.
@@ -109,11 +109,12 @@ impl Fetcher<'_> {
                 let (run, behind) =
                     futures::join!(forth.read(Some(edge), want, meter), back.read(Some(edge), 1, &mut beside));
                 meter.add(&beside);
-                (run?, Some(behind?))
+                (run?, Some(self.unless_late(behind)?))
             }
             Some(edge) => {
                 let run = forth.read(Some(edge), want, meter).await?;
-                (run, Some(self.reader(reversed(travel)).read(Some(edge), 1, meter).await?))
+                let behind = self.reader(reversed(travel)).read(Some(edge), 1, meter).await;
+                (run, Some(self.unless_late(behind)?))
             }
             None => (forth.read(edge, want, meter).await?, None),
         };
@@ -148,7 +149,10 @@ impl Fetcher<'_> {
             back.read(Some(&position), want, &mut beside)
         );
         meter.add(&beside);
-        let (after, mut before) = (after?, before?);
+        let (after, mut before) = match (after, before) {
+            (Err(error), Err(_)) => return Err(error),
+            (after, before) => (self.unless_late(after)?, self.unless_late(before)?),
+        };
         let half = size / 2;
         let take_before = before.rows.len().min(half.max(size.saturating_sub(after.rows.len())));
         let take_after = after.rows.len().min(size - take_before);
@@ -170,6 +174,15 @@ impl Fetcher<'_> {
             after: edge_after,
             cost: PageCost::default(),
         })
+    }
+
+    /// A run that had no time left to look at anything knows nothing; the page's other run may still
+    /// make a page.
+    fn unless_late(&self, run: Result<Run>) -> Result<Run> {
+        match run {
+            Err(error) if error.kind() == ErrorKind::Timeout => Ok(self.reader(Travel::Forward).late()),
+            run => run,
+        }
     }
 }
 

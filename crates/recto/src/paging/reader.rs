@@ -54,6 +54,11 @@ impl Reader<'_> {
         Run { rows, exhausted: true, stop: None, scanned_to: None }
     }
 
+    /// The run whose time was over before it had looked at a row.
+    pub(super) fn late(&self) -> Run {
+        Run { rows: RowSet::new(self.width()), exhausted: false, stop: Some(Stop::Time), scanned_to: None }
+    }
+
     /// One slice is the run: no row is copied or looked at.
     async fn scan(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         let Some(slice) = self.plan.slice(0, edge, self.travel, want) else {
