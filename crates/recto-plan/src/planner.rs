@@ -10,7 +10,7 @@ use crate::arrangement::Arrangement;
 use crate::cursor::{Fingerprint, QueryIdentity};
 use crate::plan::{MAX_SOURCES, OrderTerm, Plan, Shape, Source};
 use crate::query::{Constraint, Query, TupleRange, compare};
-use crate::refusal::{Refusal, RejectedView, suggest_view};
+use crate::refusal::{Advice, Refusal, RejectedView, SuggestedView};
 use crate::residual::Residual;
 use crate::segments::{self, Segment};
 
@@ -27,6 +27,7 @@ pub fn plan(
 ) -> Result<(Plan, Vec<RejectedView>), Refusal> {
     let mut rejected = Vec::new();
     let mut served = None;
+    let mut too_many = None;
     for arrangement in arrangements {
         match plan_on(collection, arrangement, query, allow_residual) {
             Ok(plan) if served.is_none() => served = Some(plan),
@@ -34,12 +35,48 @@ pub fn plan(
                 view: arrangement.title(),
                 reason: "it would serve the query too; the first that does is taken".into(),
             }),
-            Err(reason) => rejected.push(RejectedView { view: arrangement.title(), reason }),
+            Err(why) => {
+                let (Unserved::Arrangement(reason) | Unserved::Sources(reason)) = &why;
+                rejected.push(RejectedView { view: arrangement.title(), reason: reason.clone() });
+                if let Unserved::Sources(reason) = why {
+                    too_many.get_or_insert(reason);
+                }
+            }
         }
     }
-    match served {
-        Some(plan) => Ok((plan, rejected)),
-        None => Err(Refusal { suggestion: suggest_view(collection, query), rejected }),
+    match (served, too_many) {
+        (Some(plan), _) => Ok((plan, rejected)),
+        (None, Some(message)) => Err(Refusal { rejected, advice: Advice::FewerValues(message) }),
+        (None, None) => Err(Refusal { rejected, advice: advice(collection, query) }),
+    }
+}
+
+/// Why an arrangement does not serve a query.
+enum Unserved {
+    /// Its columns are not those that the query needs.
+    Arrangement(String),
+    /// It would be read at more places than a plan may.
+    Sources(String),
+}
+
+impl From<String> for Unserved {
+    fn from(reason: String) -> Self {
+        Self::Arrangement(reason)
+    }
+}
+
+/// The view made for the query, if it serves it: that is asked of the planner itself.
+fn advice(collection: &Collection, query: &Query) -> Advice {
+    let Some(view) = SuggestedView::new(collection, query) else { return Advice::Pin };
+    let arranged = view.as_collection(collection);
+    let arrangement = Arc::new(Arrangement::base(&arranged));
+    let serves = |allow_residual| plan_on(&arranged, &arrangement, query, allow_residual).is_ok();
+    if serves(false) {
+        Advice::View(view.text(collection))
+    } else if serves(true) {
+        Advice::ViewWithResidual(view.text(collection))
+    } else {
+        Advice::None
     }
 }
 
@@ -48,7 +85,7 @@ fn plan_on(
     arrangement: &Arc<Arrangement>,
     query: &Query,
     allow_residual: bool,
-) -> Result<Plan, String> {
+) -> Result<Plan, Unserved> {
     let laid_out = Layout::new(arrangement, query)
         .and_then(|layout| layout.order(collection, query).map(|order| (layout, order)));
     let (layout, (order, reversed)) = match laid_out {
@@ -58,7 +95,7 @@ fn plan_on(
     };
     let residual = layout.residual(query);
     if !residual.is_empty() && !allow_residual && !query.contradiction {
-        return Err(residual_reason(arrangement, &residual));
+        return Err(residual_reason(arrangement, &residual).into());
     }
     let identity = identity(collection, arrangement, query, &order);
     let mut plan = Plan {
@@ -263,7 +300,7 @@ impl<'a> Layout<'a> {
     }
 
     /// One source per combination of pinned values and piece of their rows.
-    fn sources(&self) -> Result<Vec<Source>, String> {
+    fn sources(&self) -> Result<Vec<Source>, Unserved> {
         let combinations: usize =
             self.pinned.iter().map(|values| values.len()).try_fold(1, usize::checked_mul).unwrap_or(usize::MAX);
         if combinations > MAX_SOURCES {
@@ -294,15 +331,15 @@ impl<'a> Layout<'a> {
         Ok(sources)
     }
 
-    fn too_many_sources(&self) -> String {
+    fn too_many_sources(&self) -> Unserved {
         let lists: Vec<&str> = (0..self.pinned.len())
             .filter(|column| self.is_many(*column))
             .map(|column| self.arrangement.name_of(column))
             .collect();
-        format!(
+        Unserved::Sources(format!(
             "the values of {} multiply to more than {MAX_SOURCES} sources; ask for fewer at a time",
             lists.join(", ")
-        )
+        ))
     }
 
     /// The values of the pinned columns in the combination of this number; the last column turns
@@ -433,8 +470,27 @@ fn identity(
     query: &Query,
     order: &[OrderTerm],
 ) -> QueryIdentity {
-    let columns: String =
-        arrangement.table.columns()[..arrangement.table.key_len()].iter().map(|c| format!(" {}", c.ty)).collect();
+    let mut columns = String::new();
+    for column in &arrangement.table.columns()[..arrangement.table.key_len()] {
+        columns.push(' ');
+        columns.push_str(&column.ty.to_string());
+    }
+    let mut parts = if query.contradiction { vec![b"contradiction".to_vec()] } else { conditions(collection, query) };
+    for term in order {
+        let direction = if term.direction == Direction::Ascending { "asc" } else { "desc" };
+        parts.push(format!("order {} {direction}", arrangement.name_of(term.column)).into_bytes());
+    }
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    QueryIdentity {
+        collection: Fingerprint::of(&[collection.name.as_bytes()]),
+        arrangement: Fingerprint::of(&[arrangement.describe().as_bytes(), columns.as_bytes()]),
+        query: Fingerprint::of(&parts),
+    }
+}
+
+/// The conditions of a query as parts of its fingerprint. Where they contradict, what is left of
+/// them depends on the order they came in.
+fn conditions(collection: &Collection, query: &Query) -> Vec<Vec<u8>> {
     let mut parts: Vec<Vec<u8>> = Vec::new();
     for (field, constraint) in &query.constraints {
         parts.push(collection.fields[*field].name.clone().into_bytes());
@@ -462,14 +518,5 @@ fn identity(
             parts.push(value.clone());
         }
     }
-    for term in order {
-        let direction = if term.direction == Direction::Ascending { "asc" } else { "desc" };
-        parts.push(format!("order {} {direction}", arrangement.name_of(term.column)).into_bytes());
-    }
-    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-    QueryIdentity {
-        collection: Fingerprint::of(&[collection.name.as_bytes()]),
-        arrangement: Fingerprint::of(&[arrangement.describe().as_bytes(), columns.as_bytes()]),
-        query: Fingerprint::of(&parts),
-    }
+    parts
 }
