@@ -137,6 +137,11 @@ fn invalid(message: impl Into<String>) -> Error {
 
 fn parse_cassandra(text: &str) -> Result<CassandraAddress> {
     let (text, query) = text.split_once('?').unwrap_or((text, ""));
+    // Before anything of it is repeated in an error: it would be part of a password.
+    if text.split_once('/').is_some_and(|(_, keyspace)| keyspace.contains('@')) || query.contains('@') {
+        return Err(invalid("a character of the user name or password has a meaning of its own in an address")
+            .with_hint("percent-encode it: / is %2F, ? is %3F, @ is %40"));
+    }
     let (authority, keyspace) =
         text.split_once('/').ok_or_else(|| invalid("the cassandra:// address names no keyspace"))?;
     let (credentials, hosts) = match authority.rsplit_once('@') {
@@ -178,7 +183,10 @@ fn check_keyspace(keyspace: &str) -> Result<()> {
 fn host_and_port(text: &str) -> Result<String> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, after) = rest.split_once(']').ok_or_else(|| invalid(format!("{text:?} has no closing ]")))?;
-        (format!("[{host}]"), after.strip_prefix(':'))
+        match after.strip_prefix(':') {
+            None if !after.is_empty() => return Err(invalid(format!("{text:?} has no : before its port"))),
+            port => (format!("[{host}]"), port),
+        }
     } else {
         match text.split_once(':') {
             Some((host, port)) => (host.to_owned(), Some(port)),
@@ -314,6 +322,17 @@ mod tests {
     }
 
     #[test]
+    fn an_error_repeats_no_part_of_a_password() {
+        for separator in ["/", "?", "/?", "?/", "@/"] {
+            let text = format!("cassandra://ada:xyzzy{separator}plugh@h/ks");
+            let error = text.parse::<StoreAddress>().unwrap_err();
+            let shown = format!("{error:?}");
+            assert!(!shown.contains("xyzzy") && !shown.contains("plugh"), "{shown}");
+            assert!(error.hint().unwrap().contains("%2F"), "{shown}");
+        }
+    }
+
+    #[test]
     fn what_is_not_an_address_is_refused_with_a_hint() {
         for text in [
             "",
@@ -321,6 +340,7 @@ mod tests {
             "cassandra:///ks",
             "cassandra://h/Ks",
             "cassandra://h:x/ks",
+            "cassandra://[::1]9043/ks",
             "cassandra://h/ks?colour=red",
             "cassandra://h/ks?consistency=most",
             "cassandra://h/ks?request_timeout_ms=0",
