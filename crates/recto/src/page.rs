@@ -57,15 +57,20 @@ impl<T> Page<T> {
 
     /// The cursor to continue after the page with; absent only if it is known that nothing follows.
     pub fn next_cursor(&self) -> Option<Cursor> {
+        let position = self.next_position()?;
+        Some(self.core.shared.seal(&self.plan, &position, Travel::Forward))
+    }
+
+    /// Where the next page begins; `None` only if it is known that nothing follows.
+    pub(crate) fn next_position(&self) -> Option<Position> {
         if self.raw.after == Edge::No {
             return None;
         }
-        let position = match (&self.raw.end, self.raw.rows.iter().next_back()) {
-            (Some(end), _) => end.clone(),
-            (None, Some(last)) => self.plan.position(last, Side::After),
-            (None, None) => return None,
-        };
-        Some(self.core.shared.seal(&self.plan, &position, Travel::Forward))
+        match (&self.raw.end, self.raw.rows.iter().next_back()) {
+            (Some(end), _) => Some(end.clone()),
+            (None, Some(last)) => Some(self.plan.position(last, Side::After)),
+            (None, None) => None,
+        }
     }
 
     /// The cursor to continue before the page with; absent only if it is known that nothing comes

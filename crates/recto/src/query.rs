@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use recto_model::table::Direction;
 use recto_model::{Cells, RowRef, cell, json};
+use recto_plan::cursor::OpenedCursor;
 use recto_plan::refusal::RejectedView;
 use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind, planner};
 
@@ -63,6 +64,8 @@ enum Start {
     First,
     Last,
     Token(String),
+    /// Where a stream goes on.
+    At(Position),
     After(String),
     Before(String),
     Around(String),
@@ -76,7 +79,7 @@ impl Start {
         match self {
             Self::First => "first",
             Self::Last => "last",
-            Self::Token(_) => "page_token",
+            Self::Token(_) | Self::At(_) => "page_token",
             Self::After(_) => "after",
             Self::Before(_) => "before",
             Self::Around(_) => "around",
@@ -141,6 +144,7 @@ impl<T> PageQuery<T> {
     fn starting(mut self, start: Start) -> Self {
         self.start = match (&self.start, &start) {
             (Start::First, _) => start,
+            (Start::Conflict(..), _) => self.start,
             (old, new) if old.name() == new.name() => start,
             (old, new) => Start::Conflict(old.name(), new.name()),
         };
@@ -292,7 +296,6 @@ impl<T> PageQuery<T> {
 
     fn place(&self, plan: &Plan) -> Result<Place> {
         let open = |text: &String| self.core.shared.open(plan, text);
-        let beside = |position: Position, side| Position { side, ..position };
         Ok(match &self.start {
             Start::First => Place::First,
             Start::Last => Place::Last,
@@ -300,8 +303,10 @@ impl<T> PageQuery<T> {
                 let opened = open(text)?;
                 Place::Beyond(opened.position, opened.travel)
             }
-            Start::After(text) => Place::Beyond(beside(open(text)?.position, Side::After), Travel::Forward),
-            Start::Before(text) => Place::Beyond(beside(open(text)?.position, Side::Before), Travel::Backward),
+            Start::At(position) => Place::Beyond(position.clone(), Travel::Forward),
+            // A row's cursor is the position after the row.
+            Start::After(text) => Place::Beyond(open(text)?.position, Travel::Forward),
+            Start::Before(text) => Place::Beyond(before(open(text)?), Travel::Backward),
             Start::Around(text) => Place::Around(open(text)?.position),
             Start::From(values) => Place::Beyond(from_values(plan, values)?, Travel::Forward),
             Start::FromJson(text) => Place::Beyond(from_json(plan, text)?, Travel::Forward),
@@ -339,9 +344,9 @@ impl<T: Send + 'static> PageQuery<T> {
         let pages = stream::try_unfold(Some(self), |query| async move {
             let Some(query) = query else { return Ok::<_, Error>(None) };
             let page = query.clone().fetch().await?;
-            let next = page.next_cursor().map(|cursor| {
+            let next = page.next_position().map(|position| {
                 let mut next = query;
-                next.start = Start::Token(cursor.into_string());
+                next.start = Start::At(position);
                 next
             });
             Ok(Some((page, next)))
@@ -376,6 +381,15 @@ impl Question {
         let (plan, rejected) = planner::plan(collection, &core.arrangements, &query, self.allow_residual)
             .map_err(recto_plan::QueryError::from)?;
         Ok(Planned { plan: Arc::new(plan), rejected })
+    }
+}
+
+/// Where the rows before a cursor end. A cursor that leads backwards is that position; any other is
+/// the cursor of a row, or of the page that ends with the row, and lies after it.
+fn before(opened: OpenedCursor) -> Position {
+    match opened.travel {
+        Travel::Backward => opened.position,
+        Travel::Forward => Position { side: Side::Before, ..opened.position },
     }
 }
 
