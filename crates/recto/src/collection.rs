@@ -10,7 +10,7 @@ use recto_model::record::{Record, RecordError};
 use recto_model::schema::Collection as Definition;
 use recto_model::{Cells, RowRef, Value, cell, json};
 use recto_plan::Arrangement;
-use recto_store::{PointRead, ReadOptions, ReadView};
+use recto_store::{PointRead, ReadView};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -68,6 +68,7 @@ fn encode_typed<T: Record>(core: &CollectionCore, record: &T) -> Result<Cells> {
 }
 
 fn encode_dynamic(core: &CollectionCore, record: &DynamicRecord) -> Result<Cells> {
+    record.check_is_of(&core.definition)?;
     row_of(core, |field, out| match &record.values()[field] {
         None => Ok(false),
         Some(value) => cell::encode(&core.definition.fields[field].ty, value, out).map(|()| true),
@@ -146,9 +147,16 @@ pub(crate) async fn point_read(
 ) -> Result<Option<(recto_model::RowSet, Arc<Arrangement>)>> {
     let arrangement = core.base();
     let (partition, clustering, _) = core.split(key);
+    let limits = core.shared.store.limits();
+    if limits.check_partition(&arrangement.table, &partition).is_err()
+        || limits.check_clustering(&arrangement.table, &clustering).is_err()
+    {
+        // No record has a key that cannot be stored.
+        return Ok(None);
+    }
     let read = PointRead { table: Arc::clone(&arrangement.table), partition, clustering };
     let view: Arc<dyn ReadView> = core.shared.store.view()?;
-    let found = view.get(&read, &ReadOptions::default()).await?;
+    let found = view.get(&read, &core.shared.read_options()).await?;
     Ok((!found.rows.is_empty()).then(|| (found.rows, Arc::clone(arrangement))))
 }
 

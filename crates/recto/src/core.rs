@@ -1,23 +1,26 @@
 //! What every handle on an open store shares.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use recto_model::schema::{Collection, WriteMode};
 use recto_model::{Cells, Environment, RowRef, Value, cell};
 use recto_plan::cursor::{self, Cursor, KeyRing, OpenedCursor};
 use recto_plan::{Arrangement, Plan, Position, Travel};
-use recto_store::{Stamp, Store};
+use recto_store::{ReadOptions, Stamp, Store, WriteOptions};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::recto::OpenOptions;
 
 /// What every handle on one open store shares.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Environment,
-    pub(crate) keys: KeyRing,
+    /// Changes once: when the first schema is applied, which makes the lasting keys.
+    keys: RwLock<Arc<KeyRing>>,
     pub(crate) cursor_lifetime: Option<Duration>,
+    request_timeout: Option<Duration>,
     pub(crate) last_stamp: AtomicI64,
 }
 
@@ -32,9 +35,39 @@ impl Shared {
         store: Arc<dyn Store>,
         environment: Environment,
         keys: KeyRing,
-        cursor_lifetime: Option<Duration>,
+        options: &OpenOptions,
     ) -> Self {
-        Self { store, environment, keys, cursor_lifetime, last_stamp: AtomicI64::new(0) }
+        let keys = RwLock::new(Arc::new(keys));
+        Self {
+            store,
+            environment,
+            keys,
+            cursor_lifetime: options.cursor_lifetime,
+            request_timeout: options.request_timeout,
+            last_stamp: AtomicI64::new(0),
+        }
+    }
+
+    /// How to read.
+    pub(crate) fn read_options(&self) -> ReadOptions {
+        let default = ReadOptions::default();
+        ReadOptions { timeout: self.request_timeout.unwrap_or(default.timeout), ..default }
+    }
+
+    /// How to write.
+    pub(crate) fn write_options(&self) -> WriteOptions {
+        let default = WriteOptions::default();
+        WriteOptions { timeout: self.request_timeout.unwrap_or(default.timeout), ..default }
+    }
+
+    /// The keys that cursors are sealed with.
+    pub(crate) fn keys(&self) -> Arc<KeyRing> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Seals with these keys from now on.
+    pub(crate) fn use_keys(&self, keys: KeyRing) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
     /// A stamp that is now, and greater than any this process has given before.
@@ -52,12 +85,12 @@ impl Shared {
             let now_seconds = u64::try_from(self.environment.now_micros() / 1_000_000).unwrap_or(0);
             now_seconds.saturating_add(lifetime.as_secs())
         });
-        cursor::seal(&self.keys, &self.environment, &plan.identity, position, travel, None, expires_at_seconds)
+        cursor::seal(&self.keys(), &self.environment, &plan.identity, position, travel, None, expires_at_seconds)
             .expect("keys within the stores' limits fit in a cursor")
     }
 
     pub(crate) fn open(&self, plan: &Plan, text: &str) -> Result<OpenedCursor> {
-        let opened = cursor::open(&self.keys, &self.environment, text, &plan.identity).map_err(|error| {
+        let opened = cursor::open(&self.keys(), &self.environment, text, &plan.identity).map_err(|error| {
             let hint = error.hint();
             Error::new(ErrorKind::InvalidCursor, error.to_string()).with_hint(hint).with_source(error)
         })?;

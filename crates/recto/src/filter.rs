@@ -2,11 +2,11 @@
 
 use recto_model::schema::Collection;
 use recto_model::{Value, cell, json};
-use recto_plan::bind::no_field_hint;
 use recto_plan::query::Condition;
-use recto_plan::text::Operator;
+pub use recto_plan::text::Operator;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::no_field;
 
 /// A field to put a condition on.
 ///
@@ -157,12 +157,7 @@ impl Built {
 fn index(collection: &Collection, name: &str) -> Result<usize> {
     match collection.field(name) {
         Some((index, _)) => Ok(index),
-        None => Err(Error::new(
-            ErrorKind::InvalidQuery,
-            format!("collection {} has no field {name}", collection.name),
-        )
-        .with_field(name)
-        .with_hint(no_field_hint(collection, name))),
+        None => Err(no_field(ErrorKind::InvalidQuery, collection, name)),
     }
 }
 
@@ -206,6 +201,21 @@ macro_rules! literals_by_text {
     };
 }
 
-literals_by_text!(
-    String, bool, i8, i16, i32, i64, u8, u16, u32, f32, f64, uuid::Uuid, std::net::IpAddr
-);
+literals_by_text!(String, bool, i8, i16, i32, i64, u8, u16, u32, uuid::Uuid, std::net::IpAddr);
+
+/// Rust writes infinities in another way than record JSON does.
+macro_rules! float_literals {
+    ($($ty:ty),+) => {
+        $(impl From<$ty> for Literal {
+            fn from(value: $ty) -> Self {
+                Self::Text(match value {
+                    <$ty>::INFINITY => "Infinity".to_owned(),
+                    <$ty>::NEG_INFINITY => "-Infinity".to_owned(),
+                    number => number.to_string(),
+                })
+            }
+        })+
+    };
+}
+
+float_literals!(f32, f64);

@@ -14,7 +14,7 @@ use crate::open;
 use crate::page::Page;
 use crate::query::PageQuery;
 use crate::recto::Recto;
-use crate::record::DynamicRecord;
+use crate::record::{DynamicRecord, no_field};
 use crate::scan;
 use crate::session::{
     Applied, CheckOutcome, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest, PageReply,
@@ -82,7 +82,7 @@ fn page_size(asked: Option<i64>) -> Result<u32> {
 fn check_fields(definition: &Definition, fields: &[String]) -> Result<()> {
     match fields.iter().find(|name| definition.field(name).is_none()) {
         None => Ok(()),
-        Some(unknown) => Err(crate::record::no_field(definition, unknown)),
+        Some(unknown) => Err(no_field(ErrorKind::InvalidQuery, definition, unknown)),
     }
 }
 

@@ -11,17 +11,23 @@ use recto_model::{Cells, RowRef, cell, json};
 use recto_plan::cursor::OpenedCursor;
 use recto_plan::refusal::RejectedView;
 use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind, planner};
+use recto_store::tables::MAX_KEY_PART_BYTES;
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, Literal};
 use crate::page::Page;
 use crate::paging::{Budget, PageSpec, Place, fetch};
+use crate::record::no_field;
 
 /// Rows of a page that asks for no size.
 pub const DEFAULT_PAGE_SIZE: u32 = 50;
 /// The most rows of a page; more is coerced to it.
 pub const MAX_PAGE_SIZE: u32 = 1_000;
+
+/// The most bytes of the values of `from`: as many as a partition key and a clustering key may have
+/// together, so that every position fits in a cursor.
+const MAX_FROM_BYTES: usize = 2 * MAX_KEY_PART_BYTES;
 
 /// How rows of a collection become `T`s.
 pub(crate) type Decode<T> = fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T>;
@@ -115,13 +121,14 @@ impl<T> std::fmt::Debug for PageQuery<T> {
 
 impl<T> PageQuery<T> {
     pub(crate) fn new(core: Arc<CollectionCore>, decode: Decode<T>) -> Self {
+        let budget = Budget { time: core.shared.read_options().timeout, ..Budget::default() };
         Self {
             core,
             decode,
             question: Arc::default(),
             start: Start::First,
             size: DEFAULT_PAGE_SIZE,
-            budget: Budget::default(),
+            budget,
             both_edges: false,
         }
     }
@@ -265,7 +272,7 @@ impl<T> PageQuery<T> {
         self
     }
 
-    /// The most time the page may take; 5 s unless given.
+    /// The most time the page may take; 5 s unless given, here or when the store was opened.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.budget.time = time;
@@ -374,7 +381,7 @@ impl Question {
         let mut sort = bind::sort_terms(collection, &self.sort_text)?;
         for (name, direction) in &self.sort {
             let (index, _) =
-                collection.field(name).ok_or_else(|| crate::record::no_field(collection, name))?;
+                collection.field(name).ok_or_else(|| no_field(ErrorKind::InvalidQuery, collection, name))?;
             sort.push((index, *direction));
         }
         let query = Query::new(collection, &conditions, &sort)?;
@@ -437,6 +444,10 @@ fn position_of(
         values
             .try_push_with(|out| cell::canonical_key(ty, &bytes, out))
             .map_err(|error| wrong(error.to_string()))?;
+        let longest = values.get(index).map_or(0, <[u8]>::len);
+        if longest > MAX_KEY_PART_BYTES || values.byte_len() > MAX_FROM_BYTES {
+            return Err(wrong("no key has values of so many bytes".to_owned()));
+        }
     }
     Ok(Position { values, side: Side::Before })
 }

@@ -47,7 +47,7 @@ impl DynamicRecord {
     /// There is no such field, or the value is not of its type.
     pub fn set(&mut self, field: &str, value: Option<Value>) -> Result<()> {
         let (index, definition) =
-            self.definition.field(field).ok_or_else(|| no_field(&self.definition, field))?;
+            self.definition.field(field).ok_or_else(|| no_field(ErrorKind::InvalidRecord, &self.definition, field))?;
         if let Some(value) = &value {
             cell::encode(&definition.ty, value, &mut Vec::new()).map_err(|error| {
                 Error::new(ErrorKind::InvalidRecord, format!("{field}: {error}")).with_field(field)
@@ -62,7 +62,7 @@ impl DynamicRecord {
         let mut parsed = Self::new(definition);
         for (name, value) in record {
             let (index, field) =
-                parsed.definition.field(name).ok_or_else(|| no_field(&parsed.definition, name))?;
+                parsed.definition.field(name).ok_or_else(|| no_field(ErrorKind::InvalidRecord, &parsed.definition, name))?;
             parsed.values[index] = json::from_json(&field.ty, value).map_err(|error| {
                 Error::new(ErrorKind::InvalidRecord, format!("{name}: {error}")).with_field(name)
             })?;
@@ -80,6 +80,21 @@ impl DynamicRecord {
             .collect()
     }
 
+    /// Refuses a record of another collection, or of this one as it was declared earlier.
+    pub(crate) fn check_is_of(&self, definition: &Arc<Collection>) -> Result<()> {
+        if Arc::ptr_eq(&self.definition, definition) || self.definition == *definition {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InvalidRecord,
+            format!(
+                "the record is of collection {}, as it is declared elsewhere or was earlier, and not of {}",
+                self.definition.name, definition.name
+            ),
+        )
+        .with_hint("make records with the definition that the collection has"))
+    }
+
     pub(crate) fn read(core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>) -> Result<Self> {
         let fields = 0..core.definition.fields.len();
         let values = fields.map(|field| core.value(arrangement, row, field)).collect::<Result<_>>()?;
@@ -88,13 +103,10 @@ impl DynamicRecord {
 }
 
 /// The error of a field that a collection does not have.
-pub(crate) fn no_field(definition: &Collection, name: &str) -> Error {
-    Error::new(
-        ErrorKind::InvalidRecord,
-        format!("collection {} has no field {name}", definition.name),
-    )
-    .with_field(name)
-    .with_hint(no_field_hint(definition, name))
+pub(crate) fn no_field(kind: ErrorKind, definition: &Collection, name: &str) -> Error {
+    Error::new(kind, format!("collection {} has no field {name}", definition.name))
+        .with_field(name)
+        .with_hint(no_field_hint(definition, name))
 }
 
 /// A record's cells in the base table's column order, each checked: keys are there, in the form

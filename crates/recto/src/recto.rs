@@ -30,6 +30,9 @@ pub struct OpenOptions {
     pub cache_bytes: Option<usize>,
     /// How long cursors live; absent: for ever.
     pub cursor_lifetime: Option<Duration>,
+    /// How long one request (a page, a read, a write) may take unless it says otherwise; absent: 5 s
+    /// for reads, 10 s for writes. An address that gives one is heard first.
+    pub request_timeout: Option<Duration>,
     cursor_keys: Option<CursorKeys>,
     environment: Option<Environment>,
 }
@@ -69,6 +72,13 @@ impl OpenOptions {
     #[must_use]
     pub fn cursor_lifetime(mut self, lifetime: Duration) -> Self {
         self.cursor_lifetime = Some(lifetime);
+        self
+    }
+
+    /// How long one request (a page, a read, a write) may take unless it says otherwise.
+    #[must_use]
+    pub fn request_timeout(mut self, time: Duration) -> Self {
+        self.request_timeout = Some(time);
         self
     }
 
@@ -116,7 +126,10 @@ impl Recto {
     }
 
     /// Opens the store at an address as the options say.
-    pub async fn open_with(address: &StoreAddress, options: OpenOptions) -> Result<Self> {
+    pub async fn open_with(address: &StoreAddress, mut options: OpenOptions) -> Result<Self> {
+        if let StoreAddress::Cassandra(address) = address {
+            options.request_timeout = address.request_timeout.or(options.request_timeout);
+        }
         let environment = options.environment.clone().unwrap_or_else(Environment::system);
         let opened = open::open(address, &environment, options.create, options.cache_bytes).await?;
         Self::start(opened, environment, options).await
@@ -137,7 +150,7 @@ impl Recto {
             // Without a schema there is no page and so no cursor: `apply` takes the lasting keys.
             (Recorded::default(), KeyRing::generate(&environment))
         };
-        let shared = Shared::new(opened.store, environment, keys, options.cursor_lifetime);
+        let shared = Shared::new(opened.store, environment, keys, &options);
         Ok(Self {
             shared: Arc::new(shared),
             recorded: Arc::new(RwLock::new(recorded)),
@@ -172,7 +185,7 @@ impl Recto {
 
     /// The keys cursors are sealed with, as secret bytes for [`OpenOptions::cursor_keys`].
     pub fn export_cursor_keys(&self) -> Vec<u8> {
-        self.shared.keys.to_bytes().to_vec()
+        self.shared.keys().to_bytes().to_vec()
     }
 
     /// What applying `schema` would do.
@@ -193,18 +206,21 @@ impl Recto {
     /// changed then.
     pub async fn apply(&mut self, schema: &Schema) -> Result<Applied> {
         let first = self.generation() == 0;
-        let applied = apply::apply(&self.shared.store, &self.recorded(), schema).await?;
-        let store = Arc::clone(&self.shared.store);
-        let catalog = Catalog::new(&store);
-        if first {
-            let keys = keys(&catalog, &self.shared.environment, &self.options).await?;
-            let environment = self.shared.environment.clone();
-            let lifetime = self.shared.cursor_lifetime;
-            self.shared = Arc::new(Shared::new(Arc::clone(&store), environment, keys, lifetime));
+        let catalog = Catalog::new(&self.shared.store);
+        if catalog.exists().await? {
+            // Another process may have applied a schema since this one looked.
+            self.record(catalog.schema().await?);
         }
-        let recorded = catalog.schema().await?;
-        *self.recorded.write().unwrap_or_else(std::sync::PoisonError::into_inner) = recorded;
+        let applied = apply::apply(&self.shared.store, &self.recorded(), schema).await?;
+        if first {
+            self.shared.use_keys(keys(&catalog, &self.shared.environment, &self.options).await?);
+        }
+        self.record(catalog.schema().await?);
         Ok(applied)
+    }
+
+    fn record(&self, recorded: Recorded) {
+        *self.recorded.write().unwrap_or_else(std::sync::PoisonError::into_inner) = recorded;
     }
 
     /// The collection whose records are `T`s.

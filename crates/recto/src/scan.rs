@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::stream::{self, Stream, StreamExt};
 use recto_model::RowSet;
-use recto_store::{ReadOptions, ScanPosition, TokenRange};
+use recto_store::{ScanPosition, TokenRange};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +19,9 @@ const MAX_PARALLEL: u32 = 64;
 const STEP_ROWS: u32 = 1_000;
 /// The version of resume tokens.
 const TOKEN_VERSION: u8 = 1;
+/// The most token ranges of one scan, and so of a resume token. Stores make about as many as are
+/// asked for.
+const MAX_RANGES: usize = 1_024;
 /// The longest resume token.
 const MAX_TOKEN_CHARACTERS: usize = 1 << 20;
 
@@ -66,7 +69,8 @@ fn run(core: Arc<CollectionCore>, progress: Progress) -> impl Stream<Item = Resu
         let range = range.clone()?;
         Some(read_range(Arc::clone(&core), index, range).boxed())
     });
-    let merged = stream::select_all(readers.collect::<Vec<_>>());
+    let readers: Vec<_> = readers.collect();
+    let merged = stream::iter(readers).flatten_unordered(Some(MAX_PARALLEL as usize));
     let collection = core.definition.name.clone();
     merged.scan((progress, false), move |(progress, failed), step| {
         if *failed {
@@ -96,7 +100,7 @@ fn read_range(
             let view = core.shared.store.view()?;
             let table = &core.base().table;
             let read = view
-                .scan(table, &range.range, range.after.as_ref(), STEP_ROWS, &ReadOptions::default())
+                .scan(table, &range.range, range.after.as_ref(), STEP_ROWS, &core.shared.read_options())
                 .await?;
             let next = read.next.map(|after| Range { range: range.range, after: Some(after) });
             Ok(Some(((index, read.rows, next.clone()), next)))
@@ -165,6 +169,9 @@ impl Progress {
         }
         let mut ranges = Vec::new();
         while !rest.is_empty() {
+            if ranges.len() == MAX_RANGES {
+                return Err(damaged());
+            }
             ranges.push(Some(take_range(&mut rest).ok_or_else(damaged)?));
         }
         Ok(Self { ranges })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::Cells;
-use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, WriteOptions, WriteOutcome};
+use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, StoreErrorKind, WriteOutcome};
 
 use crate::collection::{Collection, Key, key_cells};
 use crate::core::{CollectionCore, Shared};
@@ -144,6 +144,7 @@ impl WriteBatch {
         for _ in 0..MAX_ATTEMPTS {
             match self.send(&writes).await? {
                 WriteOutcome::Done => return Ok(()),
+                WriteOutcome::Refused(error) if error.kind() == StoreErrorKind::Table => return Err(error.into()),
                 WriteOutcome::Refused(error) => {
                     return Err(Error::new(ErrorKind::LimitExceeded, error.to_string())
                         .with_hint(error.hint().unwrap_or("nothing was written").to_owned())
@@ -161,7 +162,7 @@ impl WriteBatch {
     }
 
     async fn send(&self, writes: &[PartitionWrite]) -> Result<WriteOutcome> {
-        let options = WriteOptions::default();
+        let options = self.shared.write_options();
         Ok(match writes {
             [one] => self.shared.store.write(one.clone(), options).await?,
             many => self.shared.store.write_many(many.to_vec(), self.atomicity, options).await?,
