@@ -8,6 +8,7 @@ use recto::{OpenOptions, Record, Recto, StoreAddress};
 
 #[derive(Debug, Record)]
 #[record(collection = "seats", key = ["flight", "seat"], partition = ["flight"], writes = "overwrite")]
+#[allow(clippy::struct_field_names)]
 struct Seat {
     flight: String,
     seat: String,

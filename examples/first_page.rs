@@ -1,6 +1,6 @@
 //! Declare a collection, store rows, turn pages both ways.
 //!
-//! `cargo run --example first_page [STORE]`, where STORE is a folder or cassandra://host/keyspace.
+//! `cargo run --example first_page [STORE]`, where STORE is a folder or `cassandra://host/keyspace`.
 
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 

@@ -9,6 +9,7 @@ use recto::types::Timestamp;
 const ARCHIVE: &[u8] = include_bytes!("../../crates/recto-cli/data/flights.csv.zip");
 
 /// A flight.
+#[allow(clippy::struct_field_names)] // the column's name in the data
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(
     collection = "flights",

@@ -3,7 +3,12 @@
 //! Run it with `cargo run --release -p recto-benches`. Both sides decode every row into the same
 //! struct. Rounds are interleaved, and medians are printed, so that a machine whose speed drifts
 //! drifts for both.
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
+#![allow(
+    clippy::doc_markdown,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::expect_used
+)]
 
 mod flights;
 mod sqlite;

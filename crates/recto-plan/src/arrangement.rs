@@ -26,11 +26,24 @@ impl Arrangement {
         let field_of_column = table
             .columns()
             .iter()
-            .map(|column| collection.field(&column.name).expect("a base table holds fields only").0)
+            .map(|column| {
+                collection
+                    .field(&column.name)
+                    .expect("a base table holds fields only")
+                    .0
+            })
             .collect();
-        let column_of_field =
-            collection.fields.iter().map(|field| table.column_index(&field.name)).collect();
-        Self { view: String::new(), table: Arc::new(table), field_of_column, column_of_field }
+        let column_of_field = collection
+            .fields
+            .iter()
+            .map(|field| table.column_index(&field.name))
+            .collect();
+        Self {
+            view: String::new(),
+            table: Arc::new(table),
+            field_of_column,
+            column_of_field,
+        }
     }
 
     /// How many partition columns there are; clustering columns follow them.
@@ -72,8 +85,12 @@ impl Arrangement {
 
     /// The arrangement as text, for fingerprints and messages: `(carrier), -time_hour, flight`.
     pub fn describe(&self) -> String {
-        let partition: Vec<&str> =
-            self.table.partition().iter().map(|column| column.name.as_str()).collect();
+        let partition: Vec<&str> = self
+            .table
+            .partition()
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
         let mut text = format!("({})", partition.join(", "));
         for (index, column) in self.table.clustering().iter().enumerate() {
             text.push_str(", ");

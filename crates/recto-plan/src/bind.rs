@@ -14,20 +14,35 @@ use crate::text::{Literal, LiteralValue, Name, Operator, Span, Subject, Term, Te
 /// Text that is not filter or sort text, fields that are not there, literals that are not of their
 /// field's type: each with the column it stands at.
 pub fn query(collection: &Collection, filter_text: &str, sort_text: &str) -> Result<Query, QueryError> {
-    Query::new(collection, &conditions(collection, filter_text)?, &sort_terms(collection, sort_text)?)
+    Query::new(
+        collection,
+        &conditions(collection, filter_text)?,
+        &sort_terms(collection, sort_text)?,
+    )
 }
 
 /// The conditions of filter text.
 pub fn conditions(collection: &Collection, text: &str) -> Result<Vec<Condition>, QueryError> {
-    let binder = Binder { collection, text, subject: Subject::Filter };
+    let binder = Binder {
+        collection,
+        text,
+        subject: Subject::Filter,
+    };
     let parsed = filter::parse(text)?;
     parsed.terms.iter().map(|term| binder.condition(term)).collect()
 }
 
 /// The fields and directions of sort text.
 pub fn sort_terms(collection: &Collection, text: &str) -> Result<Vec<(usize, Direction)>, QueryError> {
-    let binder = Binder { collection, text, subject: Subject::Sort };
-    sort::parse(text)?.iter().map(|term| Ok((binder.field(&term.field)?, term.direction))).collect()
+    let binder = Binder {
+        collection,
+        text,
+        subject: Subject::Sort,
+    };
+    sort::parse(text)?
+        .iter()
+        .map(|term| Ok((binder.field(&term.field)?, term.direction)))
+        .collect()
 }
 
 impl From<TextError> for QueryError {
@@ -51,15 +66,26 @@ struct Binder<'a> {
 impl Binder<'_> {
     fn condition(&self, term: &Term) -> Result<Condition, QueryError> {
         Ok(match term {
-            Term::Compare { field, operator, literal } => {
+            Term::Compare {
+                field,
+                operator,
+                literal,
+            } => {
                 let index = self.field(field)?;
                 self.check_operator(index, field, *operator)?;
-                Condition::Compare { field: index, operator: *operator, value: self.value(index, literal)? }
+                Condition::Compare {
+                    field: index,
+                    operator: *operator,
+                    value: self.value(index, literal)?,
+                }
             }
             Term::AnyOf { field, literals } => {
                 let field = self.field(field)?;
                 let values = literals.iter().map(|literal| self.value(field, literal));
-                Condition::AnyOf { field, values: values.collect::<Result<_, _>>()? }
+                Condition::AnyOf {
+                    field,
+                    values: values.collect::<Result<_, _>>()?,
+                }
             }
             Term::StartsWith { field, prefix } => {
                 let index = self.field(field)?;
@@ -71,9 +97,16 @@ impl Binder<'_> {
                 let LiteralValue::String(prefix) = &prefix.value else {
                     return Err(self.error(prefix.span, "startsWith takes a string".into()));
                 };
-                Condition::StartsWith { field: index, prefix: prefix.clone() }
+                Condition::StartsWith {
+                    field: index,
+                    prefix: prefix.clone(),
+                }
             }
-            Term::Tuple { fields, operator, literals } => {
+            Term::Tuple {
+                fields,
+                operator,
+                literals,
+            } => {
                 let mut indexes = Vec::with_capacity(fields.len());
                 let mut values = Vec::with_capacity(fields.len());
                 for (field, literal) in fields.iter().zip(literals) {
@@ -82,7 +115,11 @@ impl Binder<'_> {
                     indexes.push(index);
                     values.push(self.value(index, literal)?);
                 }
-                Condition::Tuple { fields: indexes, operator: *operator, values }
+                Condition::Tuple {
+                    fields: indexes,
+                    operator: *operator,
+                    values,
+                }
             }
         })
     }
@@ -93,7 +130,10 @@ impl Binder<'_> {
             return Ok(());
         }
         let message = format!("{} is a {ty}, which has no order", field.text);
-        Err(self.error(field.span, message).with_field(&field.text).with_hint("only = can be asked of it"))
+        Err(self
+            .error(field.span, message)
+            .with_field(&field.text)
+            .with_hint("only = can be asked of it"))
     }
 
     fn field(&self, name: &Name) -> Result<usize, QueryError> {
@@ -102,7 +142,10 @@ impl Binder<'_> {
         }
         let message = format!("collection {} has no field {}", self.collection.name, name.text);
         let hint = no_field_hint(self.collection, &name.text);
-        Err(self.error(name.span, message).with_field(&name.text).with_hint(hint))
+        Err(self
+            .error(name.span, message)
+            .with_field(&name.text)
+            .with_hint(hint))
     }
 
     /// The cell of a literal, which takes the type of its field.
@@ -120,14 +163,19 @@ impl Binder<'_> {
                     .with_hint(format!("write it in quotes: \"{number}\"")));
             }
             (LiteralValue::String(text), Type::Boolean) => {
-                return Err(wrong(format!("{} is a boolean: true or false, without quotes", field.name))
-                    .with_hint(format!("not \"{text}\"")));
+                return Err(wrong(format!(
+                    "{} is a boolean: true or false, without quotes",
+                    field.name
+                ))
+                .with_hint(format!("not \"{text}\"")));
             }
             (LiteralValue::String(text), _) => text.clone(),
         };
-        let value = json::from_text(&field.ty, &text).map_err(|error| wrong(format!("{}: {error}", field.name)))?;
+        let value =
+            json::from_text(&field.ty, &text).map_err(|error| wrong(format!("{}: {error}", field.name)))?;
         let mut cell = Vec::new();
-        cell::encode(&field.ty, &value, &mut cell).map_err(|error| wrong(format!("{}: {error}", field.name)))?;
+        cell::encode(&field.ty, &value, &mut cell)
+            .map_err(|error| wrong(format!("{}: {error}", field.name)))?;
         Ok(cell)
     }
 
@@ -141,7 +189,11 @@ pub fn no_field_hint(collection: &Collection, name: &str) -> String {
     if let Some(nearest) = collection.nearest_field(name) {
         return format!("did you mean {nearest}?");
     }
-    let names: Vec<&str> = collection.fields.iter().map(|field| field.name.as_str()).collect();
+    let names: Vec<&str> = collection
+        .fields
+        .iter()
+        .map(|field| field.name.as_str())
+        .collect();
     format!("its fields are {}", names.join(", "))
 }
 

@@ -175,9 +175,7 @@ impl CursorError {
             Self::NotOurs => {
                 "read from the beginning. If several servers answer, give all of them the same cursor keys"
             }
-            Self::OtherCollection => {
-                "use a cursor only with the query that made it: ask the same collection"
-            }
+            Self::OtherCollection => "use a cursor only with the query that made it: ask the same collection",
             Self::OtherArrangement => {
                 "the schema changed, or the query is served by another view now: read from the beginning"
             }

@@ -36,7 +36,13 @@ pub struct QueryError {
 impl QueryError {
     /// An error of `kind` that says `message`.
     pub fn new(kind: QueryErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), field: None, column: None, hint: None }
+        Self {
+            kind,
+            message: message.into(),
+            field: None,
+            column: None,
+            hint: None,
+        }
     }
 
     /// Names the field it is about.

@@ -117,7 +117,11 @@ impl Plan {
             partition: source.partition.clone(),
             from: from.clone(),
             to: to.clone(),
-            direction: if with_clustering_order { ReadDirection::Forward } else { ReadDirection::Backward },
+            direction: if with_clustering_order {
+                ReadDirection::Forward
+            } else {
+                ReadDirection::Backward
+            },
             limit,
         })
     }
@@ -155,7 +159,11 @@ impl Plan {
                 }
             }
         }
-        if (side == Side::Before) == self.reversed { Bound::After(cells) } else { Bound::Before(cells) }
+        if (side == Side::Before) == self.reversed {
+            Bound::After(cells)
+        } else {
+            Bound::Before(cells)
+        }
     }
 
     /// The position of a row: the edge before or after it.
@@ -167,7 +175,9 @@ impl Plan {
     /// Compares two rows in the query's order.
     pub fn compare_rows(&self, left: RowRef<'_>, right: RowRef<'_>) -> Ordering {
         for term in &self.order {
-            let (Some(one), Some(other)) = (left.get(term.column), right.get(term.column)) else { continue };
+            let (Some(one), Some(other)) = (left.get(term.column), right.get(term.column)) else {
+                continue;
+            };
             let ordering = order::compare(self.arrangement.type_of(term.column), one, other);
             if ordering.is_ne() {
                 return term.direction.apply(ordering);
@@ -178,6 +188,8 @@ impl Plan {
 
     /// Whether a row satisfies the conditions that its source does not already guarantee.
     pub fn accepts(&self, row: RowRef<'_>) -> bool {
-        self.residual.iter().all(|residual| residual.matches(&self.arrangement, row))
+        self.residual
+            .iter()
+            .all(|residual| residual.matches(&self.arrangement, row))
     }
 }

@@ -37,7 +37,10 @@ pub fn plan(
             }),
             Err(why) => {
                 let (Unserved::Arrangement(reason) | Unserved::Sources(reason)) = &why;
-                rejected.push(RejectedView { view: arrangement.title(), reason: reason.clone() });
+                rejected.push(RejectedView {
+                    view: arrangement.title(),
+                    reason: reason.clone(),
+                });
                 if let Unserved::Sources(reason) = why {
                     too_many.get_or_insert(reason);
                 }
@@ -46,8 +49,14 @@ pub fn plan(
     }
     match (served, too_many) {
         (Some(plan), _) => Ok((plan, rejected)),
-        (None, Some(message)) => Err(Refusal { rejected, advice: Advice::FewerValues(message) }),
-        (None, None) => Err(Refusal { rejected, advice: advice(collection, query) }),
+        (None, Some(message)) => Err(Refusal {
+            rejected,
+            advice: Advice::FewerValues(message),
+        }),
+        (None, None) => Err(Refusal {
+            rejected,
+            advice: advice(collection, query),
+        }),
     }
 }
 
@@ -67,7 +76,9 @@ impl From<String> for Unserved {
 
 /// The view made for the query, if it serves it: that is asked of the planner itself.
 fn advice(collection: &Collection, query: &Query) -> Advice {
-    let Some(view) = SuggestedView::new(collection, query) else { return Advice::Pin };
+    let Some(view) = SuggestedView::new(collection, query) else {
+        return Advice::Pin;
+    };
     let arranged = view.as_collection(collection);
     let arrangement = Arc::new(Arrangement::base(&arranged));
     let serves = |allow_residual| plan_on(&arranged, &arrangement, query, allow_residual).is_ok();
@@ -122,8 +133,12 @@ fn plan_on(
 fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Query) -> Plan {
     let partition_len = arrangement.partition_len();
     let columns = (partition_len..arrangement.table.key_len()).chain(0..partition_len);
-    let order: Vec<OrderTerm> =
-        columns.map(|column| OrderTerm { column, direction: arrangement.direction(column) }).collect();
+    let order: Vec<OrderTerm> = columns
+        .map(|column| OrderTerm {
+            column,
+            direction: arrangement.direction(column),
+        })
+        .collect();
     Plan {
         arrangement: Arc::clone(arrangement),
         shape: Shape::Empty,
@@ -175,7 +190,13 @@ impl<'a> Layout<'a> {
                 None => break,
             }
         }
-        let mut layout = Self { arrangement, pinned, range, tuples: Vec::new(), served };
+        let mut layout = Self {
+            arrangement,
+            pinned,
+            range,
+            tuples: Vec::new(),
+            served,
+        };
         layout.tuples = query
             .tuples
             .iter()
@@ -187,8 +208,11 @@ impl<'a> Layout<'a> {
     /// The columns of a tuple range, if slices can serve it: some of the pinned columns first, then
     /// the free clustering columns from the first on, without a gap.
     fn tuple_columns(&self, tuple: &TupleRange) -> Option<Vec<usize>> {
-        let columns: Option<Vec<usize>> =
-            tuple.fields.iter().map(|field| self.arrangement.column_of_field[*field]).collect();
+        let columns: Option<Vec<usize>> = tuple
+            .fields
+            .iter()
+            .map(|field| self.arrangement.column_of_field[*field])
+            .collect();
         let columns = columns?;
         let mut free = self.pinned.len();
         let mut in_pinned = true;
@@ -262,7 +286,10 @@ impl<'a> Layout<'a> {
                 continue;
             }
             let direction = arrangement.direction(column);
-            order.push(OrderTerm { column, direction: if reversed { direction.reversed() } else { direction } });
+            order.push(OrderTerm {
+                column,
+                direction: if reversed { direction.reversed() } else { direction },
+            });
         }
         Ok((order, reversed))
     }
@@ -286,7 +313,10 @@ impl<'a> Layout<'a> {
             .iter()
             .map(|(field, constraint)| (column_of(*field), constraint))
             .filter(|(column, _)| !self.served.contains(column))
-            .map(|(column, constraint)| Residual::Column { column, constraint: constraint.clone() });
+            .map(|(column, constraint)| Residual::Column {
+                column,
+                constraint: constraint.clone(),
+            });
         let tuples = query
             .tuples
             .iter()
@@ -301,8 +331,12 @@ impl<'a> Layout<'a> {
 
     /// One source per combination of pinned values and piece of their rows.
     fn sources(&self) -> Result<Vec<Source>, Unserved> {
-        let combinations: usize =
-            self.pinned.iter().map(|values| values.len()).try_fold(1, usize::checked_mul).unwrap_or(usize::MAX);
+        let combinations: usize = self
+            .pinned
+            .iter()
+            .map(|values| values.len())
+            .try_fold(1, usize::checked_mul)
+            .unwrap_or(usize::MAX);
         if combinations > MAX_SOURCES {
             return Err(self.too_many_sources());
         }
@@ -374,8 +408,7 @@ impl<'a> Layout<'a> {
                 Reduced::Always => pieces,
                 Reduced::Never => return Vec::new(),
                 Reduced::From(first) => {
-                    let of_tuple =
-                        segments::of_tuple(table, pinned, tuple.operator, &tuple.values[first..]);
+                    let of_tuple = segments::of_tuple(table, pinned, tuple.operator, &tuple.values[first..]);
                     segments::intersect(&pieces, &of_tuple, table)
                 }
             };
@@ -387,13 +420,23 @@ impl<'a> Layout<'a> {
     /// Decides as much of a tuple range as the pinned values do.
     fn reduce(&self, values: &[&[u8]], columns: &[usize], tuple: &TupleRange) -> Reduced {
         for (index, &column) in columns.iter().enumerate() {
-            let Some(constant) = values.get(column) else { return Reduced::From(index) };
+            let Some(constant) = values.get(column) else {
+                return Reduced::From(index);
+            };
             let ordering = compare(self.arrangement.type_of(column), constant, &tuple.values[index]);
             if ordering.is_ne() {
-                return if tuple.operator.holds(ordering) { Reduced::Always } else { Reduced::Never };
+                return if tuple.operator.holds(ordering) {
+                    Reduced::Always
+                } else {
+                    Reduced::Never
+                };
             }
         }
-        if tuple.operator.holds(std::cmp::Ordering::Equal) { Reduced::Always } else { Reduced::Never }
+        if tuple.operator.holds(std::cmp::Ordering::Equal) {
+            Reduced::Always
+        } else {
+            Reduced::Never
+        }
     }
 }
 
@@ -446,14 +489,23 @@ fn sort_sources(plan: &mut Plan) {
             }
         }
         let within = left.from.compare(&right.from, &arrangement.table);
-        if reversed { Direction::Descending.apply(within) } else { within }
+        if reversed {
+            Direction::Descending.apply(within)
+        } else {
+            within
+        }
     });
 }
 
 fn residual_reason(arrangement: &Arrangement, residual: &[Residual]) -> String {
     let mut names: Vec<&str> = residual
         .iter()
-        .flat_map(|condition| condition.columns().iter().map(|column| arrangement.name_of(*column)))
+        .flat_map(|condition| {
+            condition
+                .columns()
+                .iter()
+                .map(|column| arrangement.name_of(*column))
+        })
         .collect();
     names.dedup();
     format!(
@@ -475,9 +527,17 @@ fn identity(
         columns.push(' ');
         columns.push_str(&column.ty.to_string());
     }
-    let mut parts = if query.contradiction { vec![b"contradiction".to_vec()] } else { conditions(collection, query) };
+    let mut parts = if query.contradiction {
+        vec![b"contradiction".to_vec()]
+    } else {
+        conditions(collection, query)
+    };
     for term in order {
-        let direction = if term.direction == Direction::Ascending { "asc" } else { "desc" };
+        let direction = if term.direction == Direction::Ascending {
+            "asc"
+        } else {
+            "desc"
+        };
         parts.push(format!("order {} {direction}", arrangement.name_of(term.column)).into_bytes());
     }
     let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();

@@ -128,13 +128,22 @@ impl Query {
         for condition in conditions {
             query.add(collection, condition)?;
         }
-        let order = |tuple: &TupleRange| (tuple.fields.clone(), tuple.operator.as_str(), tuple.values.clone());
+        let order = |tuple: &TupleRange| {
+            (
+                tuple.fields.clone(),
+                tuple.operator.as_str(),
+                tuple.values.clone(),
+            )
+        };
         query.tuples.sort_by_cached_key(order);
         for &(field, direction) in sort {
             let name = &field_of(collection, field)?.name;
             if query.sort.iter().any(|&(earlier, _)| earlier == field) {
-                return Err(QueryError::new(QueryErrorKind::Sort, format!("{name} stands twice in the sort"))
-                    .with_field(name));
+                return Err(QueryError::new(
+                    QueryErrorKind::Sort,
+                    format!("{name} stands twice in the sort"),
+                )
+                .with_field(name));
             }
             query.sort.push((field, direction));
         }
@@ -159,9 +168,11 @@ impl Query {
 
     fn add(&mut self, collection: &Collection, condition: &Condition) -> Result<(), QueryError> {
         match condition {
-            Condition::Compare { field, operator, value } => {
-                self.add_compare(collection, *field, *operator, value)
-            }
+            Condition::Compare {
+                field,
+                operator,
+                value,
+            } => self.add_compare(collection, *field, *operator, value),
             Condition::AnyOf { field, values } => {
                 let ty = &field_of(collection, *field)?.ty;
                 let mut canonical = Vec::with_capacity(values.len());
@@ -178,9 +189,11 @@ impl Query {
                 Ok(())
             }
             Condition::StartsWith { field, prefix } => self.add_prefix(collection, *field, prefix),
-            Condition::Tuple { fields, operator, values } => {
-                self.add_tuple(collection, fields, *operator, values)
-            }
+            Condition::Tuple {
+                fields,
+                operator,
+                values,
+            } => self.add_tuple(collection, fields, *operator, values),
         }
     }
 
@@ -193,7 +206,12 @@ impl Query {
     ) -> Result<(), QueryError> {
         let definition = field_of(collection, field)?;
         let value = checked(collection, field, value)?;
-        let end = |inclusive| Some(RangeEnd { value: value.clone(), inclusive });
+        let end = |inclusive| {
+            Some(RangeEnd {
+                value: value.clone(),
+                inclusive,
+            })
+        };
         let constraint = match operator {
             Operator::Equal => Constraint::In(vec![value]),
             _ if !definition.ty.is_orderable() => {
@@ -204,10 +222,22 @@ impl Query {
                 .with_field(&definition.name)
                 .with_hint("only = can be asked of it"));
             }
-            Operator::Less => Constraint::Range { lower: None, upper: end(false) },
-            Operator::LessOrEqual => Constraint::Range { lower: None, upper: end(true) },
-            Operator::Greater => Constraint::Range { lower: end(false), upper: None },
-            Operator::GreaterOrEqual => Constraint::Range { lower: end(true), upper: None },
+            Operator::Less => Constraint::Range {
+                lower: None,
+                upper: end(false),
+            },
+            Operator::LessOrEqual => Constraint::Range {
+                lower: None,
+                upper: end(true),
+            },
+            Operator::Greater => Constraint::Range {
+                lower: end(false),
+                upper: None,
+            },
+            Operator::GreaterOrEqual => Constraint::Range {
+                lower: end(true),
+                upper: None,
+            },
         };
         self.merge(&definition.ty, field, constraint);
         Ok(())
@@ -219,14 +249,22 @@ impl Query {
         if !definition.ty.is_textual() {
             return Err(QueryError::new(
                 QueryErrorKind::Filter,
-                format!("startsWith needs text, and {} is a {}", definition.name, definition.ty),
+                format!(
+                    "startsWith needs text, and {} is a {}",
+                    definition.name, definition.ty
+                ),
             )
             .with_field(&definition.name));
         }
         checked(collection, field, prefix.as_bytes())?;
-        let upper = text_successor(prefix, &definition.ty)
-            .map(|next| RangeEnd { value: next.into_bytes(), inclusive: false });
-        let lower = Some(RangeEnd { value: prefix.as_bytes().to_vec(), inclusive: true });
+        let upper = text_successor(prefix, &definition.ty).map(|next| RangeEnd {
+            value: next.into_bytes(),
+            inclusive: false,
+        });
+        let lower = Some(RangeEnd {
+            value: prefix.as_bytes().to_vec(),
+            inclusive: true,
+        });
         self.merge(&definition.ty, field, Constraint::Range { lower, upper });
         Ok(())
     }
@@ -241,14 +279,21 @@ impl Query {
         if fields.is_empty() || fields.len() != values.len() {
             return Err(QueryError::new(
                 QueryErrorKind::Filter,
-                format!("a tuple compares as many values as fields: {} fields, {} values", fields.len(), values.len()),
+                format!(
+                    "a tuple compares as many values as fields: {} fields, {} values",
+                    fields.len(),
+                    values.len()
+                ),
             ));
         }
         for (index, field) in fields.iter().enumerate() {
             let name = &field_of(collection, *field)?.name;
             if fields[..index].contains(field) {
-                return Err(QueryError::new(QueryErrorKind::Filter, format!("{name} stands twice in a tuple"))
-                    .with_field(name));
+                return Err(QueryError::new(
+                    QueryErrorKind::Filter,
+                    format!("{name} stands twice in a tuple"),
+                )
+                .with_field(name));
             }
         }
         if operator == Operator::Equal || fields.len() == 1 {
@@ -269,7 +314,11 @@ impl Query {
             }
             canonical.push(checked(collection, *field, value)?);
         }
-        let tuple = TupleRange { fields: fields.to_vec(), operator, values: canonical };
+        let tuple = TupleRange {
+            fields: fields.to_vec(),
+            operator,
+            values: canonical,
+        };
         if !self.tuples.contains(&tuple) {
             self.tuples.push(tuple);
         }
@@ -311,7 +360,10 @@ fn check_limits(conditions: &[Condition]) -> Result<(), QueryError> {
     if conditions.len() > MAX_CONDITIONS {
         return Err(QueryError::new(
             QueryErrorKind::Limit,
-            format!("the filter has {} conditions, {MAX_CONDITIONS} are the most", conditions.len()),
+            format!(
+                "the filter has {} conditions, {MAX_CONDITIONS} are the most",
+                conditions.len()
+            ),
         ));
     }
     if values > MAX_VALUES {
@@ -325,7 +377,10 @@ fn check_limits(conditions: &[Condition]) -> Result<(), QueryError> {
 
 fn field_of(collection: &Collection, field: usize) -> Result<&recto_model::schema::Field, QueryError> {
     collection.fields.get(field).ok_or_else(|| {
-        QueryError::new(QueryErrorKind::Filter, format!("collection {} has no field number {field}", collection.name))
+        QueryError::new(
+            QueryErrorKind::Filter,
+            format!("collection {} has no field number {field}", collection.name),
+        )
     })
 }
 
@@ -333,7 +388,8 @@ fn field_of(collection: &Collection, field: usize) -> Result<&recto_model::schem
 fn checked(collection: &Collection, field: usize, value: &[u8]) -> Result<Vec<u8>, QueryError> {
     let definition = field_of(collection, field)?;
     let malformed = |error: cell::CellError| {
-        QueryError::new(QueryErrorKind::Filter, format!("{}: {error}", definition.name)).with_field(&definition.name)
+        QueryError::new(QueryErrorKind::Filter, format!("{}: {error}", definition.name))
+            .with_field(&definition.name)
     };
     let mut canonical = Vec::with_capacity(value.len());
     cell::validate(&definition.ty, value).map_err(malformed)?;
@@ -343,7 +399,11 @@ fn checked(collection: &Collection, field: usize, value: &[u8]) -> Result<Vec<u8
 
 /// Compares cells of any type: by its order, or by bytes where there is none (equality only).
 pub(crate) fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
-    if ty.is_orderable() { order::compare(ty, left, right) } else { left.cmp(right) }
+    if ty.is_orderable() {
+        order::compare(ty, left, right)
+    } else {
+        left.cmp(right)
+    }
 }
 
 /// Whether a value satisfies a constraint.
@@ -365,12 +425,22 @@ pub(crate) fn satisfies(ty: &Type, value: &[u8], constraint: &Constraint) -> boo
 fn intersect(ty: &Type, left: &Constraint, right: &Constraint) -> Option<Constraint> {
     match (left, right) {
         (Constraint::In(values), other) | (other, Constraint::In(values)) => {
-            let kept: Vec<_> = values.iter().filter(|value| satisfies(ty, value, other)).cloned().collect();
+            let kept: Vec<_> = values
+                .iter()
+                .filter(|value| satisfies(ty, value, other))
+                .cloned()
+                .collect();
             (!kept.is_empty()).then_some(Constraint::In(kept))
         }
         (
-            Constraint::Range { lower: left_lower, upper: left_upper },
-            Constraint::Range { lower: right_lower, upper: right_upper },
+            Constraint::Range {
+                lower: left_lower,
+                upper: left_upper,
+            },
+            Constraint::Range {
+                lower: right_lower,
+                upper: right_upper,
+            },
         ) => Some(Constraint::Range {
             lower: tighter(ty, left_lower.as_ref(), right_lower.as_ref(), Ordering::Greater),
             upper: tighter(ty, left_upper.as_ref(), right_upper.as_ref(), Ordering::Less),
@@ -392,13 +462,14 @@ fn tighter(ty: &Type, left: Option<&RangeEnd>, right: Option<&RangeEnd>, wins: O
 fn is_empty(ty: &Type, constraint: &Constraint) -> bool {
     match constraint {
         Constraint::In(values) => values.is_empty(),
-        Constraint::Range { lower: Some(lower), upper: Some(upper) } => {
-            match compare(ty, &lower.value, &upper.value) {
-                Ordering::Less => false,
-                Ordering::Equal => !(lower.inclusive && upper.inclusive),
-                Ordering::Greater => true,
-            }
-        }
+        Constraint::Range {
+            lower: Some(lower),
+            upper: Some(upper),
+        } => match compare(ty, &lower.value, &upper.value) {
+            Ordering::Less => false,
+            Ordering::Equal => !(lower.inclusive && upper.inclusive),
+            Ordering::Greater => true,
+        },
         Constraint::Range { .. } => false,
     }
 }
@@ -409,7 +480,11 @@ fn is_empty(ty: &Type, constraint: &Constraint) -> bool {
 /// that has a next one replaced by that and the rest dropped. Surrogates are not code points of
 /// text and are stepped over; ASCII ends at U+007F.
 fn text_successor(prefix: &str, ty: &Type) -> Option<String> {
-    let last_scalar = if matches!(ty, Type::Ascii) { '\u{7F}' } else { char::MAX };
+    let last_scalar = if matches!(ty, Type::Ascii) {
+        '\u{7F}'
+    } else {
+        char::MAX
+    };
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
         if last < last_scalar {

@@ -133,14 +133,22 @@ impl SuggestedView {
         arranged.order = self
             .order
             .iter()
-            .map(|(field, direction)| OrderColumn { field: name(*field), direction: *direction })
+            .map(|(field, direction)| OrderColumn {
+                field: name(*field),
+                direction: *direction,
+            })
             .collect();
         arranged.key = arranged.partition.clone();
-        arranged.key.extend(arranged.order.iter().map(|column| column.field.clone()));
+        arranged
+            .key
+            .extend(arranged.order.iter().map(|column| column.field.clone()));
         for field in &collection.key {
             if !arranged.key.contains(field) {
                 arranged.key.push(field.clone());
-                arranged.order.push(OrderColumn { field: field.clone(), direction: Direction::Ascending });
+                arranged.order.push(OrderColumn {
+                    field: field.clone(),
+                    direction: Direction::Ascending,
+                });
             }
         }
         arranged
@@ -149,17 +157,33 @@ impl SuggestedView {
     /// The view as text ready to paste into the schema.
     pub(crate) fn text(&self, collection: &Collection) -> String {
         let quoted = |texts: Vec<String>| {
-            texts.iter().map(|text| format!("\"{text}\"")).collect::<Vec<_>>().join(", ")
+            texts
+                .iter()
+                .map(|text| format!("\"{text}\""))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         let name = |field: usize| collection.fields[field].name.clone();
         let partition: Vec<String> = self.partition.iter().map(|field| name(*field)).collect();
         let order = self.order.iter().map(|(field, direction)| {
-            OrderColumn { field: name(*field), direction: *direction }.to_string()
+            OrderColumn {
+                field: name(*field),
+                direction: *direction,
+            }
+            .to_string()
         });
         let order: Vec<String> = order.collect();
         let mut view = format!("by_{}", partition.join("_"));
         view.truncate(MAX_NAME_BYTES);
-        let order = if order.is_empty() { String::new() } else { format!("order = [{}]\n", quoted(order)) };
-        format!("[collection.{}.view.{view}]\npartition = [{}]\n{order}", collection.name, quoted(partition))
+        let order = if order.is_empty() {
+            String::new()
+        } else {
+            format!("order = [{}]\n", quoted(order))
+        };
+        format!(
+            "[collection.{}.view.{view}]\npartition = [{}]\n{order}",
+            collection.name,
+            quoted(partition)
+        )
     }
 }

@@ -31,12 +31,18 @@ impl Residual {
     /// Whether a row satisfies it. A null satisfies nothing.
     pub fn matches(&self, arrangement: &Arrangement, row: RowRef<'_>) -> bool {
         match self {
-            Self::Column { column, constraint } => {
-                row.get(*column).is_some_and(|cell| satisfies(arrangement.type_of(*column), cell, constraint))
-            }
-            Self::Tuple { columns, operator, values } => {
+            Self::Column { column, constraint } => row
+                .get(*column)
+                .is_some_and(|cell| satisfies(arrangement.type_of(*column), cell, constraint)),
+            Self::Tuple {
+                columns,
+                operator,
+                values,
+            } => {
                 for (column, value) in columns.iter().zip(values) {
-                    let Some(cell) = row.get(*column) else { return false };
+                    let Some(cell) = row.get(*column) else {
+                        return false;
+                    };
                     let ordering = compare(arrangement.type_of(*column), cell, value);
                     if ordering.is_ne() {
                         return operator.holds(ordering);

@@ -24,7 +24,10 @@ pub struct Segment {
 impl Segment {
     /// All rows that begin with `prefix`.
     pub fn of_prefix(prefix: &Cells) -> Self {
-        Self { from: Bound::Before(prefix.clone()), to: Bound::After(prefix.clone()) }
+        Self {
+            from: Bound::Before(prefix.clone()),
+            to: Bound::After(prefix.clone()),
+        }
     }
 
     /// Whether no row can lie in it.
@@ -35,19 +38,30 @@ impl Segment {
     fn intersect(&self, other: &Self, table: &Table) -> Option<Self> {
         let from = later(&self.from, &other.from, table);
         let to = earlier(&self.to, &other.to, table);
-        let segment = Self { from: from.clone(), to: to.clone() };
+        let segment = Self {
+            from: from.clone(),
+            to: to.clone(),
+        };
         (!segment.is_empty(table)).then_some(segment)
     }
 }
 
 /// The later of two edges.
 pub(crate) fn later<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &'a Bound {
-    if left.compare(right, table) == Ordering::Less { right } else { left }
+    if left.compare(right, table) == Ordering::Less {
+        right
+    } else {
+        left
+    }
 }
 
 /// The earlier of two edges.
 pub(crate) fn earlier<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &'a Bound {
-    if left.compare(right, table) == Ordering::Greater { right } else { left }
+    if left.compare(right, table) == Ordering::Greater {
+        right
+    } else {
+        left
+    }
 }
 
 /// The rows in both lists of pieces, in clustering order.
@@ -75,8 +89,10 @@ pub(crate) fn of_range(
         || Bound::Before(prefix.clone()),
         |end| edge(!end.inclusive, with(prefix, &end.value)),
     );
-    let to =
-        last.map_or_else(|| Bound::After(prefix.clone()), |end| edge(end.inclusive, with(prefix, &end.value)));
+    let to = last.map_or_else(
+        || Bound::After(prefix.clone()),
+        |end| edge(end.inclusive, with(prefix, &end.value)),
+    );
     Segment { from, to }
 }
 
@@ -98,13 +114,22 @@ pub(crate) fn of_tuple(
         let ascending = table.clustering_direction(group.len()) == Direction::Ascending;
         let inner = with(&group, value);
         pieces.push(if greater == ascending {
-            Segment { from: Bound::After(inner.clone()), to: Bound::After(group) }
+            Segment {
+                from: Bound::After(inner.clone()),
+                to: Bound::After(group),
+            }
         } else {
-            Segment { from: Bound::Before(group), to: Bound::Before(inner.clone()) }
+            Segment {
+                from: Bound::Before(group),
+                to: Bound::Before(inner.clone()),
+            }
         });
         group = inner;
     }
-    if matches!(operator, Operator::GreaterOrEqual | Operator::LessOrEqual | Operator::Equal) {
+    if matches!(
+        operator,
+        Operator::GreaterOrEqual | Operator::LessOrEqual | Operator::Equal
+    ) {
         pieces.push(Segment::of_prefix(&group));
     }
     pieces.sort_by(|one, other| one.from.compare(&other.from, table));
@@ -123,7 +148,11 @@ fn join_touching(pieces: Vec<Segment>, table: &Table) -> Vec<Segment> {
 }
 
 fn edge(after: bool, cells: Cells) -> Bound {
-    if after { Bound::After(cells) } else { Bound::Before(cells) }
+    if after {
+        Bound::After(cells)
+    } else {
+        Bound::Before(cells)
+    }
 }
 
 /// `prefix` with one more cell.

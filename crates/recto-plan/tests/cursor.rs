@@ -59,7 +59,16 @@ fn position() -> Position {
 }
 
 fn sealed(ring: &KeyRing) -> Cursor {
-    seal(ring, &environment(), &identity(), &position(), Travel::Forward, None, None).unwrap()
+    seal(
+        ring,
+        &environment(),
+        &identity(),
+        &position(),
+        Travel::Forward,
+        None,
+        None,
+    )
+    .unwrap()
 }
 
 fn refusal(ring: &KeyRing, text: &str) -> CursorError {
@@ -75,7 +84,16 @@ fn a_sealed_position_opens() {
         for bucket in [None, Some(&b""[..]), Some(&b"2024-05"[..])] {
             for expiry in [None, Some(u64::MAX)] {
                 let position = Position { side, ..position() };
-                let cursor = seal(&ring, &environment, &identity(), &position, Travel::Backward, bucket, expiry).unwrap();
+                let cursor = seal(
+                    &ring,
+                    &environment,
+                    &identity(),
+                    &position,
+                    Travel::Backward,
+                    bucket,
+                    expiry,
+                )
+                .unwrap();
                 let opened = open(&ring, &environment, cursor.as_str(), &identity()).unwrap();
                 assert_eq!(opened.position, position);
                 assert_eq!(opened.travel, Travel::Backward);
@@ -84,8 +102,24 @@ fn a_sealed_position_opens() {
         }
     }
     assert_ne!(
-        seal(&ring, &environment, &identity(), &position(), Travel::Forward, None, None),
-        seal(&ring, &environment, &identity(), &position(), Travel::Forward, None, None),
+        seal(
+            &ring,
+            &environment,
+            &identity(),
+            &position(),
+            Travel::Forward,
+            None,
+            None
+        ),
+        seal(
+            &ring,
+            &environment,
+            &identity(),
+            &position(),
+            Travel::Forward,
+            None,
+            None
+        ),
         "each seal has its own nonce"
     );
 }
@@ -125,7 +159,16 @@ fn an_expired_cursor_says_so_only_if_it_is_authentic() {
     let source = Controlled::default();
     let environment = Environment::new(source.clone());
     let ring = KeyRing::generate(&environment);
-    let cursor = seal(&ring, &environment, &identity(), &position(), Travel::Forward, None, Some(100)).unwrap();
+    let cursor = seal(
+        &ring,
+        &environment,
+        &identity(),
+        &position(),
+        Travel::Forward,
+        None,
+        Some(100),
+    )
+    .unwrap();
     let open = |text: &str| open(&ring, &environment, text, &identity());
     for now_micros in [-5_000_000, 0, 99_999_999] {
         source.now_micros.store(now_micros, Ordering::Relaxed);
@@ -229,7 +272,16 @@ fn spare_bits_are_refused() {
     for length in 0..3 {
         let mut position = position();
         position.values.push(Some(&vec![1; length]));
-        let cursor = seal(&ring, &environment(), &identity(), &position, Travel::Forward, None, None).unwrap();
+        let cursor = seal(
+            &ring,
+            &environment(),
+            &identity(),
+            &position,
+            Travel::Forward,
+            None,
+            None,
+        )
+        .unwrap();
         let text = cursor.as_str();
         let spare = match text.len() % 4 {
             2 => 4,
@@ -351,7 +403,17 @@ fn large_positions_open_and_larger_ones_are_refused() {
         values: std::iter::once(Some(&vec![0; length][..])).collect(),
         side: Side::Before,
     };
-    let sealed = |length: usize| seal(&ring, &environment, &identity(), &of(length), Travel::Forward, None, None);
+    let sealed = |length: usize| {
+        seal(
+            &ring,
+            &environment,
+            &identity(),
+            &of(length),
+            Travel::Forward,
+            None,
+            None,
+        )
+    };
     let room = MAX_CURSOR_CHARACTERS / 4 * 3 - (29 + 16 + 51 + 3);
     assert_eq!(sealed(room).unwrap().as_str().len(), MAX_CURSOR_CHARACTERS);
     open(&ring, &environment, sealed(room).unwrap().as_str(), &identity()).unwrap();
@@ -443,7 +505,16 @@ fn cursors_of_format_1_keep_opening() {
         assert_eq!(opened.travel, travel, "{line}");
         assert_eq!(opened.bucket_hint, hint, "{line}");
         ring.activate(key.parse().unwrap()).unwrap();
-        let sealed = seal(&ring, &environment, &identity, &position, Travel::Forward, hint.as_deref(), expiry).unwrap();
+        let sealed = seal(
+            &ring,
+            &environment,
+            &identity,
+            &position,
+            Travel::Forward,
+            hint.as_deref(),
+            expiry,
+        )
+        .unwrap();
         assert_eq!(sealed.as_str(), text, "{line}");
         count += 1;
     }

@@ -108,12 +108,17 @@ impl FromStr for StoreAddress {
             .with_hint("name the store's folder, or cassandra://host/keyspace"));
         }
         if let Some((scheme, _)) = text.split_once("://") {
-            return Err(Error::new(ErrorKind::InvalidArgument, format!("there is no store of kind {scheme}://"))
-                .with_hint("a store is a folder, or cassandra://host[:port][,host…]/keyspace"));
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("there is no store of kind {scheme}://"),
+            )
+            .with_hint("a store is a folder, or cassandra://host[:port][,host…]/keyspace"));
         }
         if text.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the store's address is empty")
-                .with_hint("a store is a folder, or cassandra://host[:port][,host…]/keyspace"));
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, "the store's address is empty")
+                    .with_hint("a store is a folder, or cassandra://host[:port][,host…]/keyspace"),
+            );
         }
         Ok(Self::Embedded(PathBuf::from(text)))
     }
@@ -138,12 +143,19 @@ fn invalid(message: impl Into<String>) -> Error {
 fn parse_cassandra(text: &str) -> Result<CassandraAddress> {
     let (text, query) = text.split_once('?').unwrap_or((text, ""));
     // Before anything of it is repeated in an error: it would be part of a password.
-    if text.split_once('/').is_some_and(|(_, keyspace)| keyspace.contains('@')) || query.contains('@') {
-        return Err(invalid("a character of the user name or password has a meaning of its own in an address")
-            .with_hint("percent-encode it: / is %2F, ? is %3F, @ is %40"));
+    if text
+        .split_once('/')
+        .is_some_and(|(_, keyspace)| keyspace.contains('@'))
+        || query.contains('@')
+    {
+        return Err(invalid(
+            "a character of the user name or password has a meaning of its own in an address",
+        )
+        .with_hint("percent-encode it: / is %2F, ? is %3F, @ is %40"));
     }
-    let (authority, keyspace) =
-        text.split_once('/').ok_or_else(|| invalid("the cassandra:// address names no keyspace"))?;
+    let (authority, keyspace) = text
+        .split_once('/')
+        .ok_or_else(|| invalid("the cassandra:// address names no keyspace"))?;
     let (credentials, hosts) = match authority.rsplit_once('@') {
         Some((credentials, hosts)) => (Some(credentials), hosts),
         None => (None, authority),
@@ -176,13 +188,17 @@ fn check_keyspace(keyspace: &str) -> Result<()> {
     if valid {
         return Ok(());
     }
-    Err(invalid(format!("{keyspace:?} is not a keyspace name: a-z first, then a-z, 0-9 and _, 48 at most")))
+    Err(invalid(format!(
+        "{keyspace:?} is not a keyspace name: a-z first, then a-z, 0-9 and _, 48 at most"
+    )))
 }
 
 /// `host`, `host:port`, `[v6]` or `[v6]:port`, with the port filled in.
 fn host_and_port(text: &str) -> Result<String> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, after) = rest.split_once(']').ok_or_else(|| invalid(format!("{text:?} has no closing ]")))?;
+        let (host, after) = rest
+            .split_once(']')
+            .ok_or_else(|| invalid(format!("{text:?} has no closing ]")))?;
         match after.strip_prefix(':') {
             None if !after.is_empty() => return Err(invalid(format!("{text:?} has no : before its port"))),
             port => (format!("[{host}]"), port),
@@ -198,7 +214,9 @@ fn host_and_port(text: &str) -> Result<String> {
     }
     let port = match port {
         None => CASSANDRA_PORT,
-        Some(port) => port.parse().map_err(|_| invalid(format!("{port:?} is not a port")))?,
+        Some(port) => port
+            .parse()
+            .map_err(|_| invalid(format!("{port:?} is not a port")))?,
     };
     Ok(format!("{host}:{port}"))
 }
@@ -214,7 +232,11 @@ fn percent_decode(text: &str) -> Result<String> {
         let digit = |byte: Option<u8>| byte.and_then(|byte| (byte as char).to_digit(16));
         match (digit(rest.next()), digit(rest.next())) {
             (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
-            _ => return Err(invalid("a % in the address is not followed by two hexadecimal digits")),
+            _ => {
+                return Err(invalid(
+                    "a % in the address is not followed by two hexadecimal digits",
+                ));
+            }
         }
     }
     String::from_utf8(bytes).map_err(|_| invalid("the address is not UTF-8 after percent decoding"))
@@ -279,7 +301,9 @@ fn boolean(name: &str, value: &str) -> Result<bool> {
 
 fn milliseconds(name: &str, value: &str) -> Result<Duration> {
     match value.parse() {
-        Ok(0) | Err(_) => Err(invalid(format!("{name} is a whole number of milliseconds, not {value:?}"))),
+        Ok(0) | Err(_) => Err(invalid(format!(
+            "{name} is a whole number of milliseconds, not {value:?}"
+        ))),
         Ok(milliseconds) => Ok(Duration::from_millis(milliseconds)),
     }
 }

@@ -59,7 +59,12 @@ pub(crate) fn plan(
         }
     }
     let statements = table_changes(recorded, schema).iter().flat_map(show).collect();
-    SchemaPlan { generation: recorded.generation, changes: shown, statements, refused }
+    SchemaPlan {
+        generation: recorded.generation,
+        changes: shown,
+        statements,
+        refused,
+    }
 }
 
 /// Why this release does not make a change; `None` if it does.
@@ -72,10 +77,12 @@ fn refusal(change: &recto_model::schema::Change) -> Option<String> {
         ChangeKind::CollectionAdded { .. } | ChangeKind::TypeAdded { .. } | ChangeKind::FieldAdded { .. } => {
             None
         }
-        ChangeKind::TypeExtended { .. } => {
-            Some(format!("{change}: this release cannot change a type that is there"))
-        }
-        _ => Some(format!("{change}: this release cannot change a table that is there")),
+        ChangeKind::TypeExtended { .. } => Some(format!(
+            "{change}: this release cannot change a type that is there"
+        )),
+        _ => Some(format!(
+            "{change}: this release cannot change a table that is there"
+        )),
     }
 }
 
@@ -90,7 +97,11 @@ fn table_changes(recorded: &Recorded, schema: &Schema) -> Vec<TableChange> {
         let adds = added_columns(&there, &table).is_ok_and(|added| !added.is_empty());
         adds.then_some(TableChange::Extend { there, table })
     };
-    schema.collections.iter().filter_map(|collection| change(collection)).collect()
+    schema
+        .collections
+        .iter()
+        .filter_map(|collection| change(collection))
+        .collect()
 }
 
 /// Makes the store hold `schema`, with the fields of collections that are there in recorded order.
@@ -99,14 +110,26 @@ pub(crate) async fn apply(store: &Arc<dyn Store>, recorded: &Recorded, schema: &
     let plan = plan(recorded, schema, |_| Vec::new());
     if let Some(first) = plan.refused.first() {
         let more = plan.refused.len() - 1;
-        let message = if more == 0 { first.clone() } else { format!("{first} (and {more} more)") };
-        let kind =
-            if schema.unsupported().is_empty() { ErrorKind::SchemaMismatch } else { ErrorKind::Unsupported };
-        return Err(Error::new(kind, message).with_hint("`recto plan` shows everything that stands in the way"));
+        let message = if more == 0 {
+            first.clone()
+        } else {
+            format!("{first} (and {more} more)")
+        };
+        let kind = if schema.unsupported().is_empty() {
+            ErrorKind::SchemaMismatch
+        } else {
+            ErrorKind::Unsupported
+        };
+        return Err(
+            Error::new(kind, message).with_hint("`recto plan` shows everything that stands in the way")
+        );
     }
     let catalog = Catalog::new(store);
     if plan.changes.is_empty() && recorded.generation > 0 {
-        return Ok(Applied { generation: recorded.generation, changes: Vec::new() });
+        return Ok(Applied {
+            generation: recorded.generation,
+            changes: Vec::new(),
+        });
     }
     catalog.create().await?;
     for change in table_changes(recorded, schema) {
@@ -115,7 +138,10 @@ pub(crate) async fn apply(store: &Arc<dyn Store>, recorded: &Recorded, schema: &
     // Last, so that a schema is recorded only when all its tables are there; a crash before leaves
     // empty tables and columns without values, which the next apply finds made.
     let generation = catalog.record_schema(schema, recorded.generation).await?;
-    Ok(Applied { generation, changes: plan.changes })
+    Ok(Applied {
+        generation,
+        changes: plan.changes,
+    })
 }
 
 /// Changes a table, however often it takes to know that it is changed.
@@ -140,7 +166,10 @@ pub(crate) async fn change_table(store: &Arc<dyn Store>, change: &TableChange) -
     };
     let mut error = Error::new(
         ErrorKind::OutcomeUnknown,
-        format!("it is not known whether table {} was {done}", change.table().name()),
+        format!(
+            "it is not known whether table {} was {done}",
+            change.table().name()
+        ),
     )
     .with_hint("run apply again: it finds out");
     if let Some(last) = last {

@@ -52,7 +52,11 @@ pub(crate) struct Catalog<'a> {
 impl<'a> Catalog<'a> {
     pub(crate) fn new(store: &'a Arc<dyn Store>) -> Self {
         let cas = ColumnKind::Regular(WriteKind::Cas);
-        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let column = |name: &str, ty, kind| Column {
+            name: name.into(),
+            ty,
+            kind,
+        };
         let columns = vec![
             column("name", Type::Text, ColumnKind::Partition),
             column("version", Type::Int, cas),
@@ -60,12 +64,20 @@ impl<'a> Catalog<'a> {
             column("body", Type::Blob, cas),
         ];
         let table = Table::new(TABLE, columns, TableOptions::default()).expect("the catalog is a table");
-        Self { store, table: Arc::new(table) }
+        Self {
+            store,
+            table: Arc::new(table),
+        }
     }
 
     /// Whether the store has a catalog.
     pub(crate) async fn exists(&self) -> Result<bool> {
-        Ok(self.store.list_tables().await?.iter().any(|table| table.name() == TABLE))
+        Ok(self
+            .store
+            .list_tables()
+            .await?
+            .iter()
+            .any(|table| table.name() == TABLE))
     }
 
     /// Makes the catalog's table.
@@ -76,13 +88,21 @@ impl<'a> Catalog<'a> {
 
     /// The recorded schema; generation 0 if there is none.
     pub(crate) async fn schema(&self) -> Result<Recorded> {
-        let Some(entry) = self.entry(SCHEMA).await? else { return Ok(Recorded::default()) };
+        let Some(entry) = self.entry(SCHEMA).await? else {
+            return Ok(Recorded::default());
+        };
         let damaged = |reason: String| {
-            Error::new(ErrorKind::Corrupt, format!("the schema recorded in the store cannot be read: {reason}"))
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("the schema recorded in the store cannot be read: {reason}"),
+            )
         };
         let text = String::from_utf8(entry.body).map_err(|error| damaged(error.to_string()))?;
         let schema = Schema::parse(&text).map_err(|errors| damaged(errors.to_string()))?;
-        Ok(Recorded { generation: entry.generation, schema: Arc::new(schema) })
+        Ok(Recorded {
+            generation: entry.generation,
+            schema: Arc::new(schema),
+        })
     }
 
     /// Records a schema after the one of generation `after`.
@@ -91,12 +111,18 @@ impl<'a> Catalog<'a> {
     /// Another was recorded meanwhile.
     pub(crate) async fn record_schema(&self, schema: &Schema, after: u64) -> Result<u64> {
         let generation = after + 1;
-        let entry = Entry { generation, body: schema.to_toml().into_bytes() };
+        let entry = Entry {
+            generation,
+            body: schema.to_toml().into_bytes(),
+        };
         if self.replace(SCHEMA, after, &entry).await? {
             return Ok(generation);
         }
-        Err(Error::new(ErrorKind::SchemaMismatch, "another schema was applied to the store meanwhile")
-            .with_hint("run plan again and look at what changed"))
+        Err(Error::new(
+            ErrorKind::SchemaMismatch,
+            "another schema was applied to the store meanwhile",
+        )
+        .with_hint("run plan again and look at what changed"))
     }
 
     /// The cursor keys, made now if there are none.
@@ -104,17 +130,26 @@ impl<'a> Catalog<'a> {
         for _ in 0..MAX_ATTEMPTS {
             if let Some(entry) = self.entry(CURSOR_KEYS).await? {
                 return KeyRing::from_bytes(&entry.body).map_err(|error| {
-                    Error::new(ErrorKind::Corrupt, format!("the store's cursor keys cannot be read: {error}"))
-                        .with_hint(error.hint())
+                    Error::new(
+                        ErrorKind::Corrupt,
+                        format!("the store's cursor keys cannot be read: {error}"),
+                    )
+                    .with_hint(error.hint())
                 });
             }
             let ring = KeyRing::generate(environment);
-            let entry = Entry { generation: 1, body: ring.to_bytes().to_vec() };
+            let entry = Entry {
+                generation: 1,
+                body: ring.to_bytes().to_vec(),
+            };
             if self.replace(CURSOR_KEYS, 0, &entry).await? {
                 return Ok(ring);
             }
         }
-        Err(Error::new(ErrorKind::Store, "the store's cursor keys change too quickly to be read"))
+        Err(Error::new(
+            ErrorKind::Store,
+            "the store's cursor keys change too quickly to be read",
+        ))
     }
 
     async fn entry(&self, name: &str) -> Result<Option<Entry>> {
@@ -128,9 +163,14 @@ impl<'a> Catalog<'a> {
             ..ReadOptions::default()
         };
         let found = self.store.view()?.get(&read, &options).await?;
-        let Some(row) = found.rows.iter().next() else { return Ok(None) };
+        let Some(row) = found.rows.iter().next() else {
+            return Ok(None);
+        };
         let damaged = || Error::new(ErrorKind::Corrupt, format!("the catalog's row {name} is damaged"));
-        let version = row.get(1).and_then(|cell| cell.try_into().ok()).map(i32::from_be_bytes);
+        let version = row
+            .get(1)
+            .and_then(|cell| cell.try_into().ok())
+            .map(i32::from_be_bytes);
         match version {
             Some(CATALOG_VERSION) => {}
             Some(version) if version > CATALOG_VERSION => {
@@ -142,9 +182,14 @@ impl<'a> Catalog<'a> {
             }
             _ => return Err(damaged()),
         }
-        let generation = row.get(2).and_then(|cell| cell.try_into().ok()).map(u64::from_be_bytes);
+        let generation = row
+            .get(2)
+            .and_then(|cell| cell.try_into().ok())
+            .map(u64::from_be_bytes);
         let body = row.get(3).map(<[u8]>::to_vec);
-        let (Some(generation), Some(body)) = (generation, body) else { return Err(damaged()) };
+        let (Some(generation), Some(body)) = (generation, body) else {
+            return Err(damaged());
+        };
         Ok(Some(Entry { generation, body }))
     }
 
@@ -165,8 +210,11 @@ impl<'a> Catalog<'a> {
                 CasOutcome::Refused(error) => return Err(error.into()),
             }
         }
-        Err(Error::new(ErrorKind::OutcomeUnknown, format!("it is not known whether the catalog's {name} was written"))
-            .with_hint("run the command again: it finds out"))
+        Err(Error::new(
+            ErrorKind::OutcomeUnknown,
+            format!("it is not known whether the catalog's {name} was written"),
+        )
+        .with_hint("run the command again: it finds out"))
     }
 
     fn cas(&self, name: &str, expected: u64, entry: &Entry) -> Cas {
@@ -184,7 +232,11 @@ impl<'a> Catalog<'a> {
                 expected: (expected > 0).then(|| generation(expected)),
             }],
             mutations: vec![Mutation {
-                operation: Operation::Put { clustering: Cells::new(), cells, replace: true },
+                operation: Operation::Put {
+                    clustering: Cells::new(),
+                    cells,
+                    replace: true,
+                },
                 stamp: None,
                 ttl_seconds: None,
             }],

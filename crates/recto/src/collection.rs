@@ -31,25 +31,42 @@ pub struct Collection<T> {
 
 impl<T> Clone for Collection<T> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), decode: self.decode, encode: self.encode, records: PhantomData }
+        Self {
+            core: Arc::clone(&self.core),
+            decode: self.decode,
+            encode: self.encode,
+            records: PhantomData,
+        }
     }
 }
 
 impl<T> std::fmt::Debug for Collection<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Collection").field("name", &self.core.definition.name).finish_non_exhaustive()
+        f.debug_struct("Collection")
+            .field("name", &self.core.definition.name)
+            .finish_non_exhaustive()
     }
 }
 
 impl<T: Record> Collection<T> {
     pub(crate) fn typed(core: Arc<CollectionCore>) -> Self {
-        Self { core, decode: decode_typed::<T>, encode: encode_typed::<T>, records: PhantomData }
+        Self {
+            core,
+            decode: decode_typed::<T>,
+            encode: encode_typed::<T>,
+            records: PhantomData,
+        }
     }
 }
 
 impl Collection<DynamicRecord> {
     pub(crate) fn dynamic(core: Arc<CollectionCore>) -> Self {
-        Self { core, decode: DynamicRecord::read, encode: encode_dynamic, records: PhantomData }
+        Self {
+            core,
+            decode: DynamicRecord::read,
+            encode: encode_dynamic,
+            records: PhantomData,
+        }
     }
 }
 
@@ -96,8 +113,13 @@ impl<T> Collection<T> {
     /// The key has another number of values than the collection's, or values of other types.
     pub async fn get(&self, key: impl Key) -> Result<Option<T>> {
         let cells = key_cells(&self.core, &key)?;
-        let Some((rows, arrangement)) = point_read(&self.core, &cells).await? else { return Ok(None) };
-        rows.iter().next().map(|row| (self.decode)(&self.core, &arrangement, row)).transpose()
+        let Some((rows, arrangement)) = point_read(&self.core, &cells).await? else {
+            return Ok(None);
+        };
+        rows.iter()
+            .next()
+            .map(|row| (self.decode)(&self.core, &arrangement, row))
+            .transpose()
     }
 
     /// Stores a record, in the place of one with its key. Durable when it returns.
@@ -112,7 +134,13 @@ impl<T> Collection<T> {
 
     async fn put_with(&self, record: &T, time_to_live: Option<Duration>) -> Result<()> {
         let mut batch = WriteBatch::new(&self.core.shared);
-        batch.add(&self.core, Change::Put { cells: (self.encode)(&self.core, record)?, time_to_live })?;
+        batch.add(
+            &self.core,
+            Change::Put {
+                cells: (self.encode)(&self.core, record)?,
+                time_to_live,
+            },
+        )?;
         batch.commit().await
     }
 
@@ -130,7 +158,10 @@ impl<T> Collection<T> {
     }
 
     pub(crate) fn put_change(&self, record: &T) -> Result<Change> {
-        Ok(Change::Put { cells: (self.encode)(&self.core, record)?, time_to_live: None })
+        Ok(Change::Put {
+            cells: (self.encode)(&self.core, record)?,
+            time_to_live: None,
+        })
     }
 
     /// Deletes the record with this key; nothing if there is none.
@@ -154,7 +185,11 @@ pub(crate) async fn point_read(
         // No record has a key that cannot be stored.
         return Ok(None);
     }
-    let read = PointRead { table: Arc::clone(&arrangement.table), partition, clustering };
+    let read = PointRead {
+        table: Arc::clone(&arrangement.table),
+        partition,
+        clustering,
+    };
     let view: Arc<dyn ReadView> = core.shared.store.view()?;
     let found = view.get(&read, &core.shared.read_options()).await?;
     Ok((!found.rows.is_empty()).then(|| (found.rows, Arc::clone(arrangement))))
@@ -205,7 +240,13 @@ impl Key for &[Value] {
 fn write_part<F: FieldType>(part: &F, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
     if F::field_type() == *ty {
         return part.write_cell(out).and_then(|written| {
-            if written { Ok(()) } else { Err(CellError::WrongType { expected: format!("{ty} that is not null") }) }
+            if written {
+                Ok(())
+            } else {
+                Err(CellError::WrongType {
+                    expected: format!("{ty} that is not null"),
+                })
+            }
         });
     }
     let mut bytes = Vec::new();
@@ -218,7 +259,9 @@ fn write_part<F: FieldType>(part: &F, ty: &recto_model::Type, out: &mut Vec<u8>)
             })?;
             cell::encode(ty, &value, out)
         }
-        _ => Err(CellError::WrongType { expected: ty.to_string() }),
+        _ => Err(CellError::WrongType {
+            expected: ty.to_string(),
+        }),
     }
 }
 
@@ -254,22 +297,36 @@ pub(crate) fn key_cells(core: &CollectionCore, key: &impl Key) -> Result<Cells> 
     if key.len() != names.len() {
         return Err(Error::new(
             ErrorKind::InvalidRecord,
-            format!("the key of {} has {} values, {} were given", core.definition.name, names.len(), key.len()),
+            format!(
+                "the key of {} has {} values, {} were given",
+                core.definition.name,
+                names.len(),
+                key.len()
+            ),
         )
         .with_hint(format!("its key is {}", names.join(", "))));
     }
     let arrangement = core.base();
     let mut cells = Cells::new();
-    for (column, &field) in arrangement.field_of_column[..arrangement.table.key_len()].iter().enumerate() {
+    for (column, &field) in arrangement.field_of_column[..arrangement.table.key_len()]
+        .iter()
+        .enumerate()
+    {
         let definition = &core.definition.fields[field];
-        let index = names.iter().position(|name| *name == definition.name).expect("key columns are key fields");
+        let index = names
+            .iter()
+            .position(|name| *name == definition.name)
+            .expect("key columns are key fields");
         let ty = arrangement.type_of(column);
         let invalid = |error: CellError| {
-            Error::new(ErrorKind::InvalidRecord, format!("{}: {error}", definition.name)).with_field(&definition.name)
+            Error::new(ErrorKind::InvalidRecord, format!("{}: {error}", definition.name))
+                .with_field(&definition.name)
         };
         let mut bytes = Vec::new();
         key.write(index, ty, &mut bytes).map_err(invalid)?;
-        cells.try_push_with(|out| cell::canonical_key(ty, &bytes, out)).map_err(invalid)?;
+        cells
+            .try_push_with(|out| cell::canonical_key(ty, &bytes, out))
+            .map_err(invalid)?;
     }
     Ok(cells)
 }

@@ -26,7 +26,9 @@ pub(crate) struct Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("store", &self.store.describe()).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("store", &self.store.describe())
+            .finish_non_exhaustive()
     }
 }
 
@@ -51,13 +53,19 @@ impl Shared {
     /// How to read.
     pub(crate) fn read_options(&self) -> ReadOptions {
         let default = ReadOptions::default();
-        ReadOptions { timeout: self.request_timeout.unwrap_or(default.timeout), ..default }
+        ReadOptions {
+            timeout: self.request_timeout.unwrap_or(default.timeout),
+            ..default
+        }
     }
 
     /// How to write.
     pub(crate) fn write_options(&self) -> WriteOptions {
         let default = WriteOptions::default();
-        WriteOptions { timeout: self.request_timeout.unwrap_or(default.timeout), ..default }
+        WriteOptions {
+            timeout: self.request_timeout.unwrap_or(default.timeout),
+            ..default
+        }
     }
 
     /// The keys that cursors are sealed with.
@@ -75,7 +83,9 @@ impl Shared {
         let now = self.environment.now_micros();
         let previous = self
             .last_stamp
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+                Some(now.max(last + 1))
+            })
             .expect("the update always gives a value");
         Stamp(now.max(previous + 1))
     }
@@ -85,15 +95,26 @@ impl Shared {
             let now_seconds = u64::try_from(self.environment.now_micros() / 1_000_000).unwrap_or(0);
             now_seconds.saturating_add(lifetime.as_secs())
         });
-        cursor::seal(&self.keys(), &self.environment, &plan.identity, position, travel, None, expires_at_seconds)
-            .expect("keys within the stores' limits fit in a cursor")
+        cursor::seal(
+            &self.keys(),
+            &self.environment,
+            &plan.identity,
+            position,
+            travel,
+            None,
+            expires_at_seconds,
+        )
+        .expect("keys within the stores' limits fit in a cursor")
     }
 
     pub(crate) fn open(&self, plan: &Plan, text: &str) -> Result<OpenedCursor> {
-        let opened = cursor::open(&self.keys(), &self.environment, text, &plan.identity).map_err(|error| {
-            let hint = error.hint();
-            Error::new(ErrorKind::InvalidCursor, error.to_string()).with_hint(hint).with_source(error)
-        })?;
+        let opened =
+            cursor::open(&self.keys(), &self.environment, text, &plan.identity).map_err(|error| {
+                let hint = error.hint();
+                Error::new(ErrorKind::InvalidCursor, error.to_string())
+                    .with_hint(hint)
+                    .with_source(error)
+            })?;
         check_position(plan, &opened.position)?;
         Ok(opened)
     }
@@ -102,7 +123,12 @@ impl Shared {
 /// A position of this plan's identity holds cells of its order's types; anything else is a defect
 /// of whoever sealed it, and must not reach a store.
 fn check_position(plan: &Plan, position: &Position) -> Result<()> {
-    let unknown = || Error::new(ErrorKind::InvalidCursor, "the cursor holds what this release does not understand");
+    let unknown = || {
+        Error::new(
+            ErrorKind::InvalidCursor,
+            "the cursor holds what this release does not understand",
+        )
+    };
     if position.values.len() > plan.order.len() {
         return Err(unknown());
     }
@@ -135,7 +161,13 @@ impl CollectionCore {
             .map(|column| column.expect("a base table holds every field") as u16)
             .collect();
         let places = (0..definition.fields.len()).collect();
-        Self { shared, definition, arrangements: vec![Arc::new(base)], columns, places }
+        Self {
+            shared,
+            definition,
+            arrangements: vec![Arc::new(base)],
+            columns,
+            places,
+        }
     }
 
     /// The collection for a record type with the same fields, which stand in its order as `names` do.
@@ -162,8 +194,15 @@ impl CollectionCore {
     }
 
     /// The value of a field of a row of an arrangement's table.
-    pub(crate) fn value(&self, arrangement: &Arrangement, row: RowRef<'_>, field: usize) -> Result<Option<Value>> {
-        let Some(column) = arrangement.column_of_field[field] else { return Ok(None) };
+    pub(crate) fn value(
+        &self,
+        arrangement: &Arrangement,
+        row: RowRef<'_>,
+        field: usize,
+    ) -> Result<Option<Value>> {
+        let Some(column) = arrangement.column_of_field[field] else {
+            return Ok(None);
+        };
         let definition = &self.definition.fields[field];
         row.get(column)
             .map(|bytes| cell::decode(&definition.ty, bytes))
@@ -177,13 +216,20 @@ impl CollectionCore {
         let table = &self.base().table;
         let (partition_len, key_len) = (table.partition().len(), table.key_len());
         let part = |range: std::ops::Range<usize>| range.map(|index| cells.get(index)).collect();
-        (part(0..partition_len), part(partition_len..key_len), part(key_len..cells.len()))
+        (
+            part(0..partition_len),
+            part(partition_len..key_len),
+            part(key_len..cells.len()),
+        )
     }
 }
 
 /// The error of a stored cell that does not decode.
 pub(crate) fn damaged(collection: &str, field: &str, error: &cell::CellError) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("a stored {field} of collection {collection} is damaged: {error}"))
-        .with_field(field)
-        .with_hint("`recto check` finds every damaged row of an embedded store")
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("a stored {field} of collection {collection} is damaged: {error}"),
+    )
+    .with_field(field)
+    .with_hint("`recto check` finds every damaged row of an embedded store")
 }

@@ -8,16 +8,20 @@ use recto_plan::text::quote;
 use recto_plan::{Plan, Shape, Travel};
 
 use crate::core::CollectionCore;
+use crate::paging::{PageSpec, Place};
 use crate::query::Planned;
 use crate::session::{ExplainedSource, Explanation};
-use crate::paging::{PageSpec, Place};
 
 /// How the page of `spec` is answered by `planned`.
 pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec) -> Explanation {
     let plan = &planned.plan;
     let arrangement = &plan.arrangement;
     let shape = plan.shape.name();
-    let rejected = planned.rejected.iter().map(|one| (one.view.clone(), one.reason.clone())).collect();
+    let rejected = planned
+        .rejected
+        .iter()
+        .map(|one| (one.view.clone(), one.reason.clone()))
+        .collect();
     let (edge, travel) = match &spec.place {
         Place::First => (None, Travel::Forward),
         Place::Last => (None, Travel::Backward),
@@ -36,12 +40,24 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
     let sources: Vec<ExplainedSource> = sources.collect();
     let round_trips = expected_round_trips(core, plan, &sources);
     Explanation {
-        shape: if plan.residual.is_empty() { shape.to_owned() } else { format!("{shape} + residual") },
+        shape: if plan.residual.is_empty() {
+            shape.to_owned()
+        } else {
+            format!("{shape} + residual")
+        },
         arrangement: arrangement.describe(),
         table: arrangement.table.name().to_owned(),
         order: order_text(plan),
-        direction: if plan.reversed { "against".into() } else { "with".into() },
-        residual: plan.residual.iter().map(|residual| residual_text(plan, residual)).collect(),
+        direction: if plan.reversed {
+            "against".into()
+        } else {
+            "with".into()
+        },
+        residual: plan
+            .residual
+            .iter()
+            .map(|residual| residual_text(plan, residual))
+            .collect(),
         expected_rows: expected_rows(plan, spec, sources.len() as u64),
         expected_round_trips: round_trips,
         sources,
@@ -58,7 +74,11 @@ fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
         return spec.budget.scanned;
     }
     let page = u64::from(spec.size) + 1;
-    let sides = if matches!(spec.place, Place::Around(_)) { 2 } else { 1 };
+    let sides = if matches!(spec.place, Place::Around(_)) {
+        2
+    } else {
+        1
+    };
     match plan.shape {
         Shape::Empty => 0,
         Shape::Merge => page * sources * sides,
@@ -79,7 +99,11 @@ fn expected_round_trips(core: &CollectionCore, plan: &Plan, sources: &[Explained
 
 fn order_text(plan: &Plan) -> String {
     let terms = plan.order.iter().map(|term| {
-        let direction = if term.direction == Direction::Ascending { "asc" } else { "desc" };
+        let direction = if term.direction == Direction::Ascending {
+            "asc"
+        } else {
+            "desc"
+        };
         format!("{} {direction}", plan.arrangement.name_of(term.column))
     });
     terms.collect::<Vec<_>>().join(", ")
@@ -98,7 +122,11 @@ fn literal(column: &Column, bytes: &[u8]) -> String {
 fn equalities(columns: &[Column], cells: &Cells) -> String {
     let pairs = columns.iter().zip(cells.iter());
     let texts = pairs.map(|(column, cell)| {
-        format!("{} = {}", column.name, cell.map_or_else(|| "null".to_owned(), |cell| literal(column, cell)))
+        format!(
+            "{} = {}",
+            column.name,
+            cell.map_or_else(|| "null".to_owned(), |cell| literal(column, cell))
+        )
     });
     texts.collect::<Vec<_>>().join(" AND ")
 }
@@ -111,9 +139,17 @@ fn bounds(columns: &[Column], from: &Bound, to: &Bound) -> String {
         }
         let values = columns.iter().zip(cells.iter());
         let values = values.map(|(column, cell)| {
-            format!("{} {}", column.name, cell.map_or_else(String::new, |cell| literal(column, cell)))
+            format!(
+                "{} {}",
+                column.name,
+                cell.map_or_else(String::new, |cell| literal(column, cell))
+            )
         });
-        let side = if matches!(bound, Bound::Before(_)) { "before" } else { "after" };
+        let side = if matches!(bound, Bound::Before(_)) {
+            "before"
+        } else {
+            "after"
+        };
         Some(format!("{side} ({})", values.collect::<Vec<_>>().join(", ")))
     };
     match (point(from), point(to)) {
@@ -128,10 +164,24 @@ fn residual_text(plan: &Plan, residual: &Residual) -> String {
     let columns = plan.arrangement.table.columns();
     match residual {
         Residual::Column { column, constraint } => constraint_text(&columns[*column], constraint),
-        Residual::Tuple { columns: indexes, operator, values } => {
-            let names: Vec<&str> = indexes.iter().map(|index| columns[*index].name.as_str()).collect();
-            let literals = indexes.iter().zip(values).map(|(index, value)| literal(&columns[*index], value));
-            format!("({}) {operator} ({})", names.join(", "), literals.collect::<Vec<_>>().join(", "))
+        Residual::Tuple {
+            columns: indexes,
+            operator,
+            values,
+        } => {
+            let names: Vec<&str> = indexes
+                .iter()
+                .map(|index| columns[*index].name.as_str())
+                .collect();
+            let literals = indexes
+                .iter()
+                .zip(values)
+                .map(|(index, value)| literal(&columns[*index], value));
+            format!(
+                "({}) {operator} ({})",
+                names.join(", "),
+                literals.collect::<Vec<_>>().join(", ")
+            )
         }
     }
 }
@@ -140,7 +190,9 @@ fn constraint_text(column: &Column, constraint: &Constraint) -> String {
     let name = &column.name;
     match constraint {
         Constraint::In(values) => {
-            let texts = values.iter().map(|value| format!("{name} = {}", literal(column, value)));
+            let texts = values
+                .iter()
+                .map(|value| format!("{name} = {}", literal(column, value)));
             texts.collect::<Vec<_>>().join(" OR ")
         }
         Constraint::Range { lower, upper } => {

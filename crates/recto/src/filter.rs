@@ -54,7 +54,9 @@ enum Built {
 
 impl Field {
     fn compare(self, operator: Operator, value: impl Into<Literal>) -> Filter {
-        Filter { conditions: vec![Built::Compare(self.name, operator, value.into())] }
+        Filter {
+            conditions: vec![Built::Compare(self.name, operator, value.into())],
+        }
     }
 
     /// The field is the value.
@@ -65,7 +67,9 @@ impl Field {
     /// The field is one of the values.
     pub fn any_of<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Filter {
         let values = values.into_iter().map(Into::into).collect();
-        Filter { conditions: vec![Built::AnyOf(self.name, values)] }
+        Filter {
+            conditions: vec![Built::AnyOf(self.name, values)],
+        }
     }
 
     /// The field is less than the value.
@@ -95,7 +99,9 @@ impl Field {
 
     /// The text field starts with the text.
     pub fn starts_with(self, prefix: impl Into<String>) -> Filter {
-        Filter { conditions: vec![Built::StartsWith(self.name, prefix.into())] }
+        Filter {
+            conditions: vec![Built::StartsWith(self.name, prefix.into())],
+        }
     }
 }
 
@@ -107,7 +113,9 @@ pub fn tuple<F: Into<String>, L: Into<Literal>>(
 ) -> Filter {
     let fields = fields.into_iter().map(Into::into).collect();
     let values = values.into_iter().map(Into::into).collect();
-    Filter { conditions: vec![Built::Tuple(fields, operator, values)] }
+    Filter {
+        conditions: vec![Built::Tuple(fields, operator, values)],
+    }
 }
 
 impl Filter {
@@ -119,7 +127,10 @@ impl Filter {
     }
 
     pub(crate) fn bind(&self, collection: &Collection) -> Result<Vec<Condition>> {
-        self.conditions.iter().map(|built| built.bind(collection)).collect()
+        self.conditions
+            .iter()
+            .map(|built| built.bind(collection))
+            .collect()
     }
 }
 
@@ -128,27 +139,49 @@ impl Built {
         Ok(match self {
             Self::Compare(name, operator, literal) => {
                 let field = index(collection, name)?;
-                Condition::Compare { field, operator: *operator, value: bytes(collection, field, literal)? }
+                Condition::Compare {
+                    field,
+                    operator: *operator,
+                    value: bytes(collection, field, literal)?,
+                }
             }
             Self::AnyOf(name, literals) => {
                 let field = index(collection, name)?;
                 let values = literals.iter().map(|literal| bytes(collection, field, literal));
-                Condition::AnyOf { field, values: values.collect::<Result<_>>()? }
+                Condition::AnyOf {
+                    field,
+                    values: values.collect::<Result<_>>()?,
+                }
             }
-            Self::StartsWith(name, prefix) => {
-                Condition::StartsWith { field: index(collection, name)?, prefix: prefix.clone() }
-            }
+            Self::StartsWith(name, prefix) => Condition::StartsWith {
+                field: index(collection, name)?,
+                prefix: prefix.clone(),
+            },
             Self::Tuple(names, operator, literals) => {
-                let fields: Vec<usize> = names.iter().map(|name| index(collection, name)).collect::<Result<_>>()?;
-                let values = fields.iter().zip(literals).map(|(field, literal)| bytes(collection, *field, literal));
+                let fields: Vec<usize> = names
+                    .iter()
+                    .map(|name| index(collection, name))
+                    .collect::<Result<_>>()?;
+                let values = fields
+                    .iter()
+                    .zip(literals)
+                    .map(|(field, literal)| bytes(collection, *field, literal));
                 let values: Vec<_> = values.collect::<Result<_>>()?;
                 if literals.len() != fields.len() {
                     return Err(Error::new(
                         ErrorKind::InvalidQuery,
-                        format!("a tuple of {} fields is compared with {} values", fields.len(), literals.len()),
+                        format!(
+                            "a tuple of {} fields is compared with {} values",
+                            fields.len(),
+                            literals.len()
+                        ),
                     ));
                 }
-                Condition::Tuple { fields, operator: *operator, values }
+                Condition::Tuple {
+                    fields,
+                    operator: *operator,
+                    values,
+                }
             }
         })
     }
@@ -201,7 +234,19 @@ macro_rules! literals_by_text {
     };
 }
 
-literals_by_text!(String, bool, i8, i16, i32, i64, u8, u16, u32, uuid::Uuid, std::net::IpAddr);
+literals_by_text!(
+    String,
+    bool,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    uuid::Uuid,
+    std::net::IpAddr
+);
 
 /// Rust writes infinities in another way than record JSON does.
 macro_rules! float_literals {

@@ -84,8 +84,8 @@ pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};
 pub use record::DynamicRecord;
 pub use recto::{OpenOptions, Recto};
 pub use recto_derive::Record;
-pub use recto_model::record::Record;
 pub use recto_model::cell::CellError;
+pub use recto_model::record::Record;
 pub use recto_model::{Direction, Environment, Type, Value, schema};
 pub use recto_plan::cursor::Cursor;
 pub use session::Session;
@@ -131,7 +131,9 @@ pub fn schema_of(collections: impl IntoIterator<Item = schema::Collection>) -> s
 /// # Errors
 /// As [`Recto::open_with`].
 pub async fn open(address: &StoreAddress, options: OpenOptions) -> Result<Arc<dyn Session>> {
-    Ok(Arc::new(LocalSession::new(Recto::open_with(address, options).await?)))
+    Ok(Arc::new(LocalSession::new(
+        Recto::open_with(address, options).await?,
+    )))
 }
 
 /// What applying `schema` would do at an address where there is no store yet.
@@ -139,7 +141,7 @@ pub async fn open(address: &StoreAddress, options: OpenOptions) -> Result<Arc<dy
 /// # Errors
 /// None for the stores of this release.
 pub fn plan_without_store(address: &StoreAddress, schema: &schema::Schema) -> Result<session::SchemaPlan> {
-    open::plan_without_store(address, schema)
+    Ok(open::plan_without_store(address, schema))
 }
 
 /// The snippets of the README and of the guide compile.

@@ -13,8 +13,8 @@ use crate::explain;
 use crate::open;
 use crate::page::Page;
 use crate::query::PageQuery;
-use crate::recto::Recto;
 use crate::record::{DynamicRecord, no_field};
+use crate::recto::Recto;
 use crate::scan;
 use crate::session::{
     Applied, CheckOutcome, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest, PageReply,
@@ -30,7 +30,9 @@ pub struct LocalSession {
 impl LocalSession {
     /// The session of an open store.
     pub fn new(recto: Recto) -> Self {
-        Self { recto: Arc::new(tokio::sync::RwLock::new(recto)) }
+        Self {
+            recto: Arc::new(tokio::sync::RwLock::new(recto)),
+        }
     }
 
     async fn recto(&self) -> Recto {
@@ -71,10 +73,11 @@ impl LocalSession {
 /// AIP-158: absent or 0 is the default, negative is refused, above the most is coerced.
 fn page_size(asked: Option<i64>) -> Result<u32> {
     match asked.unwrap_or(0) {
-        negative if negative < 0 => {
-            Err(Error::new(ErrorKind::InvalidQuery, format!("page_size is {negative}; it cannot be negative"))
-                .with_field("page_size"))
-        }
+        negative if negative < 0 => Err(Error::new(
+            ErrorKind::InvalidQuery,
+            format!("page_size is {negative}; it cannot be negative"),
+        )
+        .with_field("page_size")),
         asked => Ok(u32::try_from(asked).unwrap_or(u32::MAX)),
     }
 }
@@ -98,13 +101,19 @@ fn masked(record: &DynamicRecord, fields: &[String]) -> JsonRecord {
 fn reply(page: &Page<DynamicRecord>, request: &PageRequest) -> PageReply {
     let text = |cursor: Option<recto_plan::cursor::Cursor>| cursor.map(String::from).unwrap_or_default();
     PageReply {
-        records: page.items().iter().map(|record| masked(record, &request.fields)).collect(),
+        records: page
+            .items()
+            .iter()
+            .map(|record| masked(record, &request.fields))
+            .collect(),
         next_page_token: text(page.next_cursor()),
         previous_page_token: text(page.previous_cursor()),
         stop: page.stop().map(|stop| stop.name().to_owned()),
-        row_tokens: request
-            .row_tokens
-            .then(|| (0..page.len()).map(|index| page.cursor(index).into_string()).collect()),
+        row_tokens: request.row_tokens.then(|| {
+            (0..page.len())
+                .map(|index| page.cursor(index).into_string())
+                .collect()
+        }),
         cost: page.cost(),
     }
 }
@@ -116,7 +125,12 @@ impl Session for LocalSession {
         Ok(StoreDescription {
             store: recto.describe(),
             generation: recto.generation(),
-            collections: recto.schema().collections.iter().map(|one| one.name.clone()).collect(),
+            collections: recto
+                .schema()
+                .collections
+                .iter()
+                .map(|one| one.name.clone())
+                .collect(),
         })
     }
 
@@ -180,9 +194,13 @@ impl Session for LocalSession {
             Ok::<_, Error>(steps.map(move |step| {
                 let step = step?;
                 let records = step.rows.iter().map(|row| {
-                    DynamicRecord::read(&core, &arrangement, row).map(|record| masked(&record, &request.fields))
+                    DynamicRecord::read(&core, &arrangement, row)
+                        .map(|record| masked(&record, &request.fields))
                 });
-                Ok(ScanStep { records: records.collect::<Result<_>>()?, resume: step.resume })
+                Ok(ScanStep {
+                    records: records.collect::<Result<_>>()?,
+                    resume: step.resume,
+                })
             }))
         };
         futures::stream::once(begin)
@@ -195,8 +213,11 @@ impl Session for LocalSession {
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
         let recto = self.recto().await;
-        let collections =
-            request.collections.iter().map(|name| recto.core(name)).collect::<Result<Vec<_>>>()?;
+        let collections = request
+            .collections
+            .iter()
+            .map(|name| recto.core(name))
+            .collect::<Result<Vec<_>>>()?;
         crate::load::load(&collections, request, progress).await
     }
 

@@ -42,16 +42,16 @@ pub(crate) async fn open(
 }
 
 /// What applying `schema` would do where there is no store yet.
-pub(crate) fn plan_without_store(address: &StoreAddress, schema: &Schema) -> Result<SchemaPlan> {
+pub(crate) fn plan_without_store(address: &StoreAddress, schema: &Schema) -> SchemaPlan {
     let recorded = crate::catalog::Recorded::default();
     let mut plan = match address {
         StoreAddress::Embedded(_) => crate::apply::plan(&recorded, schema, show_embedded),
-        StoreAddress::Cassandra(address) => {
-            crate::apply::plan(&recorded, schema, |change| show_cassandra(&address.keyspace, change))
-        }
+        StoreAddress::Cassandra(address) => crate::apply::plan(&recorded, schema, |change| {
+            show_cassandra(&address.keyspace, change)
+        }),
     };
     plan.changes.insert(0, format!("the store {address} is made"));
-    Ok(plan)
+    plan
 }
 
 impl Operations {
@@ -77,7 +77,11 @@ fn show_embedded(change: &TableChange) -> Vec<String> {
 }
 
 fn names(columns: &[recto_model::Column]) -> String {
-    columns.iter().map(|column| format!("{} {}", column.name, column.ty)).collect::<Vec<_>>().join(", ")
+    columns
+        .iter()
+        .map(|column| format!("{} {}", column.name, column.ty))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn in_words(table: &Table) -> String {
@@ -91,10 +95,10 @@ fn in_words(table: &Table) -> String {
     let mut text = format!("table {}: partition ({})", table.name(), names(table.partition()));
     let order = order.collect::<Vec<_>>().join(", ");
     if !order.is_empty() {
-        text.push_str(&format!(", order ({order})"));
+        text += &format!(", order ({order})");
     }
     if !table.regular().is_empty() {
-        text.push_str(&format!(", then {}", names(table.regular())));
+        text += &format!(", then {}", names(table.regular()));
     }
     text
 }
@@ -109,8 +113,11 @@ async fn open_embedded(
     use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 
     if !create && !folder.exists() {
-        return Err(Error::new(ErrorKind::NotFound, format!("there is no store at {}", folder.display()))
-            .with_hint("`recto apply --schema FILE` makes one; `recto demo` makes one with data in it"));
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!("there is no store at {}", folder.display()),
+        )
+        .with_hint("`recto apply --schema FILE` makes one; `recto demo` makes one with data in it"));
     }
     let mut options = EmbeddedOptions::default();
     if let Some(cache_bytes) = cache_bytes {
@@ -118,16 +125,14 @@ async fn open_embedded(
     }
     let (folder, environment) = (folder.to_owned(), environment.clone());
     let store = blocking(move || EmbeddedStore::open(folder, options, environment)).await?;
-    Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, operations: Operations::Embedded(store) })
+    Ok(Opened {
+        store: Arc::clone(&store) as Arc<dyn Store>,
+        operations: Operations::Embedded(store),
+    })
 }
 
 #[cfg(not(feature = "embedded"))]
-async fn open_embedded(
-    _: &std::path::Path,
-    _: &Environment,
-    _: bool,
-    _: Option<usize>,
-) -> Result<Opened> {
+async fn open_embedded(_: &std::path::Path, _: &Environment, _: bool, _: Option<usize>) -> Result<Opened> {
     Err(not_built("embedded"))
 }
 
@@ -144,16 +149,25 @@ async fn open_cassandra(
         let replication = address.replication.as_deref().map(replication).transpose()?;
         create_keyspace(config.clone(), environment.clone(), replication).await?;
     }
-    let store = CassandraStore::connect(config, environment.clone()).await.map_err(missing_keyspace)?;
-    let operations = Operations::Cassandra { keyspace: address.keyspace.clone() };
-    Ok(Opened { store: Arc::new(store), operations })
+    let store = CassandraStore::connect(config, environment.clone())
+        .await
+        .map_err(missing_keyspace)?;
+    let operations = Operations::Cassandra {
+        keyspace: address.keyspace.clone(),
+    };
+    Ok(Opened {
+        store: Arc::new(store),
+        operations,
+    })
 }
 
 #[cfg(feature = "cassandra")]
 fn missing_keyspace(error: StoreError) -> Error {
     if error.kind() == recto_store::StoreErrorKind::Table {
         let hint = error.hint().unwrap_or("`recto apply` makes it").to_owned();
-        return Error::new(ErrorKind::NotFound, error.to_string()).with_hint(hint).with_source(error);
+        return Error::new(ErrorKind::NotFound, error.to_string())
+            .with_hint(hint)
+            .with_source(error);
     }
     error.into()
 }
@@ -179,15 +193,21 @@ fn show_cassandra(_: &str, change: &TableChange) -> Vec<String> {
 
 #[cfg(not(all(feature = "embedded", feature = "cassandra")))]
 fn not_built(feature: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("this build of Recto has no {feature} store"))
-        .with_hint(format!("build it with the feature {feature}"))
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("this build of Recto has no {feature} store"),
+    )
+    .with_hint(format!("build it with the feature {feature}"))
 }
 
 #[cfg(feature = "cassandra")]
 fn cassandra_config(address: &CassandraAddress) -> Result<recto_cassandra::CassandraConfig> {
     let mut config = recto_cassandra::CassandraConfig::new(address.hosts.clone(), &address.keyspace);
     config.username.clone_from(&address.username);
-    config.password = address.password.as_ref().map(|password| password.reveal().to_owned());
+    config.password = address
+        .password
+        .as_ref()
+        .map(|password| password.reveal().to_owned());
     config.local_datacenter.clone_from(&address.local_datacenter);
     if let Some(consistency) = address.consistency {
         config.consistency = consistency;
@@ -206,7 +226,9 @@ fn tls(address: &CassandraAddress) -> Result<Option<recto_cassandra::TlsConfig>>
     }
     let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
     let Some(ca_file) = &address.tls_ca else {
-        return Err(invalid("tls needs tls_ca: the file with the certificate authorities to trust, PEM"));
+        return Err(invalid(
+            "tls needs tls_ca: the file with the certificate authorities to trust, PEM",
+        ));
     };
     let mut config = recto_cassandra::TlsConfig::new(ca_file);
     config.check_server_name = address.tls_check_server_name;
@@ -227,10 +249,18 @@ fn replication(text: &str) -> Result<recto_cassandra::Replication> {
     use recto_cassandra::Replication;
 
     let invalid = || {
-        Error::new(ErrorKind::InvalidArgument, format!("{text:?} is not a replication"))
-            .with_hint("write the number of copies, or datacenter:copies,…")
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{text:?} is not a replication"),
+        )
+        .with_hint("write the number of copies, or datacenter:copies,…")
     };
-    let copies = |text: &str| text.parse().ok().filter(|copies: &u8| *copies > 0).ok_or_else(invalid);
+    let copies = |text: &str| {
+        text.parse()
+            .ok()
+            .filter(|copies: &u8| *copies > 0)
+            .ok_or_else(invalid)
+    };
     if !text.contains(':') {
         return copies(text).map(Replication::Simple);
     }
@@ -280,7 +310,10 @@ fn reporter() -> (
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     let report = move |at: recto_embedded::Progress| {
         // Nobody listens once the work is over.
-        let _ = sender.send(StoreProgress { done: at.rows, total: Some(at.total_rows) });
+        let _ = sender.send(StoreProgress {
+            done: at.rows,
+            total: Some(at.total_rows),
+        });
     };
     (report, receiver)
 }
@@ -329,12 +362,20 @@ pub(crate) async fn check(
             let (report, reports) = reporter();
             let found = reporting(reports, progress, store.check(report)).await?;
             let mut problems: Vec<String> = found.page_damage.into_iter().collect();
-            problems.extend(found.problems.iter().map(|one| format!("{} {}: {}", one.table, one.key, one.what)));
+            problems.extend(
+                found
+                    .problems
+                    .iter()
+                    .map(|one| format!("{} {}: {}", one.table, one.key, one.what)),
+            );
             let more = found.problem_count.saturating_sub(found.problems.len() as u64);
             if more > 0 {
                 problems.push(format!("and {more} more"));
             }
-            Ok(CheckOutcome { rows: found.rows, problems })
+            Ok(CheckOutcome {
+                rows: found.rows,
+                problems,
+            })
         }
         _ => Err(embedded_only("check")),
     }

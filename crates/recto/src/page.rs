@@ -22,12 +22,22 @@ pub struct Page<T> {
 
 impl<T> Page<T> {
     pub(crate) fn new(items: Vec<T>, raw: RawPage, plan: Arc<Plan>, core: Arc<CollectionCore>) -> Self {
-        Self { items, raw, plan, core }
+        Self {
+            items,
+            raw,
+            plan,
+            core,
+        }
     }
 
     /// The rows, in the query's order.
     pub fn items(&self) -> &[T] {
         &self.items
+    }
+
+    /// The rows, one after the other.
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.items.iter()
     }
 
     /// The rows, without the page.

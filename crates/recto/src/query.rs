@@ -121,7 +121,10 @@ impl<T> std::fmt::Debug for PageQuery<T> {
 
 impl<T> PageQuery<T> {
     pub(crate) fn new(core: Arc<CollectionCore>, decode: Decode<T>) -> Self {
-        let budget = Budget { time: core.shared.read_options().timeout, ..Budget::default() };
+        let budget = Budget {
+            time: core.shared.read_options().timeout,
+            ..Budget::default()
+        };
         Self {
             core,
             decode,
@@ -193,7 +196,11 @@ impl<T> PageQuery<T> {
     /// that.
     #[must_use]
     pub fn page_size(mut self, rows: u32) -> Self {
-        self.size = if rows == 0 { DEFAULT_PAGE_SIZE } else { rows.min(MAX_PAGE_SIZE) };
+        self.size = if rows == 0 {
+            DEFAULT_PAGE_SIZE
+        } else {
+            rows.min(MAX_PAGE_SIZE)
+        };
         self
     }
 
@@ -207,7 +214,11 @@ impl<T> PageQuery<T> {
     #[must_use]
     pub fn last(self, rows: u32) -> Self {
         let sized = self.page_size(rows);
-        if matches!(sized.start, Start::Before(_)) { sized } else { sized.starting(Start::Last) }
+        if matches!(sized.start, Start::Before(_)) {
+            sized
+        } else {
+            sized.starting(Start::Last)
+        }
     }
 
     /// The page after a cursor.
@@ -229,7 +240,11 @@ impl<T> PageQuery<T> {
     #[must_use]
     pub fn page_token(self, token: impl Into<String>) -> Self {
         let token = token.into();
-        if token.is_empty() { self } else { self.starting(Start::Token(token)) }
+        if token.is_empty() {
+            self
+        } else {
+            self.starting(Start::Token(token))
+        }
     }
 
     /// Half of the page's rows before a row's cursor, the rest from that row on.
@@ -349,7 +364,9 @@ impl<T: Send + 'static> PageQuery<T> {
     /// The page size is how many rows are read at a time; a large one suits long reads.
     pub fn stream(self) -> impl Stream<Item = Result<T>> + Send + use<T> {
         let pages = stream::try_unfold(Some(self), |query| async move {
-            let Some(query) = query else { return Ok::<_, Error>(None) };
+            let Some(query) = query else {
+                return Ok::<_, Error>(None);
+            };
             let page = query.clone().fetch().await?;
             let next = page.next_position().map(|position| {
                 let mut next = query;
@@ -358,7 +375,9 @@ impl<T: Send + 'static> PageQuery<T> {
             });
             Ok(Some((page, next)))
         });
-        pages.map_ok(|page| stream::iter(page.into_items()).map(Ok)).try_flatten()
+        pages
+            .map_ok(|page| stream::iter(page.into_items()).map(Ok))
+            .try_flatten()
     }
 }
 
@@ -380,14 +399,18 @@ impl Question {
         }
         let mut sort = bind::sort_terms(collection, &self.sort_text)?;
         for (name, direction) in &self.sort {
-            let (index, _) =
-                collection.field(name).ok_or_else(|| no_field(ErrorKind::InvalidQuery, collection, name))?;
+            let (index, _) = collection
+                .field(name)
+                .ok_or_else(|| no_field(ErrorKind::InvalidQuery, collection, name))?;
             sort.push((index, *direction));
         }
         let query = Query::new(collection, &conditions, &sort)?;
         let (plan, rejected) = planner::plan(collection, &core.arrangements, &query, self.allow_residual)
             .map_err(recto_plan::QueryError::from)?;
-        Ok(Planned { plan: Arc::new(plan), rejected })
+        Ok(Planned {
+            plan: Arc::new(plan),
+            rejected,
+        })
     }
 }
 
@@ -396,7 +419,10 @@ impl Question {
 fn before(opened: OpenedCursor) -> Position {
     match opened.travel {
         Travel::Backward => opened.position,
-        Travel::Forward => Position { side: Side::Before, ..opened.position },
+        Travel::Forward => Position {
+            side: Side::Before,
+            ..opened.position
+        },
     }
 }
 
@@ -407,8 +433,8 @@ fn from_error(message: impl Into<String>) -> Error {
 }
 
 fn from_json(plan: &Plan, text: &str) -> Result<Position> {
-    let values: Vec<serde_json::Value> =
-        serde_json::from_str(text).map_err(|error| from_error(format!("from is not a JSON array: {error}")))?;
+    let values: Vec<serde_json::Value> = serde_json::from_str(text)
+        .map_err(|error| from_error(format!("from is not a JSON array: {error}")))?;
     position_of(plan, values.len(), |index, ty| {
         let value = json::from_json(ty, &values[index]).map_err(|error| error.to_string())?;
         value.ok_or_else(|| "a key value is never null".to_owned())
@@ -429,9 +455,15 @@ fn position_of(
     value: impl Fn(usize, &recto_model::Type) -> Result<recto_model::Value, String>,
 ) -> Result<Position> {
     if count > plan.order.len() {
-        let names: Vec<&str> =
-            plan.order.iter().map(|term| plan.arrangement.name_of(term.column)).collect();
-        return Err(from_error(format!("from has {count} values; the query's order is {}", names.join(", "))));
+        let names: Vec<&str> = plan
+            .order
+            .iter()
+            .map(|term| plan.arrangement.name_of(term.column))
+            .collect();
+        return Err(from_error(format!(
+            "from has {count} values; the query's order is {}",
+            names.join(", ")
+        )));
     }
     let mut values = Cells::new();
     for (index, term) in plan.order.iter().take(count).enumerate() {
@@ -449,5 +481,8 @@ fn position_of(
             return Err(wrong("no key has values of so many bytes".to_owned()));
         }
     }
-    Ok(Position { values, side: Side::Before })
+    Ok(Position {
+        values,
+        side: Side::Before,
+    })
 }

@@ -46,8 +46,10 @@ impl DynamicRecord {
     /// # Errors
     /// There is no such field, or the value is not of its type.
     pub fn set(&mut self, field: &str, value: Option<Value>) -> Result<()> {
-        let (index, definition) =
-            self.definition.field(field).ok_or_else(|| no_field(ErrorKind::InvalidRecord, &self.definition, field))?;
+        let (index, definition) = self
+            .definition
+            .field(field)
+            .ok_or_else(|| no_field(ErrorKind::InvalidRecord, &self.definition, field))?;
         if let Some(value) = &value {
             cell::encode(&definition.ty, value, &mut Vec::new()).map_err(|error| {
                 Error::new(ErrorKind::InvalidRecord, format!("{field}: {error}")).with_field(field)
@@ -61,8 +63,10 @@ impl DynamicRecord {
     pub fn from_json(definition: Arc<Collection>, record: &JsonRecord) -> Result<Self> {
         let mut parsed = Self::new(definition);
         for (name, value) in record {
-            let (index, field) =
-                parsed.definition.field(name).ok_or_else(|| no_field(ErrorKind::InvalidRecord, &parsed.definition, name))?;
+            let (index, field) = parsed
+                .definition
+                .field(name)
+                .ok_or_else(|| no_field(ErrorKind::InvalidRecord, &parsed.definition, name))?;
             parsed.values[index] = json::from_json(&field.ty, value).map_err(|error| {
                 Error::new(ErrorKind::InvalidRecord, format!("{name}: {error}")).with_field(name)
             })?;
@@ -75,7 +79,9 @@ impl DynamicRecord {
         let fields = self.definition.fields.iter().zip(&self.values);
         fields
             .filter_map(|(field, value)| {
-                value.as_ref().map(|value| (field.name.clone(), json::to_json(&field.ty, value)))
+                value
+                    .as_ref()
+                    .map(|value| (field.name.clone(), json::to_json(&field.ty, value)))
             })
             .collect()
     }
@@ -97,16 +103,24 @@ impl DynamicRecord {
 
     pub(crate) fn read(core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>) -> Result<Self> {
         let fields = 0..core.definition.fields.len();
-        let values = fields.map(|field| core.value(arrangement, row, field)).collect::<Result<_>>()?;
-        Ok(Self { definition: Arc::clone(&core.definition), values })
+        let values = fields
+            .map(|field| core.value(arrangement, row, field))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            definition: Arc::clone(&core.definition),
+            values,
+        })
     }
 }
 
 /// The error of a field that a collection does not have.
 pub(crate) fn no_field(kind: ErrorKind, definition: &Collection, name: &str) -> Error {
-    Error::new(kind, format!("collection {} has no field {name}", definition.name))
-        .with_field(name)
-        .with_hint(no_field_hint(definition, name))
+    Error::new(
+        kind,
+        format!("collection {} has no field {name}", definition.name),
+    )
+    .with_field(name)
+    .with_hint(no_field_hint(definition, name))
 }
 
 /// A record's cells in the base table's column order, each checked: keys are there, in the form
@@ -122,20 +136,26 @@ pub(crate) fn row_of(
     for (column, &field) in arrangement.field_of_column.iter().enumerate() {
         let definition = &core.definition.fields[field];
         let invalid = |error: cell::CellError| {
-            Error::new(ErrorKind::InvalidRecord, format!("{}: {error}", definition.name)).with_field(&definition.name)
+            Error::new(ErrorKind::InvalidRecord, format!("{}: {error}", definition.name))
+                .with_field(&definition.name)
         };
         bytes.clear();
         if !write_field(field, &mut bytes).map_err(invalid)? {
             if column < key_len {
                 return Err(Error::new(
                     ErrorKind::InvalidRecord,
-                    format!("{} is part of the key of {} and cannot be null", definition.name, core.definition.name),
+                    format!(
+                        "{} is part of the key of {} and cannot be null",
+                        definition.name, core.definition.name
+                    ),
                 )
                 .with_field(&definition.name));
             }
             cells.push(None);
         } else if column < key_len {
-            cells.try_push_with(|out| cell::canonical_key(&definition.ty, &bytes, out)).map_err(invalid)?;
+            cells
+                .try_push_with(|out| cell::canonical_key(&definition.ty, &bytes, out))
+                .map_err(invalid)?;
         } else {
             cells.push(Some(&bytes));
         }

@@ -110,7 +110,9 @@ pub struct Recto {
 
 impl std::fmt::Debug for Recto {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recto").field("store", &self.describe()).finish_non_exhaustive()
+        f.debug_struct("Recto")
+            .field("store", &self.describe())
+            .finish_non_exhaustive()
     }
 }
 
@@ -138,7 +140,15 @@ impl Recto {
     /// An open store of the caller's own.
     pub async fn with_store(store: Arc<dyn Store>, options: OpenOptions) -> Result<Self> {
         let environment = options.environment.clone().unwrap_or_else(Environment::system);
-        Self::start(Opened { store, operations: Operations::None }, environment, options).await
+        Self::start(
+            Opened {
+                store,
+                operations: Operations::None,
+            },
+            environment,
+            options,
+        )
+        .await
     }
 
     async fn start(opened: Opened, environment: Environment, options: OpenOptions) -> Result<Self> {
@@ -170,7 +180,10 @@ impl Recto {
     }
 
     fn recorded(&self) -> Recorded {
-        self.recorded.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.recorded
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
     }
 
     /// The schema that the store holds.
@@ -213,14 +226,18 @@ impl Recto {
         }
         let applied = apply::apply(&self.shared.store, &self.recorded(), schema).await?;
         if first {
-            self.shared.use_keys(keys(&catalog, &self.shared.environment, &self.options).await?);
+            self.shared
+                .use_keys(keys(&catalog, &self.shared.environment, &self.options).await?);
         }
         self.record(catalog.schema().await?);
         Ok(applied)
     }
 
     fn record(&self, recorded: Recorded) {
-        *self.recorded.write().unwrap_or_else(std::sync::PoisonError::into_inner) = recorded;
+        *self
+            .recorded
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = recorded;
     }
 
     /// The collection whose records are `T`s.
@@ -232,16 +249,25 @@ impl Recto {
         let declared = T::collection();
         let core = self.new_core(&declared.name)?;
         let declared = declared.in_recorded_order(&core.definition);
-        let of = |collection| Schema { types: Vec::new(), collections: vec![collection] };
+        let of = |collection| Schema {
+            types: Vec::new(),
+            collections: vec![collection],
+        };
         let held = of(Arc::clone(&core.definition));
-        let differences: Vec<String> =
-            held.difference(&of(Arc::new(declared))).iter().map(ToString::to_string).collect();
+        let differences: Vec<String> = held
+            .difference(&of(Arc::new(declared)))
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         if differences.is_empty() {
             return Ok(Collection::typed(Arc::new(core.for_fields(T::field_names()))));
         }
         Err(Error::new(
             ErrorKind::SchemaMismatch,
-            format!("the record type differs from the store's collection: {}", differences.join("; ")),
+            format!(
+                "the record type differs from the store's collection: {}",
+                differences.join("; ")
+            ),
         )
         .with_hint("change the type, or apply the schema that it declares"))
     }
@@ -266,7 +292,10 @@ impl Recto {
     fn new_core(&self, name: &str) -> Result<CollectionCore> {
         let schema = self.schema();
         match schema.collection(name) {
-            Some(definition) => Ok(CollectionCore::new(Arc::clone(&self.shared), Arc::clone(definition))),
+            Some(definition) => Ok(CollectionCore::new(
+                Arc::clone(&self.shared),
+                Arc::clone(definition),
+            )),
             None => Err(no_collection(&schema, name)),
         }
     }
@@ -280,14 +309,21 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
     match &options.cursor_keys {
         None => catalog.cursor_keys(environment).await,
         Some(CursorKeys(bytes)) => KeyRing::from_bytes(bytes).map_err(|error| {
-            Error::new(ErrorKind::InvalidArgument, format!("the cursor keys given cannot be read: {error}"))
-                .with_hint(error.hint())
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!("the cursor keys given cannot be read: {error}"),
+            )
+            .with_hint(error.hint())
         }),
     }
 }
 
 fn no_collection(schema: &Schema, name: &str) -> Error {
-    let names: Vec<&str> = schema.collections.iter().map(|collection| collection.name.as_str()).collect();
+    let names: Vec<&str> = schema
+        .collections
+        .iter()
+        .map(|collection| collection.name.as_str())
+        .collect();
     let hint = match (schema.nearest_collection(name), names.is_empty()) {
         (Some(nearest), _) => format!("did you mean {nearest}?"),
         (None, false) => format!("its collections are {}", names.join(", ")),

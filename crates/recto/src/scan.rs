@@ -78,7 +78,10 @@ fn run(core: Arc<CollectionCore>, progress: Progress) -> impl Stream<Item = Resu
         }
         let step = step.map(|(index, rows, next)| {
             progress.ranges[index] = next;
-            Step { rows, resume: progress.to_token(&collection) }
+            Step {
+                rows,
+                resume: progress.to_token(&collection),
+            }
         });
         *failed = step.is_err();
         std::future::ready(Some(step))
@@ -100,9 +103,18 @@ fn read_range(
             let view = core.shared.store.view()?;
             let table = &core.base().table;
             let read = view
-                .scan(table, &range.range, range.after.as_ref(), STEP_ROWS, &core.shared.read_options())
+                .scan(
+                    table,
+                    &range.range,
+                    range.after.as_ref(),
+                    STEP_ROWS,
+                    &core.shared.read_options(),
+                )
                 .await?;
-            let next = read.next.map(|after| Range { range: range.range, after: Some(after) });
+            let next = read.next.map(|after| Range {
+                range: range.range,
+                after: Some(after),
+            });
             Ok(Some(((index, read.rows, next.clone()), next)))
         }
     })
@@ -110,10 +122,19 @@ fn read_range(
 
 impl Progress {
     async fn begin(core: &CollectionCore, parallel: u32) -> Result<Self> {
-        let parallel = if parallel == 0 { DEFAULT_PARALLEL } else { parallel.min(MAX_PARALLEL) };
+        let parallel = if parallel == 0 {
+            DEFAULT_PARALLEL
+        } else {
+            parallel.min(MAX_PARALLEL)
+        };
         let view = core.shared.store.view()?;
         let ranges = view.token_ranges(&core.base().table, parallel).await?;
-        Ok(Self { ranges: ranges.into_iter().map(|range| Some(Range { range, after: None })).collect() })
+        Ok(Self {
+            ranges: ranges
+                .into_iter()
+                .map(|range| Some(Range { range, after: None }))
+                .collect(),
+        })
     }
 
     /// A token is the ranges left, with how far each is. It holds keys in the store's own form and is
@@ -144,8 +165,11 @@ impl Progress {
 
     fn from_token(core: &CollectionCore, token: &str) -> Result<Self> {
         let damaged = || {
-            Error::new(ErrorKind::InvalidCursor, "the resume token is damaged or not one of a scan")
-                .with_hint("scan from the beginning, or give the token exactly as the scan gave it")
+            Error::new(
+                ErrorKind::InvalidCursor,
+                "the resume token is damaged or not one of a scan",
+            )
+            .with_hint("scan from the beginning, or give the token exactly as the scan gave it")
         };
         if token.len() > MAX_TOKEN_CHARACTERS {
             return Err(damaged());
@@ -163,7 +187,10 @@ impl Progress {
         if collection != core.definition.name.as_bytes() {
             return Err(Error::new(
                 ErrorKind::InvalidCursor,
-                format!("the resume token is of a scan of {}", String::from_utf8_lossy(&collection)),
+                format!(
+                    "the resume token is of a scan of {}",
+                    String::from_utf8_lossy(&collection)
+                ),
             )
             .with_hint("give it to a scan of the collection that made it"));
         }
@@ -179,10 +206,17 @@ impl Progress {
 }
 
 fn take_range(rest: &mut &[u8]) -> Option<Range> {
-    let range = TokenRange { start: take(rest)?, end: take(rest)? };
+    let range = TokenRange {
+        start: take(rest)?,
+        end: take(rest)?,
+    };
     let (&has_position, after) = rest.split_first()?;
     *rest = after;
-    let after = if has_position == 1 { Some(ScanPosition(take(rest)?)) } else { None };
+    let after = if has_position == 1 {
+        Some(ScanPosition(take(rest)?))
+    } else {
+        None
+    };
     Some(Range { range, after })
 }
 

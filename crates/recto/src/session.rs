@@ -18,6 +18,7 @@ use crate::error::Result;
 pub type JsonRecord = Map<String, Json>;
 
 /// Which page to list; HTTP's query parameters.
+#[allow(clippy::struct_excessive_bools)] // each is a parameter of its own
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageRequest {
     /// Filter text (AIP-160 subset); empty for none.
@@ -65,9 +66,15 @@ impl PageReply {
     /// The JSON that HTTP's list returns.
     pub fn to_json(&self) -> Json {
         let mut json = Map::new();
-        json.insert("records".into(), self.records.iter().cloned().map(Json::Object).collect());
+        json.insert(
+            "records".into(),
+            self.records.iter().cloned().map(Json::Object).collect(),
+        );
         json.insert("next_page_token".into(), self.next_page_token.clone().into());
-        json.insert("previous_page_token".into(), self.previous_page_token.clone().into());
+        json.insert(
+            "previous_page_token".into(),
+            self.previous_page_token.clone().into(),
+        );
         if let Some(stop) = &self.stop {
             json.insert("stop".into(), stop.clone().into());
         }

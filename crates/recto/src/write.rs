@@ -106,22 +106,37 @@ impl WriteBatch {
         };
         let limits = self.shared.store.limits();
         limits.check_partition(&table, &partition).map_err(invalid_key)?;
-        limits.check_clustering(&table, &clustering).map_err(invalid_key)?;
+        limits
+            .check_clustering(&table, &clustering)
+            .map_err(invalid_key)?;
         let stamp = Some(self.shared.next_stamp());
         let mutation = match change {
             Change::Put { time_to_live, .. } => Mutation {
-                operation: Operation::Put { clustering, cells, replace: core.replaces() },
+                operation: Operation::Put {
+                    clustering,
+                    cells,
+                    replace: core.replaces(),
+                },
                 stamp,
                 ttl_seconds: time_to_live.map(ttl_seconds).transpose()?,
             },
-            Change::Delete { .. } => {
-                Mutation { operation: Operation::DeleteRow { clustering }, stamp, ttl_seconds: None }
-            }
+            Change::Delete { .. } => Mutation {
+                operation: Operation::DeleteRow { clustering },
+                stamp,
+                ttl_seconds: None,
+            },
         };
         let next = self.writes.len();
-        let index = *self.by_partition.entry((table.name().to_owned(), partition.clone())).or_insert(next);
+        let index = *self
+            .by_partition
+            .entry((table.name().to_owned(), partition.clone()))
+            .or_insert(next);
         if index == next {
-            self.writes.push(PartitionWrite { table, partition, mutations: Vec::new() });
+            self.writes.push(PartitionWrite {
+                table,
+                partition,
+                mutations: Vec::new(),
+            });
         }
         self.writes[index].mutations.push(mutation);
         self.changes += 1;
@@ -144,7 +159,9 @@ impl WriteBatch {
         for _ in 0..MAX_ATTEMPTS {
             match self.send(&writes).await? {
                 WriteOutcome::Done => return Ok(()),
-                WriteOutcome::Refused(error) if error.kind() == StoreErrorKind::Table => return Err(error.into()),
+                WriteOutcome::Refused(error) if error.kind() == StoreErrorKind::Table => {
+                    return Err(error.into());
+                }
                 WriteOutcome::Refused(error) => {
                     return Err(Error::new(ErrorKind::LimitExceeded, error.to_string())
                         .with_hint(error.hint().unwrap_or("nothing was written").to_owned())
@@ -153,8 +170,11 @@ impl WriteBatch {
                 WriteOutcome::Unknown(error) => unknown = Some(error),
             }
         }
-        let mut error = Error::new(ErrorKind::OutcomeUnknown, "it is not known whether the write was applied")
-            .with_hint("it may be applied now or later; sending the same records again settles it");
+        let mut error = Error::new(
+            ErrorKind::OutcomeUnknown,
+            "it is not known whether the write was applied",
+        )
+        .with_hint("it may be applied now or later; sending the same records again settles it");
         if let Some(unknown) = unknown {
             error = error.with_source(unknown);
         }
@@ -165,7 +185,12 @@ impl WriteBatch {
         let options = self.shared.write_options();
         Ok(match writes {
             [one] => self.shared.store.write(one.clone(), options).await?,
-            many => self.shared.store.write_many(many.to_vec(), self.atomicity, options).await?,
+            many => {
+                self.shared
+                    .store
+                    .write_many(many.to_vec(), self.atomicity, options)
+                    .await?
+            }
         })
     }
 }

@@ -16,12 +16,18 @@ async fn the_flights_load_fast() {
     let schema = Schema::parse(&std::fs::read_to_string(data.join("flights.toml")).unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
-    let mut recto = Recto::open_with(&address, OpenOptions::new().create()).await.unwrap();
+    let mut recto = Recto::open_with(&address, OpenOptions::new().create())
+        .await
+        .unwrap();
     recto.apply(&schema).await.unwrap();
     let session = LocalSession::new(recto);
     let request = LoadRequest {
         file: data.join("flights.csv.zip"),
-        collections: schema.collections.iter().map(|collection| collection.name.clone()).collect(),
+        collections: schema
+            .collections
+            .iter()
+            .map(|collection| collection.name.clone())
+            .collect(),
         null: Some("NA".into()),
         rejects: Some(folder.path().join("rejects.csv")),
         ..LoadRequest::default()
@@ -30,7 +36,14 @@ async fn the_flights_load_fast() {
     let progress = |progress| eprintln!("{:.1} s {progress:?}", started.elapsed().as_secs_f64());
     let report = session.load(&request, &progress).await.unwrap();
     let seconds = started.elapsed().as_secs_f64();
-    let rows: u64 = report.collections.iter().map(|collection| collection.rows_stored).sum();
+    let rows: u64 = report
+        .collections
+        .iter()
+        .map(|collection| collection.rows_stored)
+        .sum();
     eprintln!("{report:#?}");
-    eprintln!("{rows} rows in {seconds:.2} s: {:.0} rows/s", rows as f64 / seconds);
+    eprintln!(
+        "{rows} rows in {seconds:.2} s: {:.0} rows/s",
+        rows as f64 / seconds
+    );
 }

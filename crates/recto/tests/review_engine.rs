@@ -10,8 +10,8 @@ use recto::filter::{Operator, field, tuple};
 use recto::schema::Schema;
 use recto::session::{PageRequest, ScanRequest, Session};
 use recto::{
-    Collection, Direction, DynamicRecord, Edge, Environment, ErrorKind, LocalSession, OpenOptions, Page, PageQuery,
-    Recto, Stop,
+    Collection, Direction, DynamicRecord, Edge, Environment, ErrorKind, LocalSession, OpenOptions, Page,
+    PageQuery, Recto, Stop,
 };
 use recto_model::environment::Source;
 use recto_store::memory::MemoryStore;
@@ -56,7 +56,10 @@ async fn events(recto: &Recto, count: i32) -> (Collection<DynamicRecord>, PageQu
     let events = recto.dynamic("events").unwrap();
     for at in 0..count {
         let note = if at % 10 == 9 { "tenth" } else { "other" };
-        let event = record(&events, &json!({ "stream": "a", "at": at, "id": 0, "note": note }));
+        let event = record(
+            &events,
+            &json!({ "stream": "a", "at": at, "id": 0, "note": note }),
+        );
         events.put(&event).await.unwrap();
     }
     let query = events.query().filter(r#"stream = "a""#);
@@ -64,7 +67,10 @@ async fn events(recto: &Recto, count: i32) -> (Collection<DynamicRecord>, PageQu
 }
 
 fn times(page: &Page<DynamicRecord>) -> Vec<i64> {
-    page.items().iter().map(|record| record.to_json()["at"].as_i64().unwrap()).collect()
+    page.items()
+        .iter()
+        .map(|record| record.to_json()["at"].as_i64().unwrap())
+        .collect()
 }
 
 /// Clocks that move on by a step with every reading.
@@ -88,7 +94,10 @@ impl Source for Stepping {
 }
 
 fn stepping(step_nanos: u64) -> Environment {
-    Environment::new(Stepping { step_nanos, nanos: AtomicU64::new(0) })
+    Environment::new(Stepping {
+        step_nanos,
+        nanos: AtomicU64::new(0),
+    })
 }
 
 #[tokio::test]
@@ -97,7 +106,11 @@ async fn going_back_from_an_empty_page_after_the_last_row_gives_that_row() {
     let last = query.clone().last(1).await.unwrap().cursor(0);
     let beyond = query.clone().first(2).after(last).await.unwrap();
     assert_eq!((beyond.len(), beyond.has_previous()), (0, Edge::Unknown));
-    let back = query.last(2).before(beyond.previous_cursor().unwrap()).await.unwrap();
+    let back = query
+        .last(2)
+        .before(beyond.previous_cursor().unwrap())
+        .await
+        .unwrap();
     assert_eq!(times(&back), [3, 4]);
 }
 
@@ -117,9 +130,15 @@ async fn a_page_whose_time_is_over_is_given_though_both_edges_were_asked_for() {
     let (_, query) = events(&open_with(OpenOptions::new().environment(environment)).await, 600).await;
     let query = query.matching(field("note").equal_to("absent")).allow_residual();
     let token = query.clone().scan_budget(1).await.unwrap().next_cursor().unwrap();
-    let timed = query.page_token(token).timeout(Duration::from_millis(2)).both_edges();
+    let timed = query
+        .page_token(token)
+        .timeout(Duration::from_millis(2))
+        .both_edges();
     let page = timed.await.unwrap();
-    assert_eq!((page.stop(), page.has_next(), page.has_previous()), (Some(Stop::Time), Edge::Unknown, Edge::Unknown));
+    assert_eq!(
+        (page.stop(), page.has_next(), page.has_previous()),
+        (Some(Stop::Time), Edge::Unknown, Edge::Unknown)
+    );
 }
 
 #[tokio::test]
@@ -128,15 +147,25 @@ async fn a_page_around_a_row_is_given_though_one_side_took_all_the_time() {
     let (_, query) = events(&open_with(OpenOptions::new().environment(environment)).await, 600).await;
     let query = query.matching(field("note").equal_to("tenth")).allow_residual();
     let cursor = query.clone().page_size(1).await.unwrap().cursor(0);
-    let page = query.page_size(200).around(cursor).timeout(Duration::from_millis(3)).await.unwrap();
+    let page = query
+        .page_size(200)
+        .around(cursor)
+        .timeout(Duration::from_millis(3))
+        .await
+        .unwrap();
     assert_eq!(times(&page)[0], 9);
-    assert_eq!((page.stop(), page.has_previous()), (Some(Stop::Time), Edge::Unknown));
+    assert_eq!(
+        (page.stop(), page.has_previous()),
+        (Some(Stop::Time), Edge::Unknown)
+    );
 }
 
 #[tokio::test]
 async fn a_stream_outlives_the_cursors_that_pages_give() {
     let environment = stepping(1_000_000_000);
-    let options = OpenOptions::new().environment(environment).cursor_lifetime(Duration::from_secs(1));
+    let options = OpenOptions::new()
+        .environment(environment)
+        .cursor_lifetime(Duration::from_secs(1));
     let (_, query) = events(&open_with(options).await, 6).await;
     let query = query.page_size(2).timeout(Duration::from_secs(100));
     let rows: Vec<_> = query.stream().collect().await;
@@ -158,7 +187,9 @@ async fn clones_made_before_the_first_schema_open_one_anothers_cursors() {
 #[tokio::test]
 async fn a_schema_can_be_applied_after_another_process_applied_one() {
     let store = Arc::new(MemoryStore::new(Environment::system()));
-    let mut here = Recto::with_store(store.clone(), OpenOptions::new()).await.unwrap();
+    let mut here = Recto::with_store(store.clone(), OpenOptions::new())
+        .await
+        .unwrap();
     here.apply(&schema()).await.unwrap();
     let mut there = Recto::with_store(store, OpenOptions::new()).await.unwrap();
     let collection = |name: &str| {
@@ -175,10 +206,20 @@ async fn a_schema_can_be_applied_after_another_process_applied_one() {
 async fn what_is_wrong_with_a_query_is_an_invalid_query() {
     let recto = open().await;
     let (_, query) = events(&recto, 1).await;
-    let error = query.clone().then_by("nope", Direction::Ascending).await.unwrap_err();
+    let error = query
+        .clone()
+        .then_by("nope", Direction::Ascending)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidQuery);
-    let request = PageRequest { fields: vec!["nope".into()], ..PageRequest::default() };
-    let error = LocalSession::new(recto).page("events", &request).await.unwrap_err();
+    let request = PageRequest {
+        fields: vec!["nope".into()],
+        ..PageRequest::default()
+    };
+    let error = LocalSession::new(recto)
+        .page("events", &request)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidQuery);
     let error = query.after("a").before("b").around("c").await.unwrap_err();
     assert_eq!(error.to_string(), "after and before exclude one another");
@@ -187,9 +228,15 @@ async fn what_is_wrong_with_a_query_is_an_invalid_query() {
 #[tokio::test]
 async fn order_values_larger_than_any_key_are_refused() {
     let events = open().await.dynamic("events").unwrap();
-    let query = events.query().filter(r#"stream = "a" OR stream = "b""#).order_by("stream");
+    let query = events
+        .query()
+        .filter(r#"stream = "a" OR stream = "b""#)
+        .order_by("stream");
     let error = query.from(["z".repeat(300_000)]).await.unwrap_err();
-    assert_eq!((error.kind(), error.field()), (ErrorKind::InvalidQuery, Some("from")));
+    assert_eq!(
+        (error.kind(), error.field()),
+        (ErrorKind::InvalidQuery, Some("from"))
+    );
 }
 
 #[tokio::test]
@@ -213,19 +260,34 @@ async fn a_scan_takes_no_more_ranges_from_a_token_than_it_gives() {
     let check = blake3::hash(&bytes);
     bytes.extend_from_slice(&check.as_bytes()[..8]);
     let token = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes);
-    let request = ScanRequest { resume: Some(token), ..ScanRequest::default() };
+    let request = ScanRequest {
+        resume: Some(token),
+        ..ScanRequest::default()
+    };
     let first = session.scan("events", &request).next().await.unwrap();
-    assert_eq!(first.map_or_else(|error| Some(error.kind()), |_| None), Some(ErrorKind::InvalidCursor));
+    assert_eq!(
+        first.map_or_else(|error| Some(error.kind()), |_| None),
+        Some(ErrorKind::InvalidCursor)
+    );
 }
 
 #[tokio::test]
 async fn too_many_sources_are_a_limit_and_not_a_missing_view() {
     let pairs = open().await.dynamic("pairs").unwrap();
     let list = |name: &str| field(name).any_of(0..12);
-    let error = pairs.query().matching(list("left")).matching(list("right")).await.unwrap_err();
+    let error = pairs
+        .query()
+        .matching(list("left"))
+        .matching(list("right"))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     assert!(error.to_string().contains("128"), "{error}");
-    assert!(!error.hint().unwrap().contains("[collection"), "{:?}", error.hint());
+    assert!(
+        !error.hint().unwrap().contains("[collection"),
+        "{:?}",
+        error.hint()
+    );
 }
 
 #[tokio::test]
@@ -239,10 +301,21 @@ async fn a_view_that_serves_only_with_residual_conditions_is_named_as_such() {
         let error = events.query().filter(filter).order_by(sort).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoPlan, "{filter} / {sort}");
         let hint = error.hint().unwrap();
-        assert!(hint.contains("allow_residual") && hint.contains("[collection"), "{filter} / {sort}: {hint}");
+        assert!(
+            hint.contains("allow_residual") && hint.contains("[collection"),
+            "{filter} / {sort}: {hint}"
+        );
     }
-    let error = events.query().filter(r#"stream = "a" AND note > "x""#).await.unwrap_err();
-    assert!(!error.hint().unwrap().contains("allow_residual"), "{:?}", error.hint());
+    let error = events
+        .query()
+        .filter(r#"stream = "a" AND note > "x""#)
+        .await
+        .unwrap_err();
+    assert!(
+        !error.hint().unwrap().contains("allow_residual"),
+        "{:?}",
+        error.hint()
+    );
 }
 
 #[tokio::test]
@@ -271,12 +344,26 @@ async fn floats_without_a_number_are_literals() {
     .await;
     let levels = recto.dynamic("levels").unwrap();
     for level in [json!(1.5), json!("Infinity"), json!("NaN")] {
-        levels.put(&record(&levels, &json!({ "site": 1, "level": level }))).await.unwrap();
+        levels
+            .put(&record(&levels, &json!({ "site": 1, "level": level })))
+            .await
+            .unwrap();
     }
     let query = levels.query().filter("site = 1");
-    let page = query.clone().matching(field("level").at_least(f64::INFINITY)).await.unwrap();
+    let page = query
+        .clone()
+        .matching(field("level").at_least(f64::INFINITY))
+        .await
+        .unwrap();
     assert_eq!(page.len(), 2);
-    assert_eq!(query.matching(field("level").equal_to(f64::NAN)).await.unwrap().len(), 1);
+    assert_eq!(
+        query
+            .matching(field("level").equal_to(f64::NAN))
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -284,7 +371,10 @@ async fn every_row_with_its_key_pinned_is_a_page_with_cursors() {
     let (_, query) = events(&open().await, 3).await;
     let query = query.filter(r#"stream = "a" AND at = 1 AND id = 0"#);
     let page = query.clone().await.unwrap();
-    assert_eq!((times(&page), page.has_previous(), page.has_next()), (vec![1], Edge::No, Edge::No));
+    assert_eq!(
+        (times(&page), page.has_previous(), page.has_next()),
+        (vec![1], Edge::No, Edge::No)
+    );
     let cursor = page.cursor(0);
     assert!(query.clone().after(cursor.clone()).await.unwrap().is_empty());
     assert!(query.clone().before(cursor.clone()).await.unwrap().is_empty());
@@ -298,7 +388,9 @@ async fn every_row_with_its_key_pinned_is_a_page_with_cursors() {
 #[tokio::test]
 async fn cursors_do_not_care_in_which_order_tuple_ranges_stand() {
     let (_, query) = events(&open().await, 4).await;
-    let one = query.clone().filter(r#"stream = "a" AND (at, id) > (0, 0) AND (at, id) <= (3, 0)"#);
+    let one = query
+        .clone()
+        .filter(r#"stream = "a" AND (at, id) > (0, 0) AND (at, id) <= (3, 0)"#);
     let other = query.filter(r#"(at, id) <= (3, 0) AND stream = "a" AND (at, id) > (0, 0)"#);
     let token = one.first(1).await.unwrap().next_cursor().unwrap();
     assert_eq!(times(&other.after(token).await.unwrap()), [2, 3]);
@@ -318,14 +410,28 @@ async fn the_time_of_a_request_is_the_one_that_the_store_was_opened_with() {
     let recto = open_with(OpenOptions::new().request_timeout(Duration::ZERO)).await;
     let pairs = recto.dynamic("pairs").unwrap();
     let pair = record(&pairs, &json!({ "left": 1, "right": 2 }));
-    assert!(matches!(pairs.put(&pair).await.unwrap_err().kind(), ErrorKind::Timeout | ErrorKind::OutcomeUnknown));
+    assert!(matches!(
+        pairs.put(&pair).await.unwrap_err().kind(),
+        ErrorKind::Timeout | ErrorKind::OutcomeUnknown
+    ));
     assert_eq!(pairs.get((1, 2)).await.unwrap_err().kind(), ErrorKind::Timeout);
-    assert_eq!(pairs.query().filter("left = 1 AND right = 2").await.unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(
+        pairs
+            .query()
+            .filter("left = 1 AND right = 2")
+            .await
+            .unwrap_err()
+            .kind(),
+        ErrorKind::Timeout
+    );
 }
 
 #[tokio::test]
 async fn tuple_ranges_are_built_with_what_the_crate_exports() {
     let (_, query) = events(&open().await, 4).await;
-    let page = query.matching(tuple(["at", "id"], Operator::Greater, [1, 0])).await.unwrap();
+    let page = query
+        .matching(tuple(["at", "id"], Operator::Greater, [1, 0]))
+        .await
+        .unwrap();
     assert_eq!(times(&page), [2, 3]);
 }

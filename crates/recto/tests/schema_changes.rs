@@ -395,7 +395,12 @@ async fn two_who_apply_at_once(kind: Kind) {
     assert_eq!(names(&recto, "settings"), ["name", "value", "n", won]);
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a", "n": "1", won: "2" })]).await;
-    assert_eq!(all(&settings, &format!(r#"name = "a" AND {won} = "2""#)).await.len(), 1);
+    assert_eq!(
+        all(&settings, &format!(r#"name = "a" AND {won} = "2""#))
+            .await
+            .len(),
+        1
+    );
 }
 
 /// Whatever fails and whatever is unknown, applying again ends with the fields there and the records kept.

@@ -31,7 +31,11 @@ impl Collection {
     #[must_use]
     pub fn in_recorded_order(&self, recorded: &Self) -> Self {
         let mut collection = self.clone();
-        let place = |name: &str| recorded.field(name).map_or(recorded.fields.len(), |(place, _)| place);
+        let place = |name: &str| {
+            recorded
+                .field(name)
+                .map_or(recorded.fields.len(), |(place, _)| place)
+        };
         collection.fields.sort_by_key(|field| place(&field.name));
         collection
     }

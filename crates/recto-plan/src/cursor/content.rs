@@ -128,7 +128,11 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
         },
         OpenedCursor {
             position: Position { values, side },
-            travel: if flags & BACKWARD == 0 { Travel::Forward } else { Travel::Backward },
+            travel: if flags & BACKWARD == 0 {
+                Travel::Forward
+            } else {
+                Travel::Backward
+            },
             bucket_hint,
         },
     ))

@@ -43,7 +43,11 @@ pub(crate) struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { bytes: 4 << 20, scanned: 10_000, time: Duration::from_secs(5) }
+        Self {
+            bytes: 4 << 20,
+            scanned: 10_000,
+            time: Duration::from_secs(5),
+        }
     }
 }
 
@@ -61,7 +65,14 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(budget: Budget, environment: Environment) -> Self {
         let started_nanos = environment.monotonic_nanos();
-        Self { budget, environment, started_nanos, scanned: 0, kept_bytes: 0, cost: PageCost::default() }
+        Self {
+            budget,
+            environment,
+            started_nanos,
+            scanned: 0,
+            kept_bytes: 0,
+            cost: PageCost::default(),
+        }
     }
 
     /// How to read now; `None` if the time is over.
@@ -71,11 +82,19 @@ impl Meter {
             return None;
         }
         let max_bytes = self.budget.bytes.saturating_sub(self.kept_bytes).max(1);
-        Some(ReadOptions { timeout, max_bytes, ..ReadOptions::default() })
+        Some(ReadOptions {
+            timeout,
+            max_bytes,
+            ..ReadOptions::default()
+        })
     }
 
     fn elapsed(&self) -> Duration {
-        Duration::from_nanos(self.environment.monotonic_nanos().saturating_sub(self.started_nanos))
+        Duration::from_nanos(
+            self.environment
+                .monotonic_nanos()
+                .saturating_sub(self.started_nanos),
+        )
     }
 
     /// How many more rows may be looked at.
@@ -123,6 +142,9 @@ impl Meter {
 
     /// What it has cost by now.
     pub(crate) fn cost(&self) -> PageCost {
-        PageCost { time_micros: self.elapsed().as_micros() as u64, ..self.cost }
+        PageCost {
+            time_micros: self.elapsed().as_micros() as u64,
+            ..self.cost
+        }
     }
 }

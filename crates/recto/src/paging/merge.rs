@@ -70,7 +70,11 @@ fn insert(reader: &Reader<'_>, streams: &[Stream], ready: &mut Vec<usize>, index
     }
     let place = ready.partition_point(|other| {
         let ordering = reader.plan.compare_rows(streams[*other].head(), stream.head());
-        if reader.travel == Travel::Forward { ordering.is_gt() } else { ordering.is_lt() }
+        if reader.travel == Travel::Forward {
+            ordering.is_gt()
+        } else {
+            ordering.is_lt()
+        }
     });
     ready.insert(place, index);
 }
@@ -102,7 +106,12 @@ async fn open(
     for (source, read) in reads {
         meter.count_read(&read);
         round_trips = round_trips.max(read.round_trips);
-        streams.push(Stream { source, rows: read.rows, next: 0, exhausted: read.exhausted });
+        streams.push(Stream {
+            source,
+            rows: read.rows,
+            next: 0,
+            exhausted: read.exhausted,
+        });
     }
     meter.count_round_trips(round_trips);
     Ok(streams)
@@ -110,12 +119,21 @@ async fn open(
 
 /// Reads on in a source that has run dry; false if the time is over.
 async fn refill(reader: &Reader<'_>, stream: &mut Stream, limit: u32, meter: &mut Meter) -> Result<bool> {
-    let edge = stream.rows.iter().next_back().map(|last| reader.position_beyond(last));
-    let Some(slice) = reader.plan.slice(stream.source, edge.as_ref(), reader.travel, limit) else {
+    let edge = stream
+        .rows
+        .iter()
+        .next_back()
+        .map(|last| reader.position_beyond(last));
+    let Some(slice) = reader
+        .plan
+        .slice(stream.source, edge.as_ref(), reader.travel, limit)
+    else {
         stream.exhausted = true;
         return Ok(true);
     };
-    let Some(read) = reader.slice(&slice, meter).await? else { return Ok(false) };
+    let Some(read) = reader.slice(&slice, meter).await? else {
+        return Ok(false);
+    };
     meter.count_round_trips(read.round_trips);
     stream.rows = read.rows;
     stream.next = 0;

@@ -72,7 +72,12 @@ pub(crate) async fn fetch(
     spec: &PageSpec,
 ) -> Result<RawPage> {
     let view = store.view()?;
-    let fetcher = Fetcher { plan, view: &view, remote: store.limits().remote, spec };
+    let fetcher = Fetcher {
+        plan,
+        view: &view,
+        remote: store.limits().remote,
+        spec,
+    };
     let mut meter = Meter::new(spec.budget, environment.clone());
     let mut page = match &spec.place {
         Place::First => fetcher.one_way(None, Travel::Forward, &mut meter).await?,
@@ -93,7 +98,12 @@ struct Fetcher<'a> {
 
 impl Fetcher<'_> {
     fn reader(&self, travel: Travel) -> Reader<'_> {
-        Reader { plan: self.plan, view: self.view, travel, remote: self.remote }
+        Reader {
+            plan: self.plan,
+            view: self.view,
+            travel,
+            remote: self.remote,
+        }
     }
 
     async fn one_way(&self, edge: Option<&Position>, travel: Travel, meter: &mut Meter) -> Result<RawPage> {
@@ -106,8 +116,10 @@ impl Fetcher<'_> {
                 // Beside the page, so that the two take one round-trip stage.
                 let mut beside = Meter::new(self.spec.budget, meter.environment());
                 let back = self.reader(reversed(travel));
-                let (run, behind) =
-                    futures::join!(forth.read(Some(edge), want, meter), back.read(Some(edge), 1, &mut beside));
+                let (run, behind) = futures::join!(
+                    forth.read(Some(edge), want, meter),
+                    back.read(Some(edge), 1, &mut beside)
+                );
                 meter.add(&beside);
                 (run?, Some(self.unless_late(behind)?))
             }
@@ -125,7 +137,9 @@ impl Fetcher<'_> {
             (Some(_), Some(behind)) => known(&behind, !behind.rows.is_empty()),
             (Some(_), None) => Edge::Unknown,
         };
-        let beyond = run.scanned_to.or_else(|| edge.filter(|_| run.rows.is_empty()).cloned());
+        let beyond = run
+            .scanned_to
+            .or_else(|| edge.filter(|_| run.rows.is_empty()).cloned());
         let near = edge.filter(|_| run.rows.is_empty()).cloned();
         if travel == Travel::Backward {
             run.rows.reverse();
@@ -134,14 +148,25 @@ impl Fetcher<'_> {
             Travel::Forward => (behind, ahead, near, beyond),
             Travel::Backward => (ahead, behind, beyond, near),
         };
-        Ok(RawPage { rows: run.rows, before, after, start, end, stop: run.stop, cost: PageCost::default() })
+        Ok(RawPage {
+            rows: run.rows,
+            before,
+            after,
+            start,
+            end,
+            stop: run.stop,
+            cost: PageCost::default(),
+        })
     }
 
     /// Both sides are read whole, so that either can fill what the other lacks.
     async fn around(&self, position: &Position, meter: &mut Meter) -> Result<RawPage> {
         let size = self.spec.size as usize;
         let want = self.spec.size + 1;
-        let position = Position { values: position.values.clone(), side: Side::Before };
+        let position = Position {
+            values: position.values.clone(),
+            side: Side::Before,
+        };
         let mut beside = Meter::new(self.spec.budget, meter.environment());
         let (forth, back) = (self.reader(Travel::Forward), self.reader(Travel::Backward));
         let (after, before) = futures::join!(
@@ -154,7 +179,10 @@ impl Fetcher<'_> {
             (after, before) => (self.unless_late(after)?, self.unless_late(before)?),
         };
         let half = size / 2;
-        let take_before = before.rows.len().min(half.max(size.saturating_sub(after.rows.len())));
+        let take_before = before
+            .rows
+            .len()
+            .min(half.max(size.saturating_sub(after.rows.len())));
         let take_after = after.rows.len().min(size - take_before);
         let edge_before = known(&before, before.rows.len() > take_before);
         let edge_after = known(&after, after.rows.len() > take_after);
@@ -163,12 +191,22 @@ impl Fetcher<'_> {
         before.rows.truncate(take_before);
         before.rows.reverse();
         let mut rows = before.rows;
-        after.rows.iter().take(take_after).for_each(|row| rows.push_row(row));
+        after
+            .rows
+            .iter()
+            .take(take_after)
+            .for_each(|row| rows.push_row(row));
         let nowhere = rows.is_empty().then_some(position);
         Ok(RawPage {
-            start: before.scanned_to.filter(|_| cut_before).or_else(|| nowhere.clone()),
+            start: before
+                .scanned_to
+                .filter(|_| cut_before)
+                .or_else(|| nowhere.clone()),
             end: after.scanned_to.filter(|_| cut_after).or(nowhere),
-            stop: before.stop.filter(|_| cut_before).or(after.stop.filter(|_| cut_after)),
+            stop: before
+                .stop
+                .filter(|_| cut_before)
+                .or(after.stop.filter(|_| cut_after)),
             rows,
             before: edge_before,
             after: edge_after,

@@ -39,7 +39,7 @@ impl Reader<'_> {
     /// The first `want` rows beyond `edge`.
     pub(super) async fn read(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         match self.plan.shape {
-            Shape::Empty => Ok(self.finished(RowSet::new(self.width()))),
+            Shape::Empty => Ok(finished(RowSet::new(self.width()))),
             Shape::Scan if self.plan.residual.is_empty() => self.scan(edge, want, meter).await,
             Shape::Scan | Shape::Concat => self.concat(edge, want, meter).await,
             Shape::Merge => merge::read(self, edge, want, meter).await,
@@ -50,26 +50,32 @@ impl Reader<'_> {
         self.plan.arrangement.table.columns().len()
     }
 
-    fn finished(&self, rows: RowSet) -> Run {
-        Run { rows, exhausted: true, stop: None, scanned_to: None }
-    }
-
     /// The run whose time was over before it had looked at a row.
     pub(super) fn late(&self) -> Run {
-        Run { rows: RowSet::new(self.width()), exhausted: false, stop: Some(Stop::Time), scanned_to: None }
+        Run {
+            rows: RowSet::new(self.width()),
+            exhausted: false,
+            stop: Some(Stop::Time),
+            scanned_to: None,
+        }
     }
 
     /// One slice is the run: no row is copied or looked at.
     async fn scan(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         let Some(slice) = self.plan.slice(0, edge, self.travel, want) else {
-            return Ok(self.finished(RowSet::new(self.width())));
+            return Ok(finished(RowSet::new(self.width())));
         };
         let Some(read) = self.slice(&slice, meter).await? else {
             return Err(out_of_time());
         };
         meter.count_round_trips(read.round_trips);
         let stop = (!read.exhausted && read.rows.len() < want as usize).then_some(Stop::Bytes);
-        Ok(Run { rows: read.rows, exhausted: read.exhausted, stop, scanned_to: None })
+        Ok(Run {
+            rows: read.rows,
+            exhausted: read.exhausted,
+            stop,
+            scanned_to: None,
+        })
     }
 
     /// Sources one after the other, each in chunks where rows may be rejected.
@@ -77,14 +83,20 @@ impl Reader<'_> {
         let mut keeper = Keeper::new(self, want);
         let count = self.plan.sources.len();
         for step in 0..count {
-            let source = if self.travel == Travel::Forward { step } else { count - 1 - step };
+            let source = if self.travel == Travel::Forward {
+                step
+            } else {
+                count - 1 - step
+            };
             let mut edge = edge.cloned();
             loop {
                 let limit = keeper.chunk(meter);
                 if limit == 0 {
                     return Ok(keeper.stopped(Stop::Scanned));
                 }
-                let Some(slice) = self.plan.slice(source, edge.as_ref(), self.travel, limit) else { break };
+                let Some(slice) = self.plan.slice(source, edge.as_ref(), self.travel, limit) else {
+                    break;
+                };
                 let Some(read) = self.slice(&slice, meter).await? else {
                     return keeper.timed_out();
                 };
@@ -107,13 +119,19 @@ impl Reader<'_> {
 
     /// The position just beyond a row in the direction of travel.
     pub(super) fn position_beyond(&self, row: recto_model::RowRef<'_>) -> Position {
-        let side = if self.travel == Travel::Forward { Side::After } else { Side::Before };
+        let side = if self.travel == Travel::Forward {
+            Side::After
+        } else {
+            Side::Before
+        };
         self.plan.position(row, side)
     }
 
     /// Reads a slice within the time left; `None` if there is none left.
     pub(super) async fn slice(&self, slice: &Slice, meter: &mut Meter) -> Result<Option<RowsRead>> {
-        let Some(options) = meter.read_options() else { return Ok(None) };
+        let Some(options) = meter.read_options() else {
+            return Ok(None);
+        };
         let read = match self.view.slice_now(slice, &options) {
             Some(read) => read,
             None => self.view.slice(slice, &options).await,
@@ -123,16 +141,31 @@ impl Reader<'_> {
                 meter.count_read(&read);
                 Ok(Some(read))
             }
-            Err(error) if error.kind() == StoreErrorKind::Timeout && meter.read_options().is_none() => Ok(None),
+            Err(error) if error.kind() == StoreErrorKind::Timeout && meter.read_options().is_none() => {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }
 }
 
+/// A run that ended with its sources.
+fn finished(rows: RowSet) -> Run {
+    Run {
+        rows,
+        exhausted: true,
+        stop: None,
+        scanned_to: None,
+    }
+}
+
 /// The error of a page whose time was over before it had looked at a row.
 pub(super) fn out_of_time() -> Error {
-    Error::new(crate::ErrorKind::Timeout, "the page's time was over before the store answered")
-        .with_hint("give the page more time, or look at the store's health")
+    Error::new(
+        crate::ErrorKind::Timeout,
+        "the page's time was over before the store answered",
+    )
+    .with_hint("give the page more time, or look at the store's health")
 }
 
 /// Keeps the rows of a run and watches its budget.
@@ -146,7 +179,13 @@ pub(super) struct Keeper<'a> {
 
 impl<'a> Keeper<'a> {
     pub(super) fn new(reader: &'a Reader<'a>, want: u32) -> Self {
-        Self { reader, want, rows: RowSet::new(reader.width()), looked_at: 0, rejected_at: None }
+        Self {
+            reader,
+            want,
+            rows: RowSet::new(reader.width()),
+            looked_at: 0,
+            rejected_at: None,
+        }
     }
 
     /// How many rows to ask for next; 0 if no more may be looked at.
@@ -190,7 +229,11 @@ impl<'a> Keeper<'a> {
     /// The run of a read whose time was over: an error if it had looked at nothing, so that a
     /// traversal always gets on.
     pub(super) fn timed_out(&mut self) -> Result<Run> {
-        if self.looked_at == 0 { Err(out_of_time()) } else { Ok(self.stopped(Stop::Time)) }
+        if self.looked_at == 0 {
+            Err(out_of_time())
+        } else {
+            Ok(self.stopped(Stop::Time))
+        }
     }
 
     /// The run that ended with its sources.
@@ -199,6 +242,11 @@ impl<'a> Keeper<'a> {
     }
 
     fn take(&mut self, exhausted: bool, stop: Option<Stop>) -> Run {
-        Run { rows: std::mem::take(&mut self.rows), exhausted, stop, scanned_to: self.rejected_at.take() }
+        Run {
+            rows: std::mem::take(&mut self.rows),
+            exhausted,
+            stop,
+            scanned_to: self.rejected_at.take(),
+        }
     }
 }
