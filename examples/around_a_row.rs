@@ -36,7 +36,7 @@ async fn main() -> recto::Result<()> {
     let bookmark = page.cursor(4);
     println!("the bookmark is at {}", page.items()[4].name);
 
-    names.delete(("people".to_string(), "Grace".to_string())).await?;
+    names.delete(("people", "Grace")).await?;
     let around = people.clone().around(bookmark).page_size(4).await?;
     println!(
         "around it, later: {:?}",

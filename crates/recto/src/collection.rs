@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::cell::CellError;
-use recto_model::native::FieldType;
+use recto_model::native::{Ascii, Blob, Date, FieldType, Time, TimeUuid, Timestamp};
 use recto_model::record::{Record, RecordError};
 use recto_model::schema::Collection as Definition;
 use recto_model::{Cells, RowRef, Value, cell, json};
@@ -236,45 +236,99 @@ impl Key for &[Value] {
     }
 }
 
-/// Writes one part of a key, which must be of the key field's type; text may stand for it.
+/// A Rust value that can be part of a key: of the key field's type, or one whose text record JSON
+/// reads as it (text for a uuid, an `i32` for a bigint).
+pub trait KeyPart {
+    /// Appends the cell of this value as a value of `ty` to `out`.
+    fn write(&self, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError>;
+}
+
+impl KeyPart for &str {
+    fn write(&self, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+        write_text(self, ty, out)
+    }
+}
+
+fn write_text(text: &str, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+    let value = json::from_text(ty, text).map_err(|error| CellError::Malformed {
+        type_name: ty.to_string(),
+        reason: error.to_string(),
+    })?;
+    cell::encode(ty, &value, out)
+}
+
 fn write_part<F: FieldType>(part: &F, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
-    if F::field_type() == *ty {
-        return part.write_cell(out).and_then(|written| {
-            if written {
-                Ok(())
-            } else {
-                Err(CellError::WrongType {
-                    expected: format!("{ty} that is not null"),
-                })
-            }
-        });
+    let own = F::field_type();
+    if own == *ty {
+        return part.write_cell(out).map(drop);
     }
     let mut bytes = Vec::new();
     part.write_cell(&mut bytes)?;
-    match cell::decode(&F::field_type(), &bytes)? {
-        Value::Text(text) => {
-            let value = json::from_text(ty, &text).map_err(|error| CellError::Malformed {
-                type_name: ty.to_string(),
-                reason: error.to_string(),
-            })?;
-            cell::encode(ty, &value, out)
-        }
-        _ => Err(CellError::WrongType {
-            expected: ty.to_string(),
-        }),
+    write_text(&json::to_text(&own, &cell::decode(&own, &bytes)?), ty, out)
+}
+
+/// Values that are parts of keys, and keys of one part.
+macro_rules! key_parts {
+    ($($part:ty),+ $(,)?) => {
+        $(
+            impl KeyPart for $part {
+                fn write(&self, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+                    write_part(self, ty, out)
+                }
+            }
+
+            impl Key for $part {
+                fn len(&self) -> usize {
+                    1
+                }
+
+                fn write(&self, _: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+                    KeyPart::write(self, ty, out)
+                }
+            }
+        )+
+    };
+}
+
+key_parts!(
+    String,
+    bool,
+    i8,
+    i16,
+    i32,
+    i64,
+    f32,
+    f64,
+    uuid::Uuid,
+    std::net::IpAddr,
+    Ascii,
+    Blob,
+    Date,
+    Time,
+    TimeUuid,
+    Timestamp,
+);
+
+impl Key for &str {
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn write(&self, _: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+        write_text(self, ty, out)
     }
 }
 
 macro_rules! tuple_keys {
     ($count:literal: $($name:ident $index:tt),+) => {
-        impl<$($name: FieldType),+> Key for ($($name,)+) {
+        impl<$($name: KeyPart),+> Key for ($($name,)+) {
             fn len(&self) -> usize {
                 $count
             }
 
             fn write(&self, index: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
                 match index {
-                    $($index => write_part(&self.$index, ty, out),)+
+                    $($index => self.$index.write(ty, out),)+
                     _ => Err(CellError::WrongType { expected: ty.to_string() }),
                 }
             }

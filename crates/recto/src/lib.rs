@@ -75,7 +75,7 @@ mod write;
 use std::sync::Arc;
 
 pub use address::{CASSANDRA_PORT, CassandraAddress, Secret, StoreAddress};
-pub use collection::{Collection, Key, KeyText};
+pub use collection::{Collection, Key, KeyPart, KeyText};
 pub use error::{Error, ErrorKind, Result};
 pub use local_session::LocalSession;
 pub use page::Page;

@@ -11,7 +11,7 @@ use recto::schema::Schema;
 use recto::session::{PageRequest, ScanRequest, Session};
 use recto::{
     Collection, Direction, DynamicRecord, Edge, Environment, ErrorKind, LocalSession, OpenOptions, Page,
-    PageQuery, Recto, Stop,
+    PageQuery, Record, Recto, Stop,
 };
 use recto_model::environment::Source;
 use recto_store::memory::MemoryStore;
@@ -434,4 +434,33 @@ async fn tuple_ranges_are_built_with_what_the_crate_exports() {
         .await
         .unwrap();
     assert_eq!(times(&page), [2, 3]);
+}
+
+#[tokio::test]
+async fn keys_are_one_value_or_several_and_text_or_a_number_stands_for_a_type() {
+    #[derive(Debug, PartialEq, recto::Record)]
+    #[record(collection = "counters", key = ["n"], writes = "overwrite")]
+    struct Counter {
+        n: i64,
+    }
+    let memory = Arc::new(MemoryStore::new(Environment::system()));
+    let mut store = Recto::with_store(memory, OpenOptions::new()).await.unwrap();
+    store
+        .apply(&recto::schema_of([Counter::collection()]))
+        .await
+        .unwrap();
+    let counters = store.collection::<Counter>().unwrap();
+    counters.put(&Counter { n: 5 }).await.unwrap();
+    assert_eq!(counters.get(5_i64).await.unwrap(), Some(Counter { n: 5 }));
+    assert_eq!(counters.get(5).await.unwrap(), Some(Counter { n: 5 }));
+    assert_eq!(counters.get((5,)).await.unwrap(), Some(Counter { n: 5 }));
+    assert_eq!(counters.get("5").await.unwrap(), Some(Counter { n: 5 }));
+    assert_eq!(
+        counters.get("five").await.unwrap_err().kind(),
+        recto::ErrorKind::InvalidRecord
+    );
+    assert_eq!(
+        counters.get((5, 6)).await.unwrap_err().kind(),
+        recto::ErrorKind::InvalidRecord
+    );
 }

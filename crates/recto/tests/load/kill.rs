@@ -49,7 +49,7 @@ async fn open(folder: &Path) -> LocalSession {
 
 #[tokio::test]
 #[ignore = "run as a child process by the test below"]
-async fn child() {
+async fn loader_that_gets_killed() {
     let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
     load_into(&open(&folder).await, &folder.join("a.csv"), both)
         .await
@@ -65,7 +65,7 @@ async fn a_load_whose_process_is_killed_ends_as_if_it_had_not_been() {
     std::fs::write(folder.path().join("a.csv"), text()).unwrap();
     for life in LIVES_MS {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "kill::child"])
+            .args(["--ignored", "--exact", "kill::loader_that_gets_killed"])
             .env(FOLDER, folder.path())
             .stdout(Stdio::null())
             .spawn()
