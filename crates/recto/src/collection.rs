@@ -8,7 +8,7 @@ use recto_model::cell::CellError;
 use recto_model::native::{Ascii, Blob, Date, FieldType, Time, TimeUuid, Timestamp};
 use recto_model::record::{Record, RecordError};
 use recto_model::schema::Collection as Definition;
-use recto_model::{Cells, RowRef, Value, cell, json};
+use recto_model::{Cells, RowRef, Type, Value, cell, json};
 use recto_plan::Arrangement;
 use recto_store::{PointRead, ReadView};
 
@@ -205,7 +205,7 @@ pub trait Key {
         self.len() == 0
     }
     /// Appends the cell of the value at `index`, of the type given, to `out`.
-    fn write(&self, index: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError>;
+    fn write(&self, index: usize, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError>;
 }
 
 /// A key as texts: each value as record JSON writes it, without quotes.
@@ -217,7 +217,7 @@ impl Key for KeyText<'_> {
         self.0.len()
     }
 
-    fn write(&self, index: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+    fn write(&self, index: usize, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
         let value = json::from_text(ty, &self.0[index]).map_err(|error| CellError::Malformed {
             type_name: ty.to_string(),
             reason: error.to_string(),
@@ -231,25 +231,25 @@ impl Key for &[Value] {
         <[Value]>::len(self)
     }
 
-    fn write(&self, index: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+    fn write(&self, index: usize, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
         cell::encode(ty, &self[index], out)
     }
 }
 
-/// A Rust value that can be part of a key: of the key field's type, or one whose text record JSON
-/// reads as it (text for a uuid, an `i32` for a bigint).
+/// A Rust value that can be part of a key: of the key field's type, or text that record JSON reads
+/// as one (for a uuid), or another number of the same value (an `i32` for a bigint).
 pub trait KeyPart {
     /// Appends the cell of this value as a value of `ty` to `out`.
-    fn write(&self, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError>;
+    fn write(&self, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError>;
 }
 
 impl KeyPart for &str {
-    fn write(&self, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+    fn write(&self, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
         write_text(self, ty, out)
     }
 }
 
-fn write_text(text: &str, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+fn write_text(text: &str, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
     let value = json::from_text(ty, text).map_err(|error| CellError::Malformed {
         type_name: ty.to_string(),
         reason: error.to_string(),
@@ -257,14 +257,27 @@ fn write_text(text: &str, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(
     cell::encode(ty, &value, out)
 }
 
-fn write_part<F: FieldType>(part: &F, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+fn write_part<F: FieldType>(part: &F, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
     let own = F::field_type();
     if own == *ty {
         return part.write_cell(out).map(drop);
     }
+    if own != Type::Text && !(is_number(&own) && is_number(ty)) {
+        return Err(CellError::WrongType {
+            expected: ty.to_string(),
+        });
+    }
     let mut bytes = Vec::new();
     part.write_cell(&mut bytes)?;
     write_text(&json::to_text(&own, &cell::decode(&own, &bytes)?), ty, out)
+}
+
+fn is_number(ty: &Type) -> bool {
+    use Type::{BigInt, Decimal, Double, Float, Int, SmallInt, TinyInt, Varint};
+    matches!(
+        ty,
+        TinyInt | SmallInt | Int | BigInt | Varint | Decimal | Float | Double
+    )
 }
 
 /// Values that are parts of keys, and keys of one part.
@@ -272,7 +285,7 @@ macro_rules! key_parts {
     ($($part:ty),+ $(,)?) => {
         $(
             impl KeyPart for $part {
-                fn write(&self, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+                fn write(&self, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
                     write_part(self, ty, out)
                 }
             }
@@ -282,7 +295,7 @@ macro_rules! key_parts {
                     1
                 }
 
-                fn write(&self, _: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+                fn write(&self, _: usize, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
                     KeyPart::write(self, ty, out)
                 }
             }
@@ -314,7 +327,7 @@ impl Key for &str {
         1
     }
 
-    fn write(&self, _: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+    fn write(&self, _: usize, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
         write_text(self, ty, out)
     }
 }
@@ -326,7 +339,7 @@ macro_rules! tuple_keys {
                 $count
             }
 
-            fn write(&self, index: usize, ty: &recto_model::Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+            fn write(&self, index: usize, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
                 match index {
                     $($index => self.$index.write(ty, out),)+
                     _ => Err(CellError::WrongType { expected: ty.to_string() }),

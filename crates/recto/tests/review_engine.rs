@@ -457,10 +457,10 @@ async fn keys_are_one_value_or_several_and_text_or_a_number_stands_for_a_type() 
     assert_eq!(counters.get("5").await.unwrap(), Some(Counter { n: 5 }));
     assert_eq!(
         counters.get("five").await.unwrap_err().kind(),
-        recto::ErrorKind::InvalidRecord
+        ErrorKind::InvalidRecord
     );
     assert_eq!(
         counters.get((5, 6)).await.unwrap_err().kind(),
-        recto::ErrorKind::InvalidRecord
+        ErrorKind::InvalidRecord
     );
 }
