@@ -115,6 +115,8 @@ pub(crate) async fn load(
     if let Some(state) = earlier.as_ref().filter(|state| state.finished && !request.again) {
         return Ok(already_loaded(state, &plan, &rejects));
     }
+    let made_bytes = earlier.as_ref().map(|state| state.reject_bytes);
+    rejects.check_place(source.path(), made_bytes)?;
     let (mut state, rejects) = begin(earlier, collections, rejects).await?;
     checkpoint.write(&mut state).await?;
 

@@ -73,6 +73,32 @@ impl RejectFile {
         }
     }
 
+    /// Refuses a path at which something is that this load did not make: the loaded file itself, a
+    /// device, a link, another file. `made_bytes` is the length of the reject file that this load
+    /// made when it ended before, which may be replaced.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`]; nothing is changed.
+    pub(super) fn check_place(&self, source: &Path, made_bytes: Option<u64>) -> Result<()> {
+        for path in [&self.path, &self.partial] {
+            let found = match path.symlink_metadata() {
+                Ok(found) => found,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(self.error(error)),
+            };
+            if same_file(path, source) {
+                return Err(taken(path, "the file that is loaded"));
+            }
+            if !found.is_file() {
+                return Err(taken(path, "no regular file"));
+            }
+            if path == &self.path && made_bytes != Some(found.len()) {
+                return Err(taken(path, "a file that this load did not make"));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether it holds the first `length` bytes of an interrupted load, which it then goes on from.
     pub(super) fn resume(&mut self, length: u64) -> Result<bool> {
         if length == 0 {
@@ -146,6 +172,37 @@ impl RejectFile {
     fn error(&self, error: io::Error) -> Error {
         file_error(&self.path, error)
     }
+}
+
+/// Whether both paths lead to one file.
+fn same_file(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one_path), Ok(other_path)) => one_path == other_path || same_inode(one, other),
+        _ => false,
+    }
+}
+
+#[cfg(unix)]
+fn same_inode(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    match (one.metadata(), other.metadata()) {
+        (Ok(one), Ok(other)) => one.dev() == other.dev() && one.ino() == other.ino(),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn same_inode(_: &Path, _: &Path) -> bool {
+    false
+}
+
+fn taken(path: &Path, what: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        format!("rejects cannot go to {}: it is {what}", path.display()),
+    )
+    .with_field("rejects")
+    .with_hint("move it away, or name another file with --rejects; nothing was changed")
 }
 
 /// The file with what follows its first `length` bytes cut off; `None` if it has fewer.

@@ -95,9 +95,13 @@ async fn rejected_lines_of_ndjson() {
             .starts_with("not JSON: ")
     );
     let report = bench
-        .load_with(&file, |request| request.ignore_unknown = true)
+        .load_with(&file, |request| {
+            request.ignore_unknown = true;
+            request.rejects = Some(bench.path("second.ndjson"));
+        })
         .await
         .unwrap();
+    assert_eq!(bench.text("a.ndjson.rejects.ndjson"), rejects);
     assert_eq!(
         (
             report.collections[0].rows_stored,
@@ -221,4 +225,34 @@ async fn what_only_the_store_refuses_is_rejected_and_the_rest_loads() {
             || lines[0].ends_with("nnn,s007,2013-01-01T10:00:00Z")
     );
     assert_eq!(lines.len(), 4);
+}
+
+/// What is at the path of the reject file and was not made by the load stays as it is.
+#[tokio::test]
+async fn nothing_that_is_there_is_replaced_by_rejects() {
+    let bench = Bench::new().await;
+    let content = "not json\n";
+    let input = bench.file("input.ndjson", content);
+    let kept = bench.file("kept.txt", "mine");
+    let folder = bench.path("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let hard_link = bench.path("hard");
+    std::fs::hard_link(&input, &hard_link).unwrap();
+    let mut places = vec![input.clone(), kept, folder, hard_link];
+    #[cfg(unix)]
+    {
+        let link = bench.path("link");
+        std::os::unix::fs::symlink(bench.path("nowhere"), &link).unwrap();
+        places.push(link);
+    }
+    for place in places {
+        let error = bench
+            .load_with(&input, |request| request.rejects = Some(place.clone()))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{}", place.display());
+        assert!(error.hint().is_some());
+    }
+    assert_eq!(bench.text("input.ndjson"), content);
+    assert_eq!(bench.text("kept.txt"), "mine");
 }
