@@ -170,6 +170,13 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
 }
 
 /// What stands at `path`; an error if it is no store of this version and no place for one.
+/// Whether a store was made at `path`, or begun.
+pub(crate) fn is_store(path: &Path) -> bool {
+    [FORMAT_FILE, DATA_FILE, NEW_DATA_FILE]
+        .iter()
+        .any(|name| path.join(name).exists())
+}
+
 fn check_contents(path: &Path) -> Result<Contents, StoreError> {
     let place = path.display();
     if !path.is_dir() {

@@ -1,7 +1,9 @@
 //! What the engine below reports, as store errors; and the seam where its panics stop.
 
+use std::cell::Cell;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
 use recto_store::{StoreError, StoreErrorKind};
 
@@ -94,7 +96,29 @@ pub(crate) fn timeout(what: &str) -> StoreError {
 /// reads build what they return, and a write transaction that unwinds is rolled back.
 #[inline]
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(unwound(panic.as_ref())))
+    QUIET_HOOK.call_once(keep_caught_panics_quiet);
+    let outer = CAUGHT_HERE.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    CAUGHT_HERE.set(outer);
+    result.unwrap_or_else(|panic| Err(unwound(panic.as_ref())))
+}
+
+static QUIET_HOOK: Once = Once::new();
+
+thread_local! {
+    /// Whether a panic of this thread, now, becomes an error.
+    static CAUGHT_HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A panic that becomes an error is told by that error. The hook that prints panics is asked about
+/// all others as before.
+fn keep_caught_panics_quiet() {
+    let hook = take_hook();
+    set_hook(Box::new(move |panic| {
+        if !CAUGHT_HERE.get() {
+            hook(panic);
+        }
+    }));
 }
 
 #[cold]

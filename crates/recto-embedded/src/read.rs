@@ -269,10 +269,14 @@ pub(crate) fn slice(
     if from >= to {
         return Ok(collector.into_read(true));
     }
-    let mut range = open
-        .rows
-        .range::<&[u8]>(from.as_slice()..to.as_slice())
-        .map_err(engine)?;
+    // The engine looks for an edge by binary search, which a damaged key misleads. So only the near
+    // edge is its work: at the far one the slice ends by a key that lies beyond it, and whose
+    // checksum says that it does.
+    let mut range = match slice.direction {
+        ReadDirection::Forward => open.rows.range::<&[u8]>(from.as_slice()..),
+        ReadDirection::Backward => open.rows.range::<&[u8]>(..to.as_slice()),
+    }
+    .map_err(engine)?;
     let mut left = slice.limit;
     while left > 0 && (collector.bytes < options.max_bytes || collector.rows.is_empty()) {
         let entry = match slice.direction {
@@ -283,8 +287,18 @@ pub(crate) fn slice(
             return Ok(collector.into_read(true));
         };
         let (key, value) = entry.map_err(engine)?;
+        let (key, value) = (key.value(), value.value());
+        let beyond = match slice.direction {
+            ReadDirection::Forward => key >= to.as_slice(),
+            ReadDirection::Backward => key < from.as_slice(),
+        };
+        if beyond {
+            StoredRow::open(stored.key_checksum(key), value)
+                .map_err(|damage| damaged(stored, key, damage))?;
+            return Ok(collector.into_read(true));
+        }
         deadline.visit()?;
-        if collector.push(key.value(), value.value())? {
+        if collector.push(key, value)? {
             left -= 1;
         }
     }

@@ -130,6 +130,11 @@ impl EmbeddedStore {
         )
     }
 
+    /// Whether there is a store in the directory `path`, whole or damaged. Changes nothing.
+    pub fn is_at(path: impl AsRef<Path>) -> bool {
+        crate::directory::is_store(path.as_ref())
+    }
+
     fn start(
         engine: Engine,
         reopen: Reopen,

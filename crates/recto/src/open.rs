@@ -124,7 +124,8 @@ async fn open_embedded(
 ) -> Result<Opened> {
     use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 
-    if !create && !folder.exists() {
+    // A file, or a folder that cannot be looked into, is for the store to refuse with its reason.
+    if !create && (!folder.exists() || (folder.is_dir() && !EmbeddedStore::is_at(folder))) {
         return Err(Error::new(
             ErrorKind::NotFound,
             format!("there is no store at {}", folder.display()),
