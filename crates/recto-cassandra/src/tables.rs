@@ -1,5 +1,7 @@
 //! Making, extending, listing, emptying and dropping tables.
 
+use std::time::Duration;
+
 use recto_model::Table;
 use recto_store::tables::added_columns;
 use recto_store::{StoreError, StoreErrorKind, TableOutcome};
@@ -12,8 +14,11 @@ use crate::ddl::{
     SchemaColumn, SchemaTable, SchemaUdt, add_columns_one_cql, comment_cql, create_one_table_cql,
     create_type_cql, difference, udts_of,
 };
-use crate::error::{Effect, Failure, of_execution};
+use crate::error::{Effect, Failure, of_execution, of_prepare};
 use crate::values::ReadValuesError;
+
+/// How long to wait before asking again whether statements on a table are taken.
+const KNOWN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Of `system_schema.columns`: table, column, kind, clustering order, position, type.
 type ColumnRow = (String, String, String, String, i32, String);
@@ -22,7 +27,7 @@ impl Client {
     pub(crate) async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         let deadline = self.deadline(self.config.schema_timeout);
         if self.check_same(table, &deadline).await? {
-            return Ok(TableOutcome::Done);
+            return self.await_known(table, &deadline).await;
         }
         if let Some(unknown) = self.create_types(table, &deadline).await? {
             return Ok(unknown);
@@ -33,7 +38,32 @@ impl Client {
         }
         // Another process may have made another one between the two looks.
         self.check_same(table, &deadline).await?;
-        Ok(TableOutcome::Done)
+        self.await_known(table, &deadline).await
+    }
+
+    /// Waits until statements on a table that is there are taken. Whoever makes it now may not have
+    /// waited to the end, and a node tells of a table in its system tables before it takes statements
+    /// on it.
+    async fn await_known(&self, table: &Table, deadline: &Deadline) -> Result<TableOutcome, StoreError> {
+        if let TableOutcome::Unknown(error) = self.await_agreement(deadline).await? {
+            return Ok(TableOutcome::Unknown(error));
+        }
+        let text = format!(
+            "SELECT * FROM {} LIMIT 1",
+            table_name(&self.config.keyspace, table.name())
+        );
+        loop {
+            let prepared = match deadline.limit(self.session.prepare(text.as_str())).await {
+                Ok(prepared) => prepared.map_err(|error| of_prepare(error).error),
+                Err(error) => return Ok(TableOutcome::Unknown(error)),
+            };
+            match prepared {
+                Ok(_) => return Ok(TableOutcome::Done),
+                Err(error) if error.kind() != StoreErrorKind::Table => return Err(error),
+                Err(error) if deadline.remaining().is_err() => return Ok(TableOutcome::Unknown(error)),
+                Err(_) => tokio::time::sleep(KNOWN_INTERVAL).await,
+            }
+        }
     }
 
     /// Makes the user-defined types of `table` that are not there.

@@ -105,7 +105,12 @@ fn table_changes(recorded: &Recorded, schema: &Schema) -> Vec<TableChange> {
 }
 
 /// Makes the store hold `schema`, with the fields of collections that are there in recorded order.
-pub(crate) async fn apply(store: &Arc<dyn Store>, recorded: &Recorded, schema: &Schema) -> Result<Applied> {
+pub(crate) async fn apply(
+    store: &Arc<dyn Store>,
+    catalog: &Catalog<'_>,
+    recorded: &Recorded,
+    schema: &Schema,
+) -> Result<Applied> {
     let schema = &schema.in_recorded_order(&recorded.schema);
     let plan = plan(recorded, schema, |_| Vec::new());
     if let Some(first) = plan.refused.first() {
@@ -124,7 +129,6 @@ pub(crate) async fn apply(store: &Arc<dyn Store>, recorded: &Recorded, schema: &
             Error::new(kind, message).with_hint("`recto plan` shows everything that stands in the way")
         );
     }
-    let catalog = Catalog::new(store);
     if plan.changes.is_empty() && recorded.generation > 0 {
         return Ok(Applied {
             generation: recorded.generation,

@@ -4,14 +4,15 @@
 //! cannot both win. Its body is versioned text (docs/format.md, "Catalog").
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use recto_model::schema::Schema;
 use recto_model::table::{Column, ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Environment, Table, Type};
 use recto_plan::cursor::KeyRing;
 use recto_store::{
-    Cas, CasCondition, CasOutcome, Mutation, Operation, PointRead, ReadOptions, RowAddress, Store,
-    WriteOptions,
+    Cas, CasCondition, CasOutcome, ConsistencyLevel, Mutation, Operation, PointRead, ReadOptions, RowAddress,
+    Store, StoreErrorKind, WriteOptions,
 };
 
 use crate::apply::{TableChange, change_table};
@@ -25,8 +26,11 @@ const CATALOG_VERSION: i32 = 1;
 const SCHEMA: &str = "schema";
 /// The row of the cursor keys.
 const CURSOR_KEYS: &str = "cursor_keys";
-/// How often a write whose outcome is unknown is looked at again before giving up.
+/// How often a write whose outcome is unknown is looked at again before giving up, and a table that
+/// is being made is asked for.
 const MAX_ATTEMPTS: u32 = 3;
+/// How long to wait for a table that is being made.
+const TABLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// A schema as recorded in a store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,13 +48,20 @@ struct Entry {
 }
 
 /// The catalog of a store.
+///
+/// It is written at the serial level of the whole cluster: with that of one data centre, two who
+/// apply at once in different ones would both win. Levels must not be mixed on a row, so what decides
+/// by the catalog reads it at that level too. Opening a store decides nothing, and must not need the
+/// other data centres: it reads what is committed in its own.
 pub(crate) struct Catalog<'a> {
     store: &'a Arc<dyn Store>,
     table: Arc<Table>,
+    request_timeout: Option<Duration>,
 }
 
 impl<'a> Catalog<'a> {
-    pub(crate) fn new(store: &'a Arc<dyn Store>) -> Self {
+    /// The catalog of `store`; a request may take `request_timeout`, or what reads and writes may.
+    pub(crate) fn new(store: &'a Arc<dyn Store>, request_timeout: Option<Duration>) -> Self {
         let cas = ColumnKind::Regular(WriteKind::Cas);
         let column = |name: &str, ty, kind| Column {
             name: name.into(),
@@ -67,6 +78,7 @@ impl<'a> Catalog<'a> {
         Self {
             store,
             table: Arc::new(table),
+            request_timeout,
         }
     }
 
@@ -86,23 +98,14 @@ impl<'a> Catalog<'a> {
         change_table(self.store, &TableChange::Make(table)).await
     }
 
-    /// The recorded schema; generation 0 if there is none.
+    /// The recorded schema as last decided; generation 0 if there is none.
     pub(crate) async fn schema(&self) -> Result<Recorded> {
-        let Some(entry) = self.entry(SCHEMA).await? else {
-            return Ok(Recorded::default());
-        };
-        let damaged = |reason: String| {
-            Error::new(
-                ErrorKind::Corrupt,
-                format!("the schema recorded in the store cannot be read: {reason}"),
-            )
-        };
-        let text = String::from_utf8(entry.body).map_err(|error| damaged(error.to_string()))?;
-        let schema = Schema::parse(&text).map_err(|errors| damaged(errors.to_string()))?;
-        Ok(Recorded {
-            generation: entry.generation,
-            schema: Arc::new(schema),
-        })
+        read_schema(self.entry(SCHEMA, ConsistencyLevel::Serial).await?)
+    }
+
+    /// The recorded schema as known here; generation 0 if there is none.
+    pub(crate) async fn known_schema(&self) -> Result<Recorded> {
+        read_schema(self.entry(SCHEMA, ConsistencyLevel::LocalQuorum).await?)
     }
 
     /// Records a schema after the one of generation `after`.
@@ -127,8 +130,9 @@ impl<'a> Catalog<'a> {
 
     /// The cursor keys, made now if there are none.
     pub(crate) async fn cursor_keys(&self, environment: &Environment) -> Result<KeyRing> {
+        let mut level = ConsistencyLevel::LocalQuorum;
         for _ in 0..MAX_ATTEMPTS {
-            if let Some(entry) = self.entry(CURSOR_KEYS).await? {
+            if let Some(entry) = self.entry(CURSOR_KEYS, level).await? {
                 return KeyRing::from_bytes(&entry.body).map_err(|error| {
                     Error::new(
                         ErrorKind::Corrupt,
@@ -145,6 +149,8 @@ impl<'a> Catalog<'a> {
             if self.replace(CURSOR_KEYS, 0, &entry).await? {
                 return Ok(ring);
             }
+            // Another process made them, which may not be known here yet.
+            level = ConsistencyLevel::Serial;
         }
         Err(Error::new(
             ErrorKind::Store,
@@ -152,17 +158,29 @@ impl<'a> Catalog<'a> {
         ))
     }
 
-    async fn entry(&self, name: &str) -> Result<Option<Entry>> {
+    async fn entry(&self, name: &str, level: ConsistencyLevel) -> Result<Option<Entry>> {
         let read = PointRead {
             table: Arc::clone(&self.table),
             partition: partition(name),
             clustering: Cells::new(),
         };
+        let default = ReadOptions::default();
         let options = ReadOptions {
-            consistency: Some(recto_store::ConsistencyLevel::LocalSerial),
-            ..ReadOptions::default()
+            consistency: Some(level),
+            timeout: self.request_timeout.unwrap_or(default.timeout),
+            ..default
         };
-        let found = self.store.view()?.get(&read, &options).await?;
+        let mut attempt = 1;
+        let found = loop {
+            match self.store.view()?.get(&read, &options).await {
+                // Whoever makes the catalog now is not done on every node.
+                Err(error) if error.kind() == StoreErrorKind::Table && attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                    tokio::time::sleep(TABLE_PAUSE).await;
+                }
+                found => break found?,
+            }
+        };
         let Some(row) = found.rows.iter().next() else {
             return Ok(None);
         };
@@ -196,12 +214,18 @@ impl<'a> Catalog<'a> {
     /// Replaces the row of generation `expected` (0: none); false if it is of another by now.
     async fn replace(&self, name: &str, expected: u64, entry: &Entry) -> Result<bool> {
         let cas = self.cas(name, expected, entry);
+        let default = WriteOptions::default();
+        let options = WriteOptions {
+            consistency: Some(ConsistencyLevel::Serial),
+            timeout: self.request_timeout.unwrap_or(default.timeout),
+            ..default
+        };
         for _ in 0..MAX_ATTEMPTS {
-            match self.store.cas(cas.clone(), WriteOptions::default()).await? {
+            match self.store.cas(cas.clone(), options).await? {
                 CasOutcome::Applied => return Ok(true),
                 // An earlier attempt whose outcome was unknown may have been the one that won.
                 CasOutcome::NotApplied { .. } => {
-                    let found = self.entry(name).await?;
+                    let found = self.entry(name, ConsistencyLevel::Serial).await?;
                     return Ok(found.is_some_and(|found| {
                         found.generation == entry.generation && found.body == entry.body
                     }));
@@ -248,4 +272,23 @@ fn partition(name: &str) -> Cells {
     let mut cells = Cells::new();
     cells.push(Some(name.as_bytes()));
     cells
+}
+
+/// The schema of the catalog's row.
+fn read_schema(entry: Option<Entry>) -> Result<Recorded> {
+    let Some(entry) = entry else {
+        return Ok(Recorded::default());
+    };
+    let damaged = |reason: String| {
+        Error::new(
+            ErrorKind::Corrupt,
+            format!("the schema recorded in the store cannot be read: {reason}"),
+        )
+    };
+    let text = String::from_utf8(entry.body).map_err(|error| damaged(error.to_string()))?;
+    let schema = Schema::parse(&text).map_err(|errors| damaged(errors.to_string()))?;
+    Ok(Recorded {
+        generation: entry.generation,
+        schema: Arc::new(schema),
+    })
 }

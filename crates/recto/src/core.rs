@@ -68,6 +68,15 @@ impl Shared {
         }
     }
 
+    /// How to write rows of a load, where nobody waits for the single request.
+    pub(crate) fn load_options(&self, timeout: Duration, relaxed: bool) -> WriteOptions {
+        WriteOptions {
+            timeout: self.request_timeout.unwrap_or(timeout),
+            relaxed,
+            ..WriteOptions::default()
+        }
+    }
+
     /// The keys that cursors are sealed with.
     pub(crate) fn keys(&self) -> Arc<KeyRing> {
         Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))

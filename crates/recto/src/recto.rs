@@ -152,9 +152,9 @@ impl Recto {
     }
 
     async fn start(opened: Opened, environment: Environment, options: OpenOptions) -> Result<Self> {
-        let catalog = Catalog::new(&opened.store);
+        let catalog = Catalog::new(&opened.store, options.request_timeout);
         let (recorded, keys) = if catalog.exists().await? {
-            let recorded = catalog.schema().await?;
+            let recorded = catalog.known_schema().await?;
             (recorded, keys(&catalog, &environment, &options).await?)
         } else {
             // Without a schema there is no page and so no cursor: `apply` takes the lasting keys.
@@ -219,12 +219,12 @@ impl Recto {
     /// changed then.
     pub async fn apply(&mut self, schema: &Schema) -> Result<Applied> {
         let first = self.generation() == 0;
-        let catalog = Catalog::new(&self.shared.store);
+        let catalog = Catalog::new(&self.shared.store, self.options.request_timeout);
         if catalog.exists().await? {
             // Another process may have applied a schema since this one looked.
             self.record(catalog.schema().await?);
         }
-        let applied = apply::apply(&self.shared.store, &self.recorded(), schema).await?;
+        let applied = apply::apply(&self.shared.store, &catalog, &self.recorded(), schema).await?;
         if first {
             self.shared
                 .use_keys(keys(&catalog, &self.shared.environment, &self.options).await?);

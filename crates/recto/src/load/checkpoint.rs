@@ -12,8 +12,7 @@ use std::sync::Arc;
 use recto_model::table::{Column, ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Table, Type};
 use recto_store::{
-    Atomicity, Mutation, Operation, PartitionWrite, PointRead, ReadOptions, Stamp, Store, StoreErrorKind,
-    TableOutcome,
+    Atomicity, Mutation, Operation, PartitionWrite, PointRead, Stamp, Store, StoreErrorKind, TableOutcome,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -230,7 +229,7 @@ impl Checkpoint {
             clustering: Cells::new(),
         };
         let view = self.store.view()?;
-        let found = match view.get(&read, &ReadOptions::default()).await {
+        let found = match view.get(&read, &self.shared.read_options()).await {
             Ok(found) => found,
             Err(error) if error.kind() == StoreErrorKind::Table => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -287,7 +286,8 @@ impl Checkpoint {
             partition: self.partition(),
             mutations: vec![mutation],
         }];
-        let outcome = write::until_settled(&self.store, Atomicity::Each, false, || {
+        let options = self.shared.load_options(write::WRITE_TIMEOUT, false);
+        let outcome = write::until_settled(&self.store, Atomicity::Each, options, || {
             let write = write.clone();
             async move { Ok(write) }
         })

@@ -137,6 +137,7 @@ pub(crate) async fn load(
         store: Arc::clone(&collections[0].shared.store),
         plan: Arc::clone(&plan),
         sizes: sizes.write,
+        options: collections[0].shared.load_options(write::WRITE_TIMEOUT, true),
         stamp: state.stamp,
     };
     let rows_resumed = state.rows;

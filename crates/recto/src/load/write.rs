@@ -21,8 +21,8 @@ const MAX_ATTEMPTS: u32 = 8;
 /// How long to wait before the second attempt; each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
-/// How long one attempt may take.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long one attempt may take, unless the store was opened with a limit of its own.
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How a write ended that has ended.
 pub(super) enum Settled {
@@ -37,17 +37,12 @@ pub(super) enum Settled {
 pub(super) async fn until_settled<F>(
     store: &Arc<dyn Store>,
     atomicity: Atomicity,
-    relaxed: bool,
+    options: WriteOptions,
     writes: impl Fn() -> F,
 ) -> Result<Settled>
 where
     F: Future<Output = Result<Vec<PartitionWrite>>>,
 {
-    let options = WriteOptions {
-        timeout: WRITE_TIMEOUT,
-        relaxed,
-        ..WriteOptions::default()
-    };
     let mut wait = FIRST_WAIT;
     let mut attempt = 1;
     loop {
@@ -91,6 +86,7 @@ pub(super) struct ChunkWriter {
     pub(super) store: Arc<dyn Store>,
     pub(super) plan: Arc<Plan>,
     pub(super) sizes: WriteSizes,
+    pub(super) options: WriteOptions,
     pub(super) stamp: Stamp,
 }
 
@@ -113,8 +109,10 @@ impl ChunkWriter {
         };
         let mut left = vec![chunk];
         while let Some(chunk) = left.pop() {
-            let outcome =
-                until_settled(&self.store, Atomicity::Each, true, || self.make(&buffer, chunk)).await?;
+            let outcome = until_settled(&self.store, Atomicity::Each, self.options, || {
+                self.make(&buffer, chunk)
+            })
+            .await?;
             let rows = chunk.end - chunk.start;
             match outcome {
                 Settled::Done => written.stored += rows as u64,

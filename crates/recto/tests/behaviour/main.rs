@@ -123,7 +123,7 @@ on_both_stores! { crate::SCHEMA;
         applying_twice_changes_nothing,
         another_schema_is_refused_with_the_difference,
         a_collection_may_be_added,
-        two_who_apply_at_once,
+        several_who_apply_at_once,
         what_this_release_cannot_do_is_refused_by_name,
         opening_again_finds_schema_and_records,
         what_is_not_there_is_not_found,
