@@ -1,0 +1,350 @@
+//! How a vector is answered: by the pages of one query, or put together from pages of several.
+
+use std::fmt;
+
+use recto::schema::Collection;
+use recto::{Direction, Value};
+use recto_testkit::oracle::{Comparison, Condition, Question, order};
+
+use super::vector::{Relation, Test, Vector};
+
+/// The most values that a filter lists (`MAX_VALUES` of the filter language).
+const MAX_VALUES: usize = 128;
+/// Values per query where a list is too long for one: what is left is for the other conditions.
+const VALUES_PER_QUERY: usize = 100;
+
+/// How a vector is answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// What is asked, but for what no page has a word for.
+    pub(crate) question: Question,
+    /// How many of its first rows are the answer.
+    pub(crate) limit: Option<usize>,
+    /// What its query is made of.
+    pub(crate) kinds: Vec<Kind>,
+    /// What makes it more than a page.
+    pub(crate) beyond: Option<Beyond>,
+}
+
+/// Why a vector is not the pages of one query, and the queries whose rows, put into the order of the
+/// question, are its answer.
+#[derive(Debug)]
+pub(crate) struct Beyond {
+    pub(crate) reason: Reason,
+    pub(crate) parts: Vec<Question>,
+    /// The first rows of each part that count.
+    pub(crate) limit_per_part: Option<usize>,
+}
+
+/// What a page has no word for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// `PER PARTITION LIMIT` over several partitions.
+    PerPartitionLimit,
+    /// `(b, c) IN ((0, 0), (1, 1))`, which is no product of lists of single columns.
+    TupleList,
+    /// A list of more values than a filter may have.
+    TooManyValues,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PerPartitionLimit => {
+                "PER PARTITION LIMIT over several partitions: a page's size is of the whole page. One page per partition."
+            }
+            Self::TupleList => {
+                "IN of tuples that are no product of lists: OR is of one field's values. One query per tuple."
+            }
+            Self::TooManyValues => "more than 128 values: a filter's limit. One query per 100 values.",
+        })
+    }
+}
+
+/// What a query is made of; most vectors have several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    PartitionEqual,
+    PartitionList,
+    OrderEqual,
+    OrderList,
+    OrderRange,
+    TupleEqual,
+    TupleList,
+    TupleRange,
+    EmptyList,
+    OwnOrder,
+    SortWith,
+    SortAgainst,
+    SortOfPinned,
+    PartitionsOneAfterTheOther,
+    PartitionsMerged,
+    Limit,
+    LimitOfThePartition,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PartitionEqual => "partition pinned",
+            Self::PartitionList => "partition listed",
+            Self::OrderEqual => "order column pinned",
+            Self::OrderList => "order column listed",
+            Self::OrderRange => "range",
+            Self::TupleEqual => "tuple equality",
+            Self::TupleList => "tuples listed",
+            Self::TupleRange => "tuple range",
+            Self::EmptyList => "empty list",
+            Self::OwnOrder => "own order",
+            Self::SortWith => "sorted as arranged",
+            Self::SortAgainst => "sorted against the arrangement",
+            Self::SortOfPinned => "sorted by pinned columns, the rest named too",
+            Self::PartitionsOneAfterTheOther => "partitions one after the other",
+            Self::PartitionsMerged => "partitions merged",
+            Self::Limit => "limit as page size",
+            Self::LimitOfThePartition => "limit of the one partition as page size",
+        })
+    }
+}
+
+/// How a vector over a collection is answered.
+pub(crate) fn answer(vector: &Vector, collection: &Collection) -> Answer {
+    let mut drawn = Drawn {
+        vector,
+        collection,
+        kinds: Vec::new(),
+        conditions: Vec::new(),
+        reason: None,
+    };
+    let mut lists = Vec::new();
+    for relation in &vector.relations {
+        lists.extend(drawn.relation(relation));
+    }
+    let sort = drawn.sort();
+    let mut limit = vector.limit;
+    if limit.is_some() {
+        drawn.kinds.push(Kind::Limit);
+    }
+    if let Some(per_partition) = vector.per_partition_limit {
+        if drawn.partitions().len() > 1 {
+            drawn.reason = Some(Reason::PerPartitionLimit);
+            lists = drawn.partitions();
+        } else {
+            drawn.kinds.push(Kind::LimitOfThePartition);
+            limit = Some(limit.map_or(per_partition, |limit| limit.min(per_partition)));
+        }
+    }
+    let question = |conditions: Vec<Condition>| Question {
+        conditions,
+        sort: sort.clone(),
+        allow_residual: false,
+    };
+    let parts = lists.into_iter().map(|more| {
+        let mut conditions = drawn.conditions.clone();
+        conditions.extend(more);
+        question(conditions)
+    });
+    let beyond = drawn.reason.map(|reason| Beyond {
+        reason,
+        parts: parts.collect(),
+        limit_per_part: vector.per_partition_limit,
+    });
+    drawn.kinds.sort_unstable();
+    drawn.kinds.dedup();
+    Answer {
+        question: question(drawn.conditions),
+        limit,
+        kinds: drawn.kinds,
+        beyond,
+    }
+}
+
+/// A vector being read.
+struct Drawn<'a> {
+    vector: &'a Vector,
+    collection: &'a Collection,
+    kinds: Vec<Kind>,
+    conditions: Vec<Condition>,
+    reason: Option<Reason>,
+}
+
+impl Drawn<'_> {
+    fn is_partition(&self, column: usize) -> bool {
+        self.collection
+            .partition
+            .contains(&self.collection.fields[column].name)
+    }
+
+    /// Adds a relation as a condition. What is more than a filter can say is returned: alternatives,
+    /// each a list of conditions.
+    fn relation(&mut self, relation: &Relation) -> Vec<Vec<Condition>> {
+        let columns = &relation.columns;
+        let is_partition = self.is_partition(columns[0]);
+        match &relation.test {
+            Test::Compare(comparison, values) => {
+                let is_equal = *comparison == Comparison::Equal;
+                self.kinds
+                    .push(match (relation.is_tuple, is_equal, is_partition) {
+                        (true, true, _) => Kind::TupleEqual,
+                        (true, false, _) => Kind::TupleRange,
+                        (false, true, true) => Kind::PartitionEqual,
+                        (false, true, false) => Kind::OrderEqual,
+                        (false, false, _) => Kind::OrderRange,
+                    });
+                self.conditions.push(if relation.is_tuple {
+                    Condition::Tuple {
+                        fields: columns.clone(),
+                        comparison: *comparison,
+                        values: values.clone(),
+                    }
+                } else {
+                    Condition::Compare {
+                        field: columns[0],
+                        comparison: *comparison,
+                        value: values[0].clone(),
+                    }
+                });
+                Vec::new()
+            }
+            Test::In(tuples) => {
+                self.kinds.push(match (columns.len(), is_partition) {
+                    (1, true) => Kind::PartitionList,
+                    (1, false) => Kind::OrderList,
+                    _ => Kind::TupleList,
+                });
+                self.list(columns, tuples)
+            }
+        }
+    }
+
+    fn list(&mut self, columns: &[usize], tuples: &[Vec<Value>]) -> Vec<Vec<Condition>> {
+        if tuples.is_empty() {
+            self.kinds.push(Kind::EmptyList);
+        }
+        let lists: Vec<Vec<Value>> = (0..columns.len())
+            .map(|at| distinct(tuples.iter().map(|tuple| tuple[at].clone())))
+            .collect();
+        let product: usize = lists.iter().map(Vec::len).product();
+        if columns.len() == 1 && tuples.len() > MAX_VALUES {
+            self.reason = Some(Reason::TooManyValues);
+            let chunks = lists[0].chunks(VALUES_PER_QUERY);
+            return chunks.map(|values| vec![any_of(columns[0], values)]).collect();
+        }
+        let mut different: Vec<&Vec<Value>> = Vec::new();
+        for tuple in tuples {
+            if !different.contains(&tuple) {
+                different.push(tuple);
+            }
+        }
+        if product == different.len() {
+            let listed = columns.iter().zip(&lists);
+            self.conditions
+                .extend(listed.map(|(column, values)| any_of(*column, values)));
+            return Vec::new();
+        }
+        self.reason = Some(Reason::TupleList);
+        let alternative = |tuple: &Vec<Value>| {
+            let equal = columns.iter().zip(tuple);
+            equal
+                .map(|(column, value)| any_of(*column, std::slice::from_ref(value)))
+                .collect()
+        };
+        different.into_iter().map(alternative).collect()
+    }
+
+    /// The partitions that the vector lists, each as conditions of its own.
+    fn partitions(&self) -> Vec<Vec<Condition>> {
+        let mut partitions: Vec<Vec<Condition>> = vec![Vec::new()];
+        for relation in &self.vector.relations {
+            let column = relation.columns[0];
+            if let (true, Test::In(values)) = (self.is_partition(column), &relation.test) {
+                let values = distinct(values.iter().map(|value| value[0].clone()));
+                let with = |earlier: &Vec<Condition>| {
+                    values
+                        .iter()
+                        .map(|value| {
+                            let mut with = earlier.clone();
+                            with.push(any_of(column, std::slice::from_ref(value)));
+                            with
+                        })
+                        .collect::<Vec<_>>()
+                };
+                partitions = partitions.iter().flat_map(with).collect();
+            }
+        }
+        partitions
+    }
+
+    /// Cassandra gives partitions in the order of their values, or sorts their rows by the columns of
+    /// ORDER BY alone, stably: then what is equal there keeps the order of the partitions. And ORDER BY
+    /// turns the whole partition round, even if it names pinned columns only, which a page's sort
+    /// ignores: then the columns after them are named too.
+    fn sort(&mut self) -> Vec<(usize, Direction)> {
+        let index = |name: &String| self.collection.field(name).unwrap().0;
+        let arranged: Vec<(usize, Direction)> = self
+            .collection
+            .order
+            .iter()
+            .map(|column| (index(&column.field), column.direction))
+            .collect();
+        let mut sort = self.vector.order_by.clone();
+        let is_reversed = sort
+            .iter()
+            .any(|(field, direction)| arranged.iter().any(|own| own.0 == *field && own.1 != *direction));
+        self.kinds.push(match (sort.is_empty(), is_reversed) {
+            (true, _) => Kind::OwnOrder,
+            (false, false) => Kind::SortWith,
+            (false, true) => Kind::SortAgainst,
+        });
+        let is_pinned_only = is_reversed && sort.iter().all(|(field, _)| self.is_pinned(*field));
+        if self.kinds.contains(&Kind::PartitionList) {
+            self.kinds.push(if sort.is_empty() {
+                Kind::PartitionsOneAfterTheOther
+            } else {
+                Kind::PartitionsMerged
+            });
+            let partition = self.collection.partition.iter();
+            sort.extend(partition.map(|name| (index(name), Direction::Ascending)));
+        } else if is_pinned_only {
+            self.kinds.push(Kind::SortOfPinned);
+        } else {
+            return sort;
+        }
+        for (field, direction) in arranged {
+            if !sort.iter().any(|(earlier, _)| *earlier == field) {
+                let direction = if is_reversed {
+                    direction.reversed()
+                } else {
+                    direction
+                };
+                sort.push((field, direction));
+            }
+        }
+        sort
+    }
+
+    /// Whether one value is all that the vector leaves a column.
+    fn is_pinned(&self, column: usize) -> bool {
+        self.vector.relations.iter().any(|relation| {
+            relation.columns.contains(&column)
+                && match &relation.test {
+                    Test::Compare(comparison, _) => *comparison == Comparison::Equal,
+                    Test::In(tuples) => tuples.len() == 1,
+                }
+        })
+    }
+}
+
+fn any_of(field: usize, values: &[Value]) -> Condition {
+    Condition::AnyOf {
+        field,
+        values: values.to_vec(),
+    }
+}
+
+fn distinct(values: impl Iterator<Item = Value>) -> Vec<Value> {
+    let mut values: Vec<Value> = values.collect();
+    values.sort_by(order::compare);
+    values.dedup();
+    values
+}
