@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 
 #[allow(unused_imports)] // likewise
 pub(crate) use stores::{Fresh, Kind, Scope};
+#[allow(unused_imports)] // likewise
 pub(crate) use subject::Subject;
 
 /// One runtime for all tests of a binary: connections live on the runtime that made them, and

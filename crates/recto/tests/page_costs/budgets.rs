@@ -1,0 +1,122 @@
+//! What each shape's page of 20 rows may cost.
+
+use crate::shapes::Place;
+
+/// What a page of a shape at a place costs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    /// The shape's name.
+    pub(crate) shape: &'static str,
+    pub(crate) place: Place,
+    /// Rows that the embedded store returned: 21 of each source, the last of which answers "is there
+    /// more?", unless a source is known to have a smaller share.
+    pub(crate) rows_read: u64,
+    /// Slices read of it.
+    pub(crate) slices: u32,
+    /// The most allocations of a page: those of the query's clone, the cursor's opening, the read,
+    /// the rows' values and the next cursor. 20 rows of these collections hold 50 texts.
+    pub(crate) allocations: u64,
+    /// The most bytes of them.
+    pub(crate) bytes: u64,
+    /// The same page on Cassandra.
+    pub(crate) remote: Remote,
+}
+
+/// What a page costs on Cassandra.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Remote {
+    pub(crate) rows_read: u64,
+    pub(crate) slices: u32,
+    /// Statements sent: one per run of columns in the same direction that has rows of the page.
+    pub(crate) statements: u32,
+    /// Sequential stages of them.
+    pub(crate) round_trips: u32,
+}
+
+/// How far allocations may be above what was measured: a map that is as large as a page can be one
+/// growth step larger.
+pub(crate) fn with_slack(measured: u64) -> u64 {
+    measured + measured / 20 + 1
+}
+
+const fn budget(shape: &'static str, place: Place, embedded: [u64; 4], remote: [u32; 4]) -> Budget {
+    Budget {
+        shape,
+        place,
+        rows_read: embedded[0],
+        slices: embedded[1] as u32,
+        allocations: embedded[2],
+        bytes: embedded[3],
+        remote: Remote {
+            rows_read: remote[0] as u64,
+            slices: remote[1],
+            statements: remote[2],
+            round_trips: remote[3],
+        },
+    }
+}
+
+/// As a line of the table.
+impl std::fmt::Display for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Remote {
+            rows_read,
+            slices,
+            statements,
+            round_trips,
+        } = self.remote;
+        write!(
+            f,
+            "budget({:?}, {:?}, [{}, {}, {}, {}], [{rows_read}, {slices}, {statements}, {round_trips}]),",
+            self.shape, self.place, self.rows_read, self.slices, self.allocations, self.bytes
+        )
+    }
+}
+
+use Place::{After, Around, Before, First, From, Last};
+
+/// For each shape and place: on the embedded store rows read, slices read, the most allocations and
+/// the most bytes of them; on Cassandra rows read, slices read, statements, round trips.
+#[rustfmt::skip]
+pub(crate) const BUDGETS: &[Budget] = &[
+    budget("single slice", First, [21, 1, 73, 9963], [21, 1, 1, 1]),
+    budget("single slice", After, [21, 1, 81, 10260], [21, 1, 1, 1]),
+    budget("single slice", Before, [21, 1, 81, 10260], [21, 1, 1, 1]),
+    budget("single slice", Last, [21, 1, 73, 9963], [21, 1, 1, 1]),
+    budget("single slice", Around, [42, 2, 102, 15442], [42, 2, 2, 1]),
+    budget("single slice", From, [21, 1, 87, 10507], [21, 1, 1, 1]),
+    budget("reverse", First, [21, 1, 73, 9963], [21, 1, 1, 1]),
+    budget("reverse", After, [21, 1, 81, 10260], [21, 1, 1, 1]),
+    budget("reverse", Before, [21, 1, 81, 10260], [21, 1, 1, 1]),
+    budget("mixed directions", First, [21, 1, 73, 9963], [21, 1, 1, 1]),
+    budget("mixed directions", After, [21, 1, 81, 10260], [21, 1, 2, 2]),
+    budget("mixed directions", Before, [21, 1, 81, 10260], [21, 1, 2, 2]),
+    budget("mixed directions", Around, [42, 2, 102, 15442], [42, 2, 4, 2]),
+    budget("mixed directions, reverse", First, [21, 1, 73, 9963], [21, 1, 1, 1]),
+    budget("mixed directions, reverse", After, [21, 1, 81, 10260], [21, 1, 2, 2]),
+    budget("mixed directions, reverse", Before, [21, 1, 81, 10260], [21, 1, 2, 2]),
+    budget("range", First, [21, 1, 77, 10022], [21, 1, 1, 1]),
+    budget("range", After, [21, 1, 83, 10285], [21, 1, 1, 1]),
+    budget("range", Before, [21, 1, 83, 10285], [21, 1, 1, 1]),
+    budget("tuple range", First, [21, 1, 75, 10018], [21, 1, 1, 1]),
+    budget("tuple range", After, [21, 1, 81, 10260], [21, 1, 1, 1]),
+    budget("tuple range", Before, [21, 1, 83, 10302], [21, 1, 1, 1]),
+    budget("tuple range, mixed directions", First, [21, 2, 108, 19369], [21, 2, 2, 2]),
+    budget("tuple range, mixed directions", After, [21, 1, 103, 14636], [21, 1, 2, 2]),
+    budget("tuple range, mixed directions", Before, [21, 1, 100, 14573], [21, 1, 2, 2]),
+    budget("prefix", First, [21, 1, 88, 10092], [21, 1, 1, 1]),
+    budget("prefix", After, [21, 1, 94, 10409], [21, 1, 1, 1]),
+    budget("prefix", Before, [21, 1, 94, 10409], [21, 1, 1, 1]),
+    budget("residual", First, [256, 1, 89, 50493], [256, 1, 1, 1]),
+    budget("residual", After, [256, 1, 122, 51241], [256, 1, 1, 1]),
+    budget("residual", Before, [256, 1, 121, 51231], [256, 1, 1, 1]),
+    budget("merge of partitions", First, [70, 9, 211, 35104], [168, 8, 8, 1]),
+    budget("merge of partitions", After, [59, 9, 258, 33826], [168, 8, 16, 2]),
+    budget("merge of partitions", Before, [61, 9, 258, 34263], [168, 8, 16, 2]),
+    budget("merge of values of an order column", First, [70, 10, 260, 46215], [210, 10, 10, 1]),
+    budget("merge of values of an order column", After, [70, 10, 306, 47363], [200, 10, 10, 1]),
+    budget("merge of values of an order column", Before, [70, 10, 306, 47363], [210, 10, 10, 1]),
+    budget("concat of partitions", First, [21, 1, 88, 14226], [21, 1, 1, 1]),
+    budget("concat of partitions", After, [21, 1, 104, 14697], [21, 1, 2, 2]),
+    budget("concat of partitions", Before, [21, 2, 122, 17851], [21, 2, 3, 3]),
+];

@@ -1,0 +1,88 @@
+//! Collections of the same rows in three arrangements.
+
+use recto::types::Timestamp;
+use recto::{Record, Recto};
+
+/// Tenants; the first has most rows.
+const TENANTS: i32 = 8;
+/// Rows of the first tenant.
+const FIRST_TENANT_ROWS: i32 = 2_400;
+/// Rows of each other, so few that a page 1,000 rows deep in all of them crosses from one to the next.
+const OTHER_TENANT_ROWS: i32 = 330;
+/// How much sparser the rows of the others lie, so that all span the same time.
+const OTHER_TENANT_STEP: i32 = 7;
+/// Rows of one moment, so that a page's cursor lies among rows that differ in `id` only.
+const ROWS_PER_MOMENT: i32 = 3;
+/// Rows stored at a time.
+const CHUNK_ROWS: usize = 500;
+
+macro_rules! collection {
+    ($(#[$doc:meta])* $name:ident, $($attribute:tt)*) => {
+        $(#[$doc])*
+        #[derive(Debug, Record)]
+        #[record(partition = ["tenant"], writes = "append", $($attribute)*)]
+        pub(crate) struct $name {
+            tenant: String,
+            kind: String,
+            at: Timestamp,
+            id: i32,
+            amount: f64,
+            note: Option<String>,
+        }
+
+        impl $name {
+            fn new(tenant: i32, number: i32) -> Self {
+                let step = if tenant == 0 { 1 } else { OTHER_TENANT_STEP };
+                Self {
+                    tenant: format!("t{tenant}"),
+                    kind: format!("k{:02}", number % 20),
+                    at: Timestamp(1_700_000_000_000 + i64::from(number / ROWS_PER_MOMENT * step) * 60_000),
+                    id: number,
+                    amount: f64::from(number * 37 % 1_000),
+                    note: (number % 2 == 0).then(|| format!("note {:04}", number % 97)),
+                }
+            }
+
+            /// Stores every row.
+            async fn store(recto: &Recto) {
+                let rows: Vec<Self> = (0..TENANTS)
+                    .flat_map(|tenant| {
+                        let rows = if tenant == 0 { FIRST_TENANT_ROWS } else { OTHER_TENANT_ROWS };
+                        (0..rows).map(move |number| Self::new(tenant, number))
+                    })
+                    .collect();
+                let collection = recto.collection::<Self>().unwrap();
+                for chunk in rows.chunks(CHUNK_ROWS) {
+                    let mut batch = recto.batch();
+                    batch.each_for_itself();
+                    for row in chunk {
+                        batch.put(&collection, row).unwrap();
+                    }
+                    batch.commit().await.unwrap();
+                }
+            }
+        }
+    };
+}
+
+collection!(
+    /// In one direction throughout.
+    Reading, collection = "readings", key = ["tenant", "at", "id"], order = ["at", "id"]
+);
+collection!(
+    /// In mixed directions.
+    Event, collection = "events", key = ["tenant", "at", "id"], order = ["-at", "id"]
+);
+collection!(
+    /// By a text first.
+    Task, collection = "tasks", key = ["tenant", "kind", "at", "id"], order = ["kind", "at", "id"]
+);
+
+/// Makes the collections and stores their rows.
+pub(crate) async fn store(recto: &mut Recto) {
+    let collections = [Reading::collection(), Event::collection(), Task::collection()];
+    recto.apply(&recto::schema_of(collections)).await.unwrap();
+    Reading::store(recto).await;
+    Event::store(recto).await;
+    Task::store(recto).await;
+}

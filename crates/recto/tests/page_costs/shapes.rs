@@ -1,0 +1,289 @@
+//! The plan shapes, and where their pages lie.
+
+use std::future::IntoFuture;
+
+use recto::session::PageRequest;
+use recto::{Cursor, Page, PageQuery, Record, Recto, Session};
+
+use crate::common::run;
+use crate::data::{Event, Reading, Task};
+
+/// Rows of a page.
+pub(crate) const PAGE_ROWS: u32 = 20;
+/// How many rows lie before a deep page.
+pub(crate) const DEPTH_ROWS: u32 = 1_000;
+/// Rows read at a time on the way to a depth.
+const STRIDE_ROWS: u32 = 500;
+
+/// Where a page lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    First,
+    /// After a cursor with [`DEPTH_ROWS`] rows before it.
+    After,
+    /// Before a cursor with [`DEPTH_ROWS`] rows before it.
+    Before,
+    Last,
+    Around,
+    From,
+}
+
+/// A shape: a query that is planned so.
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    /// What `explain` calls its plan.
+    pub(crate) plan: &'static str,
+    collection: Arrangement,
+    filter: &'static str,
+    order_by: &'static str,
+    residual: bool,
+    /// Values for [`Place::From`]: those of the row at [`DEPTH_ROWS`].
+    from: &'static str,
+}
+
+enum Arrangement {
+    Readings,
+    Events,
+    Tasks,
+}
+
+const TENANTS: &str = r#"tenant = "t0" OR tenant = "t1" OR tenant = "t2" OR tenant = "t3"
+    OR tenant = "t4" OR tenant = "t5" OR tenant = "t6" OR tenant = "t7""#;
+const KINDS: &str = r#"tenant = "t0" AND (kind = "k10" OR kind = "k11" OR kind = "k12" OR kind = "k13"
+    OR kind = "k14" OR kind = "k15" OR kind = "k16" OR kind = "k17" OR kind = "k18" OR kind = "k19")"#;
+
+const fn shape(
+    name: &'static str,
+    plan: &'static str,
+    collection: Arrangement,
+    filter: &'static str,
+    order_by: &'static str,
+) -> Shape {
+    Shape {
+        name,
+        plan,
+        collection,
+        filter,
+        order_by,
+        residual: false,
+        from: "",
+    }
+}
+
+/// Every shape a plan can have.
+pub(crate) const SHAPES: [Shape; 12] = [
+    Shape {
+        from: r#"["2023-11-15T03:46:20Z", 1000]"#,
+        ..shape(
+            "single slice",
+            "scan",
+            Arrangement::Readings,
+            r#"tenant = "t0""#,
+            "",
+        )
+    },
+    shape(
+        "reverse",
+        "scan",
+        Arrangement::Readings,
+        r#"tenant = "t0""#,
+        "at desc, id desc",
+    ),
+    shape(
+        "mixed directions",
+        "scan",
+        Arrangement::Events,
+        r#"tenant = "t0""#,
+        "",
+    ),
+    shape(
+        "mixed directions, reverse",
+        "scan",
+        Arrangement::Events,
+        r#"tenant = "t0""#,
+        "at, id desc",
+    ),
+    shape(
+        "range",
+        "scan",
+        Arrangement::Readings,
+        r#"tenant = "t0" AND at >= "2023-11-14T23:13:20Z" AND at < "2023-11-15T10:00:00Z""#,
+        "",
+    ),
+    shape(
+        "tuple range",
+        "scan",
+        Arrangement::Readings,
+        r#"tenant = "t0" AND (at, id) > ("2023-11-14T23:13:20Z", 180)"#,
+        "",
+    ),
+    shape(
+        "tuple range, mixed directions",
+        "concat",
+        Arrangement::Events,
+        r#"tenant = "t0" AND (at, id) < ("2023-11-15T10:00:00Z", 2001)"#,
+        "",
+    ),
+    shape(
+        "prefix",
+        "scan",
+        Arrangement::Tasks,
+        r#"tenant = "t0" AND startsWith(kind, "k1")"#,
+        "",
+    ),
+    shape(
+        "residual",
+        "scan + residual",
+        Arrangement::Readings,
+        r#"tenant = "t0" AND amount < 750"#,
+        "",
+    )
+    .with_residual(),
+    shape(
+        "merge of partitions",
+        "merge",
+        Arrangement::Events,
+        TENANTS,
+        "at desc",
+    ),
+    shape(
+        "merge of values of an order column",
+        "merge",
+        Arrangement::Tasks,
+        KINDS,
+        "at",
+    ),
+    shape(
+        "concat of partitions",
+        "concat",
+        Arrangement::Events,
+        TENANTS,
+        "tenant desc, at desc",
+    ),
+];
+
+/// Does something with the typed query of a shape.
+macro_rules! with_query {
+    ($shape:expr, $recto:expr, $query:ident => $body:expr) => {
+        match $shape.collection {
+            Arrangement::Readings => {
+                let $query = $shape.query::<Reading>($recto);
+                $body
+            }
+            Arrangement::Events => {
+                let $query = $shape.query::<Event>($recto);
+                $body
+            }
+            Arrangement::Tasks => {
+                let $query = $shape.query::<Task>($recto);
+                $body
+            }
+        }
+    };
+}
+
+/// What one page was and did.
+pub(crate) struct Outcome {
+    pub(crate) rows: usize,
+    pub(crate) cost: recto::session::PageCost,
+}
+
+impl Shape {
+    const fn with_residual(mut self) -> Self {
+        self.residual = true;
+        self
+    }
+
+    fn query<T: Record>(&self, recto: &Recto) -> PageQuery<T> {
+        let query = recto
+            .collection::<T>()
+            .unwrap()
+            .query()
+            .filter(self.filter)
+            .order_by(self.order_by)
+            .timeout(std::time::Duration::from_secs(60));
+        if self.residual {
+            query.allow_residual()
+        } else {
+            query
+        }
+    }
+
+    /// Pages of this shape at a place, to be read again and again: the query is planned by then.
+    pub(crate) fn reader(&self, recto: &Recto, place: Place) -> Box<dyn ReadPage> {
+        with_query!(self, recto, query => {
+            let cursor = run(self.cursor(&query, place));
+            run(query.clone().first(1).into_future()).unwrap();
+            Box::new(Reader { query, place, cursor, from: self.from })
+        })
+    }
+
+    /// A cursor with [`DEPTH_ROWS`] rows before it, where the place has one.
+    async fn cursor<T: Send + 'static>(&self, query: &PageQuery<T>, place: Place) -> String {
+        if matches!(place, Place::First | Place::Last | Place::From) {
+            return String::new();
+        }
+        let mut page = query.clone().first(STRIDE_ROWS).await.unwrap();
+        let mut depth = page.len() as u32;
+        while depth < DEPTH_ROWS {
+            let next = page.next_cursor().unwrap();
+            page = query.clone().first(STRIDE_ROWS).after(next).await.unwrap();
+            depth += page.len() as u32;
+        }
+        assert_eq!(depth, DEPTH_ROWS, "{}: too few rows", self.name);
+        let cursor: Cursor = page.next_cursor().unwrap();
+        cursor.as_str().to_owned()
+    }
+
+    /// What `explain` calls the plan.
+    pub(crate) async fn planned(&self, session: &dyn Session) -> String {
+        let collection = match self.collection {
+            Arrangement::Readings => "readings",
+            Arrangement::Events => "events",
+            Arrangement::Tasks => "tasks",
+        };
+        let request = PageRequest {
+            filter: self.filter.to_owned(),
+            order_by: self.order_by.to_owned(),
+            allow_residual: self.residual,
+            ..PageRequest::default()
+        };
+        session.explain(collection, &request, false).await.unwrap().shape
+    }
+}
+
+/// Reads one page, its rows decoded and the cursor at its far end sealed, as whoever shows it does.
+pub(crate) trait ReadPage {
+    fn read(&self) -> Outcome;
+}
+
+struct Reader<T> {
+    query: PageQuery<T>,
+    place: Place,
+    cursor: String,
+    from: &'static str,
+}
+
+impl<T: Send + 'static> ReadPage for Reader<T> {
+    fn read(&self) -> Outcome {
+        let query = self.query.clone();
+        let query = match self.place {
+            Place::First => query.first(PAGE_ROWS),
+            Place::After => query.first(PAGE_ROWS).after(self.cursor.as_str()),
+            Place::Before => query.last(PAGE_ROWS).before(self.cursor.as_str()),
+            Place::Last => query.last(PAGE_ROWS),
+            Place::Around => query.first(PAGE_ROWS).around(self.cursor.as_str()),
+            Place::From => query.first(PAGE_ROWS).from_json(self.from),
+        };
+        let page: Page<T> = run(query.into_future()).unwrap();
+        let cursor = match self.place {
+            Place::Before | Place::Last => page.previous_cursor(),
+            _ => page.next_cursor(),
+        };
+        assert!(cursor.is_some(), "there is more on the way");
+        Outcome {
+            rows: page.len(),
+            cost: page.cost(),
+        }
+    }
+}
