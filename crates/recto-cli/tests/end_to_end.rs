@@ -571,6 +571,57 @@ fn wait_until_it_listens(id: u32) {
 const MANY_ROWS: u32 = 200_000;
 
 #[cfg(target_os = "linux")]
+/// The most memory that a process had, as long as it ran.
+#[cfg(target_os = "linux")]
+fn peak_memory_kib(child: &mut std::process::Child) -> u64 {
+    let path = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(&path).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+        peak = peak.max(kib.unwrap_or_default());
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    peak
+}
+
+/// Each of these takes some hundreds of megabytes where a record is taken apart as a whole.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_record_of_many_parts_takes_little_more_memory_than_its_text() {
+    const PARTS: usize = 12_000_000;
+    const MOST_KIB: u64 = 200 << 10;
+    let commas = ",".repeat(PARTS);
+    let values = "1,".repeat(PARTS);
+    let files = [
+        ("header.csv", format!("{commas}\n")),
+        ("cells.csv", format!("carrier,day,flight\n{commas}\n")),
+        (
+            "lines.csv",
+            format!("carrier,day,flight\n\"\n{}", "1\n".repeat(PARTS / 40)),
+        ),
+        (
+            "unknown.ndjson",
+            format!("{{\"carrier\":\"B6\",\"other\":[{values}1]}}\n"),
+        ),
+        (
+            "note.ndjson",
+            format!("{{\"carrier\":\"B6\",\"note\":[{values}1]}}\n"),
+        ),
+    ];
+    let place = Place::with_store();
+    for (name, text) in files {
+        place.write(name, &text);
+        let mut command = place.command(&["load", "flights", name, "--buffer-mib", "8"]);
+        let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let peak = peak_memory_kib(&mut child);
+        assert!(peak > 0 && peak < MOST_KIB, "{name}: {peak} KiB");
+        assert!(matches!(child.wait().unwrap().code(), Some(2 | 4)), "{name}");
+    }
+}
+
 #[test]
 fn a_load_that_is_stopped_goes_on_when_the_command_runs_again() {
     let place = Place::with_store();

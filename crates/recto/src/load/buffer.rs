@@ -54,6 +54,8 @@ pub(super) struct Chunk {
     pub(super) target: usize,
     pub(super) start: usize,
     pub(super) end: usize,
+    /// The memory of its rows' writes.
+    pub(super) bytes: usize,
 }
 
 /// How rows are grouped for writing.
@@ -222,6 +224,7 @@ impl Buffer {
                         target,
                         start,
                         end: index + 1,
+                        bytes,
                     });
                     (start, bytes) = (index + 1, 0);
                 }

@@ -9,6 +9,7 @@
 //! | `source` | the file: what its name says, decompression |
 //! | `records` | text into CSV records and lines |
 //! | `plan` | which column fills which field of which collection |
+//! | `object` | a line of JSON into its fields |
 //! | `convert` | text and JSON into cells |
 //! | `rows` | records into rows and rejects |
 //! | `buffer` | rows in key order, and as writes |
@@ -25,6 +26,9 @@
 mod buffer;
 mod checkpoint;
 mod convert;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+mod object;
 mod pipeline;
 mod plan;
 mod records;
@@ -40,6 +44,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use recto_store::Limits;
+use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::core::CollectionCore;
@@ -66,7 +71,10 @@ pub(crate) const MAX_BUFFER_BYTES: u64 = 4 << 30;
 /// for it, the third is being made.
 const CALLS_IN_FLIGHT: usize = 3;
 
-/// The most memory of the rows of one call.
+/// In what units calls in flight take their memory.
+const PAGE_BYTES: usize = 4 << 10;
+
+/// The most memory of the rows of one call, unless one row alone has more.
 const MAX_CHUNK_BYTES: usize = 16 << 20;
 
 /// The most memory of the rows of one call to a store that is reached by a network.
@@ -313,6 +321,33 @@ impl<'a> Telling<'a> {
     }
 }
 
+/// Memory that calls in flight share. One that needs more than there is, for a large row, is alone.
+struct Room {
+    pages: Semaphore,
+    all: u32,
+}
+
+impl Room {
+    fn new(bytes: usize) -> Self {
+        let all = Self::pages_of(bytes).max(1);
+        Self {
+            pages: Semaphore::new(all as usize),
+            all,
+        }
+    }
+
+    fn pages_of(bytes: usize) -> u32 {
+        u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX)
+    }
+
+    /// What `work` gives, begun when there are `bytes` for it.
+    async fn during<T>(&self, bytes: usize, work: impl Future<Output = T>) -> T {
+        let pages = Self::pages_of(bytes).clamp(1, self.all);
+        let _taken = self.pages.acquire_many(pages).await;
+        work.await
+    }
+}
+
 /// A load that is running.
 struct Load<'a> {
     telling: Telling<'a>,
@@ -388,8 +423,9 @@ impl Load<'_> {
         let (rows, mut rows_written) = (buffer.entries(), 0);
         let bytes_of_buffer = u128::from(bytes_end.saturating_sub(self.bytes_done));
         let mut bytes = self.bytes_done;
+        let room = Room::new(CALLS_IN_FLIGHT * writer.sizes.chunk_bytes);
         let mut written = futures::stream::iter(buffer.chunks(&self.plan, writer.sizes))
-            .map(|chunk| writer.write(Arc::clone(buffer), chunk))
+            .map(|chunk| room.during(chunk.bytes, writer.write(Arc::clone(buffer), chunk)))
             .buffer_unordered(CALLS_IN_FLIGHT);
         while let Some(chunk) = telling.during(state, bytes, written.try_next()).await? {
             state.tallies[chunk.target].stored += chunk.stored;

@@ -4,22 +4,25 @@
 //! a load drops the ends of the channels.
 
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use recto_store::Limits;
 use tokio::sync::{mpsc, oneshot};
 
 use super::buffer::Buffer;
 use super::plan::Plan;
-use super::records::{NOT_UTF8, Record, RecordBatch, Splitter};
+use super::records::{BATCH_BYTES, NOT_UTF8, Record, RecordBatch, Splitter};
 use super::rows::Converter;
 use super::source::{Format, Source};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How many batches of records may wait for the converter.
 const WAITING_BATCHES: usize = 4;
+
+/// How many bytes of text may wait for the converter or be with it, unless one batch alone has more.
+const MAX_WAITING_BYTES: usize = WAITING_BATCHES * BATCH_BYTES;
 
 /// Says to threads that nobody waits for them any more.
 #[derive(Debug, Clone, Default)]
@@ -92,8 +95,43 @@ pub(super) struct Beginning {
 
 /// What the reading thread sends after the beginning.
 enum Piece {
-    Batch(RecordBatch),
+    Batch(RecordBatch, Waiting),
     End(Result<()>),
+}
+
+/// How many bytes of text wait.
+#[derive(Default)]
+struct Room(Arc<(Mutex<usize>, Condvar)>);
+
+/// Bytes of text that wait until this is dropped, which it is where nobody waits for them any more.
+struct Waiting {
+    room: Arc<(Mutex<usize>, Condvar)>,
+    bytes: usize,
+}
+
+impl Room {
+    /// Waits until there is room for `bytes`.
+    fn take(&self, bytes: usize) -> Waiting {
+        let (taken, changed) = &*self.0;
+        let guard = taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |taken: &mut usize| *taken > 0 && *taken + bytes > MAX_WAITING_BYTES;
+        let mut guard = changed
+            .wait_while(guard, full)
+            .unwrap_or_else(PoisonError::into_inner);
+        *guard += bytes;
+        Waiting {
+            room: Arc::clone(&self.0),
+            bytes,
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let (taken, changed) = &*self.room;
+        *taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        changed.notify_one();
+    }
 }
 
 /// A file being read.
@@ -165,8 +203,10 @@ fn read_records(
     if !sent {
         return Ok(());
     }
+    let room = Room::default();
     while let Some(whole) = batch {
-        if pieces.send(Piece::Batch(whole)).is_err() {
+        let waiting = room.take(whole.text.len());
+        if pieces.send(Piece::Batch(whole, waiting)).is_err() {
             return Ok(());
         }
         batch = splitter.next_batch(input).map_err(failed)?;
@@ -256,7 +296,7 @@ impl ConvertingThread {
                 Piece::End(Err(defect("the reading thread of the load ended".to_owned())))
             });
             match piece {
-                Piece::Batch(batch) => self.convert(&batch)?,
+                Piece::Batch(batch, _waiting) => self.convert(&batch)?,
                 Piece::End(result) => return self.deliver(Some(result)),
             }
         }

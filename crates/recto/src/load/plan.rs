@@ -1,6 +1,6 @@
 //! What each column of a file is to each collection it is loaded into.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use recto_model::{RowRef, Table, Type};
@@ -10,6 +10,9 @@ use super::source::Format;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::LoadRequest;
+
+/// The most columns of a CSV file.
+const MAX_COLUMNS: usize = 10_000;
 
 /// How many columns of a file an error lists.
 const MAX_LISTED_COLUMNS: usize = 10;
@@ -62,6 +65,8 @@ pub(super) struct Plan {
     /// The header row as it stands in the file; empty for NDJSON.
     pub(super) header: Vec<u8>,
     column_of_name: HashMap<String, usize>,
+    /// For each column, whether it is a field of every collection.
+    everywhere: Vec<bool>,
     pub(super) slots: Vec<Slot>,
     pub(super) targets: Vec<Target>,
     /// Text that is null beside the empty cell.
@@ -148,11 +153,20 @@ impl Plan {
                 .map(|slot| target.slots.contains(&Some(slot)))
                 .collect();
         }
+        let everywhere = columns
+            .iter()
+            .map(|name| {
+                collections
+                    .iter()
+                    .all(|collection| collection.definition.field(name).is_some())
+            })
+            .collect();
         Self {
             format,
             columns,
             header,
             column_of_name,
+            everywhere,
             slots,
             targets,
             null: request.null.clone(),
@@ -162,6 +176,10 @@ impl Plan {
 
     pub(super) fn column(&self, name: &str) -> Option<usize> {
         self.column_of_name.get(name).copied()
+    }
+
+    pub(super) fn is_everywhere(&self, column: usize) -> bool {
+        self.everywhere[column]
     }
 }
 
@@ -183,12 +201,18 @@ fn header_columns(header: &[u8], record: &Record) -> Result<Vec<String>> {
     }
     let text = std::str::from_utf8(header).map_err(|_| invalid_header("the header row is not UTF-8 text"))?;
     let mut cells: Vec<CsvCell> = Vec::new();
-    split_cells(text, record.shape, &mut cells);
+    let count = split_cells(text, record.shape, MAX_COLUMNS, &mut cells);
+    if count > MAX_COLUMNS {
+        return Err(invalid_header(format!(
+            "the file has {count} columns; {MAX_COLUMNS} are the most"
+        )));
+    }
     let mut scratch = String::new();
     let mut columns: Vec<String> = Vec::with_capacity(cells.len());
+    let mut known = HashSet::with_capacity(cells.len());
     for cell in cells {
         let name = cell.text(text, &mut scratch);
-        if columns.iter().any(|column| column == name) {
+        if !known.insert(name.to_owned()) {
             return Err(invalid_header(format!("the file has two columns named {name:?}")));
         }
         columns.push(name.to_owned());

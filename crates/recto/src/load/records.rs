@@ -14,6 +14,9 @@ use super::source::Format;
 /// About how much text goes through the pipeline in one piece.
 pub(super) const BATCH_BYTES: usize = 512 << 10;
 
+/// The most records in one piece, so that what is kept of short lines is not many times their text.
+const MAX_BATCH_RECORDS: usize = 8 << 10;
+
 /// The longest record that is read; a longer line is a bad row. Twice what a store takes of a
 /// record, since JSON may need more bytes than what it stands for.
 pub(super) const MAX_RECORD_BYTES: usize = 32 << 20;
@@ -57,8 +60,9 @@ pub(super) struct Splitter {
     format: Format,
     batch_bytes: usize,
     max_record_bytes: usize,
-    /// Text that is read and not split yet.
+    /// Text that was read, from `start` on not split yet.
     pending: Vec<u8>,
+    start: usize,
     line: u64,
     at_start: bool,
     ended: bool,
@@ -89,6 +93,7 @@ impl Splitter {
             batch_bytes,
             max_record_bytes,
             pending: Vec::new(),
+            start: 0,
             line: 1,
             at_start: true,
             ended: false,
@@ -108,16 +113,31 @@ impl Splitter {
             if !batch.records.is_empty() {
                 return Ok(Some(batch));
             }
-            if self.ended && self.pending.is_empty() {
+            let left = self.rest().len();
+            if self.ended && left == 0 {
                 return Ok(None);
             }
             // Blank lines only, or a record that is longer than what was read so far.
-            wanted = self.pending.len().saturating_mul(2).max(self.batch_bytes);
+            wanted = left.saturating_mul(2).max(self.batch_bytes);
         }
     }
 
+    /// What was read and not split yet.
+    fn rest(&self) -> &[u8] {
+        &self.pending[self.start..]
+    }
+
+    /// Reads until `wanted` bytes are there to be split.
     fn fill(&mut self, input: &mut dyn Read, wanted: usize) -> io::Result<()> {
         let wanted = wanted.min(self.max_record_bytes + self.batch_bytes);
+        if self.ended || self.rest().len() >= wanted {
+            return Ok(());
+        }
+        self.pending.drain(..self.start);
+        self.start = 0;
+        // One long record must not hold its memory for the rest of the file.
+        self.pending.shrink_to(wanted);
+        self.pending.reserve_exact(wanted - self.pending.len());
         while !self.ended && self.pending.len() < wanted {
             let missing = (wanted - self.pending.len()) as u64;
             self.ended = Read::take(&mut *input, missing).read_to_end(&mut self.pending)? == 0;
@@ -125,7 +145,7 @@ impl Splitter {
         if self.at_start {
             self.at_start = false;
             if self.pending.starts_with(b"\xEF\xBB\xBF") {
-                self.pending.drain(..3);
+                self.start = 3;
             } else if self.pending.starts_with(b"\xFF\xFE") || self.pending.starts_with(b"\xFE\xFF") {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, NOT_UTF8));
             }
@@ -133,12 +153,16 @@ impl Splitter {
         Ok(())
     }
 
-    /// Takes the records that are whole off the front of what was read.
+    /// Takes records that are whole off the front of what was read, as many as a batch holds.
     fn split(&mut self) -> RecordBatch {
         let mut records = Vec::new();
-        let mut start = 0;
-        while start < self.pending.len() {
-            let rest = &self.pending[start..];
+        let begin = self.start;
+        let mut kept = begin;
+        while self.start < self.pending.len()
+            && self.start - begin < self.batch_bytes
+            && records.len() < MAX_BATCH_RECORDS
+        {
+            let rest = self.rest();
             let too_long = rest.len() > self.max_record_bytes;
             match find(self.format, rest, self.ended, too_long) {
                 Found::Record {
@@ -146,46 +170,51 @@ impl Splitter {
                     consumed,
                     shape,
                 } => {
-                    let text = start..start + length;
-                    if !is_blank(self.format, &self.pending[text.clone()]) {
+                    let blank = is_blank(self.format, &rest[..length]);
+                    let lines = lines(&rest[..consumed], shape);
+                    if !blank {
+                        let text = self.start - begin..self.start - begin + length;
                         records.push(Record {
                             text,
                             line: self.line,
                             shape,
                         });
+                        kept = self.start + length;
                     }
-                    self.line += lines(&self.pending[start..start + consumed], shape);
-                    start += consumed;
+                    self.line += lines;
+                    self.start += consumed;
                 }
                 Found::Incomplete if too_long => {
-                    let text = start..start + KEPT_BYTES.min(rest.len());
+                    let length = KEPT_BYTES.min(rest.len());
+                    let text = self.start - begin..self.start - begin + length;
                     let shape = Shape::Unreadable("the row is longer than a row may be");
                     records.push(Record {
                         text,
                         line: self.line,
                         shape,
                     });
+                    kept = self.start + length;
                     self.in_long_line = true;
-                    start = self.pending.len();
+                    self.start = self.pending.len();
                 }
                 Found::Incomplete => break,
             }
         }
-        let rest = self.pending.split_off(start);
         RecordBatch {
-            text: std::mem::replace(&mut self.pending, rest),
+            text: self.pending[begin..kept].to_vec(),
             records,
         }
     }
 
     /// Drops what is left of a line that was too long.
     fn skip_line(&mut self) {
-        let end = memchr(b'\n', &self.pending);
-        self.pending
-            .drain(..end.map_or(self.pending.len(), |end| end + 1));
-        if end.is_some() {
-            self.in_long_line = false;
-            self.line += 1;
+        match memchr(b'\n', self.rest()) {
+            None => self.start = self.pending.len(),
+            Some(end) => {
+                self.start += end + 1;
+                self.in_long_line = false;
+                self.line += 1;
+            }
         }
     }
 }
@@ -336,33 +365,37 @@ impl CsvCell {
     }
 }
 
-/// Takes a record that can be read apart into cells.
-pub(super) fn split_cells(record: &str, shape: Shape, cells: &mut Vec<CsvCell>) {
+/// Takes a record that can be read apart into cells; keeps the first `most` and returns how many
+/// there are.
+pub(super) fn split_cells(record: &str, shape: Shape, most: usize, cells: &mut Vec<CsvCell>) -> usize {
     cells.clear();
+    let mut count = 0;
+    let mut keep = |cell: CsvCell| {
+        if count < most {
+            cells.push(cell);
+        }
+        count += 1;
+    };
     let text = record.as_bytes();
+    let mut start = 0;
     if shape == Shape::Plain {
-        let mut start = 0;
+        let plain = |start, end| CsvCell {
+            start,
+            end,
+            doubled: false,
+        };
         for end in memchr_iter(b',', text) {
-            cells.push(CsvCell {
-                start,
-                end,
-                doubled: false,
-            });
+            keep(plain(start, end));
             start = end + 1;
         }
-        cells.push(CsvCell {
-            start,
-            end: text.len(),
-            doubled: false,
-        });
-        return;
+        keep(plain(start, text.len()));
+        return count;
     }
-    let mut start = 0;
     loop {
         let (cell, after) = cell_at(text, start);
-        cells.push(cell);
+        keep(cell);
         if after >= text.len() {
-            return;
+            return count;
         }
         start = after + 1;
     }

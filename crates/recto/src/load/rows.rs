@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use super::buffer::{Buffer, Origin, single_write, store_bytes};
 use super::convert::{self, Reason};
+use super::object::{Object, value_of};
 use super::plan::{Plan, Slot, Target};
 use super::records::{CsvCell, Record, Shape, split_cells};
 use super::rejects::Reject;
@@ -84,16 +85,12 @@ impl Converter {
         content: &[u8],
         shape: Shape,
         buffer: &mut Buffer,
-    ) -> Result<Vec<String>, Reason> {
+    ) -> Result<Vec<Option<String>>, Reason> {
         let text = readable_text(content, shape)?;
         let mut cells = std::mem::take(&mut self.cells);
-        split_cells(text, shape, &mut cells);
-        if cells.len() != plan.columns.len() {
-            let reason = format!(
-                "{} cells where the header has {}",
-                cells.len(),
-                plan.columns.len()
-            );
+        let count = split_cells(text, shape, plan.columns.len(), &mut cells);
+        if count != plan.columns.len() {
+            let reason = format!("{count} cells where the header has {}", plan.columns.len());
             self.cells = cells;
             return Err(Reason::general(reason));
         }
@@ -115,34 +112,31 @@ impl Converter {
         Ok(Vec::new())
     }
 
-    /// Makes a row of a line of JSON, with the names in it that the plan does not know; or the
-    /// reason why it is none.
+    /// Makes a row of a line of JSON, with a name for each collection that it has no field for; or
+    /// the reason why it is none.
     fn make_from_json(
         &mut self,
         plan: &Plan,
         content: &[u8],
         shape: Shape,
         buffer: &mut Buffer,
-    ) -> Result<Vec<String>, Reason> {
+    ) -> Result<Vec<Option<String>>, Reason> {
         let text = readable_text(content, shape)?;
-        let json: Json = serde_json::from_str(text)
-            .map_err(|error| Reason::with_details("not JSON", &format!(": {error}")))?;
-        let Json::Object(object) = json else {
-            return Err(Reason::general("not a JSON object"));
-        };
+        let object = Object::read(plan, text)?;
         let rows = buffer.row();
         self.failed.clear();
         for (index, slot) in plan.slots.iter().enumerate() {
-            match object.get(&slot.field) {
-                None | Some(Json::Null) => rows.push_cell(None),
+            match object.values[slot.column] {
+                None => rows.push_cell(None),
                 Some(json) => {
                     self.push(rows, index, slot, |out| {
-                        convert::json_cell(&slot.field, &slot.ty, json, out)
+                        let json = value_of(&slot.field, json)?;
+                        convert::json_cell(&slot.field, &slot.ty, &json, out)
                     });
                 }
             }
         }
-        Ok(foreign_names(plan, object))
+        Ok(object.foreign)
     }
 
     /// Pushes the cell of a slot, or null and remembers why.
@@ -173,11 +167,12 @@ impl Converter {
         &mut self,
         plan: &Plan,
         origin: Origin,
-        foreign: &[String],
+        foreign: &[Option<String>],
         buffer: &mut Buffer,
     ) -> Vec<(usize, Reason)> {
         let mut rejected = Vec::new();
         for (index, target) in plan.targets.iter().enumerate() {
+            let foreign = foreign.get(index).and_then(Option::as_deref);
             let added = self.check(plan, target, foreign, buffer).and_then(|()| {
                 buffer
                     .add(index, target)
@@ -195,12 +190,18 @@ impl Converter {
         rejected
     }
 
-    fn check(&self, plan: &Plan, target: &Target, foreign: &[String], buffer: &Buffer) -> Result<(), Reason> {
+    fn check(
+        &self,
+        plan: &Plan,
+        target: &Target,
+        foreign: Option<&str>,
+        buffer: &Buffer,
+    ) -> Result<(), Reason> {
         if let Some((_, reason)) = self.failed.iter().find(|(slot, _)| target.uses(*slot)) {
             return Err(reason.clone());
         }
-        if plan.format == Format::Ndjson && !plan.ignore_unknown {
-            check_names(target, foreign)?;
+        if let Some(unknown) = foreign.filter(|_| !plan.ignore_unknown) {
+            return Err(no_field(target, unknown));
         }
         let row = buffer.made();
         let table = &target.table;
@@ -242,37 +243,13 @@ fn readable_text(content: &[u8], shape: Shape) -> Result<&str, Reason> {
     })
 }
 
-/// The names in a record that some collection does not have.
-fn foreign_names(plan: &Plan, object: Map<String, Json>) -> Vec<String> {
-    let everywhere = |name: &str| {
-        plan.column(name).is_some()
-            && plan
-                .targets
-                .iter()
-                .all(|target| target.core.definition.field(name).is_some())
-    };
-    object
-        .into_iter()
-        .map(|(name, _)| name)
-        .filter(|name| !everywhere(name))
-        .collect()
-}
-
-fn check_names(target: &Target, foreign: &[String]) -> Result<(), Reason> {
+fn no_field(target: &Target, unknown: &str) -> Reason {
     let definition = &target.core.definition;
-    match foreign.iter().find(|name| definition.field(name).is_none()) {
-        None => Ok(()),
-        Some(unknown) => {
-            let nearest = definition.nearest_field(unknown);
-            let hint = nearest
-                .map(|nearest| format!(" (did you mean {nearest}?)"))
-                .unwrap_or_default();
-            Err(Reason::general(format!(
-                "{} has no field {unknown:?}{hint}",
-                definition.name
-            )))
-        }
-    }
+    let hint = match definition.nearest_field(unknown) {
+        Some(nearest) => format!(" (did you mean {nearest}?)"),
+        None => String::new(),
+    };
+    Reason::general(format!("{} has no field {unknown:?}{hint}", definition.name))
 }
 
 /// The text of a stored row of the file, for a row that a store refused: what its cells say.

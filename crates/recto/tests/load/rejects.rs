@@ -55,7 +55,8 @@ async fn rejected_lines_of_ndjson() {
                  { \"sensor\":5, \"at\":\"2013-01-01T10:00:00Z\"}\n\
                 {}\n\
                 [1]\n\
-                {\"sensor\":\"c\",\n";
+                {\"sensor\":\"c\",\n\
+                {\"sensor\":\"d\",\"at\":\"2013-01-01T10:00:00Z\",\"note\":\"x\",\"note\":null}\n";
     let file = bench.file("a.ndjson", text);
     let report = bench.load(&file).await.unwrap();
     assert_eq!(
@@ -63,7 +64,7 @@ async fn rejected_lines_of_ndjson() {
             report.collections[0].rows_stored,
             report.collections[0].rows_rejected
         ),
-        (1, 5)
+        (1, 6)
     );
     let rejects = bench.text("a.ndjson.rejects.ndjson");
     let lines: Vec<serde_json::Value> = rejects
@@ -94,6 +95,7 @@ async fn rejected_lines_of_ndjson() {
             .unwrap()
             .starts_with("not JSON: ")
     );
+    assert_eq!(lines[5]["recto_reason"], "note is given twice");
     let report = bench
         .load_with(&file, |request| {
             request.ignore_unknown = true;
@@ -107,7 +109,7 @@ async fn rejected_lines_of_ndjson() {
             report.collections[0].rows_stored,
             report.collections[0].rows_rejected
         ),
-        (2, 4)
+        (2, 5)
     );
 }
 

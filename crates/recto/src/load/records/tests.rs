@@ -47,7 +47,7 @@ fn cells_of(text: &[u8], batch: usize) -> Vec<Vec<String>> {
         for record in &batch.records {
             assert!(!matches!(record.shape, Shape::Unreadable(_)), "{record:?}");
             let text = std::str::from_utf8(&batch.text[record.text.clone()]).unwrap();
-            split_cells(text, record.shape, &mut cells);
+            split_cells(text, record.shape, usize::MAX, &mut cells);
             rows.push(
                 cells
                     .iter()

@@ -1,0 +1,162 @@
+//! A line of JSON into the text of each field's value.
+//!
+//! Values are made one at a time, and only of what a field takes: made at once they would take many
+//! times the memory of the line, whatever stands in it.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+
+use super::convert::Reason;
+use super::plan::Plan;
+
+/// The most values in one field's list, set, map, tuple or UDT. Each takes some dozens of bytes
+/// while it is converted.
+const MAX_NESTED_VALUES: usize = 1 << 20;
+
+/// How much of a name that is no field a reason tells.
+const MAX_TOLD_CHARACTERS: usize = 100;
+
+/// A record as its line has it.
+#[derive(Debug)]
+pub(super) struct Object<'a> {
+    /// For each column of the plan, its value if the record has one that is not null.
+    pub(super) values: Vec<Option<&'a RawValue>>,
+    /// For each collection, the first name that is no field of it; empty if all are of all.
+    pub(super) foreign: Vec<Option<String>>,
+}
+
+impl<'a> Object<'a> {
+    /// Reads a line; or the reason why it is no record.
+    pub(super) fn read(plan: &Plan, line: &'a str) -> Result<Self, Reason> {
+        let no_json = |error: serde_json::Error| Reason::with_details("not JSON", &format!(": {error}"));
+        if !line.trim_start().starts_with('{') {
+            serde_json::from_str::<IgnoredAny>(line).map_err(no_json)?;
+            return Err(Reason::general("not a JSON object"));
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(line);
+        let reading = Reading {
+            plan,
+            given: vec![false; plan.columns.len()],
+            twice: None,
+            object: Self {
+                values: vec![None; plan.columns.len()],
+                foreign: Vec::new(),
+            },
+        };
+        let reading = reading.deserialize(&mut deserializer).map_err(no_json)?;
+        deserializer.end().map_err(no_json)?;
+        match reading.twice {
+            Some(column) => Err(Reason::general(format!(
+                "{} is given twice",
+                plan.columns[column]
+            ))),
+            None => Ok(reading.object),
+        }
+    }
+}
+
+/// The value that JSON text is.
+pub(super) fn value_of(field: &str, json: &RawValue) -> Result<Json, Reason> {
+    let text = json.get();
+    if text.starts_with(['[', '{']) {
+        // A bound: each value but the first of its list or object follows one of these.
+        let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{'));
+        if values.count() > MAX_NESTED_VALUES {
+            return Err(Reason::general(format!(
+                "{field}: more than {MAX_NESTED_VALUES} values"
+            )));
+        }
+    }
+    serde_json::from_str(text)
+        .map_err(|error| Reason::with_details(format!("{field}: not JSON"), &format!(": {error}")))
+}
+
+struct Reading<'p, 'a> {
+    plan: &'p Plan,
+    given: Vec<bool>,
+    twice: Option<usize>,
+    object: Object<'a>,
+}
+
+impl<'a> DeserializeSeed<'a> for Reading<'_, 'a> {
+    type Value = Self;
+
+    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Reading<'_, 'a> {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        loop {
+            let name = Name {
+                plan: self.plan,
+                foreign: &mut self.object.foreign,
+            };
+            match map.next_key_seed(name)? {
+                None => return Ok(self),
+                Some(None) => drop(map.next_value::<IgnoredAny>()?),
+                Some(Some(column)) => {
+                    if std::mem::replace(&mut self.given[column], true) {
+                        self.twice = Some(column);
+                    }
+                    let value: &RawValue = map.next_value()?;
+                    self.object.values[column] = (value.get() != "null").then_some(value);
+                }
+            }
+        }
+    }
+}
+
+/// A name in a record: the column it is, if it is one.
+struct Name<'p> {
+    plan: &'p Plan,
+    foreign: &'p mut Vec<Option<String>>,
+}
+
+impl<'a> DeserializeSeed<'a> for Name<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        let column = self.plan.column(name);
+        if column.is_some_and(|column| self.plan.is_everywhere(column)) {
+            return Ok(column);
+        }
+        let targets = &self.plan.targets;
+        self.foreign.resize(targets.len(), None);
+        for (target, foreign) in targets.iter().zip(self.foreign) {
+            if foreign.is_none() && target.core.definition.field(name).is_none() {
+                *foreign = Some(told(name));
+            }
+        }
+        Ok(column)
+    }
+}
+
+fn told(name: &str) -> String {
+    match name.char_indices().nth(MAX_TOLD_CHARACTERS) {
+        None => name.to_owned(),
+        Some((end, _)) => format!("{}…", &name[..end]),
+    }
+}
