@@ -23,6 +23,7 @@ pub const STORE_FORMAT_VERSION: u32 = 1;
 /// What the `format` file begins with.
 const FORMAT_WORDS: &str = "recto-embedded";
 const FORMAT_FILE: &str = "format";
+const NEW_FORMAT_FILE: &str = "format.new";
 const LOCK_FILE: &str = "lock";
 const DATA_FILE: &str = "data.redb";
 const NEW_DATA_FILE: &str = "data.redb.new";
@@ -60,7 +61,10 @@ impl Directory {
         }
         if existed {
             // Looked at before the lock file is made: a directory that is refused stays as it is.
-            check_contents(path)?;
+            let contents = check_contents(path)?;
+            if contents == Contents::Empty && !read_only {
+                check_own(path)?;
+            }
         } else {
             make_directory(path)?;
         }
@@ -149,7 +153,7 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
 /// Writes the `format` file of a new store, whole or not at all.
 pub(crate) fn write_format(path: &Path) -> Result<(), StoreError> {
     let what = |error| file("writing the format file", error);
-    let unfinished = path.join("format.new");
+    let unfinished = path.join(NEW_FORMAT_FILE);
     let mut format = open_private(&unfinished).map_err(what)?;
     format.set_len(0).map_err(what)?;
     writeln!(format, "{FORMAT_WORDS} {STORE_FORMAT_VERSION}").map_err(what)?;
@@ -169,7 +173,6 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What stands at `path`; an error if it is no store of this version and no place for one.
 /// Whether a store was made at `path`, or begun.
 pub(crate) fn is_store(path: &Path) -> bool {
     [FORMAT_FILE, DATA_FILE, NEW_DATA_FILE]
@@ -177,6 +180,29 @@ pub(crate) fn is_store(path: &Path) -> bool {
         .any(|name| path.join(name).exists())
 }
 
+/// Refuses a directory that others' files are in: no store is made between them. What is hidden, and
+/// what a file system puts into its root, is nobody's.
+fn check_own(path: &Path) -> Result<(), StoreError> {
+    let unreadable = |error| file(&format!("reading the directory {}", path.display()), error);
+    for entry in fs::read_dir(path).map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name();
+        let name = name.to_string_lossy();
+        let own = [LOCK_FILE, NEW_DATA_FILE, NEW_FORMAT_FILE, "lost+found"];
+        if !own.contains(&&*name) && !name.starts_with('.') {
+            return Err(StoreError::new(
+                StoreErrorKind::Invalid,
+                format!(
+                    "{} has other files in it ({name}) and is no store",
+                    path.display()
+                ),
+            )
+            .with_hint("a store is a directory of its own: name one that is empty or not there yet"));
+        }
+    }
+    Ok(())
+}
+
+/// What stands at `path`; an error if it is no store of this version and no place for one.
 fn check_contents(path: &Path) -> Result<Contents, StoreError> {
     let place = path.display();
     if !path.is_dir() {

@@ -113,6 +113,23 @@ fn what_is_no_store_is_refused() {
 }
 
 #[test]
+fn no_store_is_made_between_the_files_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("documents");
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("letter.txt"), "text").unwrap();
+    assert!(refused(&path, StoreErrorKind::Invalid).contains("letter.txt"));
+    let names: Vec<_> = fs::read_dir(&path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["letter.txt"], "nothing was made there");
+    fs::rename(path.join("letter.txt"), path.join(".hidden")).unwrap();
+    fs::create_dir(path.join("lost+found")).unwrap();
+    drop(open(&path).unwrap());
+}
+
+#[test]
 fn making_a_store_goes_on_after_a_crash_at_any_point() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");

@@ -18,8 +18,10 @@ use crate::progress::per_second;
 use crate::store::{Place, StoreArgs};
 use crate::text::{bytes, duration, grouped, printable, rows};
 
-/// The folder of the demo: the store, unless another is named, and the file that is loaded.
+/// The demo's store, unless another is named, and the file that is loaded.
 const FOLDER: &str = "recto-demo";
+/// Where that file is put if another store is named: a store is made in no folder that has files in it.
+const INPUT_FOLDER: &str = "recto-demo-input";
 /// The file that is loaded.
 const FILE: &str = "flights.csv.zip";
 /// The flights; see `data/README.md` for where they are from.
@@ -117,11 +119,12 @@ pub(crate) async fn run(args: &DemoArgs, console: &mut Console) -> Result<Exit> 
     };
     let session = place.open_or_create().await?;
     let address = place.address.to_string();
+    let input_folder = if address == FOLDER { FOLDER } else { INPUT_FOLDER };
     show(
         Demo {
             session,
             address,
-            folder: Path::new(FOLDER),
+            folder: Path::new(input_folder),
             quiet: args.quiet,
         },
         console,
