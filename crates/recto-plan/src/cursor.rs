@@ -21,7 +21,7 @@ use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
 use recto_model::{Cells, Environment};
 
 pub use identity::{Fingerprint, QueryIdentity};
-pub use key_ring::{KeyRing, KeyRingError, MAX_KEYS};
+pub use key_ring::{KeyDescription, KeyRing, KeyRingError, MAX_KEYS};
 
 use crate::plan::Travel;
 use content::Content;
@@ -38,6 +38,8 @@ const FORMAT_VERSION: u8 = 1;
 const HEADER_BYTES: usize = 1 + 4 + NONCE_BYTES;
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
+/// The characters that version and key id stand in.
+const KEY_ID_CHARACTERS: usize = 8;
 /// The most bytes that [`MAX_CURSOR_CHARACTERS`] can hold.
 const MAX_SEALED_BYTES: usize = MAX_CURSOR_CHARACTERS / 4 * 3;
 /// Up to this size bytes are worked on without an allocation; most cursors are far smaller.
@@ -235,11 +237,33 @@ pub fn seal(
     })
 }
 
+/// The id of the key that a cursor says it was sealed with; `None` if the text does not begin as a
+/// cursor of a known format does. Not authenticated: anybody can write it.
+pub fn key_id(text: &str) -> Option<u32> {
+    let mut bytes = [0; KEY_ID_CHARACTERS / 4 * 3];
+    URL_SAFE_NO_PAD
+        .decode_slice(text.as_bytes().get(..KEY_ID_CHARACTERS)?, &mut bytes)
+        .ok()?;
+    let [version, id @ .., _] = bytes;
+    (version == FORMAT_VERSION).then_some(u32::from_be_bytes(id))
+}
+
 /// Opens a cursor that the query `identity` made.
 ///
-/// The work up to the authentication does not depend on which key sealed the cursor, nor on what
-/// is inside; a cursor that does not pass is not looked at, so that neither its time nor its query
-/// can be probed by sending altered ones.
+/// **What it takes does not tell a forged cursor from an expired one.** In this order:
+///
+/// 1. What anybody can see of a text: its length, its alphabet, the version in the clear.
+/// 2. The clock is read, for every cursor, whatever becomes of it.
+/// 3. The tag is computed over header and ciphertext, as long as the text is, with the key that the
+///    header names or, where there is none of that id, with the active one; and compared in constant
+///    time (`poly1305` through `subtle`). So how much of a forged tag is right does not show, nor
+///    whether a key exists. Until here every cursor of one length takes the same steps.
+/// 4. Only an authentic cursor is decrypted, read, compared with the query, and at last with the
+///    time. A forged one ends before: what stands in its expiry, fingerprints or cells has no
+///    effect on anything, so that neither can be probed by altering a cursor.
+///
+/// That step 4 takes some time shows whether a cursor is authentic, and no more than the answer says
+/// in words: altered, or expired.
 ///
 /// # Errors
 /// [`CursorError`], every variant but [`CursorError::PositionTooLarge`].
@@ -259,9 +283,10 @@ pub fn open(
     }
     with_buffer(base64::decoded_len_estimate(text.len()), |buffer| {
         let length = decode(text, buffer)?;
+        let now_seconds = u64::try_from(environment.now_micros().div_euclid(1_000_000)).unwrap_or(0);
         let body = authenticate(ring, &mut buffer[..length])?;
         let (found, opened) = content::read(body).ok_or(CursorError::UnknownContent)?;
-        check(environment, &found, identity)?;
+        check(now_seconds, &found, identity)?;
         Ok(opened)
     })
 }
@@ -319,11 +344,7 @@ fn authenticate<'b>(ring: &KeyRing, sealed: &'b mut [u8]) -> Result<&'b [u8], Cu
 }
 
 /// Whether what an authentic cursor says about itself fits the query and the time.
-fn check(
-    environment: &Environment,
-    found: &content::Found,
-    identity: &QueryIdentity,
-) -> Result<(), CursorError> {
+fn check(now_seconds: u64, found: &content::Found, identity: &QueryIdentity) -> Result<(), CursorError> {
     if found.identity.collection != identity.collection {
         return Err(CursorError::OtherCollection);
     }
@@ -334,7 +355,6 @@ fn check(
         return Err(CursorError::OtherQuery);
     }
     if let Some(expired_at_seconds) = found.expires_at_seconds {
-        let now_seconds = u64::try_from(environment.now_micros().div_euclid(1_000_000)).unwrap_or(0);
         if now_seconds >= expired_at_seconds {
             return Err(CursorError::Expired { expired_at_seconds });
         }

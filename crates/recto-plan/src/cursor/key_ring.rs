@@ -10,12 +10,15 @@ pub const MAX_KEYS: usize = 16;
 
 /// How long a key is.
 const KEY_BYTES: usize = 32;
-/// The version of the stored bytes.
-const STORED_VERSION: u8 = 1;
+/// The version of the stored bytes. Version 1 did not say when keys were made.
+const STORED_VERSION: u8 = 2;
 const CHECKSUM_BYTES: usize = 8;
 /// Version, active id, count.
 const STORED_HEADER_BYTES: usize = 1 + 4 + 1;
-const STORED_KEY_BYTES: usize = 4 + KEY_BYTES;
+/// Id and key, of version 1.
+const STORED_KEY_V1_BYTES: usize = 4 + KEY_BYTES;
+/// Id, when it was made, key.
+const STORED_KEY_BYTES: usize = 4 + 8 + KEY_BYTES;
 
 /// The keys that cursors are sealed with, each with an id that cursors carry. One is active: it
 /// seals. All of them open.
@@ -25,7 +28,27 @@ const STORED_KEY_BYTES: usize = 4 + KEY_BYTES;
 pub struct KeyRing {
     active: usize,
     /// In the order they were added, never empty.
-    keys: Vec<(u32, Zeroizing<[u8; KEY_BYTES]>)>,
+    keys: Vec<Key>,
+}
+
+#[derive(Clone)]
+struct Key {
+    id: u32,
+    /// Seconds since 1970-01-01T00:00:00Z; 0 if it is not known.
+    made_at_seconds: u64,
+    secret: Zeroizing<[u8; KEY_BYTES]>,
+}
+
+/// What may be told of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyDescription {
+    /// Its id, which cursors carry in the clear.
+    pub id: u32,
+    /// When it was made, in seconds since 1970-01-01T00:00:00Z; absent if that is not known.
+    pub made_at_seconds: Option<u64>,
+    /// Whether it is the one that seals.
+    pub active: bool,
 }
 
 /// Why a ring was not read or changed.
@@ -89,13 +112,19 @@ impl KeyRing {
     pub fn new(id: u32, key: [u8; KEY_BYTES]) -> Self {
         Self {
             active: 0,
-            keys: vec![(id, Zeroizing::new(key))],
+            keys: vec![Key {
+                id,
+                made_at_seconds: 0,
+                secret: Zeroizing::new(key),
+            }],
         }
     }
 
     /// A ring of one new random key, with the id 1.
     pub fn generate(environment: &Environment) -> Self {
-        Self::new(1, environment.random())
+        let mut ring = Self::new(1, environment.random());
+        ring.keys[0].made_at_seconds = now_seconds(environment);
+        ring
     }
 
     /// Adds a key, which opens cursors but does not seal any until it is
@@ -104,14 +133,26 @@ impl KeyRing {
     /// # Errors
     /// [`KeyRingError::DuplicateKey`], [`KeyRingError::Full`].
     pub fn add(&mut self, id: u32, key: [u8; KEY_BYTES]) -> Result<(), KeyRingError> {
-        let key = Zeroizing::new(key);
+        self.add_made_at(id, 0, Zeroizing::new(key))
+    }
+
+    fn add_made_at(
+        &mut self,
+        id: u32,
+        made_at_seconds: u64,
+        secret: Zeroizing<[u8; KEY_BYTES]>,
+    ) -> Result<(), KeyRingError> {
         if self.find(id).is_some() {
             return Err(KeyRingError::DuplicateKey { id });
         }
         if self.keys.len() == MAX_KEYS {
             return Err(KeyRingError::Full);
         }
-        self.keys.push((id, key));
+        self.keys.push(Key {
+            id,
+            made_at_seconds,
+            secret,
+        });
         Ok(())
     }
 
@@ -132,9 +173,20 @@ impl KeyRing {
     /// [`KeyRingError::Full`]: remove a key first.
     pub fn rotate(&mut self, environment: &Environment) -> Result<u32, KeyRingError> {
         let id = self.free_id();
-        self.add(id, environment.random())?;
+        let secret = Zeroizing::new(environment.random());
+        self.add_made_at(id, now_seconds(environment), secret)?;
         self.activate(id)?;
         Ok(id)
+    }
+
+    /// Removes all keys but the active one and those added last of the others, `earlier` of them:
+    /// cursors sealed with the removed ones no longer open.
+    pub fn retire(&mut self, earlier: usize) {
+        let active = self.keys.remove(self.active);
+        let surplus = self.keys.len().saturating_sub(earlier);
+        self.keys.drain(..surplus);
+        self.active = self.keys.len();
+        self.keys.push(active);
     }
 
     /// Removes a key: cursors sealed with it no longer open.
@@ -155,12 +207,26 @@ impl KeyRing {
 
     /// The id of the key that seals.
     pub fn active_id(&self) -> u32 {
-        self.keys[self.active].0
+        self.keys[self.active].id
+    }
+
+    /// Whether there is a key of this id.
+    pub fn has(&self, id: u32) -> bool {
+        self.index(id).is_some()
+    }
+
+    /// What may be told of the keys, in the order they were added.
+    pub fn describe(&self) -> impl ExactSizeIterator<Item = KeyDescription> + '_ {
+        self.keys.iter().enumerate().map(|(index, key)| KeyDescription {
+            id: key.id,
+            made_at_seconds: (key.made_at_seconds > 0).then_some(key.made_at_seconds),
+            active: index == self.active,
+        })
     }
 
     /// The ids of all keys, in the order they were added.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
-        self.keys.iter().map(|(id, _)| *id)
+        self.keys.iter().map(|key| key.id)
     }
 
     /// The bytes to store, in the clear: whoever reads them can forge cursors. The layout is in
@@ -172,9 +238,10 @@ impl KeyRing {
         out.push(STORED_VERSION);
         out.extend_from_slice(&self.active_id().to_be_bytes());
         out.push(self.keys.len() as u8);
-        for (id, key) in &self.keys {
-            out.extend_from_slice(&id.to_be_bytes());
-            out.extend_from_slice(&key[..]);
+        for key in &self.keys {
+            out.extend_from_slice(&key.id.to_be_bytes());
+            out.extend_from_slice(&key.made_at_seconds.to_be_bytes());
+            out.extend_from_slice(&key.secret[..]);
         }
         let checksum = checksum(&out);
         out.extend_from_slice(&checksum);
@@ -188,9 +255,11 @@ impl KeyRing {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyRingError> {
         let damaged = |reason| KeyRingError::Damaged { reason };
         let version = *bytes.first().ok_or(damaged("there are no bytes"))?;
-        if version != STORED_VERSION {
-            return Err(KeyRingError::UnknownVersion { version });
-        }
+        let key_bytes = match version {
+            1 => STORED_KEY_V1_BYTES,
+            STORED_VERSION => STORED_KEY_BYTES,
+            _ => return Err(KeyRingError::UnknownVersion { version }),
+        };
         let (content, stored) = bytes
             .split_last_chunk::<CHECKSUM_BYTES>()
             .ok_or(damaged("they are cut short"))?;
@@ -202,20 +271,18 @@ impl KeyRing {
             .ok_or(damaged("they are cut short"))?;
         let [_, active @ .., count] = *header;
         let count = usize::from(count);
-        if count == 0 || count > MAX_KEYS || keys.len() != count * STORED_KEY_BYTES {
+        if count == 0 || count > MAX_KEYS || keys.len() != count * key_bytes {
             return Err(damaged("the number of keys is wrong"));
         }
         let mut ring = Self {
             active: 0,
             keys: Vec::with_capacity(count),
         };
-        for stored in keys.chunks_exact(STORED_KEY_BYTES) {
-            let (id, key) = stored.split_at(4);
-            let id = id.try_into().map(u32::from_be_bytes);
-            let (Ok(id), Ok(key)) = (id, key.try_into()) else {
-                return Err(damaged("they are cut short"));
-            };
-            ring.add(id, key).map_err(|_| damaged("two keys have one id"))?;
+        for stored in keys.chunks_exact(key_bytes) {
+            let (id, made_at_seconds, secret) =
+                read_key(stored).ok_or_else(|| damaged("they are cut short"))?;
+            ring.add_made_at(id, made_at_seconds, secret)
+                .map_err(|_| damaged("two keys have one id"))?;
         }
         ring.activate(u32::from_be_bytes(active))
             .map_err(|_| damaged("the active key is missing"))?;
@@ -224,17 +291,17 @@ impl KeyRing {
 
     /// The key that seals, with its id.
     pub(super) fn active(&self) -> (u32, &[u8; KEY_BYTES]) {
-        let (id, key) = &self.keys[self.active];
-        (*id, key)
+        let key = &self.keys[self.active];
+        (key.id, &key.secret)
     }
 
     /// The key of this id.
     pub(super) fn find(&self, id: u32) -> Option<&[u8; KEY_BYTES]> {
-        self.index(id).map(|index| &*self.keys[index].1)
+        self.index(id).map(|index| &*self.keys[index].secret)
     }
 
     fn index(&self, id: u32) -> Option<usize> {
-        self.keys.iter().position(|(known, _)| *known == id)
+        self.keys.iter().position(|key| key.id == id)
     }
 
     /// An id after all others, or the first that is free.
@@ -243,6 +310,21 @@ impl KeyRing {
         next.or_else(|| (1..=u32::MAX).find(|id| self.index(*id).is_none()))
             .unwrap_or(1)
     }
+}
+
+/// Id, when it was made, and secret of a stored key of either version.
+fn read_key(stored: &[u8]) -> Option<(u32, u64, Zeroizing<[u8; KEY_BYTES]>)> {
+    let (id, rest) = stored.split_first_chunk()?;
+    let (made_at, secret) = rest.split_last_chunk()?;
+    let made_at_seconds = match made_at {
+        [] => 0,
+        made_at => u64::from_be_bytes(made_at.try_into().ok()?),
+    };
+    Some((u32::from_be_bytes(*id), made_at_seconds, Zeroizing::new(*secret)))
+}
+
+fn now_seconds(environment: &Environment) -> u64 {
+    u64::try_from(environment.now_micros() / 1_000_000).unwrap_or(0)
 }
 
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
