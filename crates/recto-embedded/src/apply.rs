@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 
 use recto_store::StoreError;
-use redb::{ReadableTable, Table, WriteTransaction};
+use redb::{Table, WriteTransaction};
 
 use crate::batch::{Action, Batch, Change};
 use crate::catalog::{Catalog, StoredTable, different};
 use crate::error::engine;
 use crate::read::damaged;
-use crate::row::{Row, StoredRow};
+use crate::row::{Damage, Row, StoredRow};
 use crate::view::RowsDefinition;
+use crate::walk::{find, find_edge};
 
 type RowsTable<'t> = Table<'t, &'static [u8], &'static [u8]>;
 
@@ -108,7 +109,10 @@ impl Applier {
             (Action::Put, Stamping::Given) => self.put(table, key, value, rows),
             (Action::Put | Action::Patch, _) => self.patch(table, key, value, rows),
             (Action::Delete, Stamping::Given) => self.delete(table, key, change.stamp, rows),
-            (Action::Delete, Stamping::AtLeast(_)) => rows.remove(key).map(drop).map_err(engine),
+            (Action::Delete, Stamping::AtLeast(_)) => {
+                let is_removed = rows.remove(key).map_err(engine)?.is_some();
+                check_removed(table, key, is_removed, rows)
+            }
             (Action::DeleteRange, _) => self.delete_range(table, key, value, change.stamp, rows),
         }
     }
@@ -126,7 +130,7 @@ impl Applier {
             None => return Ok(()),
             Some(old) => {
                 let old = old.value();
-                if replaces(checksum, old, value) {
+                if replaces(table, checksum, old, value) {
                     return Ok(());
                 }
                 self.old.clear();
@@ -149,7 +153,7 @@ impl Applier {
     ) -> Result<(), StoreError> {
         let checksum = table.key_checksum(key);
         let exists = {
-            let old = rows.get(key).map_err(engine)?;
+            let old = find(table, rows, key)?;
             self.merge(
                 table,
                 key,
@@ -211,8 +215,13 @@ impl Applier {
         rows: &mut RowsTable<'_>,
     ) -> Result<(), StoreError> {
         let left = match rows.remove(key).map_err(engine)? {
-            None => return Ok(()),
-            Some(old) => self.left(table, key, old.value(), stamp)?,
+            None => None,
+            // Of a damaged row nothing is left to keep.
+            Some(old) if is_damaged(table.key_checksum(key), old.value()) => Some(Left::Nothing),
+            Some(old) => Some(self.left(table, key, old.value(), stamp)?),
+        };
+        let Some(left) = left else {
+            return check_removed(table, key, false, rows);
         };
         // A row that is newer than its deletion, whole or in part, is put back.
         if left != Left::Nothing {
@@ -259,6 +268,9 @@ impl Applier {
         stamp: i64,
         rows: &mut RowsTable<'_>,
     ) -> Result<(), StoreError> {
+        for edge in [from, to] {
+            find_edge(table, rows, edge)?;
+        }
         loop {
             let mut partly: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
             let mut failed = None;
@@ -301,10 +313,34 @@ enum Left {
     All,
 }
 
-/// Whether `new` replaces all of `old`, so that there is nothing to merge.
-fn replaces(checksum: u32, old: &[u8], new: &[u8]) -> bool {
-    let (Ok(old), Ok(new)) = (StoredRow::open(checksum, old), StoredRow::open(checksum, new)) else {
+/// What hides behind a damaged key is not removed, and must not be said to be.
+fn check_removed(
+    table: &StoredTable,
+    key: &[u8],
+    is_removed: bool,
+    rows: &RowsTable<'_>,
+) -> Result<(), StoreError> {
+    if is_removed {
+        Ok(())
+    } else {
+        find(table, rows, key).map(drop)
+    }
+}
+
+fn is_damaged(checksum: u32, stored: &[u8]) -> bool {
+    matches!(StoredRow::open(checksum, stored), Err(Damage::Checksum))
+}
+
+/// Whether `new` replaces all of `old`, so that there is nothing to merge. Whoever writes every column
+/// of a damaged row repairs it.
+fn replaces(table: &StoredTable, checksum: u32, old: &[u8], new: &[u8]) -> bool {
+    let Ok(new) = StoredRow::open(checksum, new) else {
         return false;
+    };
+    let old = match StoredRow::open(checksum, old) {
+        Ok(old) => old,
+        Err(Damage::Checksum) => return new.writes_columns(table.definition.regular().len()),
+        Err(_) => return false,
     };
     match (old.newest_at_once(), new.newest_at_once()) {
         (Some(newest), Some(stamp)) => new.writes_all_of(&old) && newest < stamp,

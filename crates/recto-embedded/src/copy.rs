@@ -10,10 +10,11 @@ use redb::{Builder, CursorError, Database, ReadableTableMetadata as _};
 use crate::catalog;
 use crate::directory::open_private;
 use crate::error::{engine, file, guarded};
+use crate::meta::META;
 use crate::read::{Now, damaged};
 use crate::row::StoredRow;
 use crate::view::{OpenTable, RowsDefinition, Snapshot};
-use crate::writer::{CATALOG, META, NEXT_TABLE};
+use crate::writer::CATALOG;
 
 /// How far work on a store has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +97,8 @@ pub(crate) fn copy(
         {
             let mut meta = transaction.open_table(META).map_err(engine)?;
             let mut definitions = transaction.open_table(CATALOG).map_err(engine)?;
-            if let Some(next) = snapshot.next_table()? {
-                meta.insert(NEXT_TABLE, next.as_slice()).map_err(engine)?;
+            for (name, value) in snapshot.meta()? {
+                meta.insert(name.as_slice(), value.as_slice()).map_err(engine)?;
             }
             for stored in snapshot.catalog.iter() {
                 let definition = catalog::encode(stored.id, &stored.definition);

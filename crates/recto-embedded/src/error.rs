@@ -49,7 +49,7 @@ pub(crate) fn stopped() -> StoreError {
         StoreErrorKind::Storage,
         "the store stopped after the file system refused a read or a write",
     )
-    .with_hint("free disk space or repair the disk; the next write opens the store again")
+    .with_hint("free disk space or repair the disk, and try again: the store opens itself again")
 }
 
 /// An error of the file system at `what`.

@@ -9,8 +9,9 @@
 //! | `store` | [`EmbeddedStore`]: opening, and what the trait asks |
 //! | `directory` | the files of a store, who holds it, what is refused |
 //! | `view`, `read`, `scan` | snapshots, slices, scans |
+//! | `walk` | entries in order from an edge that is verified |
 //! | `writer`, `batch`, `apply` | the one writer: group commit, merging by stamps |
-//! | `keys`, `row`, `catalog` | the bytes on disk, drawn in `docs/format.md` |
+//! | `keys`, `row`, `catalog`, `meta` | the bytes on disk, drawn in `docs/format.md` |
 //!
 //! # Durability
 //!
@@ -50,8 +51,12 @@ mod copy;
 mod describe;
 mod directory;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod keys;
 mod limits;
+mod meta;
 mod operations;
 mod read;
 mod row;
@@ -59,6 +64,7 @@ mod scan;
 mod shared;
 mod store;
 mod view;
+mod walk;
 mod writer;
 
 pub use catalog::TABLE_FORMAT_VERSION;
@@ -73,5 +79,5 @@ pub use operations::{BackupReport, CompactReport, Statistics, TableStatistics};
 pub use row::ROW_FORMAT_VERSION;
 pub use scan::MAX_PIECES;
 pub use shared::QUICK_REPAIR_BYTES;
-pub use store::{DEFAULT_CACHE_BYTES, EmbeddedOptions, EmbeddedStore};
+pub use store::{DEFAULT_CACHE_BYTES, EmbeddedOptions, EmbeddedStore, REVIVE_INTERVAL};
 pub use view::INLINE_ROWS;

@@ -1,17 +1,18 @@
 //! Slices and point reads.
 
-use std::ops::Range;
+use std::ops::{Bound, Range};
 
 use recto_model::table::ReadDirection;
 use recto_model::{Cells, Environment, RowSet, Slice, Table};
 use recto_store::{PointRead, ReadOptions, RowsRead, StoreError};
 
 use crate::catalog::StoredTable;
-use crate::error::{corrupt, engine};
+use crate::error::corrupt;
 use crate::keys;
 use crate::limits::LIMITS;
 use crate::row::{Damage, StoredRow};
 use crate::view::{Deadline, OpenTable, Snapshot};
+use crate::walk::{Walk, find, verify};
 
 /// How many rows a read makes room for at first, whatever its limit.
 const ROWS_ROOM: usize = 128;
@@ -269,32 +270,23 @@ pub(crate) fn slice(
     if from >= to {
         return Ok(collector.into_read(true));
     }
-    // The engine looks for an edge by binary search, which a damaged key misleads. So only the near
-    // edge is its work: at the far one the slice ends by a key that lies beyond it, and whose
-    // checksum says that it does.
-    let mut range = match slice.direction {
-        ReadDirection::Forward => open.rows.range::<&[u8]>(from.as_slice()..),
-        ReadDirection::Backward => open.rows.range::<&[u8]>(..to.as_slice()),
-    }
-    .map_err(engine)?;
+    let (near, far) = match slice.direction {
+        ReadDirection::Forward => (from.as_slice(), to.as_slice()),
+        ReadDirection::Backward => (to.as_slice(), from.as_slice()),
+    };
+    let mut walk = Walk::begin(&open, Bound::Included(near), slice.direction)?;
     let mut left = slice.limit;
     while left > 0 && (collector.bytes < options.max_bytes || collector.rows.is_empty()) {
-        let entry = match slice.direction {
-            ReadDirection::Forward => range.next(),
-            ReadDirection::Backward => range.next_back(),
-        };
-        let Some(entry) = entry else {
+        let Some((key, value)) = walk.next()? else {
             return Ok(collector.into_read(true));
         };
-        let (key, value) = entry.map_err(engine)?;
-        let (key, value) = (key.value(), value.value());
-        let beyond = match slice.direction {
-            ReadDirection::Forward => key >= to.as_slice(),
-            ReadDirection::Backward => key < from.as_slice(),
+        let is_beyond = match slice.direction {
+            ReadDirection::Forward => key >= far,
+            ReadDirection::Backward => key < far,
         };
-        if beyond {
-            StoredRow::open(stored.key_checksum(key), value)
-                .map_err(|damage| damaged(stored, key, damage))?;
+        // The slice ends by a key that lies beyond it and whose checksum says that it does.
+        if is_beyond {
+            verify(stored, key, value)?;
             return Ok(collector.into_read(true));
         }
         deadline.visit()?;
@@ -324,7 +316,7 @@ pub(crate) fn take_statics(
     key: &[u8],
     collector: &mut Collector<'_>,
 ) -> Result<bool, StoreError> {
-    match open.rows.get(key).map_err(engine)? {
+    match find(&open.stored, &open.rows, key)? {
         Some(value) => collector.set_statics(key, value.value()),
         None => Ok(false),
     }
@@ -344,7 +336,7 @@ pub(crate) fn get(
     let mut key =
         Vec::with_capacity(read.partition.byte_len() + read.clustering.byte_len() + keys::KEY_ROOM_BYTES);
     keys::push_row(&read.table, &read.partition, &read.clustering, &mut key)?;
-    if let Some(value) = open.rows.get(key.as_slice()).map_err(engine)? {
+    if let Some(value) = find(stored, &open.rows, &key)? {
         enter(&open, &read.partition, &mut collector)?;
         collector.push(&key, value.value())?;
     }
@@ -369,7 +361,7 @@ pub(crate) fn get_statics(
     let mut key = Vec::with_capacity(partition.byte_len() + keys::KEY_ROOM_BYTES);
     keys::push_partition(table, partition, &mut key)?;
     key.push(keys::STATIC);
-    let Some(value) = open.rows.get(key.as_slice()).map_err(engine)? else {
+    let Some(value) = find(&open.stored, &open.rows, &key)? else {
         return Ok(read);
     };
     let damage = |damage| damaged(&open.stored, &key, damage);

@@ -324,7 +324,12 @@ impl<'a> StoredRow<'a> {
     /// Whether the row writes every cell of `other`, and all at its own stamp. A row of more cells
     /// has some that whoever wrote this one does not know, and leaves alone.
     pub(crate) fn writes_all_of(&self, other: &Self) -> bool {
-        self.flags & (STATES | UNWRITTEN | NO_MARKER) == 0 && self.count >= other.count
+        self.writes_columns(other.count)
+    }
+
+    /// Whether the row writes the first `columns` cells of any row, and all at its own stamp.
+    pub(crate) fn writes_columns(&self, columns: usize) -> bool {
+        self.flags & (STATES | UNWRITTEN | NO_MARKER) == 0 && self.count >= columns
     }
 
     /// Whether nothing of the row is left at `now_seconds` (which only matters if it

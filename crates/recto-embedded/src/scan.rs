@@ -3,14 +3,16 @@
 use std::ops::Bound;
 
 use recto_model::Table;
+use recto_model::table::ReadDirection;
 use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
 
 use crate::catalog::StoredTable;
-use crate::error::engine;
+use crate::error::{corrupt, engine};
 use crate::keys;
 use crate::read::{Collector, Now, damaged, take_statics};
 use crate::row::{Damage, StoredRow};
 use crate::view::{Deadline, OpenTable, Snapshot};
+use crate::walk::{Walk, verify};
 
 /// The most pieces a table is split into.
 pub const MAX_PIECES: u32 = 4_096;
@@ -30,16 +32,24 @@ pub(crate) fn token_ranges(
     let mut splits = vec![Vec::new()];
     if pieces > 1 {
         let mut last = Vec::new();
+        let mut count = 0;
         for (index, entry) in (0_u64..).zip(open.rows.range::<&[u8]>(..).map_err(engine)?) {
             let (key, _) = entry.map_err(engine)?;
             if index > 0 && key.value() <= last.as_slice() {
                 return Err(damaged(&open.stored, key.value(), Damage::Layout));
             }
+            count += 1;
             last.clear();
             last.extend_from_slice(key.value());
             if index > 0 && index % step == 0 {
                 splits.push(key.value().to_vec());
             }
+        }
+        if count != rows {
+            return Err(corrupt(format!(
+                "table {} counts {rows} rows, {count} are found",
+                table.name()
+            )));
         }
     }
     splits.push(Vec::new());
@@ -89,12 +99,6 @@ pub(crate) fn scan(
     })
 }
 
-/// Checks the checksum of a stored row.
-fn verify(stored: &StoredTable, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-    StoredRow::open(stored.key_checksum(key), value).map_err(|damage| damaged(stored, key, damage))?;
-    Ok(())
-}
-
 struct Scan<'a> {
     open: &'a OpenTable,
     collector: Collector<'a>,
@@ -115,12 +119,9 @@ impl Scan<'_> {
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let open = self.open;
         let mut last = Vec::new();
-        self.check_before(lower)?;
-        // As for slices, only the near edge is the engine's work: a damaged key misleads its search,
-        // and what ends the range must be a key whose checksum holds.
-        for entry in open.rows.range::<&[u8]>((lower, Bound::Unbounded)).map_err(engine)? {
-            let (key, value) = entry.map_err(engine)?;
-            let (key, value) = (key.value(), value.value());
+        let mut walk = Walk::begin(open, lower, ReadDirection::Forward)?;
+        while let Some((key, value)) = walk.next()? {
+            // What ends the range must be a key whose checksum holds.
             if matches!(upper, Bound::Excluded(end) if key >= end) {
                 verify(&open.stored, key, value)?;
                 break;
@@ -146,22 +147,6 @@ impl Scan<'_> {
         }
         self.end_partition();
         Ok(None)
-    }
-
-    /// The key before the range is one that the engine's search for its beginning was led by: if it
-    /// is damaged, rows after it may have been passed over.
-    fn check_before(&self, lower: Bound<&[u8]>) -> Result<(), StoreError> {
-        let before = match lower {
-            Bound::Unbounded => return Ok(()),
-            Bound::Included(key) => Bound::Excluded(key),
-            Bound::Excluded(key) => Bound::Included(key),
-        };
-        let mut range = self.open.rows.range::<&[u8]>((Bound::Unbounded, before)).map_err(engine)?;
-        if let Some(entry) = range.next_back() {
-            let (key, value) = entry.map_err(engine)?;
-            verify(&self.open.stored, key.value(), value.value())?;
-        }
-        Ok(())
     }
 
     fn is_full(&self, limit: u32, max_bytes: u64) -> bool {
@@ -202,20 +187,16 @@ impl Scan<'_> {
     /// Whether the partition entered last has a row, anywhere.
     fn has_rows(&mut self) -> Result<bool, StoreError> {
         let from = self.collector.rows_prefix().to_vec();
-        let mut to = from.clone();
-        recto_model::key::prefix_successor(&mut to);
-        for entry in self
-            .open
-            .rows
-            .range::<&[u8]>(from.as_slice()..to.as_slice())
-            .map_err(engine)?
-        {
-            let (key, value) = entry.map_err(engine)?;
+        let table = &self.open.stored;
+        let mut walk = Walk::begin(self.open, Bound::Included(&from), ReadDirection::Forward)?;
+        while let Some((key, value)) = walk.next()? {
             self.deadline.visit()?;
-            let table = &self.open.stored;
-            let stored = StoredRow::open(table.key_checksum(key.value()), value.value());
-            let gone = stored.and_then(|stored| stored.is_gone(self.now.seconds()));
-            if !gone.map_err(|damage| damaged(table, key.value(), damage))? {
+            let damage = |damage| damaged(table, key, damage);
+            let stored = StoredRow::open(table.key_checksum(key), value).map_err(damage)?;
+            if !key.starts_with(&from) {
+                return Ok(false);
+            }
+            if !stored.is_gone(self.now.seconds()).map_err(damage)? {
                 return Ok(true);
             }
         }

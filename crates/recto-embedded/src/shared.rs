@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use recto_model::Environment;
-use recto_store::StoreError;
+use recto_store::{StoreError, StoreErrorKind};
 use redb::{Database, WriteTransaction};
 
 use crate::catalog::Catalog;
 use crate::directory::Directory;
-use crate::error::{engine, guarded};
+use crate::error::{engine, guarded, stopped};
+use crate::meta;
 use crate::view::{Engine, Snapshot, View};
 
 /// From this many bytes of data on, durable commits save what makes reopening after a crash quick
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     current: RwLock<Current>,
     pub(crate) options: crate::EmbeddedOptions,
     data_bytes: AtomicU64,
+    /// The newest stamp of a plain write, as it stands in the data file.
+    newest_stamp: Mutex<Option<i64>>,
     // Last, so that the data file is closed before the directory is given up.
     pub(crate) directory: Option<Directory>,
 }
@@ -47,6 +50,7 @@ impl Shared {
         directory: Option<Directory>,
         options: crate::EmbeddedOptions,
         environment: Environment,
+        newest_stamp: Option<i64>,
     ) -> Self {
         let shared = Self {
             environment,
@@ -58,6 +62,7 @@ impl Shared {
             }),
             options,
             data_bytes: AtomicU64::new(0),
+            newest_stamp: Mutex::new(newest_stamp),
             directory,
         };
         shared.measure();
@@ -66,6 +71,23 @@ impl Shared {
 
     pub(crate) fn data_file(&self) -> Option<PathBuf> {
         self.directory.as_ref().map(Directory::data_file)
+    }
+
+    pub(crate) fn newest_stamp(&self) -> Option<i64> {
+        *self.newest_stamp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_newest_stamp(&self, stamp: Option<i64>) {
+        *self.newest_stamp.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
+    }
+
+    /// Whether the file system refused a read since the last commit, so that the engine is of no use.
+    pub(crate) fn has_failed(&self) -> bool {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current
+            .view
+            .as_ref()
+            .is_some_and(|view| view.snapshot.has_failed())
     }
 
     fn measure(&self) {
@@ -158,8 +180,10 @@ impl Shared {
     pub(crate) fn resume(&self) -> Result<(), StoreError> {
         let is_stopped = matches!(*self.engine_and_catalog().0, Engine::Stopped);
         if is_stopped {
-            let database = (self.reopen)()?;
+            let database = (self.reopen)().map_err(still_held)?;
             let catalog = guarded(|| crate::store::read_catalog(&database))?;
+            // A commit whose outcome is unknown may have raised it, or not.
+            self.set_newest_stamp(guarded(|| meta::newest_stamp(&database))?);
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
             current.engine = Arc::new(Engine::Writable(database));
             current.catalog = Arc::new(catalog);
@@ -178,4 +202,15 @@ impl Shared {
         drop(old);
         self.measure();
     }
+}
+
+/// The engine's file is locked as long as a view of the stopped engine is read.
+#[cold]
+fn still_held(error: StoreError) -> StoreError {
+    if error.kind() == StoreErrorKind::Conflict {
+        return stopped()
+            .with_hint("reads that began before hold the file: try again when they have ended")
+            .with_source(error);
+    }
+    error
 }

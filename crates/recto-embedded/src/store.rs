@@ -1,6 +1,7 @@
 //! [`EmbeddedStore`]: opening, and what the trait asks.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -8,10 +9,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use recto_model::{Environment, Slice, Table};
 use recto_store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, RowAddress, Store, StoreError,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, RowAddress, Stamp, Store, StoreError,
     StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
 };
-use redb::{Builder, Database, ReadableDatabase, ReadableTable};
+use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata as _};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::batch::Batch;
@@ -20,10 +21,11 @@ use crate::directory::{Contents, Directory, open_private};
 use crate::error::{corrupt, engine, file, guarded, timeout};
 use crate::keys;
 use crate::limits::{LIMITS, MAX_WAITING_BYTES, MAX_WAITING_REQUESTS};
+use crate::meta::{self, META};
 use crate::read::now_seconds;
 use crate::shared::{Reopen, Shared};
 use crate::view::Engine;
-use crate::writer::{self, CATALOG, META, PreparedCas, Reply, Request, Work};
+use crate::writer::{self, CATALOG, Exclusive, PreparedCas, Reply, Request, Work};
 
 /// The memory for pages that are read and written, unless [`EmbeddedOptions`] say otherwise.
 pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
@@ -31,6 +33,9 @@ pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
 /// How long making, extending, dropping and emptying a table may take: emptying one of many gigabytes walks
 /// all its pages.
 const TABLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How long the store lets pass between two attempts to open itself again because reads fail.
+pub const REVIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The unit the room in the queue is counted in.
 const ROOM_BYTES: usize = 1_024;
@@ -64,6 +69,8 @@ pub struct EmbeddedStore {
     requests: Option<mpsc::Sender<Request>>,
     room: Arc<Semaphore>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// When a read may next ask for the store to be opened again, by the monotonic clock.
+    next_revival_nanos: AtomicU64,
 }
 
 impl EmbeddedStore {
@@ -142,9 +149,10 @@ impl EmbeddedStore {
         options: EmbeddedOptions,
         environment: Environment,
     ) -> Result<Arc<Self>, StoreError> {
-        let catalog = guarded(|| match &engine {
-            Engine::Writable(database) => read_catalog(database),
-            Engine::ReadOnly(database) => read_catalog(database),
+        let (catalog, newest_stamp) = guarded(|| match &engine {
+            Engine::Writable(database) => Ok((read_catalog(database)?, meta::newest_stamp(database)?)),
+            // Nobody writes, so nobody needs the stamp: the store is read even if that is damaged.
+            Engine::ReadOnly(database) => Ok((read_catalog(database)?, None)),
             Engine::Stopped => Err(crate::error::stopped()),
         })?;
         let shared = Arc::new(Shared::new(
@@ -154,6 +162,7 @@ impl EmbeddedStore {
             directory,
             options,
             environment,
+            newest_stamp,
         ));
         let (sender, receiver) = mpsc::channel(MAX_WAITING_REQUESTS);
         let writer = if options.read_only {
@@ -169,6 +178,7 @@ impl EmbeddedStore {
             requests: (!options.read_only).then_some(sender),
             room: Arc::new(Semaphore::new(MAX_WAITING_BYTES / ROOM_BYTES)),
             writer: Mutex::new(writer),
+            next_revival_nanos: AtomicU64::new(0),
         }))
     }
 
@@ -211,6 +221,33 @@ impl EmbeddedStore {
             Ok(Err(error)) => Err(error),
             Err(_) => Ok(Reply::Unknown(timeout("a write"))),
         }
+    }
+
+    /// Asks the writer to open the store again, without waiting for it; not if that was asked just now.
+    fn revive(&self) {
+        let Some(requests) = &self.requests else { return };
+        let now = self.shared.environment.monotonic_nanos();
+        let next = self.next_revival_nanos.load(Ordering::Relaxed);
+        let after = now.saturating_add(REVIVE_INTERVAL.as_nanos() as u64);
+        let exchanged = |next| {
+            self.next_revival_nanos
+                .compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed)
+        };
+        if now < next || exchanged(next).is_err() {
+            return;
+        }
+        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
+            return; // Writes wait, and do the same.
+        };
+        let (reply, _) = oneshot::channel();
+        let work: Exclusive = Box::new(Shared::resume);
+        let _ = requests.try_send(Request {
+            work: Work::Exclusive(work),
+            relaxed: false,
+            deadline_nanos: u64::MAX,
+            reply,
+            _room: room,
+        });
     }
 
     async fn write_batch(
@@ -361,6 +398,12 @@ pub(crate) fn read_catalog(database: &impl ReadableDatabase) -> Result<Catalog, 
         let (_, definition) = entry.map_err(engine)?;
         catalog.insert(catalog::decode(definition.value())?);
     }
+    let (expected, found) = (definitions.len().map_err(engine)?, catalog.iter().count());
+    if expected != found as u64 {
+        return Err(corrupt(format!(
+            "the store counts {expected} tables, and {found} are found"
+        )));
+    }
     Ok(catalog)
 }
 
@@ -378,7 +421,19 @@ impl Store for EmbeddedStore {
     }
 
     fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
-        self.shared.view().map(|view| view as Arc<dyn ReadView>)
+        let error = match self.shared.view() {
+            Ok(view) if !view.snapshot.has_failed() => return Ok(view),
+            Ok(_) => crate::error::stopped(),
+            Err(error) => error,
+        };
+        if error.kind() == StoreErrorKind::Storage {
+            self.revive();
+        }
+        Err(error)
+    }
+
+    fn newest_stamp(&self) -> Option<Stamp> {
+        self.shared.newest_stamp().map(Stamp)
     }
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {

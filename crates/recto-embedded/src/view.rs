@@ -1,19 +1,21 @@
 //! Views: one snapshot of the store, shared by all who read until the next commit.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
-    PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, StoreError, TokenRange,
+    PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, StoreError, StoreErrorKind,
+    TokenRange,
 };
 use redb::{Database, ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition};
 
 use crate::catalog::{Catalog, StoredTable};
 use crate::error::{corrupt, engine, guarded, stopped, timeout};
-use crate::writer::{META, NEXT_TABLE};
+use crate::meta::{META, MetaValue};
 use crate::{read, scan};
 
 /// A slice of at most this many rows is read at once, on the caller's thread; a longer one on a
@@ -69,6 +71,7 @@ pub(crate) struct Snapshot {
     pub(crate) catalog: Arc<Catalog>,
     transaction: ReadTransaction,
     pub(crate) environment: Environment,
+    failed: AtomicBool,
     // Last, so that it outlives the transaction: closing the engine ends its transactions.
     _engine: Arc<Engine>,
 }
@@ -84,6 +87,7 @@ impl Snapshot {
             catalog,
             transaction: engine.begin_read()?,
             environment,
+            failed: AtomicBool::new(false),
             _engine: engine,
         })
     }
@@ -93,11 +97,34 @@ impl Snapshot {
         self.open_stored(self.catalog.find(table)?)
     }
 
-    /// The stored number the next table gets, if any was made.
-    pub(crate) fn next_table(&self) -> Result<Option<Vec<u8>>, StoreError> {
+    /// The store's single values by name.
+    pub(crate) fn meta(&self) -> Result<Vec<MetaValue>, StoreError> {
         let meta = self.transaction.open_table(META).map_err(engine)?;
-        let next = meta.get(NEXT_TABLE).map_err(engine)?;
-        Ok(next.map(|next| next.value().to_vec()))
+        let entries = meta.range::<&[u8]>(..).map_err(engine)?;
+        entries
+            .map(|entry| {
+                let (name, value) = entry.map_err(engine)?;
+                Ok((name.value().to_vec(), value.value().to_vec()))
+            })
+            .collect()
+    }
+
+    /// Whether the file system refused a read of this snapshot: the engine refuses everything from
+    /// then on.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Runs a read, and takes note if the file system refuses.
+    #[inline]
+    fn read<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let result = guarded(work);
+        if let Err(error) = &result
+            && error.kind() == StoreErrorKind::Storage
+        {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        result
     }
 
     pub(crate) fn open_stored(&self, stored: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
@@ -192,7 +219,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => Err(StoreError::new(
-            recto_store::StoreErrorKind::Other,
+            StoreErrorKind::Other,
             "the runtime stopped while the store was read",
         )
         .with_source(error)),
@@ -201,7 +228,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 
 impl View {
     fn slice_here(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        guarded(|| read::slice(&self.snapshot, slice, options))
+        self.snapshot.read(|| read::slice(&self.snapshot, slice, options))
     }
 }
 
@@ -220,7 +247,7 @@ impl ReadView for View {
     }
 
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        guarded(|| read::get(&self.snapshot, read, options))
+        self.snapshot.read(|| read::get(&self.snapshot, read, options))
     }
 
     async fn get_statics(
@@ -229,12 +256,13 @@ impl ReadView for View {
         partition: &Cells,
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError> {
-        guarded(|| read::get_statics(&self.snapshot, table, partition, options))
+        self.snapshot
+            .read(|| read::get_statics(&self.snapshot, table, partition, options))
     }
 
     async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
         let (snapshot, table) = (Arc::clone(&self.snapshot), Arc::clone(table));
-        blocking(move || guarded(|| scan::token_ranges(&snapshot, &table, pieces))).await
+        blocking(move || snapshot.read(|| scan::token_ranges(&snapshot, &table, pieces))).await
     }
 
     async fn scan(
@@ -247,7 +275,8 @@ impl ReadView for View {
     ) -> Result<ScanRead, StoreError> {
         let (snapshot, table, range) = (Arc::clone(&self.snapshot), Arc::clone(table), range.clone());
         let (after, options) = (after.cloned(), *options);
-        let work = move || guarded(|| scan::scan(&snapshot, &table, &range, after.as_ref(), limit, &options));
+        let work =
+            move || snapshot.read(|| scan::scan(&snapshot, &table, &range, after.as_ref(), limit, &options));
         if limit <= INLINE_ROWS {
             return work();
         }

@@ -8,24 +8,22 @@ use std::sync::Arc;
 use recto_model::Table;
 use recto_store::tables::added_columns;
 use recto_store::{CasCondition, StoreError, StoreErrorKind};
-use redb::{Database, Durability, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{Database, Durability, TableDefinition, WriteTransaction};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::apply::{OpenTables, Stamping, apply};
 use crate::batch::Batch;
 use crate::catalog::{self, Catalog, StoredTable, different, missing};
-use crate::error::{engine, guarded, timeout};
+use crate::error::{corrupt, engine, guarded, timeout};
 use crate::limits::{MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_RELAXED_BYTES};
+use crate::meta;
 use crate::read::{damaged, now_seconds};
 use crate::row::StoredRow;
 use crate::shared::Shared;
+use crate::walk::find;
 
 /// The engine's table that holds the definitions of ours, by name.
 pub(crate) const CATALOG: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("catalog");
-/// The engine's table that holds single values by name.
-pub(crate) const META: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("meta");
-/// The value of [`META`] that is the number the next table gets.
-pub(crate) const NEXT_TABLE: &[u8] = b"next table";
 
 /// A compare-and-set made ready.
 pub(crate) struct PreparedCas {
@@ -79,6 +77,14 @@ impl Request {
         }
     }
 
+    /// The newest stamp its mutations were given.
+    fn newest_stamp(&self) -> Option<i64> {
+        match &self.work {
+            Work::Write(batch) => batch.changes.iter().map(|change| change.stamp).max(),
+            _ => None,
+        }
+    }
+
     fn answer(self, reply: Result<Reply, StoreError>) {
         // Whoever asked may have given up.
         let _ = self.reply.send(reply);
@@ -128,10 +134,15 @@ struct Applied {
     replies: Vec<Reply>,
     /// The catalog after it, if it changed.
     catalog: Option<Catalog>,
+    /// The newest stamp of the store after it, if it rose.
+    newest_stamp: Option<i64>,
 }
 
 impl Writer<'_> {
     fn serve(&mut self, group: Vec<Request>) {
+        if self.shared.has_failed() {
+            self.stop();
+        }
         let now = self.shared.environment.monotonic_nanos();
         let (late, mut group): (Vec<_>, Vec<_>) = group
             .into_iter()
@@ -189,10 +200,11 @@ impl Writer<'_> {
 
     /// Applies and commits a group in one transaction.
     fn commit(&mut self, group: &[Request]) -> Result<Vec<Reply>, Failure> {
+        // First, so that reads go on even where writes may not.
+        self.shared.resume().map_err(Failure::Begin)?;
         if self.lost_relaxed {
             return Err(Failure::Begin(lost_relaxed()));
         }
-        self.shared.resume().map_err(Failure::Begin)?;
         let (current, catalog) = self.shared.engine_and_catalog();
         let database = current.writable().ok_or_else(|| {
             Failure::Begin(StoreError::new(
@@ -214,6 +226,9 @@ impl Writer<'_> {
         self.shared
             .commit(transaction, applied.catalog)
             .map_err(Failure::Commit)?;
+        if let Some(newest) = applied.newest_stamp {
+            self.shared.set_newest_stamp(Some(newest));
+        }
         self.relaxed_bytes = if relaxed { self.relaxed_bytes + bytes } else { 0 };
         Ok(applied.replies)
     }
@@ -263,9 +278,15 @@ impl Writer<'_> {
             };
             replies.push(reply.map_err(|error| Failure::Request(index, error))?);
         }
+        let newest_stamp = group.iter().filter_map(Request::newest_stamp).max();
+        let newest_stamp = newest_stamp.filter(|newest| Some(*newest) > self.shared.newest_stamp());
+        if let Some(newest) = newest_stamp {
+            meta::set_newest_stamp(transaction, newest).map_err(Failure::Begin)?;
+        }
         Ok(Applied {
             replies,
             catalog: changed,
+            newest_stamp,
         })
     }
 }
@@ -321,7 +342,7 @@ impl<'t> Step<'t> {
         let rows = tables.rows(&cas.table)?;
         for (key, condition) in &cas.conditions {
             let damage = |damage| damaged(&cas.table, key, damage);
-            let value = match rows.get(key.as_slice()).map_err(engine)? {
+            let value = match find(&cas.table, rows, key)? {
                 None => None,
                 Some(value) => {
                     let checksum = cas.table.key_checksum(key);
@@ -391,15 +412,10 @@ impl<'t> Step<'t> {
         catalog: &mut Catalog,
         tables: &mut OpenTables<'t>,
     ) -> Result<(), StoreError> {
-        let mut meta = self.transaction.open_table(META).map_err(engine)?;
-        let id = read_next_table(
-            meta.get(NEXT_TABLE)
-                .map_err(engine)?
-                .as_ref()
-                .map(redb::AccessGuard::value),
-        )?;
-        meta.insert(NEXT_TABLE, (id + 1).to_le_bytes().as_slice())
-            .map_err(engine)?;
+        let id = meta::take_table_number(self.transaction)?;
+        if catalog.iter().any(|stored| stored.id >= id) {
+            return Err(corrupt("the number of the next table is one that is in use"));
+        }
         tables.rows(&StoredTable::new(id, Arc::clone(table)))?;
         self.define(id, table, catalog)
     }
@@ -431,16 +447,5 @@ impl<'t> Step<'t> {
             .map_err(engine)?;
         catalog.remove(name);
         Ok(())
-    }
-}
-
-/// The number the next table gets.
-fn read_next_table(bytes: Option<&[u8]>) -> Result<u32, StoreError> {
-    match bytes {
-        None => Ok(1),
-        Some(bytes) => bytes
-            .try_into()
-            .map(u32::from_le_bytes)
-            .map_err(|_| crate::error::corrupt("the number of the next table is damaged")),
     }
 }

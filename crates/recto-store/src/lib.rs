@@ -38,6 +38,7 @@
 //! what a replacing put or a deletion found alive leaves it alone. At equal stamps a deletion of
 //! what is there wins, and of two values the larger by bytes, cell by cell. A store need not keep
 //! tombstones: after a deletion, a put that is older or of the same stamp may come back, or not.
+//! A store that says which stamp is the [newest](Store::newest_stamp) does not forget it when it is closed.
 //! Mutations of one [`PartitionWrite`] stand in any order and act by rising stamps; at equal stamps
 //! deletions act last. A null in a replacing put, a patch or a static patch is a deletion of that cell.
 //!
@@ -164,6 +165,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// How it would read `slice`, for people: the CQL statements it would send, or the key range.
     fn describe_slice(&self, slice: &recto_model::Slice) -> Vec<String>;
+
+    /// The newest stamp of all plain writes this store was ever given and keeps, if it keeps
+    /// account of that: at least that of every acknowledged one, also after it was opened again. Whoever
+    /// gives stamps by a clock begins after it, so that a clock that was set back does not make
+    /// new writes older than what is there. `None`: no write was made yet, or (Cassandra, where every
+    /// client gives stamps) the store cannot say.
+    fn newest_stamp(&self) -> Option<Stamp> {
+        None
+    }
 
     /// Checks the bytes of one clustering or partition key against this store's limits is done by
     /// [`Limits`]; this checks that `partition` could be a partition of `table` here.

@@ -40,13 +40,14 @@ impl Shared {
         options: &OpenOptions,
     ) -> Self {
         let keys = RwLock::new(Arc::new(keys));
+        let last_stamp = store.newest_stamp().map_or(0, |stamp| stamp.0);
         Self {
             store,
             environment,
             keys,
             cursor_lifetime: options.cursor_lifetime,
             request_timeout: options.request_timeout,
-            last_stamp: AtomicI64::new(0),
+            last_stamp: AtomicI64::new(last_stamp),
         }
     }
 
@@ -87,16 +88,17 @@ impl Shared {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
-    /// A stamp that is now, and greater than any this process has given before.
+    /// A stamp that is now, and greater than any this process has given before and any the store says it
+    /// was given: a clock that was set back makes no write older than what it is to replace.
     pub(crate) fn next_stamp(&self) -> Stamp {
         let now = self.environment.now_micros();
         let previous = self
             .last_stamp
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
-                Some(now.max(last + 1))
+                Some(now.max(last.saturating_add(1)))
             })
             .expect("the update always gives a value");
-        Stamp(now.max(previous + 1))
+        Stamp(now.max(previous.saturating_add(1)))
     }
 
     pub(crate) fn seal(&self, plan: &Plan, position: &Position, travel: Travel) -> Cursor {

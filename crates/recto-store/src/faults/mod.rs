@@ -23,7 +23,7 @@ use self::plan::{Fate, Plan};
 pub use self::plan::{Fault, FaultKind, FaultRates, MAX_RECORDED_FAULTS};
 use self::view::FaultyView;
 use crate::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Stamp, Store, StoreError, StoreErrorKind,
     TableOutcome, WriteOptions, WriteOutcome,
 };
 
@@ -430,6 +430,10 @@ impl Store for FaultyStore {
 
     fn describe_slice(&self, slice: &Slice) -> Vec<String> {
         self.inner.describe_slice(slice)
+    }
+
+    fn newest_stamp(&self) -> Option<Stamp> {
+        self.inner.newest_stamp()
     }
 
     fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {

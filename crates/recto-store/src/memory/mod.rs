@@ -19,7 +19,7 @@ use self::partition::Partition;
 use self::view::MemoryView;
 use crate::tables::{added_columns, serves};
 use crate::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Stamp, Store, StoreError, StoreErrorKind,
     TableOutcome, WriteOptions, WriteOutcome,
 };
 
@@ -47,6 +47,8 @@ struct State {
     tables: BTreeMap<String, Arc<Contents>>,
     /// The stamp of the newest conditional write.
     newest_cas: i64,
+    /// The stamp of the newest plain write.
+    newest_stamp: Option<i64>,
 }
 
 /// A store in memory. Clones share their tables.
@@ -75,6 +77,7 @@ impl MemoryStore {
         let state = State {
             tables: BTreeMap::new(),
             newest_cas: 0,
+            newest_stamp: None,
         };
         Self {
             environment,
@@ -102,14 +105,17 @@ impl MemoryStore {
 
     fn write_all(&self, writes: &[PartitionWrite]) -> Result<WriteOutcome, StoreError> {
         self.change(|state, now| {
+            let mut newest = state.newest_stamp;
             for write in writes {
                 let contents = state.contents_mut(&write.table)?;
                 let partition = contents.partition_mut(&write.partition);
                 for mutation in &write.mutations {
                     let stamp = mutation.stamp.expect("writes without stamps were refused").0;
+                    newest = newest.max(Some(stamp));
                     partition.apply(&write.table, mutation, stamp, now);
                 }
             }
+            state.newest_stamp = newest;
             Ok(WriteOutcome::Done)
         })
     }
@@ -274,6 +280,10 @@ impl Store for MemoryStore {
             .values()
             .map(|contents| Table::clone(&contents.table))
             .collect())
+    }
+
+    fn newest_stamp(&self) -> Option<Stamp> {
+        self.lock().newest_stamp.map(Stamp)
     }
 
     fn describe_slice(&self, slice: &Slice) -> Vec<String> {

@@ -1,0 +1,196 @@
+//! Entries in key order, from an edge that the engine found and this module verified.
+//!
+//! The engine finds an edge by binary search, which a damaged key misleads: rows would be passed
+//! over and nobody would know. What such a search ends between are entries it compared with the
+//! edge. So if both are undamaged (their checksums hold, and each covers its key) and lie on
+//! either side of the edge, the search ended where the edge is, whatever it met on its way. The entry
+//! ahead is verified by whoever reads it; the one behind is verified here, in the same descent.
+
+use std::ops::Bound;
+
+use recto_model::table::ReadDirection;
+use recto_store::StoreError;
+use redb::{AccessGuard, Cursor, ReadableTable, Table};
+
+use crate::catalog::StoredTable;
+use crate::error::{corrupt, engine};
+use crate::read::{damaged, hex};
+use crate::row::StoredRow;
+use crate::view::{OpenTable, Rows};
+
+type Bytes = &'static [u8];
+type Guard<'a> = AccessGuard<'a, Bytes>;
+/// A key and its value.
+type Entry<'a> = (&'a [u8], &'a [u8]);
+
+/// A table of the engine that holds rows, in a snapshot or in a write transaction.
+pub(crate) trait RowsOfTable: ReadableTable<Bytes, Bytes> {}
+impl RowsOfTable for Rows {}
+impl RowsOfTable for Table<'_, Bytes, Bytes> {}
+
+/// Checks the checksum of an entry that is looked at for its key only.
+pub(crate) fn verify(stored: &StoredTable, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+    match StoredRow::open(stored.key_checksum(key), value) {
+        Ok(_) => Ok(()),
+        Err(damage) => Err(damaged(stored, key, damage)),
+    }
+}
+
+/// Two entries stand in the wrong order, or an entry stands on the wrong side of an edge.
+#[cold]
+fn out_of_order(stored: &StoredTable, key: &[u8]) -> StoreError {
+    corrupt(format!(
+        "table {} has rows out of their order (key {})",
+        stored.definition.name(),
+        hex(key)
+    ))
+}
+
+/// Finding nothing on either side of an edge means that the table is empty.
+fn expect_empty(stored: &StoredTable, rows: &impl RowsOfTable) -> Result<(), StoreError> {
+    match rows.len().map_err(engine)? {
+        0 => Ok(()),
+        count => Err(corrupt(format!(
+            "table {} counts {count} rows, and none are found",
+            stored.definition.name()
+        ))),
+    }
+}
+
+/// The value at `key`, whose checksum is for the caller to check; `None` if there verifiably is none.
+pub(crate) fn find<'r>(
+    stored: &StoredTable,
+    rows: &'r impl RowsOfTable,
+    key: &[u8],
+) -> Result<Option<Guard<'r>>, StoreError> {
+    let mut cursor = rows.lower_bound(Bound::Included(key)).map_err(engine)?;
+    let next = cursor.peek_next().map_err(engine)?;
+    if let Some((found, value)) = next {
+        let at = found.value();
+        if at == key {
+            return Ok(Some(value));
+        }
+        verify(stored, at, value.value())?;
+        if at < key {
+            return Err(out_of_order(stored, at));
+        }
+        check_behind(stored, cursor.peek_prev(), |behind| behind < key)?;
+        return Ok(None);
+    }
+    if !check_behind(stored, cursor.peek_prev(), |behind| behind < key)? {
+        expect_empty(stored, rows)?;
+    }
+    Ok(None)
+}
+
+/// Verifies that the engine finds where `edge` is: what it does from there on misses no row.
+pub(crate) fn find_edge(
+    stored: &StoredTable,
+    rows: &impl RowsOfTable,
+    edge: &[u8],
+) -> Result<(), StoreError> {
+    match find(stored, rows, edge)? {
+        Some(value) => verify(stored, edge, value.value()),
+        None => Ok(()),
+    }
+}
+
+type Peeked<'a> = Result<Option<(Guard<'a>, Guard<'a>)>, redb::StorageError>;
+
+/// Verifies the entry behind an edge. Returns whether there is one.
+fn check_behind(
+    stored: &StoredTable,
+    peeked: Peeked<'_>,
+    is_behind: impl FnOnce(&[u8]) -> bool,
+) -> Result<bool, StoreError> {
+    let Some((key, value)) = peeked.map_err(engine)? else {
+        return Ok(false);
+    };
+    verify(stored, key.value(), value.value())?;
+    if is_behind(key.value()) {
+        Ok(true)
+    } else {
+        Err(out_of_order(stored, key.value()))
+    }
+}
+
+/// Whether a key is one that a lower bound admits.
+fn admits(edge: Bound<&[u8]>, key: &[u8]) -> bool {
+    match edge {
+        Bound::Included(edge) => key >= edge,
+        Bound::Excluded(edge) => key > edge,
+        Bound::Unbounded => true,
+    }
+}
+
+/// Entries one after another in one direction, each verifiably beyond the one before it. Their own checksums
+/// are for the caller to check.
+pub(crate) struct Walk<'a> {
+    open: &'a OpenTable,
+    cursor: Cursor<'a, Bytes, Bytes>,
+    edge: Bound<&'a [u8]>,
+    direction: ReadDirection,
+    has_behind: bool,
+    /// The entry returned last.
+    last: Option<(Guard<'a>, Guard<'a>)>,
+}
+
+impl<'a> Walk<'a> {
+    /// Begins at an edge: the gap before the first key that `edge`, a lower bound, admits. Forwards
+    /// the keys that it admits follow, backwards those that it does not.
+    pub(crate) fn begin(
+        open: &'a OpenTable,
+        edge: Bound<&'a [u8]>,
+        direction: ReadDirection,
+    ) -> Result<Self, StoreError> {
+        let mut cursor = open.rows.lower_bound(edge).map_err(engine)?;
+        let has_behind = match direction {
+            ReadDirection::Forward => {
+                check_behind(&open.stored, cursor.peek_prev(), |key| !admits(edge, key))?
+            }
+            ReadDirection::Backward => {
+                check_behind(&open.stored, cursor.peek_next(), |key| admits(edge, key))?
+            }
+        };
+        Ok(Self {
+            open,
+            cursor,
+            edge,
+            direction,
+            has_behind,
+            last: None,
+        })
+    }
+
+    /// The next key and value; `None` at the end of the table.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
+        let is_forward = self.direction == ReadDirection::Forward;
+        let entry = if is_forward {
+            self.cursor.next()
+        } else {
+            self.cursor.prev()
+        };
+        let Some((key, value)) = entry.map_err(engine)? else {
+            return self.end();
+        };
+        let is_in_order = match &self.last {
+            Some((last, _)) if is_forward => key.value() > last.value(),
+            Some((last, _)) => key.value() < last.value(),
+            None => admits(self.edge, key.value()) == is_forward,
+        };
+        if !is_in_order {
+            return Err(out_of_order(&self.open.stored, key.value()));
+        }
+        let (key, value) = self.last.insert((key, value));
+        Ok(Some((key.value(), value.value())))
+    }
+
+    #[cold]
+    fn end<T>(&self) -> Result<Option<T>, StoreError> {
+        if self.last.is_none() && !self.has_behind {
+            expect_empty(&self.open.stored, &self.open.rows)?;
+        }
+        Ok(None)
+    }
+}
