@@ -92,6 +92,9 @@ const PARAMETERS: [&str; 12] = [
     "request_timeout_ms",
 ];
 
+/// What an address other than a folder begins with, before `://`.
+const SCHEMES: [&str; 3] = ["cassandra", "http", "https"];
+
 impl FromStr for StoreAddress {
     type Err = Error;
 
@@ -113,6 +116,17 @@ impl FromStr for StoreAddress {
                 format!("there is no store of kind {scheme}://"),
             )
             .with_hint("a store is a folder, or cassandra://host[:port][,host…]/keyspace"));
+        }
+        // Before it is taken for a folder and shown: it may hold a password.
+        let scheme = text
+            .split_once(':')
+            .map(|(scheme, _)| scheme.to_ascii_lowercase());
+        if scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.as_str())) || text.contains("password=") {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the store's address is neither a folder nor begins with cassandra://",
+            )
+            .with_hint("write cassandra://host[:port][,host…]/keyspace with both slashes, or ./ before a folder of such a name"));
         }
         if text.is_empty() {
             return Err(
@@ -357,6 +371,19 @@ mod tests {
     }
 
     #[test]
+    fn an_address_with_a_slash_too_few_is_no_folder_and_not_shown() {
+        for text in [
+            "cassandra:/h/ks?password=xyzzy",
+            "cassandra//ada:xyzzy@h/ks?password=xyzzy",
+            "CASSANDRA:ada:xyzzy@h/ks",
+        ] {
+            let error = text.parse::<StoreAddress>().unwrap_err();
+            assert!(!format!("{error:?}").contains("xyzzy"), "{error:?}");
+        }
+        assert!("./cassandra:h".parse::<StoreAddress>().is_ok());
+    }
+
+    #[test]
     fn what_is_not_an_address_is_refused_with_a_hint() {
         for text in [
             "",
@@ -369,6 +396,9 @@ mod tests {
             "cassandra://h/ks?consistency=most",
             "cassandra://h/ks?request_timeout_ms=0",
             "mysql://h/ks",
+            "Cassandra://h/ks",
+            "cassandra:/h/ks",
+            "cassandra:h/ks",
             "http://localhost:8080",
         ] {
             let error = text.parse::<StoreAddress>().unwrap_err();

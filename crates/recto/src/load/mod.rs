@@ -172,6 +172,7 @@ async fn find(request: &LoadRequest) -> Result<(Arc<Source>, blake3::Hash)> {
     blocking(move || {
         let source = Source::find(&path)?;
         let content = source.content_hash(&cancelled)?;
+        source.check_whole(&cancelled)?;
         Ok((Arc::new(source), content))
     })
     .await

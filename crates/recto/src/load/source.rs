@@ -137,6 +137,26 @@ impl Source {
         Ok(hasher.finalize())
     }
 
+    /// Unpacks a packed file to its end, where its checksum stands: rows of one that is damaged would
+    /// be stored before that is known.
+    pub(super) fn check_whole(&self, cancelled: &Cancelled) -> Result<()> {
+        if matches!(self.packing, Packing::Plain(_)) {
+            return Ok(());
+        }
+        self.read_with(&Arc::default(), |_, text| {
+            let mut bytes = vec![0; READ_BYTES];
+            while !cancelled.is_set() {
+                match text.read(&mut bytes) {
+                    Ok(0) => break,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(self.read_error(error)),
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Refuses a file that was written to since it was found: what was loaded is not what it holds.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         let metadata = std::fs::metadata(&self.path).map_err(|error| unreadable(&self.path, error))?;
@@ -243,7 +263,7 @@ impl Source {
         match error.kind() {
             io::ErrorKind::UnexpectedEof if packed => Error::new(
                 ErrorKind::Io,
-                format!("{path} ends in the middle: it is truncated"),
+                format!("{path} ends in the middle of what it holds: it is truncated or has other bytes at its end"),
             )
             .with_hint("copy or download it again")
             .with_source(error),

@@ -154,13 +154,20 @@ async fn a_file_that_cannot_be_read_is_refused_and_changes_nothing() {
     std::fs::create_dir(bench.path("folder.csv")).unwrap();
     let folder = bench.load(&bench.path("folder.csv")).await.unwrap_err();
     assert_eq!(folder.kind(), ErrorKind::InvalidArgument);
-    assert!(bench.records("readings").await.is_empty());
-    // These begin well.
-    for (name, content) in [("short.csv.gz", gz), ("short.csv.zst", zst)] {
+    // These begin well, and nothing of them is stored.
+    let mut wrong = gzip(CSV.as_ref());
+    let checksum = wrong.len() - 8;
+    wrong[checksum] ^= 1;
+    for (name, content) in [
+        ("short.csv.gz", gz),
+        ("short.csv.zst", zst),
+        ("wrong.csv.gz", wrong),
+    ] {
         let error = bench.load(&bench.file(name, content)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{name}: {error}");
         assert!(error.to_string().contains(name), "{name}: {error}");
     }
+    assert!(bench.records("readings").await.is_empty());
 }
 
 #[tokio::test]
