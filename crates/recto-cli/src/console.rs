@@ -51,8 +51,10 @@ pub(crate) enum Key {
     First,
     /// End.
     Last,
-    /// Escape or Ctrl-C.
+    /// Escape or Ctrl-D.
     Quit,
+    /// Ctrl-C.
+    Interrupt,
     /// Any other.
     Other,
 }
@@ -241,7 +243,8 @@ fn key_of(event: crossterm::event::KeyEvent) -> Key {
     use crossterm::event::{KeyCode, KeyModifiers};
     if event.modifiers.contains(KeyModifiers::CONTROL) {
         return match event.code {
-            KeyCode::Char('c' | 'd') => Key::Quit,
+            KeyCode::Char('c') => Key::Interrupt,
+            KeyCode::Char('d') => Key::Quit,
             _ => Key::Other,
         };
     }

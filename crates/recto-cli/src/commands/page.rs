@@ -1,5 +1,6 @@
 //! `recto page`: a page as a table, and the keys that turn it.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::Args;
@@ -165,14 +166,14 @@ pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Co
         };
         let lines = view.draw(console)?;
         match turn(&request, &reply, lines, console)? {
-            Some(next) => request = next,
-            None => return Ok(Exit::Done),
+            ControlFlow::Continue(next) => request = next,
+            ControlFlow::Break(exit) => return Ok(exit),
         }
         reply = session.page(name, &request).await?;
     }
 }
 
-/// Waits for a key and returns the request of the page it leads to; none to end.
+/// Waits for a key and returns the request of the page it leads to, or how the command ends.
 ///
 /// The next page is drawn over this one, which takes `lines`, where the terminal still shows all of it.
 fn turn(
@@ -180,14 +181,15 @@ fn turn(
     reply: &PageReply,
     mut lines: usize,
     console: &mut Console,
-) -> Result<Option<PageRequest>> {
+) -> Result<ControlFlow<Exit, PageRequest>> {
+    let done = Ok(ControlFlow::Break(Exit::Done));
     if !console.is_interactive() {
-        return Ok(None);
+        return done;
     }
     loop {
         console.flush()?;
         let Some(keyboard) = console.keyboard() else {
-            return Ok(None);
+            return done;
         };
         let position = |page_token: &str, last: bool| PageRequest {
             page_token: page_token.to_owned(),
@@ -209,7 +211,8 @@ fn turn(
             Key::Previous | Key::Character('p') => position(&reply.previous_page_token, false),
             Key::First | Key::Character('f') => position("", false),
             Key::Last | Key::Character('l') => position("", true),
-            Key::Quit | Key::Character('q') => return Ok(None),
+            Key::Quit | Key::Character('q') => return done,
+            Key::Interrupt => return Ok(ControlFlow::Break(Exit::Interrupted)),
             Key::Character(_) | Key::Other => continue,
         };
         if console.height().is_some_and(|height| lines < height) && !request.row_tokens {
@@ -217,7 +220,7 @@ fn turn(
         } else {
             console.line("")?;
         }
-        return Ok(Some(next));
+        return Ok(ControlFlow::Continue(next));
     }
 }
 
@@ -325,25 +328,28 @@ impl View<'_> {
         .collect()
     }
 
-    /// The keys, dim where they lead nowhere.
+    /// The keys, dim where they lead nowhere; without what they do where that does not fit.
     fn keys(&self, console: &Console) -> String {
         let more = !self.reply.next_page_token.is_empty();
         let less = !self.reply.previous_page_token.is_empty();
-        [
+        let keys = [
             ("n", "next", more),
             ("p", "previous", less),
             ("f", "first", less),
             ("l", "last", more),
             ("q", "quit", true),
-        ]
-        .map(|(key, name, possible)| {
+        ];
+        let all: usize = keys.iter().map(|(key, name, _)| key.len() + name.len() + 4).sum();
+        let named = console.width().is_none_or(|width| all <= width);
+        keys.map(|(key, name, possible)| {
+            let name = if named { format!(" {name}") } else { String::new() };
             if possible {
-                format!("{} {name}", console.paint(Tone::Hint, key))
+                format!("{}{name}", console.paint(Tone::Hint, key))
             } else {
-                console.paint(Tone::Dim, &format!("{key} {name}"))
+                console.paint(Tone::Dim, &format!("{key}{name}"))
             }
         })
-        .join("   ")
+        .join(if named { "   " } else { " " })
     }
 }
 

@@ -85,6 +85,20 @@ async fn keys_turn_pages() {
 }
 
 #[tokio::test]
+async fn a_narrow_terminal_has_the_keys_without_their_names() {
+    let (console, screen) = Console::captured(40);
+    let keys = vec![Key::Next, Key::Interrupt];
+    insta::assert_snapshot!(
+        run(
+            FakeSession::new(),
+            (console.pressing(keys), screen),
+            &with(&["--fields", "carrier,flight"])
+        )
+        .await
+    );
+}
+
+#[tokio::test]
 async fn a_page_without_rows_says_so() {
     insta::assert_snapshot!(
         run(
