@@ -2,9 +2,13 @@
 //!
 //! What is drawn is meant to hurt: values at the edges of their types and their neighbours, many
 //! rows that agree in their first order columns, every mix of directions, every kind of question.
-//! The same seed gives the same draw.
+//! The same seed gives the same draw. A [`Case`] holds a draw as plain data: it can be made simpler, and
+//! printed as a Rust test.
 
+mod case;
+mod print;
 mod question;
+mod shrink;
 mod value;
 
 use std::sync::Arc;
@@ -14,6 +18,7 @@ use recto_model::{Type, Value};
 
 use crate::oracle::{Oracle, Row};
 
+pub use case::{Case, Change, Move, Place, moves};
 pub use fastrand::Rng;
 pub use question::{from_values, question};
 pub use value::{neighbour, value};

@@ -6,7 +6,7 @@ use recto_model::{Type, Value};
 
 use super::value::neighbour;
 use super::{Data, Rng};
-use crate::oracle::{Comparison, Condition, Question, Sequence};
+use crate::oracle::{Comparison, Condition, Question, Row, Sequence};
 
 /// The most combinations of listed values; tuple ranges multiply with them, and a plan has at most
 /// 128 sources.
@@ -21,7 +21,7 @@ const RANGES: [Comparison; 4] = [
     Comparison::GreaterOrEqual,
 ];
 
-/// A question that the arrangement of the data's collection serves: partition columns pinned or
+/// A question that the arrangement of the data's collection serves, mostly one that has an answer: partition columns pinned or
 /// listed, some order columns likewise, perhaps a range, prefix or tuple range on the next, a sort
 /// it can give; one in five with a residual condition besides, which it then allows.
 pub fn question(rng: &mut Rng, data: &Data) -> Question {
@@ -33,7 +33,12 @@ pub fn question(rng: &mut Rng, data: &Data) -> Question {
         combinations: 1,
         question: Question::default(),
         many: Vec::new(),
+        anchor: None,
     };
+    let rows = data.oracle.rows();
+    if !rows.is_empty() && draw.rng.u8(0..4) > 0 {
+        draw.anchor = Some(&rows[draw.rng.usize(0..rows.len())]);
+    }
     let order: Vec<(usize, Direction)> = collection
         .order
         .iter()
@@ -100,11 +105,19 @@ struct Draw<'a> {
     question: Question,
     /// The fields pinned or listed so far.
     many: Vec<usize>,
+    /// A row to ask for, so that answers have rows.
+    anchor: Option<&'a Row>,
 }
 
 impl Draw<'_> {
     fn value(&mut self, field: usize) -> Value {
         near_pool(self.rng, &self.data.pools[field])
+    }
+
+    /// The anchor's value, or any.
+    fn near_anchor(&mut self, field: usize) -> Value {
+        let own = self.anchor.and_then(|row| row[field].clone());
+        own.unwrap_or_else(|| self.value(field))
     }
 
     fn ty(&self, field: usize) -> &Type {
@@ -125,7 +138,7 @@ impl Draw<'_> {
             self.rng.usize(1..=MAX_LISTED).min(room)
         };
         if count <= 1 {
-            let value = self.value(field);
+            let value = self.near_anchor(field);
             return self.add(Condition::Compare {
                 field,
                 comparison: Comparison::Equal,
@@ -133,7 +146,9 @@ impl Draw<'_> {
             });
         }
         self.combinations *= count;
-        let values = (0..count).map(|_| self.value(field)).collect();
+        let mut values: Vec<Value> = (1..count).map(|_| self.value(field)).collect();
+        let place = self.rng.usize(0..count);
+        values.insert(place, self.near_anchor(field));
         self.add(Condition::AnyOf { field, values });
         if self.rng.u8(0..6) == 0 {
             self.compare(field);
@@ -155,14 +170,16 @@ impl Draw<'_> {
         let Some(&(field, _)) = order.get(pinned) else {
             return;
         };
-        match self.rng.u8(0..8) {
+        let is_prefix = self.ty(field).is_textual() && self.rng.u8(0..3) == 0;
+        let kind = if is_prefix { 2 } else { self.rng.u8(0..8) };
+        match kind {
             0 => self.compare(field),
             1 => {
                 self.compare(field);
                 self.compare(field);
             }
             2 if self.ty(field).is_textual() => {
-                let (Value::Text(text) | Value::Ascii(text)) = self.value(field) else {
+                let (Value::Text(text) | Value::Ascii(text)) = self.near_anchor(field) else {
                     return;
                 };
                 let count = self.rng.usize(0..=text.chars().count());

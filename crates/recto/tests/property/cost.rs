@@ -1,0 +1,76 @@
+//! Guarantee 6: what a page reads.
+
+use recto::session::{Explanation, PageRequest};
+use recto::{DynamicRecord, LocalSession, Page, Session};
+use recto_plan::text::MAX_TEXT_BYTES;
+use recto_testkit::generate::Place;
+
+use super::asked::{Asked, Failure, ensure};
+
+/// A page reads its rows and one more of each source it has, wherever it lies; nothing that it could do
+/// without. Where rows are checked one by one, that is another guarantee's.
+pub(crate) async fn of_pages(asked: &mut Asked<'_>) -> Result<(), Failure> {
+    let filter = asked.case.question.filter_text(&asked.case.collection);
+    if asked.case.question.allow_residual || filter.len() > MAX_TEXT_BYTES {
+        return Ok(());
+    }
+    let whole = asked.whole().await?;
+    for page in &asked.case.moves {
+        let Some((query, _)) = asked.beside(&whole.sequence, page, whole.of(page)) else {
+            continue;
+        };
+        let what = format!("{} rows {:?} row {}", page.size, page.place, page.row);
+        let found = asked.page(query, &what).await?;
+        let sides = if page.place == Place::Around { 2 } else { 1 };
+        let beyond = u64::from(page.both_edges && sides == 1);
+        is_low(asked, &found, sides * (u64::from(page.size) + 1) + beyond, &what).await?;
+    }
+    let mut query = asked.query.clone().first(asked.page_move(0).size);
+    for number in 0.. {
+        let (size, what) = (
+            asked.page_move(number).size,
+            format!("page {} forwards", number + 1),
+        );
+        let page = asked.page(query, &what).await?;
+        is_low(asked, &page, u64::from(size) + 1, &what).await?;
+        let Some(next) = page.next_cursor() else { break };
+        query = asked
+            .query
+            .clone()
+            .page_size(asked.page_move(number + 1).size)
+            .page_token(next);
+    }
+    Ok(())
+}
+
+async fn is_low(asked: &Asked<'_>, page: &Page<DynamicRecord>, most: u64, what: &str) -> Result<(), Failure> {
+    let plan = explained(asked).await?;
+    let sources = plan.sources.len() as u64;
+    let cost = page.cost();
+    ensure!(
+        cost.rows_read <= most * sources,
+        "{what}: {} rows read of {sources} sources ({})",
+        cost.rows_read,
+        plan.shape
+    );
+    ensure!(
+        plan.shape != "scan" || u64::from(cost.statements) <= (plan.sources[0].requests.len() as u64 + 1) * 2,
+        "{what}: {} requests of {:?}",
+        cost.statements,
+        plan.sources
+    );
+    Ok(())
+}
+
+async fn explained(asked: &Asked<'_>) -> Result<Explanation, Failure> {
+    let request = PageRequest {
+        filter: asked.case.question.filter_text(&asked.case.collection),
+        order_by: asked.case.question.sort_text(&asked.case.collection),
+        ..PageRequest::default()
+    };
+    let session = LocalSession::new(asked.subject.recto.clone());
+    let explained = session
+        .explain(&asked.case.collection.name, &request, false)
+        .await;
+    explained.map_err(|error| Failure::of(&error, "explain"))
+}

@@ -1,0 +1,311 @@
+//! Drawing cases, and what is done with one that fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use recto::{OpenOptions, Recto, Type, schema};
+use recto_testkit::generate::{self, Case, Data, Rng};
+use recto_testkit::oracle::Condition;
+
+use super::asked::Failure;
+use super::common::{Fresh, Kind, Subject};
+use super::guarantee::Guarantee;
+use super::planted::Planted;
+
+/// The variable that holds the seed to draw with.
+const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
+/// The variable that holds by how much to multiply what is drawn.
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+/// How long a failure is made simpler.
+const MAX_SHRINKING: Duration = Duration::from_secs(60);
+/// Collections made in one store.
+const COLLECTIONS_PER_STORE: u64 = 60;
+
+/// How much one test draws.
+struct Amount {
+    collections: u64,
+    rows: usize,
+    questions: u64,
+}
+
+const EMBEDDED: Amount = Amount {
+    collections: 200,
+    rows: 80,
+    questions: 12,
+};
+const CASSANDRA: Amount = Amount {
+    collections: 4,
+    rows: 40,
+    questions: 40,
+};
+
+/// Where cases are put to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ground {
+    pub(crate) kind: Kind,
+    /// Whether its reads have the defect that is there to be found.
+    pub(crate) planted: bool,
+}
+
+impl Ground {
+    async fn open(self) -> Recto {
+        let recto = Fresh::new(self.kind).open().await;
+        if !self.planted {
+            return recto;
+        }
+        let store = Arc::new(Planted::new(Arc::clone(recto.store())));
+        Recto::with_store(store, OpenOptions::new().create())
+            .await
+            .unwrap()
+    }
+
+    /// A store of its own with the collection and rows of a case.
+    async fn subject(self, case: &Case) -> Subject {
+        let mut recto = self.open().await;
+        recto
+            .apply(&schema_of(vec![Arc::clone(&case.collection)]))
+            .await
+            .unwrap();
+        let mut subject = Subject::new(&recto, &case.collection.name);
+        subject.put_rows(case.rows.iter().cloned()).await;
+        subject
+    }
+
+    /// Checks a case in a store of its own.
+    pub(crate) async fn check(self, guarantee: Guarantee, case: &Case) -> Result<usize, Failure> {
+        guarantee.check(&mut self.subject(case).await, case).await
+    }
+}
+
+fn schema_of(collections: Vec<Arc<schema::Collection>>) -> schema::Schema {
+    schema::Schema {
+        types: Vec::new(),
+        collections,
+    }
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a whole number, not {text:?}")),
+    )
+}
+
+fn seed() -> u64 {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
+    from_environment(SEED_VARIABLE).unwrap_or_else(now)
+}
+
+/// Asserts that a guarantee holds of everything drawn.
+pub(crate) async fn holds(guarantee: Guarantee, kind: Kind) {
+    let seed = seed();
+    println!("{SEED_VARIABLE}={seed}");
+    let scale = from_environment(SCALE_VARIABLE).unwrap_or(1);
+    let (collections, questions, rows) = match kind {
+        Kind::Embedded => (EMBEDDED.collections * scale, EMBEDDED.questions, EMBEDDED.rows),
+        Kind::Cassandra => (CASSANDRA.collections, CASSANDRA.questions * scale, CASSANDRA.rows),
+    };
+    let ground = Ground { kind, planted: false };
+    let mut tally = Tally::default();
+    for first in (0..collections).step_by(COLLECTIONS_PER_STORE as usize) {
+        let last = collections.min(first + COLLECTIONS_PER_STORE);
+        for (mut subject, data, mut rng) in draw(ground, first..last, seed, rows).await {
+            for _ in 0..questions {
+                let case = draw_case(&subject, &data, &mut rng);
+                let answer = subject.oracle.ask(&case.question).rows().len();
+                match guarantee.check(&mut subject, &case).await {
+                    Ok(pages) => tally.add(&case, pages, answer),
+                    Err(failure) => report(ground, guarantee, seed, case, failure).await,
+                }
+            }
+        }
+    }
+    println!("{kind:?}: {guarantee}: {tally}");
+    assert!(kind == Kind::Cassandra || tally.has_every_kind(), "{tally}");
+}
+
+/// A store that holds some of the drawn collections, with the data of each. Every collection is drawn
+/// from a seed of its own.
+async fn draw(
+    ground: Ground,
+    numbers: std::ops::Range<u64>,
+    seed: u64,
+    rows: usize,
+) -> Vec<(Subject, Data, Rng)> {
+    let mut drawn = Vec::new();
+    for number in numbers {
+        let mut rng = generate::rng(seed.wrapping_add(number));
+        let collection = Arc::new(generate::collection(&mut rng, &format!("drawn_{number}")));
+        drawn.push((collection, rng));
+    }
+    let mut recto = ground.open().await;
+    let collections = drawn.iter().map(|(collection, _)| Arc::clone(collection));
+    recto.apply(&schema_of(collections.collect())).await.unwrap();
+    let mut subjects = Vec::new();
+    for (collection, mut rng) in drawn {
+        let count = rng.usize(0..=rows);
+        let data = generate::data(&mut rng, &collection, count);
+        let mut subject = Subject::new(&recto, &collection.name);
+        subject.put_rows(data.oracle.rows().iter().cloned()).await;
+        subjects.push((subject, data, rng));
+    }
+    subjects
+}
+
+fn draw_case(subject: &Subject, data: &Data, rng: &mut Rng) -> Case {
+    let question = generate::question(rng, data);
+    let moves = generate::moves(rng, data, &subject.oracle, &question);
+    Case {
+        collection: Arc::clone(&subject.definition),
+        rows: subject.oracle.rows().to_vec(),
+        question,
+        built: rng.bool(),
+        moves,
+    }
+}
+
+/// Makes a failure simpler and panics with it: the seed, what is wrong, and a test to paste.
+async fn report(ground: Ground, guarantee: Guarantee, seed: u64, case: Case, failure: Failure) {
+    println!("{SEED_VARIABLE}={seed}: {}; making it simpler", failure.message);
+    let (case, failure) = match ground.check(guarantee, &case).await {
+        Ok(_) => (case, failure),
+        Err(failure) => shrink(ground, guarantee, case, failure).await,
+    };
+    panic!("{}", message(ground.kind, guarantee, seed, &case, &failure));
+}
+
+/// What is printed of a failure.
+pub(crate) fn message(kind: Kind, guarantee: Guarantee, seed: u64, case: &Case, failure: &Failure) -> String {
+    format!(
+        "{guarantee}, does not hold on {kind:?}; {SEED_VARIABLE}={seed} draws it again\n{}\n  filter: {}\n  sort: {}\n\
+         To keep it, paste this into crates/recto/tests/property/pasted.rs:\n\n{}",
+        failure.message,
+        case.question.filter_text(&case.collection),
+        case.question.sort_text(&case.collection),
+        test(kind, guarantee, case, seed)
+    )
+}
+
+/// A failure as a test.
+pub(crate) fn test(kind: Kind, guarantee: Guarantee, case: &Case, seed: u64) -> String {
+    case.rust_test(
+        &format!("seed_{seed}"),
+        &format!("holds(Guarantee::{guarantee:?}, Kind::{kind:?}, &case);"),
+    )
+}
+
+/// The simplest case found that fails in the same way.
+pub(crate) async fn shrink(
+    ground: Ground,
+    guarantee: Guarantee,
+    case: Case,
+    failure: Failure,
+) -> (Case, Failure) {
+    let (mut case, mut failure) = (case, failure);
+    let started = Instant::now();
+    'simpler: loop {
+        for simpler in case.simpler() {
+            if started.elapsed() > MAX_SHRINKING {
+                println!("it could be simpler still: {MAX_SHRINKING:?} were over");
+                break 'simpler;
+            }
+            match ground.check(guarantee, &simpler).await {
+                Err(other) if other.is_refusal == failure.is_refusal => {
+                    (case, failure) = (simpler, other);
+                    continue 'simpler;
+                }
+                _ => {}
+            }
+        }
+        break;
+    }
+    (case, failure)
+}
+
+/// How much was drawn, of what kinds.
+#[derive(Debug, Default)]
+struct Tally {
+    cases: usize,
+    pages: usize,
+    kinds: BTreeMap<&'static str, usize>,
+    /// Types of order columns, and how many columns of each kind collections have.
+    types: BTreeSet<String>,
+    partition_columns: BTreeSet<usize>,
+    order_columns: BTreeSet<usize>,
+}
+
+/// The kinds of conditions and questions that are drawn.
+const KINDS: [&str; 9] = [
+    "equality",
+    "list",
+    "range",
+    "prefix",
+    "tuple range",
+    "residual",
+    "sorted",
+    "own order",
+    "several rows",
+];
+
+impl Tally {
+    fn add(&mut self, case: &Case, pages: usize, answer: usize) {
+        let collection = &case.collection;
+        self.partition_columns.insert(collection.partition.len());
+        self.order_columns.insert(collection.order.len());
+        let ty = |column: &schema::OrderColumn| collection.field(&column.field).unwrap().1.ty.to_string();
+        self.types.extend(collection.order.iter().map(ty));
+        self.cases += 1;
+        self.pages += pages;
+        let mut kinds: Vec<&str> = case.question.conditions.iter().map(kind_of).collect();
+        if case.question.allow_residual {
+            kinds.push("residual");
+        }
+        kinds.push(if case.question.sort.is_empty() {
+            "own order"
+        } else {
+            "sorted"
+        });
+        if answer > 1 {
+            kinds.push("several rows");
+        }
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in kinds {
+            *self.kinds.entry(kind).or_default() += 1;
+        }
+    }
+
+    fn has_every_kind(&self) -> bool {
+        KINDS.iter().all(|kind| self.kinds.contains_key(kind))
+            && self.types.len() == Type::ORDERABLE.len()
+            && self.partition_columns.len() == generate::MAX_PARTITION_COLUMNS
+            && self.order_columns.len() == generate::MAX_ORDER_COLUMNS
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} pages of {} cases, {} types",
+            self.pages,
+            self.cases,
+            self.types.len()
+        )?;
+        self.kinds
+            .iter()
+            .try_for_each(|(kind, count)| write!(f, ", {count} {kind}"))
+    }
+}
+
+fn kind_of(condition: &Condition) -> &'static str {
+    match condition {
+        Condition::Compare { comparison, .. } if comparison.as_str() == "=" => "equality",
+        Condition::Compare { .. } => "range",
+        Condition::AnyOf { .. } => "list",
+        Condition::StartsWith { .. } => "prefix",
+        Condition::Tuple { .. } => "tuple range",
+    }
+}

@@ -1,0 +1,62 @@
+//! Each guarantee of a page as a property: random collections of every orderable type, rows at the
+//! edges of their types, questions of every kind, pages of changing sizes; on both stores, against the
+//! oracle.
+//!
+//! Each run draws anew. A failure is made simpler, names its seed, and prints itself as a Rust test to
+//! be pasted into `pasted.rs`. `RECTO_TEST_SEED=…` draws again what a seed drew. `RECTO_TEST_SCALE=20`
+//! draws twenty times as much, for a long run: collections on the embedded store; questions on
+//! Cassandra, whose every table takes memory of the node that all tests share.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod asked;
+mod beside;
+mod cost;
+mod cursors;
+mod drawn;
+mod guarantee;
+mod keys;
+mod pasted;
+mod planted;
+mod traversal;
+
+use std::sync::atomic::AtomicUsize;
+
+use common::{Kind, Scope, run};
+use guarantee::Guarantee;
+
+/// Makes `embedded::NAME` and `cassandra::NAME` of each guarantee.
+macro_rules! properties {
+    ($($name:ident: $guarantee:ident),+ $(,)?) => {
+        /// The tests of this binary that have not ended.
+        static TESTS: AtomicUsize = AtomicUsize::new(
+            2 * (0 $(+ { let _ = stringify!($name); 1 })+) + planted::TESTS + pasted::TESTS
+        );
+        properties!(@store embedded, Embedded; $($name: $guarantee),+);
+        properties!(@store cassandra, Cassandra; $($name: $guarantee),+);
+    };
+    (@store $store:ident, $kind:ident; $($name:ident: $guarantee:ident),+) => {
+        mod $store {
+            use super::*;
+
+            $(#[test]
+            fn $name() {
+                let _scope = Scope::new(&TESTS);
+                run(drawn::holds(Guarantee::$guarantee, Kind::$kind));
+            })+
+        }
+    };
+}
+
+properties! {
+    guarantee_1_pages_after_and_before: AfterAndBefore,
+    guarantee_2_every_row_exactly_once: EveryRowOnce,
+    guarantee_3_a_cursor_is_a_position: Position,
+    guarantee_4_what_is_beyond_both_ends: Edges,
+    guarantee_5_a_cursor_opens_for_its_query: OwnQuery,
+    guarantee_6_the_cost_is_the_page: Cost,
+    guarantee_7_budgets_lose_nothing: Budgets,
+    reads_by_key_and_scans: KeysAndScans,
+}
