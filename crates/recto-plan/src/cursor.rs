@@ -354,10 +354,10 @@ fn check(now_seconds: u64, found: &content::Found, identity: &QueryIdentity) -> 
     if found.identity.query != identity.query {
         return Err(CursorError::OtherQuery);
     }
-    if let Some(expired_at_seconds) = found.expires_at_seconds {
-        if now_seconds >= expired_at_seconds {
-            return Err(CursorError::Expired { expired_at_seconds });
-        }
+    if let Some(expired_at_seconds) = found.expires_at_seconds
+        && now_seconds >= expired_at_seconds
+    {
+        return Err(CursorError::Expired { expired_at_seconds });
     }
     Ok(())
 }

@@ -406,6 +406,30 @@ pub(crate) fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
     }
 }
 
+impl Query {
+    /// Whether a record satisfies the conditions; `cell` gives the cell of a field, `None` for null,
+    /// which satisfies nothing.
+    pub fn matches<'a>(&self, collection: &Collection, cell: impl Fn(usize) -> Option<&'a [u8]>) -> bool {
+        let ty = |field: usize| &collection.fields[field].ty;
+        let satisfied = |(field, constraint): &(usize, Constraint)| {
+            cell(*field).is_some_and(|cell| satisfies(ty(*field), cell, constraint))
+        };
+        let inside = |tuple: &TupleRange| {
+            for (field, value) in tuple.fields.iter().zip(&tuple.values) {
+                let Some(cell) = cell(*field) else {
+                    return false;
+                };
+                let ordering = compare(ty(*field), cell, value);
+                if ordering.is_ne() {
+                    return tuple.operator.holds(ordering);
+                }
+            }
+            tuple.operator.holds(std::cmp::Ordering::Equal)
+        };
+        !self.contradiction && self.constraints.iter().all(satisfied) && self.tuples.iter().all(inside)
+    }
+}
+
 /// Whether a value satisfies a constraint.
 pub(crate) fn satisfies(ty: &Type, value: &[u8], constraint: &Constraint) -> bool {
     match constraint {

@@ -12,7 +12,7 @@ use recto_model::{Cells, Environment};
 use recto_plan::Travel;
 use recto_plan::cursor::{
     Cursor, CursorError, Fingerprint, KeyRing, KeyRingError, MAX_CURSOR_CHARACTERS, MAX_KEYS, Position,
-    QueryIdentity, Side, open, seal,
+    QueryIdentity, Side, key_id, open, seal,
 };
 
 /// Time that stands where it is put, and bytes that differ from call to call.
@@ -519,6 +519,136 @@ fn cursors_of_format_1_keep_opening() {
         count += 1;
     }
     assert!(count >= 6);
+}
+
+/// Stored keys of every version open; those of the version that is written are written so. The files
+/// were not written by this code: they come from the description of the format run elsewhere.
+#[test]
+fn stored_keys_of_every_version_keep_opening() {
+    let files = [
+        include_str!("golden/cursor-keys-v1.txt"),
+        include_str!("golden/cursor-keys-v2.txt"),
+    ];
+    let made_at = [None, Some(1_767_225_600)];
+    for (file, newest_made_at) in files.iter().zip(made_at) {
+        let line = file.lines().find(|line| !line.starts_with('#')).unwrap();
+        let ring = KeyRing::from_bytes(&unhex(line)).unwrap();
+        let described: Vec<_> = ring
+            .describe()
+            .map(|key| (key.id, key.made_at_seconds, key.active))
+            .collect();
+        assert_eq!(described, [(1, None, false), (0xA1B2_C3D4, newest_made_at, true)]);
+        // The cursors of version 1 are sealed with these keys.
+        let golden = include_str!("golden/cursor-v1.txt");
+        let identity = QueryIdentity {
+            collection: Fingerprint::from_bytes([0x11; 16]),
+            arrangement: Fingerprint::from_bytes([0x22; 16]),
+            query: Fingerprint::from_bytes([0x33; 16]),
+        };
+        for line in golden.lines().filter(|line| !line.starts_with('#')) {
+            let text = line.split(' ').next_back().unwrap();
+            open(&ring, &environment(), text, &identity).unwrap();
+        }
+    }
+    let newest = unhex(files[1].lines().last().unwrap());
+    assert_eq!(*KeyRing::from_bytes(&newest).unwrap().to_bytes(), newest);
+    for version in [0, 3, 255] {
+        let mut later = newest.clone();
+        later[0] = version;
+        assert_eq!(
+            KeyRing::from_bytes(&later).unwrap_err(),
+            KeyRingError::UnknownVersion { version }
+        );
+    }
+}
+
+#[test]
+fn retiring_keeps_the_newest_and_the_active_one() {
+    let environment = environment();
+    let mut ring = KeyRing::generate(&environment);
+    for _ in 0..5 {
+        ring.rotate(&environment).unwrap();
+    }
+    let ids = |ring: &KeyRing| ring.ids().collect::<Vec<_>>();
+    ring.retire(3);
+    assert_eq!((ids(&ring), ring.active_id()), (vec![3, 4, 5, 6], 6));
+    ring.retire(9);
+    assert_eq!(ids(&ring), [3, 4, 5, 6]);
+    ring.activate(4).unwrap();
+    ring.retire(1);
+    assert_eq!((ids(&ring), ring.active_id()), (vec![6, 4], 4));
+    ring.retire(0);
+    assert_eq!((ids(&ring), ring.active_id()), (vec![4], 4));
+    // A number is not given twice while a later one is there.
+    assert_eq!(ring.rotate(&environment).unwrap(), 5);
+}
+
+#[test]
+fn a_cursor_names_its_key() {
+    let text = sealed(&KeyRing::new(0xA1B2_C3D4, [1; 32])).into_string();
+    assert_eq!(key_id(&text), Some(0xA1B2_C3D4));
+    assert_eq!(key_id(&text[..8]), Some(0xA1B2_C3D4));
+    for no_cursor in [
+        "",
+        "AQAAAAE",
+        "AgAAAAEA",
+        "AQ=AAAEA",
+        "{\"a\": 1}",
+        "ééééé",
+        "AQAAAAé",
+    ] {
+        assert_eq!(key_id(no_cursor), None, "{no_cursor}");
+    }
+}
+
+/// What a query costs to be refused does not depend on what is wrong with its cursor: whoever it
+/// comes from, the clock is read once, and before the cursor is authenticated.
+#[test]
+fn every_cursor_reads_the_clock_once() {
+    #[derive(Clone, Default)]
+    struct Counted(Arc<AtomicU64>);
+    impl Source for Counted {
+        fn now_micros(&self) -> i64 {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            500_000_000
+        }
+        fn monotonic_nanos(&self) -> u64 {
+            0
+        }
+        fn fill_random(&self, bytes: &mut [u8]) {
+            bytes.fill(3);
+        }
+    }
+    let counted = Counted::default();
+    let environment = Environment::new(counted.clone());
+    let ring = KeyRing::new(1, [5; 32]);
+    let seal = |expiry| {
+        seal(
+            &ring,
+            &environment,
+            &identity(),
+            &position(),
+            Travel::Forward,
+            None,
+            expiry,
+        )
+        .unwrap()
+    };
+    for cursor in [seal(None), seal(Some(501)), seal(Some(100))] {
+        let bytes = URL_SAFE_NO_PAD.decode(cursor.as_str()).unwrap();
+        for bit in 8..bytes.len() * 8 {
+            let mut altered = bytes.clone();
+            altered[bit / 8] ^= 1 << (bit % 8);
+            let text = URL_SAFE_NO_PAD.encode(altered);
+            assert_eq!(
+                open(&ring, &environment, &text, &identity()),
+                Err(CursorError::NotOurs)
+            );
+            assert_eq!(counted.0.swap(0, Ordering::Relaxed), 1, "bit {bit}");
+        }
+        let _ = open(&ring, &environment, cursor.as_str(), &identity());
+        assert_eq!(counted.0.swap(0, Ordering::Relaxed), 1);
+    }
 }
 
 fn positions() -> impl Strategy<Value = Position> {
