@@ -45,6 +45,7 @@ mod block;
 mod container;
 mod error;
 mod node;
+mod options;
 mod process;
 mod shared;
 
@@ -64,6 +65,7 @@ use process::wait_until;
 
 pub use error::RigError;
 pub use node::{ANSWER_TIMEOUT, KILL_TIMEOUT, Member, NODETOOL_TIMEOUT, Node, START_TIMEOUT, STOP_TIMEOUT};
+pub use options::ClusterOptions;
 pub use process::Output;
 pub use shared::{IDLE_LIMIT, Rig, Shared, Source};
 
@@ -86,6 +88,8 @@ const KEYSPACE_PREFIX_CHARS: usize = 18;
 pub enum Nodes {
     /// One: for behaviour and bulk.
     One,
+    /// Two: for two data centres of one node.
+    Two,
     /// Three: for faults. A keyspace can then have three replicas.
     Three,
 }
@@ -95,6 +99,7 @@ impl Nodes {
     pub fn count(self) -> usize {
         match self {
             Self::One => 1,
+            Self::Two => 2,
             Self::Three => 3,
         }
     }
@@ -122,6 +127,11 @@ impl Cluster {
     ///
     /// The folder is not removed: give one of `tempfile::tempdir`, or keep it to read the logs.
     pub fn start(nodes: Nodes, dir: impl AsRef<Path>) -> Result<Self, RigError> {
+        Self::start_with(&ClusterOptions::new(nodes), dir)
+    }
+
+    /// [`start`](Self::start), with nodes that are not as usual.
+    pub fn start_with(options: &ClusterOptions, dir: impl AsRef<Path>) -> Result<Self, RigError> {
         let dir = dir.as_ref();
         fs::create_dir_all(dir).map_err(RigError::io("make", dir))?;
         let dir = dir.canonicalize().map_err(RigError::io("find", dir))?;
@@ -129,10 +139,20 @@ impl Cluster {
             return Err(RigError::DirInUse { dir });
         }
         let artefacts = Arc::new(Artefacts::ready()?);
-        let count = nodes.count();
+        let count = options.nodes.count();
         let block = Block::claim(FIRST_OWN_BLOCK, count)?;
         let nodes = (1..=count)
-            .map(|n| Node::new(&dir, block.number, n, count, Arc::clone(&artefacts)))
+            .map(|n| {
+                let peculiarities = options.peculiarities(n);
+                Node::new(
+                    &dir,
+                    block.number,
+                    n,
+                    count,
+                    Arc::clone(&artefacts),
+                    peculiarities,
+                )
+            })
             .collect();
         let guard = watch_command(&["owner"], &dir).stdin(Stdio::piped()).spawn();
         let guard = guard.map_err(|source| RigError::Io {

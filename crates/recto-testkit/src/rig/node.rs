@@ -54,6 +54,19 @@ pub struct Member {
     pub normal: bool,
 }
 
+/// What is not as usual about a node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peculiarities {
+    /// Its heap, in the words of `-Xmx`.
+    pub(super) heap: Option<String>,
+    /// Its data centre; none: that of `SimpleSnitch`.
+    pub(super) datacenter: Option<String>,
+    /// Further lines of its `cassandra.yaml`.
+    pub(super) settings: String,
+    /// Whether it speaks CQL by TLS only.
+    pub(super) is_encrypted: bool,
+}
+
 /// One node of a cluster. Its methods may be called from several threads.
 #[derive(Debug)]
 pub struct Node {
@@ -62,6 +75,7 @@ pub struct Node {
     block: u8,
     dir: PathBuf,
     artefacts: Arc<Artefacts>,
+    peculiarities: Peculiarities,
     /// The process if this very process started it: then its end must be collected here.
     child: Mutex<Option<Child>>,
 }
@@ -74,6 +88,7 @@ impl Node {
         number: usize,
         of: usize,
         artefacts: Arc<Artefacts>,
+        peculiarities: Peculiarities,
     ) -> Self {
         let dir = cluster.join(format!("node{number}"));
         Self {
@@ -82,6 +97,7 @@ impl Node {
             block,
             dir,
             artefacts,
+            peculiarities,
             child: Mutex::new(None),
         }
     }
@@ -121,6 +137,9 @@ impl Node {
 
     /// Whether it answers a small CQL request within [`ANSWER_TIMEOUT`]. A paused node does not.
     pub fn answers(&self) -> bool {
+        if self.peculiarities.is_encrypted {
+            return refuses_plain_text(self.address(), ANSWER_TIMEOUT);
+        }
         answers_cql(self.address(), ANSWER_TIMEOUT)
     }
 
@@ -226,6 +245,9 @@ impl Node {
         fs::create_dir_all(&scratch).map_err(RigError::io("make", &scratch))?;
         let config = self.dir.join("cassandra.yaml");
         fs::write(&config, self.settings()).map_err(RigError::io("write", &config))?;
+        let datacenter = self.peculiarities.datacenter.as_deref().unwrap_or_default();
+        let rack = self.rack_file();
+        fs::write(&rack, format!("dc={datacenter}\nrack=rack1\n")).map_err(RigError::io("write", &rack))?;
         let logback = self.dir.join("logback.xml");
         fs::write(&logback, LOGBACK).map_err(RigError::io("write", &logback))?;
         let printed = self.dir.join("out.log");
@@ -255,7 +277,8 @@ impl Node {
 
     fn add_options(&self, command: &mut Command, config: &Path, logback: &Path, scratch: &Path) {
         let heap_default = if self.of == 1 { HEAP_OF_ONE } else { HEAP_OF_MANY };
-        let heap = env::var(HEAP_VARIABLE).unwrap_or_else(|_| heap_default.to_owned());
+        let own = self.peculiarities.heap.as_deref();
+        let heap = env::var(HEAP_VARIABLE).unwrap_or_else(|_| own.unwrap_or(heap_default).to_owned());
         command.args([format!("-Xms{heap}"), format!("-Xmx{heap}")]);
         command.args([
             "-Xss512k",
@@ -270,6 +293,10 @@ impl Node {
         command.arg(self.artefacts.agent_option());
         command.arg(self.mark());
         command.arg(format!("-Dcassandra.config={}", file_url(config)));
+        command.arg(format!(
+            "-Dcassandra-rackdc.properties={}",
+            file_url(&self.rack_file())
+        ));
         command.arg(format!("-Dlogback.configurationFile={}", file_url(logback)));
         command.arg(format!("-Djava.io.tmpdir={}", scratch.display()));
         command.arg(format!(
@@ -343,6 +370,11 @@ impl Node {
         self.dir.join("pid")
     }
 
+    /// What `GossipingPropertyFileSnitch` reads.
+    fn rack_file(&self) -> PathBuf {
+        self.dir.join("cassandra-rackdc.properties")
+    }
+
     fn last_pid(&self) -> Option<u32> {
         fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()
     }
@@ -362,6 +394,11 @@ impl Node {
             .map(|node| block::ip(self.block, node).to_string())
             .collect();
         let seeds = seeds.join(",");
+        let snitch = match self.peculiarities.datacenter {
+            Some(_) => "GossipingPropertyFileSnitch",
+            None => "SimpleSnitch",
+        };
+        let more = &self.peculiarities.settings;
         let [data, commitlog, saved_caches, hints, cdc_raw] =
             ["data", "commitlog", "saved_caches", "hints", "cdc_raw"]
                 .map(|name| quoted(&self.dir.join(name).display().to_string()));
@@ -373,7 +410,7 @@ initial_token: "{token}"
 auto_bootstrap: false
 listen_address: {ip}
 rpc_address: {ip}
-endpoint_snitch: SimpleSnitch
+endpoint_snitch: {snitch}
 seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider
     parameters: [{{seeds: "{seeds}"}}]
@@ -397,7 +434,7 @@ concurrent_compactors: 1
 auto_snapshot: false
 truncate_request_timeout: 10s
 paxos_variant: v2
-"#
+{more}"#
         )
     }
 }
@@ -414,6 +451,23 @@ pub(super) fn answers_cql(address: SocketAddr, limit: Duration) -> bool {
         Ok(header[0] == RESPONSE_VERSION && header[4] == SUPPORTED_OPCODE)
     };
     ask().unwrap_or(false)
+}
+
+/// Whether somebody at an address reads a request that is not encrypted, and ends the conversation: what a node does
+/// that wants TLS.
+fn refuses_plain_text(address: SocketAddr, limit: Duration) -> bool {
+    let ask = || -> io::Result<()> {
+        let mut stream = TcpStream::connect_timeout(&address, limit)?;
+        stream.set_read_timeout(Some(limit))?;
+        stream.set_write_timeout(Some(limit))?;
+        stream.write_all(&OPTIONS_REQUEST)?;
+        // An alert in the words of TLS, or nothing more.
+        stream.read(&mut [0; OPTIONS_REQUEST.len()]).map(drop)
+    };
+    match ask() {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+    }
 }
 
 /// `UN  127.0.0.1  100 KiB …`, a line of `nodetool status`.

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::artefacts::Artefacts;
 use super::block::Block;
 use super::container::Container;
-use super::node::{Node, answers_cql};
+use super::node::{Node, Peculiarities, answers_cql};
 use super::process::{Output, wait_until};
 use super::{
     ADDRESS_VARIABLE, ANSWER_TIMEOUT, CQL_PORT, HEAP_VARIABLE, Nodes, RigError, base_dir, launch_all,
@@ -313,7 +313,10 @@ impl Rig {
 
     fn nodes(&self, count: usize, block: u8, artefacts: &Arc<Artefacts>) -> Vec<Node> {
         (1..=count)
-            .map(|number| Node::new(&self.dir, block, number, count, Arc::clone(artefacts)))
+            .map(|number| {
+                let usual = Peculiarities::default();
+                Node::new(&self.dir, block, number, count, Arc::clone(artefacts), usual)
+            })
             .collect()
     }
 
