@@ -1,6 +1,7 @@
 //! What the engine below reports, as store errors; and the seam where its panics stop.
 
 use std::cell::Cell;
+use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
@@ -18,6 +19,10 @@ pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
     match &error {
         redb::Error::Io(cause) if cause.kind() == io::ErrorKind::InvalidData => {
             corrupt(format!("the store is not one, or is damaged: {cause}")).with_source(error)
+        }
+        // The file was cut short, or a damaged page names one that is not there.
+        redb::Error::Io(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
+            corrupt("the store is damaged: a page of it lies beyond the end of its file").with_source(error)
         }
         redb::Error::Io(cause) => {
             storage(format!("the file system refused: {cause}"), cause.kind()).with_source(error)
@@ -40,6 +45,20 @@ pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
         .with_source(error),
         _ => StoreError::new(StoreErrorKind::Other, format!("the engine failed: {error}")).with_source(error),
     }
+}
+
+/// Whether the engine refuses everything after this error.
+pub(crate) fn stops_engine(error: &StoreError) -> bool {
+    let source = std::error::Error::source(error);
+    let is_poisoned = |panic: &Panicked| panic.0.contains(POISONED);
+    error.kind() == StoreErrorKind::Storage
+        || matches!(
+            source.and_then(|source| source.downcast_ref()),
+            Some(redb::Error::Io(_))
+        )
+        || source
+            .and_then(|source| source.downcast_ref())
+            .is_some_and(is_poisoned)
 }
 
 /// The store is closed because its disk failed.
@@ -103,6 +122,34 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result
     result.unwrap_or_else(|panic| Err(unwound(panic.as_ref())))
 }
 
+/// What belongs to the engine and is closed when it is dropped. After a panic the engine may panic
+/// again while it closes, which concerns nobody any more: what was acknowledged is on disk.
+pub(crate) struct Closing<T>(Option<T>);
+
+impl<T> Closing<T> {
+    pub(crate) fn new(opened: T) -> Self {
+        Self(Some(opened))
+    }
+}
+
+impl<T> std::ops::Deref for Closing<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("it is taken when this is dropped")
+    }
+}
+
+impl<T> Drop for Closing<T> {
+    fn drop(&mut self) {
+        let opened = self.0.take();
+        let _ = guarded(|| {
+            drop(opened);
+            Ok(())
+        });
+    }
+}
+
 static QUIET_HOOK: Once = Once::new();
 
 thread_local! {
@@ -121,6 +168,21 @@ fn keep_caught_panics_quiet() {
     }));
 }
 
+/// What the engine panicked with.
+#[derive(Debug)]
+struct Panicked(String);
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the engine panicked: {}", self.0)
+    }
+}
+
+impl std::error::Error for Panicked {}
+
+/// What the engine panics with at every call, once it has panicked while it held a lock.
+const POISONED: &str = "PoisonError";
+
 #[cold]
 fn unwound(panic: &(dyn std::any::Any + Send)) -> StoreError {
     let what = panic
@@ -128,5 +190,5 @@ fn unwound(panic: &(dyn std::any::Any + Send)) -> StoreError {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned());
-    corrupt(format!("the engine met pages it cannot read: {what}"))
+    corrupt(format!("the engine met pages it cannot read: {what}")).with_source(Panicked(what))
 }

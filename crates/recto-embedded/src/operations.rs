@@ -251,7 +251,7 @@ fn compact(shared: &Shared, report: Report) -> Result<CompactReport, StoreError>
         report,
     )?;
     directory.publish()?;
-    shared.replace_engine(Engine::Writable(database));
+    shared.replace_engine(Engine::writable_of(database));
     Ok(CompactReport {
         bytes_before,
         bytes_after: length(&data)?,

@@ -185,7 +185,7 @@ impl Shared {
             // A commit whose outcome is unknown may have raised it, or not.
             self.set_newest_stamp(guarded(|| meta::newest_stamp(&database))?);
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-            current.engine = Arc::new(Engine::Writable(database));
+            current.engine = Arc::new(Engine::writable_of(database));
             current.catalog = Arc::new(catalog);
             current.view = None;
         }

@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use crate::batch::Batch;
 use crate::catalog::{self, Catalog};
 use crate::directory::{Contents, Directory, open_private};
-use crate::error::{corrupt, engine, file, guarded, timeout};
+use crate::error::{Closing, corrupt, engine, file, guarded, timeout};
 use crate::keys;
 use crate::limits::{LIMITS, MAX_WAITING_BYTES, MAX_WAITING_REQUESTS};
 use crate::meta::{self, META};
@@ -91,14 +91,14 @@ impl EmbeddedStore {
         let (directory, contents) = Directory::take(path.as_ref(), options.read_only)?;
         let engine = match contents {
             Contents::Store if options.read_only => open_read_only(&directory, options)?,
-            Contents::Store => Engine::Writable(open_data(&directory.data_file(), options)?),
+            Contents::Store => Engine::writable_of(open_data(&directory.data_file(), options)?),
             Contents::Empty if options.read_only => {
                 return Err(
                     corrupt(format!("there is no store in {}", directory.path().display()))
                         .with_hint("check the path, or open it for writing to make one"),
                 );
             }
-            Contents::Empty => Engine::Writable(make_data(&directory, options)?),
+            Contents::Empty => Engine::writable_of(make_data(&directory, options)?),
         };
         let data = directory.data_file();
         let reopen = move || open_data(&data, options);
@@ -129,7 +129,7 @@ impl EmbeddedStore {
         };
         let database = open()?;
         Self::start(
-            Engine::Writable(database),
+            Engine::writable_of(database),
             Box::new(open),
             None,
             options,
@@ -150,9 +150,9 @@ impl EmbeddedStore {
         environment: Environment,
     ) -> Result<Arc<Self>, StoreError> {
         let (catalog, newest_stamp) = guarded(|| match &engine {
-            Engine::Writable(database) => Ok((read_catalog(database)?, meta::newest_stamp(database)?)),
+            Engine::Writable(database) => Ok((read_catalog(&**database)?, meta::newest_stamp(&**database)?)),
             // Nobody writes, so nobody needs the stamp: the store is read even if that is damaged.
-            Engine::ReadOnly(database) => Ok((read_catalog(database)?, None)),
+            Engine::ReadOnly(database) => Ok((read_catalog(&**database)?, None)),
             Engine::Stopped => Err(crate::error::stopped()),
         })?;
         let shared = Arc::new(Shared::new(
@@ -362,7 +362,7 @@ fn open_read_only(directory: &Directory, options: EmbeddedOptions) -> Result<Eng
                 error => engine(error),
             })
     });
-    opened.map(Engine::ReadOnly)
+    Ok(Engine::ReadOnly(Closing::new(opened?)))
 }
 
 /// Makes the data file of a new store.

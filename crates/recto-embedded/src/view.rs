@@ -14,7 +14,7 @@ use recto_store::{
 use redb::{Database, ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition};
 
 use crate::catalog::{Catalog, StoredTable};
-use crate::error::{corrupt, engine, guarded, stopped, timeout};
+use crate::error::{Closing, corrupt, engine, guarded, stopped, stops_engine, timeout};
 use crate::meta::{META, MetaValue};
 use crate::{read, scan};
 
@@ -29,13 +29,17 @@ pub(crate) type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
 /// The opened data file.
 pub(crate) enum Engine {
-    Writable(Database),
-    ReadOnly(ReadOnlyDatabase),
+    Writable(Closing<Database>),
+    ReadOnly(Closing<ReadOnlyDatabase>),
     /// Closed because the disk failed; to be opened again.
     Stopped,
 }
 
 impl Engine {
+    pub(crate) fn writable_of(database: Database) -> Self {
+        Self::Writable(Closing::new(database))
+    }
+
     pub(crate) fn begin_read(&self) -> Result<ReadTransaction, StoreError> {
         guarded(|| {
             match self {
@@ -69,7 +73,7 @@ pub(crate) struct Snapshot {
     /// Tables opened so far, by number.
     tables: RwLock<HashMap<u32, Arc<OpenTable>>>,
     pub(crate) catalog: Arc<Catalog>,
-    transaction: ReadTransaction,
+    transaction: Closing<ReadTransaction>,
     pub(crate) environment: Environment,
     failed: AtomicBool,
     // Last, so that it outlives the transaction: closing the engine ends its transactions.
@@ -85,7 +89,7 @@ impl Snapshot {
         Ok(Self {
             tables: RwLock::default(),
             catalog,
-            transaction: engine.begin_read()?,
+            transaction: Closing::new(engine.begin_read()?),
             environment,
             failed: AtomicBool::new(false),
             _engine: engine,
@@ -120,7 +124,7 @@ impl Snapshot {
     fn read<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         let result = guarded(work);
         if let Err(error) = &result
-            && error.kind() == StoreErrorKind::Storage
+            && stops_engine(error)
         {
             self.failed.store(true, Ordering::Relaxed);
         }

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use crate::apply::{OpenTables, Stamping, apply};
 use crate::batch::Batch;
 use crate::catalog::{self, Catalog, StoredTable, different, missing};
-use crate::error::{corrupt, engine, guarded, timeout};
+use crate::error::{corrupt, engine, guarded, stops_engine, timeout};
 use crate::limits::{MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_RELAXED_BYTES};
 use crate::meta;
 use crate::read::{damaged, now_seconds};
@@ -169,9 +169,7 @@ impl Writer<'_> {
             if committed.as_ref().map_or(true, |committed| match committed {
                 Ok(_) => false,
                 Err(Failure::Commit(_)) => true,
-                Err(Failure::Begin(error) | Failure::Request(_, error)) => {
-                    error.kind() == StoreErrorKind::Storage
-                }
+                Err(Failure::Begin(error) | Failure::Request(_, error)) => stops_engine(error),
             }) {
                 self.stop();
             }

@@ -174,6 +174,7 @@ macro_rules! conformance_suite {
             ];
             stamps: [
                 older_writes_are_ignored,
+                the_newest_is_kept,
                 equal_stamps,
                 mutations_of_one_write_act_by_stamp,
                 stamps_are_returned,

@@ -55,6 +55,33 @@ pub async fn older_writes_are_ignored(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
+/// A store that says which stamp is the newest says one at least that of every acknowledged write, also
+/// after it was opened again, so that whoever goes on from there replaces what is there.
+pub async fn the_newest_is_kept(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "newest").await;
+    let p = ints([1]);
+    let far = 4_102_444_800_000_000; // the year 2100: the clock has since been set back
+    let row = |value: &'static [u8]| put(ints([1]), cells([Some(value), None]));
+    fixture.apply(&p, far, row(b"first")).await;
+    fixture.apply(&p, 5, row(b"older")).await;
+    let before = fixture.store.newest_stamp();
+    if let Some(newest) = before {
+        assert!(newest >= Stamp(far), "{newest:?} is older than what was acknowledged");
+    }
+    let table = fixture.table.clone();
+    drop(fixture);
+    let store = bench.reopen().await;
+    let fixture = Fixture { store, table };
+    let after = fixture.store.newest_stamp();
+    assert!(after >= before, "{before:?} became {after:?}");
+    if let Some(Stamp(newest)) = after {
+        fixture.apply(&p, newest + 1, row(b"second")).await;
+        let expected = cells([Some(&int(1)), Some(&int(1)), Some(b"second"), None]);
+        fixture.expect(&p, &[expected]).await;
+    }
+    fixture.drop().await;
+}
+
 /// At equal stamps a deletion of what is there wins, then the larger value by bytes, cell by cell;
 /// so a write that is repeated changes nothing.
 pub async fn equal_stamps(bench: &dyn Bench) {
