@@ -152,7 +152,7 @@ fn pool(rng: &mut Rng, collection: &Collection, field: &Field) -> Vec<Value> {
     }
     let is_partition = collection.partition.contains(&field.name);
     let size = if is_partition {
-        rng.usize(1..=3)
+        rng.usize(1..=4 - collection.partition.len())
     } else {
         rng.usize(2..=7)
     };

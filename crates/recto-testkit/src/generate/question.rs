@@ -47,8 +47,9 @@ pub fn question(rng: &mut Rng, data: &Data) -> Question {
     for name in &collection.partition {
         draw.pin(index(collection, name));
     }
-    let pinned = match draw.rng.u8(0..3) {
-        0 => 0,
+    let pinned = match draw.rng.u8(0..4) {
+        0 | 1 => 0,
+        2 => 1,
         _ => draw.rng.usize(0..=order.len()),
     };
     for (field, _) in &order[..pinned] {

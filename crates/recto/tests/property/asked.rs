@@ -11,22 +11,36 @@ use super::common::subject::rows;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) message: String,
-    /// Whether the query was refused: a case of another kind than one whose pages are wrong.
-    pub(crate) is_refusal: bool,
+    pub(crate) kind: FailureKind,
+}
+
+/// A case is not made simpler into one that fails in another way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    /// A page is wrong.
+    Wrong,
+    /// The query was refused.
+    Refused,
+    /// Another error.
+    Error,
 }
 
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            is_refusal: false,
+            kind: FailureKind::Wrong,
         }
     }
 
     pub(crate) fn of(error: &Error, what: &str) -> Self {
         Self {
             message: format!("{what}: {error}\n  hint: {:?}", error.hint()),
-            is_refusal: is_refusal(error),
+            kind: if is_refusal(error) {
+                FailureKind::Refused
+            } else {
+                FailureKind::Error
+            },
         }
     }
 }
