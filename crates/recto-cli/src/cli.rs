@@ -3,7 +3,7 @@
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, demo, describe, explain, load, page, records, scan, schema, upkeep};
+use crate::commands::{completions, cursor_keys, demo, describe, explain, load, page, records, scan, schema, upkeep};
 use crate::failure::EXIT_CODES;
 use crate::store::STORES;
 
@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Compact(upkeep::CompactArgs),
     /// Checks every row of an embedded store
     Check(upkeep::CheckArgs),
+    /// Lists or rotates the keys that page tokens are sealed with
+    CursorKeys(cursor_keys::CursorKeysArgs),
     /// Prints a script that completes this program's arguments in a shell
     Completions(completions::CompletionsArgs),
 }

@@ -424,7 +424,7 @@ impl Query {
                     return tuple.operator.holds(ordering);
                 }
             }
-            tuple.operator.holds(std::cmp::Ordering::Equal)
+            tuple.operator.holds(Ordering::Equal)
         };
         !self.contradiction && self.constraints.iter().all(satisfied) && self.tuples.iter().all(inside)
     }

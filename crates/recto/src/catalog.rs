@@ -9,7 +9,7 @@ use std::time::Duration;
 use recto_model::schema::Schema;
 use recto_model::table::{Column, ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Environment, Table, Type};
-use recto_plan::cursor::KeyRing;
+use recto_plan::cursor::{KeyRing, MAX_KEYS};
 use recto_store::{
     Cas, CasCondition, CasOutcome, ConsistencyLevel, Mutation, Operation, PointRead, ReadOptions, RowAddress,
     Store, StoreErrorKind, WriteOptions,
@@ -29,6 +29,8 @@ const CURSOR_KEYS: &str = "cursor_keys";
 /// How often a write whose outcome is unknown is looked at again before giving up, and a table that
 /// is being made is asked for.
 const MAX_ATTEMPTS: u32 = 3;
+/// How often a rotation of keys is begun anew because another came between.
+const MAX_ROTATIONS: u32 = 16;
 /// How long to wait for a table that is being made.
 const TABLE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -133,29 +135,49 @@ impl<'a> Catalog<'a> {
         let mut level = ConsistencyLevel::LocalQuorum;
         for _ in 0..MAX_ATTEMPTS {
             if let Some(entry) = self.entry(CURSOR_KEYS, level).await? {
-                return KeyRing::from_bytes(&entry.body).map_err(|error| {
-                    Error::new(
-                        ErrorKind::Corrupt,
-                        format!("the store's cursor keys cannot be read: {error}"),
-                    )
-                    .with_hint(error.hint())
-                });
+                return read_keys(&entry);
             }
             let ring = KeyRing::generate(environment);
-            let entry = Entry {
-                generation: 1,
-                body: ring.to_bytes().to_vec(),
-            };
-            if self.replace(CURSOR_KEYS, 0, &entry).await? {
+            if self.replace(CURSOR_KEYS, 0, &keys_entry(1, &ring)).await? {
                 return Ok(ring);
             }
             // Another process made them, which may not be known here yet.
             level = ConsistencyLevel::Serial;
         }
-        Err(Error::new(
-            ErrorKind::Store,
-            "the store's cursor keys change too quickly to be read",
-        ))
+        Err(keys_change())
+    }
+
+    /// The cursor keys as last decided, if there are any.
+    pub(crate) async fn decided_cursor_keys(&self) -> Result<Option<KeyRing>> {
+        let entry = self.entry(CURSOR_KEYS, ConsistencyLevel::Serial).await?;
+        entry.as_ref().map(read_keys).transpose()
+    }
+
+    /// Adds a new cursor key, which seals from now on, and keeps `earlier` of those before it.
+    /// Whoever rotates at the same time rotates before or after.
+    pub(crate) async fn rotate_cursor_keys(
+        &self,
+        environment: &Environment,
+        earlier: usize,
+    ) -> Result<KeyRing> {
+        for _ in 0..MAX_ROTATIONS {
+            let Some(entry) = self.entry(CURSOR_KEYS, ConsistencyLevel::Serial).await? else {
+                return Err(
+                    Error::new(ErrorKind::NotFound, "the store has no cursor keys to rotate yet")
+                        .with_hint("they are made when the first schema is applied"),
+                );
+            };
+            let mut ring = read_keys(&entry)?;
+            ring.retire(earlier.min(MAX_KEYS - 2));
+            ring.rotate(environment)
+                .map_err(|error| Error::new(ErrorKind::LimitExceeded, error.to_string()))?;
+            ring.retire(earlier);
+            let rotated = keys_entry(entry.generation + 1, &ring);
+            if self.replace(CURSOR_KEYS, entry.generation, &rotated).await? {
+                return Ok(ring);
+            }
+        }
+        Err(keys_change())
     }
 
     async fn entry(&self, name: &str, level: ConsistencyLevel) -> Result<Option<Entry>> {
@@ -272,6 +294,32 @@ fn partition(name: &str) -> Cells {
     let mut cells = Cells::new();
     cells.push(Some(name.as_bytes()));
     cells
+}
+
+/// The keys of the catalog's row.
+fn read_keys(entry: &Entry) -> Result<KeyRing> {
+    KeyRing::from_bytes(&entry.body).map_err(|error| {
+        Error::new(
+            ErrorKind::Corrupt,
+            format!("the store's cursor keys cannot be read: {error}"),
+        )
+        .with_hint(error.hint())
+    })
+}
+
+fn keys_entry(generation: u64, ring: &KeyRing) -> Entry {
+    Entry {
+        generation,
+        body: ring.to_bytes().to_vec(),
+    }
+}
+
+fn keys_change() -> Error {
+    Error::new(
+        ErrorKind::Store,
+        "the store's cursor keys change too quickly to be read or rotated",
+    )
+    .with_hint("others rotate them now: try again when they are done")
 }
 
 /// The schema of the catalog's row.

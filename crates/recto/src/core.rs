@@ -10,15 +10,24 @@ use recto_plan::cursor::{self, Cursor, KeyRing, OpenedCursor};
 use recto_plan::{Arrangement, Plan, Position, Travel};
 use recto_store::{ReadOptions, Stamp, Store, WriteOptions};
 
+use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::recto::OpenOptions;
+
+/// How soon after one look at the catalog for cursor keys the next may follow, in nanoseconds. Anybody can
+/// write a cursor that names an unknown key: however many come, the catalog is read this often at most.
+const KEYS_PAUSE_NANOS: u64 = 1_000_000_000;
 
 /// What every handle on one open store shares.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Environment,
-    /// Changes once: when the first schema is applied, which makes the lasting keys.
+    /// Changes when the first schema is applied, which makes the lasting keys, and when they rotate.
     keys: RwLock<Arc<KeyRing>>,
+    /// Whether the keys come from configuration, so that the catalog has nothing to say on them.
+    pub(crate) keys_are_given: bool,
+    /// When the catalog was last asked for keys, as the monotonic clock says; held while it is asked.
+    keys_asked_nanos: tokio::sync::Mutex<Option<u64>>,
     pub(crate) cursor_lifetime: Option<Duration>,
     request_timeout: Option<Duration>,
     pub(crate) last_stamp: AtomicI64,
@@ -45,6 +54,8 @@ impl Shared {
             store,
             environment,
             keys,
+            keys_are_given: options.has_cursor_keys(),
+            keys_asked_nanos: tokio::sync::Mutex::new(None),
             cursor_lifetime: options.cursor_lifetime,
             request_timeout: options.request_timeout,
             last_stamp: AtomicI64::new(last_stamp),
@@ -86,6 +97,29 @@ impl Shared {
     /// Seals with these keys from now on.
     pub(crate) fn use_keys(&self, keys: KeyRing) {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    /// Learns of keys that another process made, if `text` is a cursor that names one not known here:
+    /// the catalog is read once, and not again before [`KEYS_PAUSE_NANOS`] have passed. A cursor that
+    /// is met in between is opened with the keys there are, which refuses it.
+    pub(crate) async fn learn_keys(&self, text: &str, timeout: Duration) -> Result<()> {
+        let unknown = cursor::key_id(text).filter(|id| !self.keys().has(*id));
+        let (Some(unknown), false) = (unknown, self.keys_are_given) else {
+            return Ok(());
+        };
+        // Whoever meets a new key while it is being learned waits for that, instead of asking too.
+        let mut asked_nanos = self.keys_asked_nanos.lock().await;
+        let now_nanos = self.environment.monotonic_nanos();
+        let recently = asked_nanos.is_some_and(|asked| now_nanos < asked.saturating_add(KEYS_PAUSE_NANOS));
+        if recently || self.keys().has(unknown) {
+            return Ok(());
+        }
+        *asked_nanos = Some(now_nanos);
+        let catalog = Catalog::new(&self.store, Some(timeout));
+        if let Some(keys) = catalog.decided_cursor_keys().await? {
+            self.use_keys(keys);
+        }
+        Ok(())
     }
 
     /// A stamp that is now, and greater than any this process has given before and any the store says it

@@ -36,6 +36,8 @@ pub enum ErrorKind {
     OutcomeUnknown,
     /// Credentials are missing, wrong, or may not do this.
     Unauthorized,
+    /// The session's row filter does not allow it.
+    Forbidden,
     /// What the store holds is damaged, or of a version this release cannot read.
     Corrupt,
     /// A limit was exceeded; nothing was written.

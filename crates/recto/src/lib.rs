@@ -68,6 +68,7 @@ mod paging;
 mod query;
 mod record;
 mod recto;
+mod row_filter;
 mod scan;
 pub mod session;
 mod write;
@@ -82,7 +83,7 @@ pub use page::Page;
 pub use paging::{Edge, Stop};
 pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};
 pub use record::DynamicRecord;
-pub use recto::{OpenOptions, Recto};
+pub use recto::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS, OpenOptions, Recto};
 pub use recto_derive::Record;
 pub use recto_model::cell::CellError;
 pub use recto_model::record::Record;
@@ -98,6 +99,11 @@ pub mod types {
 
 /// The store trait, for stores of one's own.
 pub use recto_store as store;
+
+/// What must hold for any text that is loaded.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use load::fuzzing;
 
 /// What `#[derive(Record)]` writes names of.
 #[doc(hidden)]

@@ -1,13 +1,15 @@
 //! The session over a store that this process has open.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt};
+use recto_model::json;
 use recto_model::schema::{Collection as Definition, Schema};
 
-use crate::collection::KeyText;
+use crate::collection::{Collection, KeyText};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explain;
 use crate::open;
@@ -15,16 +17,20 @@ use crate::page::Page;
 use crate::query::PageQuery;
 use crate::record::{DynamicRecord, no_field};
 use crate::recto::Recto;
+use crate::row_filter::{RowFilter, RowFilters, forbidden};
 use crate::scan;
 use crate::session::{
-    Applied, CheckOutcome, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest, PageReply,
-    PageRequest, Progress, ScanRequest, ScanStep, SchemaPlan, Session, StoreDescription, StoreProgress,
+    Applied, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, Session,
+    StoreDescription, StoreProgress,
 };
 
 /// A [`Session`] over a store that this process has open.
 #[derive(Debug, Clone)]
 pub struct LocalSession {
     recto: Arc<tokio::sync::RwLock<Recto>>,
+    /// None: the session may do everything.
+    rows: Option<Arc<RowFilters>>,
 }
 
 impl LocalSession {
@@ -32,6 +38,38 @@ impl LocalSession {
     pub fn new(recto: Recto) -> Self {
         Self {
             recto: Arc::new(tokio::sync::RwLock::new(recto)),
+            rows: None,
+        }
+    }
+
+    /// This session, restricted to rows: filter text by collection, which every row that is read or
+    /// written through it satisfies. No filter, sort, cursor or key widens it. It cannot load files,
+    /// change the schema or look after the store.
+    ///
+    /// Records of a collection whose filter looks at fields outside the key can only be read: one
+    /// that is written might take the place of a row that the filter hides.
+    #[must_use]
+    pub fn restricted(&self, rows: BTreeMap<String, String>) -> Self {
+        let mut all = self.rows.as_deref().cloned().unwrap_or_default();
+        for (collection, text) in rows {
+            all.entry(collection).or_default().push(text);
+        }
+        Self {
+            recto: Arc::clone(&self.recto),
+            rows: Some(Arc::new(all)),
+        }
+    }
+
+    /// The row filters for a collection.
+    fn filters(&self, collection: &str) -> Option<&[String]> {
+        self.rows.as_ref()?.get(collection).map(Vec::as_slice)
+    }
+
+    /// Refuses what is about the store and not about rows.
+    fn check_unrestricted(&self, what: &str) -> Result<()> {
+        match self.rows {
+            None => Ok(()),
+            Some(_) => Err(forbidden(format!("{what} is for sessions without row filters"))),
         }
     }
 
@@ -47,6 +85,9 @@ impl LocalSession {
             .filter(&request.filter)
             .order_by(&request.order_by)
             .page_size(page_size(request.page_size)?);
+        if let Some(filters) = self.filters(&collection.definition().name) {
+            query = query.restricted(filters);
+        }
         if request.allow_residual {
             query = query.allow_residual();
         }
@@ -118,6 +159,18 @@ fn reply(page: &Page<DynamicRecord>, request: &PageRequest) -> PageReply {
     }
 }
 
+/// A record of which only the key is known.
+fn of_key(collection: &Collection<DynamicRecord>, key: &[String]) -> Result<DynamicRecord> {
+    let definition = &collection.core().definition;
+    let json = definition.key.iter().zip(key).map(|(name, text)| {
+        let field = definition.field(name).map(|(_, field)| field);
+        let value = field.and_then(|field| json::from_text(&field.ty, text).ok().map(|value| (field, value)));
+        value.map(|(field, value)| (name.clone(), json::to_json(&field.ty, &value)))
+    });
+    // What is no key is refused where the key is read.
+    DynamicRecord::from_json(Arc::clone(definition), &json.flatten().collect())
+}
+
 #[async_trait]
 impl Session for LocalSession {
     async fn describe(&self) -> Result<StoreDescription> {
@@ -139,10 +192,12 @@ impl Session for LocalSession {
     }
 
     async fn plan(&self, schema: &Schema) -> Result<SchemaPlan> {
+        self.check_unrestricted("changing the schema")?;
         Ok(self.recto().await.plan(schema))
     }
 
     async fn apply(&self, schema: &Schema) -> Result<Applied> {
+        self.check_unrestricted("changing the schema")?;
         self.recto.write().await.apply(schema).await
     }
 
@@ -154,7 +209,7 @@ impl Session for LocalSession {
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
         let query = self.query(collection, request).await?;
         let planned = query.planned()?;
-        let spec = query.spec(&planned.plan)?;
+        let spec = query.spec(&planned.plan).await?;
         let mut explanation = explain::explain(query.core(), &planned, &spec);
         if run {
             let page = query.await?;
@@ -166,21 +221,63 @@ impl Session for LocalSession {
 
     async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
         let collection = self.recto().await.dynamic(collection)?;
-        Ok(collection.get(KeyText(key)).await?.map(|record| record.to_json()))
+        let Some(record) = collection.get(KeyText(key)).await? else {
+            return Ok(None);
+        };
+        if let Some(filters) = self.filters(&collection.definition().name)
+            && !RowFilter::new(collection.definition(), filters)?.matches(&record)
+        {
+            return Ok(None);
+        }
+        Ok(Some(record.to_json()))
     }
 
     async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()> {
-        let collection = self.recto().await.dynamic(collection)?;
-        let definition = Arc::new(collection.definition().clone());
-        let records: Vec<DynamicRecord> = records
-            .iter()
-            .map(|record| DynamicRecord::from_json(Arc::clone(&definition), record))
-            .collect::<Result<_>>()?;
-        collection.put_all(&records).await
+        let put = |record| RecordChange::Put {
+            collection: collection.to_owned(),
+            record,
+        };
+        self.write(records.into_iter().map(put).collect()).await
     }
 
     async fn delete(&self, collection: &str, key: &[String]) -> Result<()> {
-        self.recto().await.dynamic(collection)?.delete(KeyText(key)).await
+        let delete = RecordChange::Delete {
+            collection: collection.to_owned(),
+            key: key.to_vec(),
+        };
+        self.write(vec![delete]).await
+    }
+
+    async fn write(&self, changes: Vec<RecordChange>) -> Result<()> {
+        let recto = self.recto().await;
+        let mut collections: BTreeMap<String, Collection<DynamicRecord>> = BTreeMap::new();
+        let mut batch = recto.batch();
+        for change in &changes {
+            let name = change.collection();
+            if !collections.contains_key(name) {
+                collections.insert(name.to_owned(), recto.dynamic(name)?);
+            }
+            let collection = &collections[name];
+            let definition = collection.definition();
+            let filters = self.filters(name);
+            let rows = filters
+                .map(|filters| RowFilter::new(definition, filters))
+                .transpose()?;
+            match change {
+                RecordChange::Put { record, .. } => {
+                    let record = DynamicRecord::from_json(Arc::clone(&collection.core().definition), record)?;
+                    rows.iter().try_for_each(|rows| rows.check_write(&record))?;
+                    batch.put(collection, &record)?;
+                }
+                RecordChange::Delete { key, .. } => {
+                    if let Some(rows) = rows {
+                        rows.check_write(&of_key(collection, key)?)?;
+                    }
+                    batch.delete(collection, KeyText(key))?;
+                }
+            }
+        }
+        batch.commit().await
     }
 
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
@@ -189,16 +286,24 @@ impl Session for LocalSession {
         let begin = async move {
             let core = self.recto().await.core(&collection)?;
             check_fields(&core.definition, &request.fields)?;
+            let filters = self.filters(&collection).map(<[String]>::to_vec);
             let arrangement = Arc::clone(core.base());
             let steps = scan::scan(Arc::clone(&core), request.parallel, request.resume);
             Ok::<_, Error>(steps.map(move |step| {
                 let step = step?;
-                let records = step.rows.iter().map(|row| {
-                    DynamicRecord::read(&core, &arrangement, row)
-                        .map(|record| masked(&record, &request.fields))
-                });
+                let rows = filters.as_deref();
+                let rows = rows
+                    .map(|filters| RowFilter::new(&core.definition, filters))
+                    .transpose()?;
+                let mut records = Vec::with_capacity(step.rows.len());
+                for row in step.rows.iter() {
+                    let record = DynamicRecord::read(&core, &arrangement, row)?;
+                    if rows.as_ref().is_none_or(|rows| rows.matches(&record)) {
+                        records.push(masked(&record, &request.fields));
+                    }
+                }
                 Ok(ScanStep {
-                    records: records.collect::<Result<_>>()?,
+                    records,
                     resume: step.resume,
                 })
             }))
@@ -212,6 +317,7 @@ impl Session for LocalSession {
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
+        self.check_unrestricted("loading files")?;
         let recto = self.recto().await;
         let collections = request
             .collections
@@ -222,14 +328,27 @@ impl Session for LocalSession {
     }
 
     async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<u64> {
+        self.check_unrestricted("backup")?;
         open::backup(self.recto().await.operations(), to, progress).await
     }
 
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
+        self.check_unrestricted("compact")?;
         open::compact(self.recto().await.operations(), progress).await
     }
 
+    async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
+        self.check_unrestricted("looking at cursor keys")?;
+        self.recto().await.cursor_keys().await
+    }
+
+    async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
+        self.check_unrestricted("rotating cursor keys")?;
+        self.recto().await.rotate_cursor_keys(earlier).await
+    }
+
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
+        self.check_unrestricted("check")?;
         open::check(self.recto().await.operations(), progress).await
     }
 }

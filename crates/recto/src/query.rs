@@ -19,6 +19,7 @@ use crate::filter::{Filter, Literal};
 use crate::page::Page;
 use crate::paging::{Budget, PageSpec, Place, fetch};
 use crate::record::no_field;
+use crate::row_filter;
 
 /// Rows of a page that asks for no size.
 pub const DEFAULT_PAGE_SIZE: u32 = 50;
@@ -51,6 +52,8 @@ pub struct PageQuery<T> {
 struct Question {
     filter_text: String,
     filters: Vec<Filter>,
+    /// Row filters: conditions that no call takes back.
+    row_filters: Vec<String>,
     sort_text: String,
     sort: Vec<(String, Direction)>,
     allow_residual: bool,
@@ -141,6 +144,7 @@ impl<T> PageQuery<T> {
         let mut question = Question {
             filter_text: self.question.filter_text.clone(),
             filters: self.question.filters.clone(),
+            row_filters: self.question.row_filters.clone(),
             sort_text: self.question.sort_text.clone(),
             sort: self.question.sort.clone(),
             allow_residual: self.question.allow_residual,
@@ -172,6 +176,11 @@ impl<T> PageQuery<T> {
     #[must_use]
     pub fn matching(self, filter: Filter) -> Self {
         self.ask(|question| question.filters.push(filter))
+    }
+
+    /// Only rows that satisfy these filter texts too, whatever other conditions there are.
+    pub(crate) fn restricted(self, texts: &[String]) -> Self {
+        self.ask(|question| question.row_filters.extend_from_slice(texts))
     }
 
     /// In this order, AIP-132: `time_hour desc, flight`. Without it: the view's own order.
@@ -307,7 +316,12 @@ impl<T> PageQuery<T> {
         Ok(Arc::clone(self.question.planned.get_or_init(|| planned)))
     }
 
-    pub(crate) fn spec(&self, plan: &Plan) -> Result<PageSpec> {
+    pub(crate) async fn spec(&self, plan: &Plan) -> Result<PageSpec> {
+        if let Start::Token(text) | Start::After(text) | Start::Before(text) | Start::Around(text) =
+            &self.start
+        {
+            self.core.shared.learn_keys(text, self.budget.time).await?;
+        }
         Ok(PageSpec {
             place: self.place(plan)?,
             size: self.size,
@@ -346,7 +360,7 @@ impl<T> PageQuery<T> {
     pub(crate) async fn fetch(self) -> Result<Page<T>> {
         let planned = self.planned()?;
         let plan = &planned.plan;
-        let spec = self.spec(plan)?;
+        let spec = self.spec(plan).await?;
         let shared = &self.core.shared;
         let raw = fetch(&shared.store, &shared.environment, plan, &spec).await?;
         let mut items = Vec::with_capacity(raw.rows.len());
@@ -397,6 +411,7 @@ impl Question {
         for filter in &self.filters {
             conditions.extend(filter.bind(collection)?);
         }
+        conditions.extend(row_filter::conditions(collection, &self.row_filters)?);
         let mut sort = bind::sort_terms(collection, &self.sort_text)?;
         for (name, direction) in &self.sort {
             let (index, _) = collection

@@ -17,8 +17,13 @@ use crate::core::{CollectionCore, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::open::{self, Opened, Operations};
 use crate::record::DynamicRecord;
-use crate::session::{Applied, SchemaPlan};
+use crate::session::{Applied, CursorKey, SchemaPlan};
 use crate::write::WriteBatch;
+
+/// The most cursor keys beside the one that seals.
+pub const MAX_EARLIER_CURSOR_KEYS: u32 = 15;
+/// How many cursor keys beside the one that seals a rotation should keep, for who has no wish.
+pub const DEFAULT_EARLIER_CURSOR_KEYS: u32 = 3;
 
 /// How to open a store.
 #[derive(Debug, Clone, Default)]
@@ -88,6 +93,10 @@ impl OpenOptions {
     pub fn cursor_keys(mut self, keys: &[u8]) -> Self {
         self.cursor_keys = Some(CursorKeys(keys.into()));
         self
+    }
+
+    pub(crate) fn has_cursor_keys(&self) -> bool {
+        self.cursor_keys.is_some()
     }
 
     /// The handle on time and randomness, for tests that control both.
@@ -199,6 +208,78 @@ impl Recto {
     /// The keys cursors are sealed with, as secret bytes for [`OpenOptions::cursor_keys`].
     pub fn export_cursor_keys(&self) -> Vec<u8> {
         self.shared.keys().to_bytes().to_vec()
+    }
+
+    /// What may be told of the keys that cursors are sealed with: those that the store holds now, in
+    /// the order they were added; or those from configuration.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
+        if !self.shared.keys_are_given && self.generation() > 0 {
+            let catalog = Catalog::new(&self.shared.store, self.options.request_timeout);
+            if let Some(keys) = catalog.decided_cursor_keys().await? {
+                self.shared.use_keys(keys);
+            }
+        }
+        Ok(self.describe_keys(&self.shared.keys()))
+    }
+
+    /// Adds a new key to those that cursors are sealed with. It seals from now on; of the keys before it,
+    /// the newest `earlier` still open the cursors they sealed (at most [`MAX_EARLIER_CURSOR_KEYS`];
+    /// [`DEFAULT_EARLIER_CURSOR_KEYS`] suits most). Cursors of older keys are refused: with
+    /// 0, every cursor there is. Returns the keys there are then.
+    ///
+    /// The keys are replaced in the store by compare-and-set. Another open handle learns of the new key
+    /// when it is given a cursor sealed with it, which costs it one read of the catalog. Until then it
+    /// goes on with the keys it knows: it seals with the previous one, so `earlier` should be 1 at least
+    /// where several processes answer, and it opens cursors of keys that were dropped here. After a key
+    /// leaked, drop all (`earlier` 0) and open the store anew everywhere.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if the keys come from configuration, or `earlier` is too large;
+    /// [`ErrorKind::NotFound`] before the first schema is applied; [`ErrorKind::OutcomeUnknown`] if it
+    /// is not known whether the keys were replaced.
+    pub async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
+        if self.shared.keys_are_given {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the cursor keys come from configuration, not from the store",
+            )
+            .with_hint("change the keys there, or open the store without them"));
+        }
+        if earlier > MAX_EARLIER_CURSOR_KEYS {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "{earlier} earlier cursor keys cannot be kept; at most {MAX_EARLIER_CURSOR_KEYS} can"
+                ),
+            ));
+        }
+        if self.generation() == 0 {
+            return Err(
+                Error::new(ErrorKind::NotFound, "the store has no cursor keys to rotate yet")
+                    .with_hint("they are made when the first schema is applied"),
+            );
+        }
+        let catalog = Catalog::new(&self.shared.store, self.options.request_timeout);
+        let keys = catalog
+            .rotate_cursor_keys(&self.shared.environment, earlier as usize)
+            .await?;
+        let described = self.describe_keys(&keys);
+        self.shared.use_keys(keys);
+        Ok(described)
+    }
+
+    fn describe_keys(&self, keys: &KeyRing) -> Vec<CursorKey> {
+        let now_seconds = u64::try_from(self.shared.environment.now_micros() / 1_000_000).unwrap_or(0);
+        let described = keys.describe().map(|key| CursorKey {
+            id: key.id,
+            seals: key.active,
+            made_at_seconds: key.made_at_seconds,
+            age_seconds: key.made_at_seconds.map(|made| now_seconds.saturating_sub(made)),
+        });
+        described.collect()
     }
 
     /// What applying `schema` would do.

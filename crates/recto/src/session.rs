@@ -249,6 +249,20 @@ pub struct CheckOutcome {
     pub problems: Vec<String>,
 }
 
+/// What may be told of a key that cursors are sealed with: never the key itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CursorKey {
+    /// Its number, which cursors carry in the clear.
+    pub id: u32,
+    /// Whether it seals new cursors; the others only open old ones.
+    pub seals: bool,
+    /// When it was made, in seconds since 1970-01-01T00:00:00Z; absent for keys of releases that did
+    /// not record it.
+    pub made_at_seconds: Option<u64>,
+    /// How long ago that was, in seconds.
+    pub age_seconds: Option<u64>,
+}
+
 /// How far work over a whole store is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreProgress {
@@ -256,6 +270,34 @@ pub struct StoreProgress {
     pub done: u64,
     /// Units in all, where known.
     pub total: Option<u64>,
+}
+
+/// One change of several that are made together.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RecordChange {
+    /// A record is put.
+    Put {
+        /// Its collection.
+        collection: String,
+        /// The record.
+        record: JsonRecord,
+    },
+    /// A record is deleted.
+    Delete {
+        /// Its collection.
+        collection: String,
+        /// The text of each of its key fields, in order.
+        key: Vec<String>,
+    },
+}
+
+impl RecordChange {
+    /// The collection it changes.
+    pub fn collection(&self) -> &str {
+        match self {
+            Self::Put { collection, .. } | Self::Delete { collection, .. } => collection,
+        }
+    }
 }
 
 /// Which part of a collection to scan.
@@ -299,6 +341,9 @@ pub trait Session: Send + Sync {
     async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()>;
     /// Deletes a record by its key.
     async fn delete(&self, collection: &str, key: &[String]) -> Result<()>;
+    /// Makes changes together: all or none on the embedded store; on Cassandra one logged batch, all
+    /// of which is made in the end, though a reader may see a part first.
+    async fn write(&self, changes: Vec<RecordChange>) -> Result<()>;
     /// Every record of a collection, in steps; nothing is read until it is polled.
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>>;
     /// Loads a file.
@@ -307,6 +352,10 @@ pub trait Session: Send + Sync {
     async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<u64>;
     /// Gives unused space of an embedded store back; returns bytes before and after.
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)>;
+    /// The keys that cursors are sealed with, as the store holds them; never the keys themselves.
+    async fn cursor_keys(&self) -> Result<Vec<CursorKey>>;
+    /// Adds a cursor key, which seals from now on, and keeps `earlier` of those before it; returns all.
+    async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>>;
     /// Checks every row of an embedded store.
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome>;
 }

@@ -1,6 +1,7 @@
 //! The commands.
 
 pub(crate) mod completions;
+pub(crate) mod cursor_keys;
 pub(crate) mod demo;
 pub(crate) mod describe;
 pub(crate) mod explain;
@@ -38,6 +39,7 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Backup(args) => upkeep::backup(&args, &*args.store.open().await?, console).await,
         Command::Compact(args) => upkeep::compact(&args, &*args.store.open().await?, console).await,
         Command::Check(args) => upkeep::check(&args, &*args.store.open().await?, console).await,
+        Command::CursorKeys(args) => cursor_keys::run(&args, &*args.store().open().await?, console).await,
         Command::Completions(args) => completions::run(&args, console),
     }
 }

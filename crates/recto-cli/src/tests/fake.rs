@@ -8,9 +8,9 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
-    Applied, CheckOutcome, ExplainedSource, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
-    LoadedCollection, PageCost, PageReply, PageRequest, Progress, ScanRequest, ScanStep, SchemaPlan,
-    StoreDescription, StoreProgress,
+    Applied, CheckOutcome, CursorKey, ExplainedSource, Explanation, JsonRecord, LoadProgress, LoadReport,
+    LoadRequest, LoadedCollection, PageCost, PageReply, PageRequest, Progress, RecordChange, ScanRequest,
+    ScanStep, SchemaPlan, StoreDescription, StoreProgress,
 };
 use recto::{Error, ErrorKind, Result, Session};
 use serde_json::{Value as Json, json};
@@ -242,6 +242,11 @@ impl Session for FakeSession {
         Ok(())
     }
 
+    async fn write(&self, changes: Vec<RecordChange>) -> Result<()> {
+        self.ask(format!("write {changes:?}"));
+        Ok(())
+    }
+
     fn scan<'a>(&'a self, _collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
         self.ask(format!("scan {request:?}"));
         let step = |records: &[JsonRecord], resume: Option<&str>| {
@@ -302,6 +307,28 @@ impl Session for FakeSession {
 
     async fn compact(&self, _progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
         Ok((1_028_000_000, 514_000_000))
+    }
+
+    async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
+        if self.empty {
+            return Ok(Vec::new());
+        }
+        let key = |id: u32, seals: bool, age_seconds: Option<u64>| CursorKey {
+            id,
+            seals,
+            made_at_seconds: age_seconds.map(|age| 1_763_740_800 - age),
+            age_seconds,
+        };
+        Ok(vec![
+            key(1, false, None),
+            key(2, false, Some(7_776_000)),
+            key(3, true, Some(125)),
+        ])
+    }
+
+    async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
+        self.ask(format!("rotate, keep {earlier}"));
+        self.cursor_keys().await
     }
 
     async fn check(&self, _progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {

@@ -56,6 +56,7 @@ async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str
         Command::Backup(args) => commands::upkeep::backup(&args, &*session, console).await,
         Command::Compact(args) => commands::upkeep::compact(&args, &*session, console).await,
         Command::Check(args) => commands::upkeep::check(&args, &*session, console).await,
+        Command::CursorKeys(args) => commands::cursor_keys::run(&args, &*session, console).await,
         other => panic!("{other:?} opens its store by itself"),
     }
 }

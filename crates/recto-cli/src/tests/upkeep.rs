@@ -1,4 +1,4 @@
-//! `backup`, `compact` and `check`.
+//! `backup`, `compact`, `check` and `cursor-keys`.
 
 use super::*;
 
@@ -39,4 +39,23 @@ async fn a_check_that_finds_problems_exits_with_4() {
         "{first}"
     );
     insta::assert_snapshot!(rest);
+}
+
+#[tokio::test]
+async fn cursor_keys_are_numbers_and_ages() {
+    let mut all = String::new();
+    for line in [
+        &["cursor-keys", "list"][..],
+        &["cursor-keys", "list", "--json"],
+        &["cursor-keys", "rotate"],
+        &["cursor-keys", "rotate", "--earlier", "2", "--json"],
+    ] {
+        all.push_str(&run(FakeSession::new(), console(), line).await);
+    }
+    let empty = FakeSession {
+        empty: true,
+        ..FakeSession::new()
+    };
+    all.push_str(&run(empty, console(), &["cursor-keys", "list"]).await);
+    insta::assert_snapshot!(all);
 }

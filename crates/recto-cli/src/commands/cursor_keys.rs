@@ -1,0 +1,146 @@
+//! `recto cursor-keys`: the keys that cursors are sealed with. No key is ever printed.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use recto::session::CursorKey;
+use recto::{DEFAULT_EARLIER_CURSOR_KEYS, Session};
+use serde_json::{Value as Json, json};
+
+use super::print_json;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Result};
+use crate::store::StoreArgs;
+use crate::text::{counted, duration};
+
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto cursor-keys list                   which keys there are, and how old they are
+  recto cursor-keys rotate                 a new key seals; the 3 before it still open their cursors
+  recto cursor-keys rotate --earlier 0     after a key leaked: every cursor there is stops working
+
+Processes that have the store open learn of a new key when they are given a cursor sealed with it. Keys \
+themselves are never shown.";
+
+/// Arguments of `recto cursor-keys`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct CursorKeysArgs {
+    #[command(subcommand)]
+    pub(crate) command: CursorKeysCommand,
+}
+
+/// What can be done with the keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CursorKeysCommand {
+    /// Shows which keys there are: numbers and ages
+    List(ListArgs),
+    /// Adds a new key that seals from now on, and drops the oldest
+    Rotate(RotateArgs),
+}
+
+/// Arguments of `recto cursor-keys list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Arguments of `recto cursor-keys rotate`.
+#[derive(Debug, Args)]
+pub(crate) struct RotateArgs {
+    /// How many of the keys so far still open the cursors they sealed, at most 15
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_EARLIER_CURSOR_KEYS)]
+    pub(crate) earlier: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+impl CursorKeysArgs {
+    /// Options that say which store.
+    pub(crate) fn store(&self) -> &StoreArgs {
+        match &self.command {
+            CursorKeysCommand::List(args) => &args.store,
+            CursorKeysCommand::Rotate(args) => &args.store,
+        }
+    }
+}
+
+/// Lists or rotates the keys.
+pub(crate) async fn run(args: &CursorKeysArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    match &args.command {
+        CursorKeysCommand::List(args) => {
+            let keys = session.cursor_keys().await?;
+            show(&keys, args.json, console)?;
+        }
+        CursorKeysCommand::Rotate(args) => {
+            let keys = session.rotate_cursor_keys(args.earlier).await?;
+            if !args.json {
+                let sealing = keys.iter().find(|key| key.seals).map_or(0, |key| key.id);
+                let earlier = counted(keys.len().saturating_sub(1) as u64, "earlier key", "earlier keys");
+                let mark = console.paint(Tone::Good, "✓");
+                console.line(format_args!("{mark} key {sealing} seals now; {earlier} kept"))?;
+            }
+            show(&keys, args.json, console)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn show(keys: &[CursorKey], json: bool, console: &mut Console) -> Result<()> {
+    if json {
+        let keys: Vec<Json> = keys.iter().map(key_json).collect();
+        return print_json(console, &json!({ "keys": keys }));
+    }
+    if keys.is_empty() {
+        console.line("no cursor keys yet; they are made when the first schema is applied")?;
+    }
+    for key in keys {
+        let use_of = if key.seals { "seals" } else { "opens" };
+        let age = match key.age_seconds {
+            Some(seconds) => format!("made {} ago", age(seconds)),
+            None => "of unknown age".to_owned(),
+        };
+        let age = console.paint(Tone::Dim, &age);
+        console.line(format_args!("  {:>5}  {use_of}  {age}", key.id))?;
+    }
+    Ok(())
+}
+
+/// An age in days, from two days on.
+fn age(seconds: u64) -> String {
+    match seconds / SECONDS_PER_DAY {
+        0 | 1 => duration(Duration::from_secs(seconds)),
+        days => counted(days, "day", "days"),
+    }
+}
+
+fn key_json(key: &CursorKey) -> Json {
+    json!({
+        "id": key.id,
+        "seals": key.seals,
+        "made_at_seconds": key.made_at_seconds,
+        "age_seconds": key.age_seconds,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_days_from_two_days_on() {
+        assert_eq!(age(5), "5.0 s");
+        assert_eq!(age(2 * SECONDS_PER_DAY - 60), "47 h 59 min");
+        assert_eq!(age(90 * SECONDS_PER_DAY), "90 days");
+    }
+}

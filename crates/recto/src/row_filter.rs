@@ -1,0 +1,102 @@
+//! Row filters: which rows of a collection a session sees and writes, whatever is asked of it.
+
+use std::collections::BTreeMap;
+
+use recto_model::cell;
+use recto_model::schema::Collection as Definition;
+use recto_plan::query::{Condition, Query};
+use recto_plan::{QueryError, bind};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::DynamicRecord;
+
+/// Filter texts by collection, all of which must hold; a collection that is not named is not
+/// restricted.
+pub(crate) type RowFilters = BTreeMap<String, Vec<String>>;
+
+/// A row filter with its meaning in a collection.
+pub(crate) struct RowFilter<'a> {
+    definition: &'a Definition,
+    query: Query,
+}
+
+impl<'a> RowFilter<'a> {
+    /// # Errors
+    /// A text is no filter of this collection. The message does not repeat it: it is not the asker's.
+    pub(crate) fn new(definition: &'a Definition, texts: &[String]) -> Result<Self> {
+        let query = Query::new(definition, &conditions(definition, texts)?, &[])
+            .map_err(|error| unfit(definition, error))?;
+        Ok(Self { definition, query })
+    }
+
+    /// Whether a record satisfies it.
+    pub(crate) fn matches(&self, record: &DynamicRecord) -> bool {
+        let cell_of = |(field, value): (usize, &Option<recto_model::Value>)| {
+            let mut bytes = Vec::new();
+            let value = value.as_ref()?;
+            cell::encode(&self.definition.fields[field].ty, value, &mut bytes).ok()?;
+            Some(bytes)
+        };
+        let cells: Vec<Option<Vec<u8>>> = record.values().iter().enumerate().map(cell_of).collect();
+        self.query
+            .matches(self.definition, |field| cells[field].as_deref())
+    }
+
+    /// Refuses a record that it would not let be read, to be written or deleted.
+    ///
+    /// # Errors
+    /// It looks at fields outside the key: then a row that is there might be another's, and writing
+    /// in its place would be seeing past the filter.
+    pub(crate) fn check_write(&self, record: &DynamicRecord) -> Result<()> {
+        let of_constraints = self.query.constraints.iter().map(|(field, _)| *field);
+        let of_tuples = self
+            .query
+            .tuples
+            .iter()
+            .flat_map(|tuple| tuple.fields.iter().copied());
+        for field in of_constraints.chain(of_tuples) {
+            let name = &self.definition.fields[field].name;
+            if !self.definition.key.contains(name) {
+                return Err(forbidden(format!(
+                    "records of {} can only be read: the row filter is on {name}, which is no part of the key",
+                    self.definition.name
+                )));
+            }
+        }
+        if self.matches(record) {
+            return Ok(());
+        }
+        Err(forbidden(format!(
+            "the record is none of the rows of {} that may be written",
+            self.definition.name
+        )))
+    }
+}
+
+/// The conditions of row filters. Each text is read for itself: nothing in one can end or take apart
+/// another.
+///
+/// # Errors
+/// As [`RowFilter::new`].
+pub(crate) fn conditions(definition: &Definition, texts: &[String]) -> Result<Vec<Condition>> {
+    let mut conditions = Vec::new();
+    for text in texts {
+        conditions.extend(bind::conditions(definition, text).map_err(|error| unfit(definition, error))?);
+    }
+    Ok(conditions)
+}
+
+#[cold]
+fn unfit(definition: &Definition, error: QueryError) -> Error {
+    forbidden(format!(
+        "the row filter for {} does not fit its fields",
+        definition.name
+    ))
+    .with_hint("whoever gave it must give another")
+    .with_source(error)
+}
+
+#[cold]
+pub(crate) fn forbidden(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Forbidden, message)
+}

@@ -1,0 +1,199 @@
+//! A session with row filters sees and writes no other rows, whatever is asked of it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::TryStreamExt as _;
+use recto::session::{JsonRecord, LoadRequest, PageRequest, RecordChange, ScanRequest};
+use recto::store::memory::MemoryStore;
+use recto::{Environment, ErrorKind, LocalSession, OpenOptions, Recto, Session, schema::Schema};
+use serde_json::json;
+
+const SCHEMA: &str = r#"
+[collection.notes]
+fields = { tenant = "text", at = "int", author = "text", text = "text" }
+key = ["tenant", "at"]
+partition = ["tenant"]
+order = ["at"]
+writes = "overwrite"
+"#;
+
+async fn session() -> LocalSession {
+    let store = Arc::new(MemoryStore::new(Environment::system()));
+    let mut recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+    recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+    let session = LocalSession::new(recto);
+    let records = (0..10).flat_map(|at| ["acme", "other"].map(|tenant| record(tenant, at)));
+    session.put("notes", records.collect()).await.unwrap();
+    session
+}
+
+fn record(tenant: &str, at: i32) -> JsonRecord {
+    let author = if at % 2 == 0 { "ada" } else { "bob" };
+    let json = json!({ "tenant": tenant, "at": at, "author": author, "text": "x" });
+    json.as_object().unwrap().clone()
+}
+
+fn restricted(session: &LocalSession, text: &str) -> LocalSession {
+    session.restricted(BTreeMap::from([("notes".to_owned(), text.to_owned())]))
+}
+
+fn key(tenant: &str, at: i32) -> Vec<String> {
+    vec![tenant.to_owned(), at.to_string()]
+}
+
+fn asking(filter: &str) -> PageRequest {
+    PageRequest {
+        filter: filter.to_owned(),
+        page_size: Some(3),
+        row_tokens: true,
+        allow_residual: true,
+        ..PageRequest::default()
+    }
+}
+
+#[tokio::test]
+async fn pages_hold_its_rows_only() {
+    let all = session().await;
+    let acme = restricted(&all, "tenant = \"acme\"");
+    for filter in ["", "at >= 2", "tenant = \"acme\"", "author = \"ada\""] {
+        let page = acme.page("notes", &asking(filter)).await.unwrap();
+        assert_eq!(page.records.len(), 3, "{filter}");
+        assert!(
+            page.records.iter().all(|record| record["tenant"] == "acme"),
+            "{filter}"
+        );
+    }
+    for filter in [
+        "tenant = \"other\"",
+        "tenant = \"other\" AND at > 1",
+        "(tenant = \"other\" OR tenant = \"more\")",
+    ] {
+        let page = acme.page("notes", &asking(filter)).await.unwrap();
+        assert!(
+            page.records.is_empty() && page.next_page_token.is_empty(),
+            "{filter}"
+        );
+    }
+    for filter in [
+        "tenant = \"acme\") OR (tenant = \"other\"",
+        "\") OR (tenant = \"other",
+    ] {
+        let error = acme.page("notes", &asking(filter)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidQuery, "{filter}");
+    }
+}
+
+#[tokio::test]
+async fn no_cursor_of_other_rows_opens() {
+    let all = session().await;
+    let acme = restricted(&all, "tenant = \"acme\"");
+    let foreign = all.page("notes", &asking("tenant = \"other\"")).await.unwrap();
+    let tokens = foreign.row_tokens.unwrap();
+    for filter in ["", "tenant = \"acme\"", "tenant = \"other\""] {
+        for token in tokens.iter().chain([&foreign.next_page_token]) {
+            let next = PageRequest {
+                page_token: token.clone(),
+                ..asking(filter)
+            };
+            let around = PageRequest {
+                around: Some(token.clone()),
+                ..asking(filter)
+            };
+            for request in [next, around] {
+                match acme.page("notes", &request).await {
+                    Ok(page) => assert!(page.records.is_empty(), "{filter}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidCursor, "{filter}"),
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_records_are_not_there_and_cannot_be_written() {
+    let all = session().await;
+    let acme = restricted(&all, "tenant = \"acme\"");
+    assert!(acme.get("notes", &key("acme", 1)).await.unwrap().is_some());
+    assert!(acme.get("notes", &key("other", 1)).await.unwrap().is_none());
+    acme.put("notes", vec![record("acme", 20)]).await.unwrap();
+    acme.delete("notes", &key("acme", 20)).await.unwrap();
+    let refused = [
+        acme.put("notes", vec![record("acme", 21), record("other", 1)])
+            .await,
+        acme.delete("notes", &key("other", 1)).await,
+        acme.write(vec![RecordChange::Delete {
+            collection: "notes".to_owned(),
+            key: key("other", 1),
+        }])
+        .await,
+    ];
+    for result in refused {
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Forbidden);
+    }
+    assert!(
+        all.get("notes", &key("acme", 21)).await.unwrap().is_none(),
+        "all or nothing"
+    );
+    assert!(all.get("notes", &key("other", 1)).await.unwrap().is_some());
+    let steps: Vec<_> = acme
+        .scan("notes", &ScanRequest::default())
+        .try_collect()
+        .await
+        .unwrap();
+    let records: Vec<_> = steps.into_iter().flat_map(|step| step.records).collect();
+    assert_eq!(records.len(), 10);
+    assert!(records.iter().all(|record| record["tenant"] == "acme"));
+}
+
+#[tokio::test]
+async fn a_filter_outside_the_key_is_for_reading() {
+    let all = session().await;
+    let ada = restricted(&all, "author = \"ada\"");
+    assert!(ada.get("notes", &key("acme", 1)).await.unwrap().is_none());
+    assert!(ada.get("notes", &key("acme", 2)).await.unwrap().is_some());
+    // Record 1 is bob's, and would be replaced.
+    let mut hers = record("acme", 1);
+    hers.insert("author".to_owned(), "ada".into());
+    let error = ada.put("notes", vec![hers]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Forbidden);
+    assert!(error.to_string().contains("author"), "{error}");
+}
+
+#[tokio::test]
+async fn restrictions_add_up_and_leave_the_store_alone() {
+    let all = session().await;
+    let acme = restricted(&all, "tenant = \"acme\"");
+    let nothing = restricted(&acme, "tenant = \"other\"");
+    assert!(
+        nothing
+            .page("notes", &asking(""))
+            .await
+            .unwrap()
+            .records
+            .is_empty()
+    );
+    assert!(nothing.get("notes", &key("other", 1)).await.unwrap().is_none());
+    let early = restricted(&acme, "at < 2");
+    assert_eq!(early.page("notes", &asking("")).await.unwrap().records.len(), 2);
+    let schema = Schema::parse(SCHEMA).unwrap();
+    let errors = [
+        acme.plan(&schema).await.map(drop),
+        acme.apply(&schema).await.map(drop),
+        acme.load(&LoadRequest::default(), &|_| ()).await.map(drop),
+        acme.backup("/nowhere".as_ref(), &|_| ()).await.map(drop),
+        acme.compact(&|_| ()).await.map(drop),
+        acme.check(&|_| ()).await.map(drop),
+        acme.cursor_keys().await.map(drop),
+        acme.rotate_cursor_keys(1).await.map(drop),
+    ];
+    for error in errors {
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Forbidden);
+    }
+    // A filter that fits no field lets nothing through.
+    let wrong = restricted(&all, "owner = \"ada\"");
+    let error = wrong.page("notes", &asking("")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Forbidden);
+    assert!(!error.to_string().contains("ada"), "{error}");
+}
