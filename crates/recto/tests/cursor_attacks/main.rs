@@ -1,0 +1,51 @@
+//! Cursors under attack, on both stores: altered, cut, extended, put together from two, of other
+//! queries, collections, arrangements and keys, expired, and of other releases. Each is a typed
+//! error that says what to do; none panics, none reads a row that is not the query's.
+#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../page_costs/counting.rs"]
+mod counting;
+
+mod foreign;
+mod forged;
+mod golden;
+mod rotation;
+mod support;
+mod telling;
+
+pub(crate) use support::SCHEMA;
+
+on_both_stores! { crate::SCHEMA;
+    forged {
+        every_flipped_bit_is_refused,
+        every_truncation_and_extension_is_refused,
+        two_cursors_do_not_make_a_third,
+        what_is_no_cursor_is_refused,
+    }
+    foreign {
+        another_query_of_the_collection_is_refused,
+        another_collection_is_refused,
+        another_arrangement_of_the_same_name_is_refused,
+        another_sealing_key_is_refused,
+        a_copy_on_the_other_store_continues,
+    }
+    telling {
+        an_expired_cursor_says_when,
+        a_forged_cursor_costs_what_an_expired_one_costs,
+    }
+    rotation {
+        old_cursors_open_while_their_key_is_kept,
+        a_retired_key_is_an_error,
+        another_handle_learns_of_a_new_key,
+        unknown_keys_are_asked_for_at_a_limited_rate,
+        two_who_rotate_at_once_both_succeed,
+        what_cannot_be_rotated_is_refused,
+        keys_stored_by_an_earlier_release_open_and_rotate,
+    }
+    golden {
+        cursors_of_every_version_open,
+        a_cursor_of_a_later_version_is_refused_by_its_number,
+    }
+}

@@ -1,0 +1,158 @@
+//! The rows that cursors are made over, and how refusals are looked at.
+
+use std::error::Error as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use recto::{DynamicRecord, Environment, ErrorKind, OpenOptions, Page, PageQuery, Recto};
+use recto_model::environment::Source;
+use recto_plan::cursor::CursorError;
+use serde_json::json;
+
+use crate::common::stores::parse;
+use crate::common::{Fresh, Kind, Subject};
+
+pub(crate) const SCHEMA: &str = r#"
+[collection.events]
+fields = { stream = "text", at = "int", id = "int", note = "text" }
+key = ["stream", "at", "id"]
+partition = ["stream"]
+order = ["-at"]
+writes = "append"
+
+[collection.twins]
+fields = { stream = "text", at = "int", id = "int", note = "text" }
+key = ["stream", "at", "id"]
+partition = ["stream"]
+order = ["-at"]
+writes = "append"
+"#;
+
+/// A moment that tests begin at: 2026-01-01T00:00:00Z.
+pub(crate) const BEGIN_SECONDS: i64 = 1_767_225_600;
+
+/// The query for the events `0..count` of a stream, newest first.
+pub(crate) async fn events(recto: &Recto, stream: &str, count: i32) -> PageQuery<DynamicRecord> {
+    rows_of(recto, "events", stream, count).await
+}
+
+/// The same of a collection.
+pub(crate) async fn rows_of(
+    recto: &Recto,
+    collection: &str,
+    stream: &str,
+    count: i32,
+) -> PageQuery<DynamicRecord> {
+    let mut subject = Subject::new(recto, collection);
+    let row = |at: i32| json!({ "stream": stream, "at": at, "id": 0, "note": format!("note {at}") });
+    subject.put((0..count).map(row)).await;
+    subject.text(&format!("stream = \"{stream}\""), "")
+}
+
+/// The times of a page's events, as numbers.
+pub(crate) fn times(page: &Page<DynamicRecord>) -> Vec<i64> {
+    let records = page.items().iter();
+    records
+        .map(|record| record.to_json()["at"].as_i64().unwrap())
+        .collect()
+}
+
+/// Asks for pages after, before and around a text, and by it as a token: each is refused, as a
+/// cursor, with a hint. Returns why.
+pub(crate) async fn refused(query: &PageQuery<DynamicRecord>, text: &str) -> CursorError {
+    let mut reasons = Vec::new();
+    for asked in [
+        query.clone().first(3).after(text),
+        query.clone().last(3).before(text),
+        query.clone().page_size(3).around(text),
+        query.clone().page_size(3).page_token(text),
+    ] {
+        let error = asked
+            .await
+            .expect_err("a page of a cursor that is not the query's");
+        assert_eq!(error.kind(), ErrorKind::InvalidCursor, "{error}");
+        assert!(error.hint().is_some_and(|hint| !hint.is_empty()), "{error}");
+        let reason = error.source().unwrap().downcast_ref::<CursorError>().unwrap();
+        reasons.push(reason.clone());
+        // An empty token is the first page, so it was not asked for above.
+    }
+    assert!(reasons.windows(2).all(|pair| pair[0] == pair[1]), "{reasons:?}");
+    reasons.swap_remove(0)
+}
+
+/// A new store of a kind that holds `schema`.
+pub(crate) async fn fresh(kind: Kind, schema: &str, options: OpenOptions) -> Recto {
+    let mut recto = Fresh::new(kind).open_with(options).await;
+    recto.apply(&parse(schema)).await.unwrap();
+    recto
+}
+
+/// The kind of an open store.
+pub(crate) fn kind(recto: &Recto) -> Kind {
+    if recto.describe().starts_with("cassandra") {
+        Kind::Cassandra
+    } else {
+        Kind::Embedded
+    }
+}
+
+/// The other kind.
+pub(crate) fn other(kind: Kind) -> Kind {
+    match kind {
+        Kind::Embedded => Kind::Cassandra,
+        Kind::Cassandra => Kind::Embedded,
+    }
+}
+
+/// A second handle on the store of `recto`, as another process would have it: with keys of its own.
+pub(crate) async fn second_handle(recto: &Recto, options: OpenOptions) -> Recto {
+    Recto::with_store(Arc::clone(recto.store()), options)
+        .await
+        .unwrap()
+}
+
+/// Clocks that stand where they are put, and a count of how often they were read.
+#[derive(Debug, Clone)]
+pub(crate) struct Clock {
+    now_micros: Arc<AtomicI64>,
+    pub(crate) readings: Arc<AtomicU64>,
+    draws: Arc<AtomicU64>,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self {
+            now_micros: Arc::new(AtomicI64::new(BEGIN_SECONDS * 1_000_000)),
+            readings: Arc::default(),
+            draws: Arc::default(),
+        }
+    }
+
+    pub(crate) fn pass_seconds(&self, seconds: i64) {
+        self.now_micros.fetch_add(seconds * 1_000_000, Ordering::Relaxed);
+    }
+
+    pub(crate) fn environment(&self) -> Environment {
+        Environment::new(self.clone())
+    }
+}
+
+impl Source for Clock {
+    fn now_micros(&self) -> i64 {
+        self.readings.fetch_add(1, Ordering::Relaxed);
+        self.now_micros.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        (self.now_micros.load(Ordering::Relaxed) as u64).wrapping_mul(1_000)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        let draw = self.draws.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = draw[index % draw.len()]
+                .wrapping_mul(31)
+                .wrapping_add(index as u8);
+        }
+    }
+}
