@@ -97,6 +97,11 @@ impl Shared {
         }
     }
 
+    #[cfg(feature = "testing")]
+    pub(crate) fn save_for_quick_repair(&self) {
+        self.data_bytes.store(QUICK_REPAIR_BYTES, Ordering::Relaxed);
+    }
+
     /// Whether a durable commit should save what makes reopening after a crash quick.
     pub(crate) fn wants_quick_repair(&self) -> bool {
         self.data_bytes.load(Ordering::Relaxed) >= QUICK_REPAIR_BYTES

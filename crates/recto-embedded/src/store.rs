@@ -137,6 +137,12 @@ impl EmbeddedStore {
         )
     }
 
+    /// From now on durable commits save what makes reopening quick, as those of large files do.
+    #[cfg(feature = "testing")]
+    pub fn save_for_quick_repair(&self) {
+        self.shared.save_for_quick_repair();
+    }
+
     /// Whether there is a store in the directory `path`, whole or damaged. Changes nothing.
     pub fn is_at(path: impl AsRef<Path>) -> bool {
         crate::directory::is_store(path.as_ref())

@@ -168,6 +168,7 @@ impl Writer<'_> {
             let committed = guarded(|| Ok(self.commit(&group)));
             if committed.as_ref().map_or(true, |committed| match committed {
                 Ok(_) => false,
+                Err(Failure::Closed(_)) => false,
                 Err(Failure::Commit(_)) => true,
                 Err(Failure::Begin(error) | Failure::Request(_, error)) => stops_engine(error),
             }) {
@@ -180,7 +181,7 @@ impl Writer<'_> {
                     }
                 }
                 Ok(Err(Failure::Request(index, error))) => group.remove(index).answer(Err(error)),
-                Ok(Err(Failure::Begin(error))) | Err(error) => {
+                Ok(Err(Failure::Begin(error) | Failure::Closed(error))) | Err(error) => {
                     answer_all(&mut group, &error, Err);
                 }
                 Ok(Err(Failure::Commit(error))) => {
@@ -201,7 +202,7 @@ impl Writer<'_> {
         // First, so that reads go on even where writes may not.
         self.shared.resume().map_err(Failure::Begin)?;
         if self.lost_relaxed {
-            return Err(Failure::Begin(lost_relaxed()));
+            return Err(Failure::Closed(lost_relaxed()));
         }
         let (current, catalog) = self.shared.engine_and_catalog();
         let database = current.writable().ok_or_else(|| {
@@ -304,6 +305,8 @@ enum Failure {
     Request(usize, StoreError),
     /// Nothing was begun.
     Begin(StoreError),
+    /// Nothing is written any more, though the engine is well.
+    Closed(StoreError),
     /// The commit: it may have happened.
     Commit(StoreError),
 }

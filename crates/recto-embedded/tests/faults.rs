@@ -1,169 +1,272 @@
-//! A disk that fails: writes are errors, nothing acknowledged is lost, and the store goes on by itself
-//! when the disk does.
-#![allow(clippy::unwrap_used)]
+//! A disk that fails, runs full, or loses what was not synced: writes are errors with a hint, nothing
+//! acknowledged is lost, no row is torn, and the store goes on by itself when the disk does.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support;
 
 use std::collections::BTreeSet;
-use std::io;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use recto_embedded::{EmbeddedOptions, EmbeddedStore};
-use recto_model::Environment;
-use recto_store::{Store, StoreErrorKind, WriteOptions, WriteOutcome};
-use redb::StorageBackend;
-use support::{done, numbers, put, runtime, table, write};
+use recto_embedded::{EmbeddedStore, REVIVE_INTERVAL};
+use recto_store::{Atomicity, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome};
+use support::disk::{Disk, Fault, Random, open_on, scale, seed};
+use support::{done, numbers, put, read, runtime, table, write};
 
-/// A disk in memory that survives the store, and fails after so many writes.
-#[derive(Debug, Clone)]
-struct Disk {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    /// How many more writes and syncs are done; negative: all fail.
-    left: Arc<AtomicI64>,
+/// How often the power is cut in a usual run.
+const POWER_CUTS: u64 = 300;
+/// How many operations of the disk lie between two cuts, at most.
+const MAX_OPERATIONS: u64 = 200;
+
+/// What the writer was told.
+#[derive(Debug, Default, Clone)]
+struct Told {
+    acknowledged: BTreeSet<i64>,
+    /// Perhaps there.
+    unknown: BTreeSet<i64>,
 }
 
-impl Disk {
-    fn new() -> Self {
-        Self {
-            bytes: Arc::default(),
-            left: Arc::new(AtomicI64::new(i64::MAX)),
+fn is_told(error: &StoreError) {
+    assert_eq!(error.kind(), StoreErrorKind::Storage, "{error}");
+    assert!(error.hint().is_some(), "{error}");
+}
+
+/// Writes pairs of rows of two partitions from `first` on, until some are not acknowledged.
+async fn write_pairs(store: &EmbeddedStore, told: &mut Told, random: &mut Random, first: i64, count: i64) {
+    for number in first..first + count {
+        let relaxed = random.below(4) == 0;
+        let options = WriteOptions {
+            relaxed,
+            ..WriteOptions::default()
+        };
+        let writes = ["AA", "BB"].map(|carrier| write(&table(), carrier, vec![put(number, 1)]));
+        match store
+            .write_many(writes.to_vec(), Atomicity::Logged, options)
+            .await
+        {
+            Ok(WriteOutcome::Done) if relaxed => drop(told.unknown.insert(number)),
+            Ok(WriteOutcome::Done) => {
+                // What was relaxed before is durable with it.
+                told.acknowledged.append(&mut told.unknown);
+                told.acknowledged.insert(number);
+            }
+            Ok(WriteOutcome::Unknown(error)) => {
+                is_told(&error);
+                told.unknown.insert(number);
+                return;
+            }
+            Ok(WriteOutcome::Refused(error)) => panic!("{error}"),
+            Err(error) => {
+                is_told(&error);
+                return;
+            }
         }
     }
-
-    fn fail_after(&self, operations: i64) {
-        self.left.store(operations, Ordering::Relaxed);
-    }
-
-    fn spend(&self) -> io::Result<()> {
-        if self.left.fetch_sub(1, Ordering::Relaxed) <= 0 {
-            self.left.store(0, Ordering::Relaxed);
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        Ok(())
-    }
 }
 
-impl StorageBackend for Disk {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.bytes.lock().unwrap().len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let start = usize::try_from(offset).unwrap();
-        let bytes = self.bytes.lock().unwrap();
-        let found = bytes.get(start..start + out.len());
-        out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.spend()?;
-        self.bytes
-            .lock()
-            .unwrap()
-            .resize(usize::try_from(len).unwrap(), 0);
-        Ok(())
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.spend()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.spend()?;
-        let start = usize::try_from(offset).unwrap();
-        self.bytes.lock().unwrap()[start..start + data.len()].copy_from_slice(data);
-        Ok(())
-    }
+/// What is stored: whole rows, in pairs, all that was acknowledged and nothing that was not written.
+async fn check(store: &EmbeddedStore, told: &Told, context: &str) -> BTreeSet<i64> {
+    let found: BTreeSet<i64> = numbers(store, &table(), "AA").await.into_iter().collect();
+    let other: BTreeSet<i64> = numbers(store, &table(), "BB").await.into_iter().collect();
+    assert_eq!(found, other, "{context}: a write is torn");
+    let lost: Vec<_> = told.acknowledged.difference(&found).collect();
+    assert!(lost.is_empty(), "{context}: lost {lost:?}");
+    let extra: Vec<_> = found
+        .iter()
+        .filter(|number| !told.acknowledged.contains(number) && !told.unknown.contains(number))
+        .collect();
+    assert!(
+        extra.is_empty(),
+        "{context}: {extra:?} were said not to be written"
+    );
+    let report = store.check(|_| ()).await.unwrap();
+    assert!(report.is_sound(), "{context}: {report:?}");
+    found
 }
 
-fn open(disk: &Disk) -> Arc<EmbeddedStore> {
-    let disk = disk.clone();
-    EmbeddedStore::open_with_backend(
-        move || disk.clone(),
-        EmbeddedOptions::default(),
-        Environment::system(),
+async fn fresh(disk: &Disk) -> Arc<EmbeddedStore> {
+    let store = open_on(disk).unwrap();
+    store.create_table(&table()).await.unwrap();
+    done(
+        &store,
+        vec![
+            write(&table(), "AA", vec![put(0, 1)]),
+            write(&table(), "BB", vec![put(0, 1)]),
+        ],
     )
-    .unwrap()
+    .await;
+    store
 }
 
+/// The power is cut at a random operation: of what was not synced, any sectors are there. Again and
+/// again on one disk, with plain commits and with those of large files.
 #[test]
-fn a_full_disk_loses_nothing_that_was_acknowledged() {
-    for operations in 0..40 {
-        runtime().block_on(async {
-            let disk = Disk::new();
-            let store = open(&disk);
-            store.create_table(&table()).await.unwrap();
-            done(&store, vec![write(&table(), "AA", vec![put(0, 1)])]).await;
-            disk.fail_after(operations);
-            let (mut acknowledged, mut unknown) = (BTreeSet::from([0]), BTreeSet::new());
-            for number in 1..20 {
+fn power_cuts_lose_nothing_that_was_acknowledged() {
+    let seed = seed();
+    let mut random = Random::new(seed);
+    let mut told = Told::default();
+    let mut disk = Disk::new();
+    let (mut reopened, mut first) = (0, 1);
+    runtime().block_on(async {
+        drop(fresh(&disk).await);
+        told.acknowledged.insert(0);
+        for cut in 0..POWER_CUTS * scale() {
+            let context = format!("cut {cut}");
+            // Opening and repairing may be cut short too.
+            disk.fail_after(random.below(MAX_OPERATIONS), Fault::AllFails);
+            match open_on(&disk) {
+                Ok(store) => {
+                    if random.below(2) == 0 {
+                        store.save_for_quick_repair();
+                    }
+                    write_pairs(&store, &mut told, &mut random, first, 40).await;
+                    reopened += 1;
+                }
+                Err(error) => is_told(&error),
+            }
+            first += 40;
+            disk = disk.cut_power(&mut random);
+            let store = open_on(&disk).unwrap_or_else(|error| panic!("{context}: {error}"));
+            let found = check(&store, &told, &context).await;
+            // What is there now is durable: it was read from the disk, and stays.
+            told = Told {
+                acknowledged: found,
+                ..Told::default()
+            };
+            drop(store);
+            if random.below(8) == 0 {
+                disk = disk.cut_power(&mut random);
+            }
+        }
+    });
+    println!("{} rows, {reopened} lives", told.acknowledged.len());
+    assert!(reopened > POWER_CUTS / 4 && told.acknowledged.len() > 100);
+}
+
+/// The n-th operation of the disk fails, and all after it; then the disk is well again.
+#[test]
+fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
+    let seed = seed();
+    for fault in [Fault::Full, Fault::WritesFail, Fault::AllFails] {
+        for operations in 0..30 * scale() {
+            let context = format!("{fault:?} after {operations}");
+            let mut random = Random::new(seed.wrapping_add(operations));
+            runtime().block_on(async {
+                let disk = Disk::new();
+                let store = fresh(&disk).await;
+                let mut told = Told {
+                    acknowledged: BTreeSet::from([0]),
+                    ..Told::default()
+                };
+                disk.fail_after(operations, fault);
+                write_pairs(&store, &mut told, &mut random, 1, 20).await;
+                // While it fails, reads are right or say so.
+                match read(&store, &table(), "AA").await {
+                    Ok(rows) => assert!(rows.rows.len() >= told.acknowledged.len(), "{context}"),
+                    Err(error) => is_told(&error),
+                }
+                disk.mend();
+                let relaxed = !told.unknown.is_empty();
+                let writes = ["AA", "BB"].map(|carrier| write(&table(), carrier, vec![put(100, 1)]));
+                let options = WriteOptions::default();
                 match store
-                    .write(
-                        write(&table(), "AA", vec![put(number, 1)]),
-                        WriteOptions::default(),
-                    )
+                    .write_many(writes.to_vec(), Atomicity::Logged, options)
                     .await
                 {
-                    Ok(WriteOutcome::Done) => acknowledged.insert(number),
-                    Ok(WriteOutcome::Unknown(error)) => {
-                        assert!(error.hint().is_some(), "{error}");
-                        unknown.insert(number)
+                    Ok(WriteOutcome::Done) => drop(told.acknowledged.insert(100)),
+                    // Relaxed writes were lost, which somebody must know of.
+                    outcome => {
+                        assert!(relaxed, "{context}: {outcome:?}");
+                        told.unknown.insert(100);
                     }
-                    Ok(WriteOutcome::Refused(error)) => panic!("{error}"),
-                    Err(error) => {
-                        assert_eq!(error.kind(), StoreErrorKind::Storage, "{error}");
-                        false
-                    }
-                };
-            }
-            // The disk has room again: the next write is done, without anybody's help.
-            disk.fail_after(i64::MAX);
-            done(&store, vec![write(&table(), "AA", vec![put(100, 1)])]).await;
-            acknowledged.insert(100);
-            let found: BTreeSet<i64> = numbers(&store, &table(), "AA").await.into_iter().collect();
-            assert!(
-                acknowledged.is_subset(&found),
-                "{operations}: {acknowledged:?} {found:?}"
-            );
-            let extra: BTreeSet<i64> = found.difference(&acknowledged).copied().collect();
-            assert!(extra.is_subset(&unknown), "{operations}: {extra:?} {unknown:?}");
-            assert!(store.check(|_| ()).await.unwrap().is_sound());
-            drop(store);
-            let store = open(&disk);
-            let again: BTreeSet<i64> = numbers(&store, &table(), "AA").await.into_iter().collect();
-            assert_eq!(again, found);
-        });
+                }
+                let found = check(&store, &told, &context).await;
+                drop(store);
+                let store = open_on(&disk).unwrap();
+                assert!(
+                    check(&store, &told, &context).await.is_superset(&found),
+                    "{context}"
+                );
+            });
+        }
     }
+}
+
+/// Reads come back when the disk does, without a write.
+#[test]
+fn reads_revive_the_store() {
+    runtime().block_on(async {
+        let disk = Disk::new();
+        let store = fresh(&disk).await;
+        let rows = (1..4_000).map(|number| put(number, 1)).collect();
+        done(&store, vec![write(&table(), "AA", rows)]).await;
+        disk.fail_after(0, Fault::AllFails);
+        is_told(&read(&store, &table(), "AA").await.unwrap_err());
+        is_told(&read(&store, &table(), "AA").await.unwrap_err());
+        disk.mend();
+        let begin = Instant::now();
+        let found = loop {
+            match read(&store, &table(), "AA").await {
+                Ok(read) => break read.rows.len(),
+                Err(error) => is_told(&error),
+            }
+            assert!(begin.elapsed() < REVIVE_INTERVAL * 20, "reads stay down");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert_eq!(found, 4_000);
+        done(&store, vec![write(&table(), "AA", vec![put(5_000, 1)])]).await;
+    });
 }
 
 #[test]
 fn lost_relaxed_writes_are_not_passed_over() {
     runtime().block_on(async {
         let disk = Disk::new();
-        let store = open(&disk);
-        store.create_table(&table()).await.unwrap();
+        let store = fresh(&disk).await;
         let relaxed = WriteOptions {
             relaxed: true,
             ..WriteOptions::default()
         };
         let outcome = store.write(write(&table(), "AA", vec![put(1, 1)]), relaxed).await;
         assert!(matches!(outcome, Ok(WriteOutcome::Done)));
-        disk.fail_after(0);
+        disk.fail_after(0, Fault::Full);
         let last = write(&table(), "AA", vec![put(2, 1)]);
         let outcome = store.write(last.clone(), WriteOptions::default()).await;
         assert!(matches!(outcome, Ok(WriteOutcome::Unknown(_)) | Err(_)));
-        disk.fail_after(i64::MAX);
+        disk.mend();
         // Acknowledging this would tell the bulk load that row 1 is on disk.
         let error = store
             .write(last.clone(), WriteOptions::default())
             .await
             .unwrap_err();
         assert!(error.to_string().contains("relaxed writes"), "{error}");
+        // What is durable is served all the same.
+        assert_eq!(numbers(&store, &table(), "AA").await, [0]);
         drop(store);
-        let store = open(&disk);
+        let store = open_on(&disk).unwrap();
         done(&store, vec![last]).await;
-        assert_eq!(numbers(&store, &table(), "AA").await, [2]);
+        assert_eq!(numbers(&store, &table(), "AA").await, [0, 2]);
     });
+}
+
+/// Making a store is cut short at every operation: it is made again, or was made.
+#[test]
+fn a_store_that_was_being_made_opens() {
+    let mut random = Random::new(seed());
+    let whole = Disk::new();
+    drop(open_on(&whole).unwrap());
+    for operations in 0..=whole.operations() {
+        let disk = Disk::new();
+        disk.fail_after(operations, Fault::AllFails);
+        if let Err(error) = open_on(&disk) {
+            is_told(&error);
+        }
+        // As the directory does: what was not published is thrown away.
+        let disk = if operations < whole.operations() {
+            Disk::new()
+        } else {
+            disk.cut_power(&mut random)
+        };
+        open_on(&disk).unwrap();
+    }
 }

@@ -1,6 +1,8 @@
 //! A table of flights, and short ways to write and read it.
 #![allow(dead_code)] // each suite uses a part
 
+pub(crate) mod disk;
+
 use std::path::Path;
 use std::sync::Arc;
 

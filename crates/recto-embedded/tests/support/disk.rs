@@ -1,0 +1,228 @@
+//! A disk in memory that outlives the store: it fails, runs full, and loses what was not synced when its power
+//! is cut. And numbers by seed.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use recto_embedded::{EmbeddedOptions, EmbeddedStore};
+use recto_model::Environment;
+use recto_store::StoreError;
+use redb::StorageBackend;
+
+/// What a disk writes whole or not at all.
+const SECTOR_BYTES: usize = 512;
+/// The variable that holds the seed to draw with.
+const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
+/// The variable that holds by how much to multiply what is tried.
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+
+fn from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a whole number, not {text:?}")),
+    )
+}
+
+pub(crate) fn scale() -> u64 {
+    from_environment(SCALE_VARIABLE).unwrap_or(1)
+}
+
+/// The seed of this run, printed; a failed run is replayed by giving it.
+#[allow(clippy::print_stdout)]
+pub(crate) fn seed() -> u64 {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
+    let seed = from_environment(SEED_VARIABLE).unwrap_or_else(now);
+    println!("{SEED_VARIABLE}={seed}");
+    seed
+}
+
+/// Numbers by seed (Steele, Lea and Flood's `SplitMix64`).
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// What the disk does once its good operations are spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Writes, growing and syncing say that the disk is full.
+    Full,
+    /// Writes, growing and syncing fail.
+    WritesFail,
+    /// Everything fails, reads too.
+    AllFails,
+}
+
+/// What was asked of the disk and not synced yet.
+#[derive(Debug)]
+enum Pending {
+    Write(usize, Vec<u8>),
+    Length(usize),
+}
+
+#[derive(Debug)]
+struct State {
+    /// What reads return.
+    current: Vec<u8>,
+    /// What is there after the power was cut.
+    synced: Vec<u8>,
+    pending: Vec<Pending>,
+    /// How many more operations are done.
+    left: u64,
+    fault: Fault,
+    /// Operations since the disk was made, as `left` counts them.
+    operations: u64,
+}
+
+/// Clones are the same disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk(Arc<Mutex<State>>);
+
+impl Disk {
+    pub(crate) fn new() -> Self {
+        Self::holding(Vec::new())
+    }
+
+    fn holding(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            current: bytes.clone(),
+            synced: bytes,
+            pending: Vec::new(),
+            left: u64::MAX,
+            fault: Fault::Full,
+            operations: 0,
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// After so many operations more, each ends like this.
+    pub(crate) fn fail_after(&self, operations: u64, fault: Fault) {
+        let mut state = self.lock();
+        (state.left, state.fault) = (operations, fault);
+    }
+
+    /// The disk is well again.
+    pub(crate) fn mend(&self) {
+        self.lock().left = u64::MAX;
+    }
+
+    pub(crate) fn operations(&self) -> u64 {
+        self.lock().operations
+    }
+
+    fn spend(&self, is_read: bool) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.lock();
+        if is_read && state.fault != Fault::AllFails {
+            return Ok(state);
+        }
+        if state.left == 0 {
+            let kind = match state.fault {
+                Fault::Full => io::ErrorKind::StorageFull,
+                Fault::WritesFail | Fault::AllFails => io::ErrorKind::Other,
+            };
+            return Err(io::Error::new(kind, "the disk fails, as planned"));
+        }
+        state.left -= 1;
+        state.operations += 1;
+        Ok(state)
+    }
+
+    /// The disk after its power was cut now: of what was not synced, any part may be there, sector by
+    /// sector.
+    pub(crate) fn cut_power(&self, random: &mut Random) -> Self {
+        let state = self.lock();
+        let mut bytes = state.synced.clone();
+        // How likely a sector is there: never, sometimes, always.
+        let quarters = random.below(5);
+        for pending in &state.pending {
+            let is_there = random.below(4) < quarters;
+            match pending {
+                Pending::Length(length) if is_there => bytes.resize(*length, 0),
+                Pending::Length(_) => {}
+                Pending::Write(offset, data) => {
+                    let is_torn = random.below(3) == 0;
+                    for (sector, part) in data.chunks(SECTOR_BYTES).enumerate() {
+                        let at = offset + sector * SECTOR_BYTES;
+                        let stays = if is_torn { random.below(2) == 0 } else { is_there };
+                        // A file that did not grow has no place for it.
+                        if stays && at + part.len() <= bytes.len() {
+                            bytes[at..at + part.len()].copy_from_slice(part);
+                        }
+                    }
+                }
+            }
+        }
+        Self::holding(bytes)
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.spend(true)?.current.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).unwrap();
+        let state = self.spend(true)?;
+        let found = state.current.get(start..start + out.len());
+        out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let len = usize::try_from(len).unwrap();
+        let mut state = self.spend(false)?;
+        state.current.resize(len, 0);
+        state.pending.push(Pending::Length(len));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.spend(false)?;
+        state.synced = state.current.clone();
+        state.pending.clear();
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).unwrap();
+        let mut state = self.spend(false)?;
+        state.current[start..start + data.len()].copy_from_slice(data);
+        state.pending.push(Pending::Write(start, data.to_vec()));
+        Ok(())
+    }
+}
+
+/// A small cache, so that reads and writes reach the disk.
+fn options() -> EmbeddedOptions {
+    let mut options = EmbeddedOptions::default();
+    options.cache_bytes = 64 << 10;
+    options
+}
+
+pub(crate) fn open_on(disk: &Disk) -> Result<Arc<EmbeddedStore>, StoreError> {
+    let disk = disk.clone();
+    EmbeddedStore::open_with_backend(move || disk.clone(), options(), Environment::system())
+}
