@@ -1,0 +1,131 @@
+//! Who asks, and what they may.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use recto::{LocalSession, Session};
+
+use crate::problem::Problem;
+
+/// What may be done with a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operation {
+    /// Reading records and pages, and explaining queries.
+    Read,
+    /// Reading all of a collection at once.
+    Export,
+    /// Putting records.
+    Write,
+    /// Deleting records.
+    Delete,
+}
+
+impl Operation {
+    /// Its name in a token.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Export => "export",
+            Self::Write => "write",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// What a token allows in one collection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Grant {
+    /// The operations allowed.
+    pub operations: Vec<Operation>,
+    /// Filter text that every row read or written satisfies; empty for all rows.
+    pub rows: String,
+}
+
+/// What the bearer of a request may do. It stands in the request's extensions: the guard of a
+/// server without tokens puts [`Access::all`] there.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// Who it is, for logs: a token's name.
+    pub name: Arc<str>,
+    grants: Grants,
+}
+
+#[derive(Debug, Clone)]
+enum Grants {
+    All,
+    /// By collection; `*` stands for all that are not named.
+    Some(Arc<BTreeMap<String, Grant>>),
+}
+
+/// The name that stands for every collection that is not named.
+pub const EVERY_COLLECTION: &str = "*";
+
+impl Access {
+    /// May do everything: for a server that listens on loopback without tokens.
+    pub fn all() -> Self {
+        Self {
+            name: "anyone".into(),
+            grants: Grants::All,
+        }
+    }
+
+    /// May do what is granted by collection ([`EVERY_COLLECTION`] for those not named).
+    pub fn granted(name: impl Into<Arc<str>>, grants: BTreeMap<String, Grant>) -> Self {
+        Self {
+            name: name.into(),
+            grants: Grants::Some(Arc::new(grants)),
+        }
+    }
+
+    fn grant(&self, collection: &str) -> Option<Grant> {
+        match &self.grants {
+            Grants::All => Some(Grant {
+                operations: vec![
+                    Operation::Read,
+                    Operation::Export,
+                    Operation::Write,
+                    Operation::Delete,
+                ],
+                rows: String::new(),
+            }),
+            Grants::Some(grants) => grants
+                .get(collection)
+                .or_else(|| grants.get(EVERY_COLLECTION))
+                .cloned(),
+        }
+    }
+
+    /// Whether it may do this with the collection at all.
+    pub fn allows(&self, collection: &str, operation: Operation) -> bool {
+        self.grant(collection)
+            .is_some_and(|grant| grant.operations.contains(&operation))
+    }
+
+    /// Whether it sees the collection: without any operation it is as if it were not there.
+    pub fn sees(&self, collection: &str) -> bool {
+        self.grant(collection).is_some_and(|grant| !grant.operations.is_empty())
+    }
+
+    /// The session to do this with: the app's own, restricted to the rows that are allowed.
+    ///
+    /// # Errors
+    /// 404 if it does not see the collection, 403 if it sees it and may not do this.
+    pub fn session(
+        &self,
+        session: &LocalSession,
+        collection: &str,
+        operation: Operation,
+    ) -> Result<Arc<dyn Session>, Problem> {
+        let Some(grant) = self.grant(collection).filter(|grant| !grant.operations.is_empty()) else {
+            return Err(Problem::no_collection(collection));
+        };
+        if !grant.operations.contains(&operation) {
+            return Err(Problem::forbidden(collection, operation));
+        }
+        if grant.rows.is_empty() {
+            return Ok(Arc::new(session.clone()));
+        }
+        let rows = BTreeMap::from([(collection.to_owned(), grant.rows)]);
+        Ok(Arc::new(session.restricted(rows)))
+    }
+}

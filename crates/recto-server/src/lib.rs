@@ -1,0 +1,24 @@
+//! Recto over HTTP: the JSON API, its OpenAPI description, and the console for people.
+//!
+//! Everything a request asks of a store goes through one [`Session`](recto::Session), restricted to
+//! what the request's [`Access`](access::Access) allows, so that neither the API nor the console can
+//! do what the other could not, nor see past a token's row filter.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `app` | what all requests share, and the routes together |
+//! | `access` | who asks, and what they may |
+//! | `problem` | errors as problem+json (RFC 9457) |
+//! | `api` | `/v1`: collections, records, batches, export, explanations |
+//! | `openapi` | the description of the API, as JSON and for people |
+//! | `auth` | tokens: made, hashed, looked up, revoked |
+//! | `guard` | limits on what comes in; headers on what goes out |
+//! | `operation` | health, readiness, metrics, logs |
+//! | `console` | pages for people |
+
+pub mod access;
+mod api;
+mod app;
+mod problem;
+
+pub use app::{App, router};
