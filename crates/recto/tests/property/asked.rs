@@ -199,7 +199,7 @@ pub(crate) fn edges_are(
 ) -> Result<(), Failure> {
     ensure!(
         (page.has_previous(), page.has_next()) == (before, after),
-        "{what}: before it {:?} and not {before:?}, after it {:?} and not {after:?}",
+        "{what}: of what is before and after it, it says {:?} and {:?}; it is {before:?} and {after:?}",
         page.has_previous(),
         page.has_next()
     );

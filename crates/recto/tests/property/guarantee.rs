@@ -17,7 +17,8 @@ pub(crate) enum Guarantee {
     /// nearest before it, in the query's order; around and from likewise.
     AfterAndBefore,
     /// 2: every row that is there throughout a traversal is returned exactly once, whatever comes and
-    /// goes, forwards or backwards, in pages of changing sizes.
+    /// goes, forwards or backwards, in pages of changing sizes. (That a page is of one moment on the
+    /// embedded store, `tests/snapshot.rs` shows.)
     EveryRowOnce,
     /// 3: a cursor is a position, not a row: it works after its row is deleted, and any row gives one.
     Position,
@@ -28,7 +29,8 @@ pub(crate) enum Guarantee {
     OwnQuery,
     /// 6: a page reads its rows and one more of each source, at any depth.
     Cost,
-    /// 7: a page on a budget says what cut it short, and a traversal of such pages loses nothing.
+    /// 7: a page on a budget says what cut it short, and a traversal of such pages loses nothing. (Rows
+    /// and bytes; time, which no seed replays, is a behaviour of its own.)
     Budgets,
     /// Besides: reads by key and scans of everything find what there is.
     KeysAndScans,
