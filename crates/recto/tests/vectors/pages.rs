@@ -54,18 +54,19 @@ impl Asking<'_> {
         let limit = answer.limit.unwrap_or(usize::MAX);
         self.assert_answer(&all[..limit.min(all.len())], "the oracle");
         for built in built(self.subject, &answer.question) {
+            let Some(limit) = answer.limit else { break };
             let query = self.subject.query(&answer.question, built);
-            if let Some(limit) = answer.limit {
-                let page = self.page(query.clone().first(limit as u32)).await;
-                self.assert_answer(&rows(&page), "the page of the limit");
-                self.assert_edge(page.has_next(), all.len() > limit, "after the limit");
-            }
-            for size in SIZES {
-                let found = self.forwards(&query, size, all).await;
-                self.assert_answer(&found[..limit.min(found.len())], &format!("forwards by {size}"));
-                let found = self.backwards(&query, size, all).await;
-                self.assert_answer(&found[..limit.min(found.len())], &format!("backwards by {size}"));
-            }
+            let page = self.page(query.first(limit as u32)).await;
+            self.assert_answer(&rows(&page), "the page of the limit");
+            self.assert_edge(page.has_next(), all.len() > limit, "after the limit");
+        }
+        let built = built(self.subject, &answer.question);
+        for (size, built) in SIZES.into_iter().zip(built.into_iter().cycle()) {
+            let query = self.subject.query(&answer.question, built);
+            let found = self.forwards(&query, size, all).await;
+            self.assert_answer(&found[..limit.min(found.len())], &format!("forwards by {size}"));
+            let found = self.backwards(&query, size, all).await;
+            self.assert_answer(&found[..limit.min(found.len())], &format!("backwards by {size}"));
         }
     }
 
