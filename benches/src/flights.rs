@@ -1,4 +1,4 @@
-//! The flights, as records.
+//! The flights, as records, as many times over as asked for.
 
 use std::io::Cursor;
 
@@ -8,44 +8,116 @@ use recto::types::Timestamp;
 /// The flights of 2013 out of New York, as the demo carries them.
 const ARCHIVE: &[u8] = include_bytes!("../../crates/recto-cli/data/flights.csv.zip");
 
-/// A flight.
-#[allow(clippy::struct_field_names)] // the column's name in the data
-#[derive(Debug, Clone, PartialEq, Record)]
-#[record(
-    collection = "flights",
-    key = ["time_hour", "carrier", "flight"],
-    partition = ["carrier"],
-    order = ["-time_hour"],
-    writes = "append"
-)]
-pub(crate) struct Flight {
-    pub(crate) year: i16,
-    pub(crate) month: i8,
-    pub(crate) day: i8,
-    pub(crate) dep_time: Option<i16>,
-    pub(crate) sched_dep_time: i16,
-    pub(crate) dep_delay: Option<i16>,
-    pub(crate) arr_time: Option<i16>,
-    pub(crate) sched_arr_time: i16,
-    pub(crate) arr_delay: Option<i16>,
-    pub(crate) carrier: String,
-    pub(crate) flight: i32,
-    pub(crate) tailnum: Option<String>,
-    pub(crate) origin: String,
-    pub(crate) dest: String,
-    pub(crate) air_time: Option<i16>,
-    pub(crate) distance: i16,
-    pub(crate) hour: i8,
-    pub(crate) minute: i8,
-    pub(crate) time_hour: Timestamp,
+/// How far each further copy of the data lies after the one before: 53 weeks, so that days of the week
+/// stay what they are and no two copies have a row with the same key.
+const COPY_MILLISECONDS: i64 = 53 * 7 * 24 * 3_600 * 1_000;
+
+/// The carrier that most flights are of.
+pub(crate) const CARRIER: &str = "UA";
+
+/// The eight carriers with most flights.
+pub(crate) const CARRIERS: [&str; 8] = ["9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US"];
+
+/// A row whose key says which flight it is.
+pub(crate) trait Keyed {
+    /// Its moment, carrier and number.
+    fn key(&self) -> (i64, String, i32);
 }
 
-/// All flights, in the file's order.
+macro_rules! flight {
+    ($(#[$doc:meta])* $name:ident, $($attribute:tt)*) => {
+        $(#[$doc])*
+        #[allow(clippy::struct_field_names)] // the column's name in the data
+        #[derive(Debug, Clone, PartialEq, Record)]
+        #[record(key = ["time_hour", "carrier", "flight"], partition = ["carrier"], writes = "append", $($attribute)*)]
+        pub(crate) struct $name {
+            pub(crate) year: i16,
+            pub(crate) month: i8,
+            pub(crate) day: i8,
+            pub(crate) dep_time: Option<i16>,
+            pub(crate) sched_dep_time: i16,
+            pub(crate) dep_delay: Option<i16>,
+            pub(crate) arr_time: Option<i16>,
+            pub(crate) sched_arr_time: i16,
+            pub(crate) arr_delay: Option<i16>,
+            pub(crate) carrier: String,
+            pub(crate) flight: i32,
+            pub(crate) tailnum: Option<String>,
+            pub(crate) origin: String,
+            pub(crate) dest: String,
+            pub(crate) air_time: Option<i16>,
+            pub(crate) distance: i16,
+            pub(crate) hour: i8,
+            pub(crate) minute: i8,
+            pub(crate) time_hour: Timestamp,
+        }
+
+        impl Keyed for $name {
+            fn key(&self) -> (i64, String, i32) {
+                (self.time_hour.0, self.carrier.clone(), self.flight)
+            }
+        }
+    };
+}
+
+flight!(
+    /// A flight: newest first, then by its number.
+    Flight, collection = "flights", order = ["-time_hour"]
+);
+flight!(
+    /// A flight: newest first, then by its number downwards, so that all directions are one.
+    FlightDown, collection = "flights_down", order = ["-time_hour", "-flight"]
+);
+
+impl From<&Flight> for FlightDown {
+    fn from(f: &Flight) -> Self {
+        let f = f.clone();
+        Self {
+            year: f.year,
+            month: f.month,
+            day: f.day,
+            dep_time: f.dep_time,
+            sched_dep_time: f.sched_dep_time,
+            dep_delay: f.dep_delay,
+            arr_time: f.arr_time,
+            sched_arr_time: f.sched_arr_time,
+            arr_delay: f.arr_delay,
+            carrier: f.carrier,
+            flight: f.flight,
+            tailnum: f.tailnum,
+            origin: f.origin,
+            dest: f.dest,
+            air_time: f.air_time,
+            distance: f.distance,
+            hour: f.hour,
+            minute: f.minute,
+            time_hour: f.time_hour,
+        }
+    }
+}
+
+/// The columns of a flight, in its order.
+pub(crate) const COLUMNS: &str = "year, month, day, dep_time, sched_dep_time, dep_delay, arr_time, sched_arr_time, \
+    arr_delay, carrier, flight, tailnum, origin, dest, air_time, distance, hour, minute, time_hour";
+
+/// The flights of the file, in its order, which is that of their days.
 pub(crate) fn read() -> Vec<Flight> {
     let mut archive = zip::ZipArchive::new(Cursor::new(ARCHIVE)).unwrap();
     let file = archive.by_index(0).unwrap();
     let mut reader = csv::Reader::from_reader(file);
     reader.records().map(|record| flight(&record.unwrap())).collect()
+}
+
+/// The first `rows` of `flights` repeated for ever, each copy 53 weeks after the one before.
+pub(crate) fn scaled(flights: &[Flight], rows: u64) -> impl Iterator<Item = Flight> {
+    let copies = (0..).flat_map(move |copy| flights.iter().map(move |flight| later(flight, copy)));
+    copies.take(usize::try_from(rows).unwrap())
+}
+
+fn later(flight: &Flight, copies: i64) -> Flight {
+    let mut later = flight.clone();
+    later.time_hour = Timestamp(flight.time_hour.0 + copies * COPY_MILLISECONDS);
+    later
 }
 
 fn flight(record: &csv::StringRecord) -> Flight {

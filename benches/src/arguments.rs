@@ -1,0 +1,132 @@
+//! The words of the command line.
+
+use std::path::PathBuf;
+
+/// What `--help` prints.
+pub(crate) const HELP: &str = "\
+Measures Recto beside named peers.
+
+    cargo run --release -p recto-benches -- PHASE… [OPTIONS]
+
+Phases:
+    all            every phase below, in this order; writes docs/benchmarks.md
+    layers         what a page consists of: the engine's read, the store's, the page's
+    pages          pages beside SQLite and PostgreSQL, at depths 0, 1,000 and 1,000,000
+    cache          the same with caches a tenth of the data
+    size           bytes on disk, and how long the data took to store
+    readers        1, 2 and 8 readers; readers beside a writer at full speed
+    writes         durable puts by 1, 8 and 64 writers
+    load           loading CSV files
+    reopen         opening after kill -9
+    cassandra      pages beside the same statements hand-written on the driver
+    instructions   instructions of one page of each shape, counted by valgrind
+    render FILE…   writes the document of what `--json` saved, later files over earlier ones
+    loop SHAPE N   reads N pages of a shape, for a profiler; `loop help` lists the shapes
+
+Options:
+    --rows N               flights (default 6,735,520: the data twenty times over)
+    --quick                few rounds: to see that it works
+    --folder DIR           keeps the data here, and takes it from here if it is there
+    --json FILE            saves the figures
+    --document FILE        writes the document (`all` writes docs/benchmarks.md)
+    --cassandra HOST:PORT  the Cassandra to ask (default 127.0.0.1:9042)
+    --without-postgresql   leaves that peer out; the document says so
+";
+
+/// The data twenty times over: the largest partition has more than a million rows then.
+const DEFAULT_ROWS: u64 = 20 * 336_776;
+
+/// The phases of `all`, in its order.
+pub(crate) const PHASES: [&str; 10] = [
+    "layers",
+    "pages",
+    "cache",
+    "size",
+    "readers",
+    "writes",
+    "load",
+    "reopen",
+    "cassandra",
+    "instructions",
+];
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Arguments {
+    pub(crate) words: Vec<String>,
+    pub(crate) rows: u64,
+    pub(crate) quick: bool,
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
+    pub(crate) document: Option<PathBuf>,
+    pub(crate) cassandra: String,
+    pub(crate) postgresql: bool,
+}
+
+impl Arguments {
+    /// Reads them; an error says what is wrong.
+    pub(crate) fn parse(mut given: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut arguments = Self {
+            words: Vec::new(),
+            rows: DEFAULT_ROWS,
+            quick: false,
+            folder: None,
+            json: None,
+            document: None,
+            cassandra: "127.0.0.1:9042".to_owned(),
+            postgresql: true,
+        };
+        while let Some(word) = given.next() {
+            let mut value = || given.next().ok_or_else(|| format!("{word} needs a value"));
+            match word.as_str() {
+                "--rows" => {
+                    let text = value()?.replace(['_', ','], "");
+                    arguments.rows = text
+                        .parse()
+                        .map_err(|_| format!("{text:?} is no number of rows"))?;
+                }
+                "--quick" => arguments.quick = true,
+                "--folder" => arguments.folder = Some(value()?.into()),
+                "--json" => arguments.json = Some(value()?.into()),
+                "--document" => arguments.document = Some(value()?.into()),
+                "--cassandra" => arguments.cassandra = value()?,
+                "--without-postgresql" => arguments.postgresql = false,
+                option if option.starts_with("--") => return Err(format!("there is no option {option}")),
+                _ => arguments.words.push(word),
+            }
+        }
+        if arguments.words.is_empty() {
+            return Err("name a phase, or all".to_owned());
+        }
+        Ok(arguments)
+    }
+
+    /// The phases asked for.
+    pub(crate) fn phases(&self) -> Result<Vec<&'static str>, String> {
+        if self.words == ["all"] {
+            return Ok(PHASES.to_vec());
+        }
+        let find = |word: &String| {
+            let found = PHASES.into_iter().find(|phase| phase == word);
+            found.ok_or_else(|| format!("there is no phase {word}; there are all, {}", PHASES.join(", ")))
+        };
+        self.words.iter().map(find).collect()
+    }
+
+    /// The command that measures a phase as these arguments do.
+    pub(crate) fn command(&self, phase: &str) -> String {
+        let mut command = format!("cargo run --release -p recto-benches -- {phase}");
+        if self.rows != DEFAULT_ROWS {
+            command += &format!(" --rows {}", self.rows);
+        }
+        if self.quick {
+            command += " --quick";
+        }
+        command
+    }
+
+    /// `full`, or a fraction of it in a quick run.
+    pub(crate) fn rounds(&self, full: usize) -> usize {
+        if self.quick { full.div_ceil(8).max(2) } else { full }
+    }
+}

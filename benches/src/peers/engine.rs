@@ -1,0 +1,72 @@
+//! The engine under Recto's embedded store, asked for the raw rows of a copy of its file: the floor.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTableMetadata, TableDefinition, TableHandle};
+
+use crate::flights::CARRIER;
+
+type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+/// The table of flights in a data file, open in a snapshot.
+pub(crate) struct Engine {
+    rows: Rows,
+    _database: Database,
+}
+
+impl Engine {
+    /// Opens a data file that nobody else has open.
+    pub(crate) fn open(file: &Path, cache_bytes: u64) -> Self {
+        let database = Database::builder()
+            .set_cache_size(usize::try_from(cache_bytes).unwrap())
+            .open(file)
+            .unwrap();
+        let transaction = database.begin_read().unwrap();
+        // The flights are by far the most.
+        let names: Vec<String> = transaction
+            .list_tables()
+            .unwrap()
+            .map(|table| table.name().to_owned())
+            .collect();
+        let tables = names.iter().filter_map(|name| {
+            transaction
+                .open_table(TableDefinition::<&[u8], &[u8]>::new(name))
+                .ok()
+        });
+        let rows = tables.max_by_key(|table| table.len().unwrap()).unwrap();
+        Self {
+            rows,
+            _database: database,
+        }
+    }
+
+    /// The keys of rows of the carrier: `count` of them, `apart` rows from one another, from `depth` on.
+    pub(crate) fn keys(&self, depth: usize, count: usize, apart: usize) -> Vec<Vec<u8>> {
+        // A key begins with the carrier's letters.
+        let rows = self.rows.range::<&[u8]>(CARRIER.as_bytes()..).unwrap();
+        let keys = rows.map(|entry| entry.unwrap().0.value().to_vec());
+        let keys: Vec<Vec<u8>> = keys.skip(depth).step_by(apart).take(count).collect();
+        assert!(
+            keys.iter().all(|key| key.starts_with(CARRIER.as_bytes())),
+            "keys of the carrier"
+        );
+        keys
+    }
+
+    /// Looks at so many rows beyond a key, or the rows of the carrier from the first on; how many there
+    /// were.
+    pub(crate) fn read(&self, after: Option<&[u8]>, rows: u32) -> usize {
+        let from = after.map_or(Bound::Included(CARRIER.as_bytes()), Bound::Excluded);
+        let mut range = self.rows.range::<&[u8]>((from, Bound::Unbounded)).unwrap();
+        let mut seen = 0;
+        while seen < rows as usize
+            && let Some(entry) = range.next()
+        {
+            let (key, value) = entry.unwrap();
+            std::hint::black_box((key.value(), value.value()));
+            seen += 1;
+        }
+        seen
+    }
+}

@@ -1,0 +1,129 @@
+//! Pages from anywhere in the data, with caches a tenth of it.
+
+use crate::measure::{Contender, Measured, interleaved};
+use crate::peers::sqlite::Layout;
+use crate::peers::{Filter, Peer, Question, Start, count};
+use crate::report::{Section, Table};
+use crate::world::{Cache, World};
+
+/// Pages of a round.
+const PAGES: usize = 100;
+const ROUNDS: usize = 20;
+/// Places to read from: so many that the rows around them do not fit into the caches.
+const STARTS: usize = 20_000;
+/// Draws of places are the same in every run.
+const SEED: u64 = 7;
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    let rounds = world.arguments.rounds(ROUNDS);
+    world.data()?.start_postgresql(Cache::Tenth);
+    let data = world.data()?;
+    let mut ours = data.ours(Cache::Tenth);
+    let mut indexed = data.sqlite(Layout::Indexed, Cache::Tenth);
+    let mut without_rowid = data.sqlite(Layout::WithoutRowid, Cache::Tenth);
+    let mut postgresql = data.postgresql();
+    let bytes = data.cache_bytes(Cache::Tenth, &data.recto_file());
+    let question = |rows, backward| Question {
+        filter: Filter::AnyOf,
+        backward,
+        rows,
+        span: (0, 0),
+    };
+    world.progress.say("places all over the data");
+    let (starts, questions) = (
+        anywhere(&mut ours, data_rows(world)?),
+        [(20, false), (20, true), (100, false)],
+    );
+    let mut table = Table::new(
+        "One carrier, a page anywhere",
+        &[
+            "page",
+            "Recto, µs",
+            "SQLite, µs",
+            "SQLite WITHOUT ROWID, µs",
+            "PostgreSQL, µs",
+            "SQLite / Recto",
+            "WITHOUT ROWID / Recto",
+            "PostgreSQL / Recto",
+        ],
+    );
+    for (rows, backward) in questions {
+        let question = Question {
+            filter: Filter::Equal,
+            ..question(rows, backward)
+        };
+        world.progress.say(&format!("{rows} rows"));
+        let mut everyone: Vec<(&'static str, &mut dyn Peer)> = vec![
+            ("Recto", &mut ours),
+            ("SQLite", &mut indexed),
+            ("WITHOUT ROWID", &mut without_rowid),
+        ];
+        if let Some(postgresql) = &mut postgresql {
+            everyone.push(("PostgreSQL", postgresql));
+        }
+        let measured = measure(everyone, &question, &starts, rounds);
+        let medians = (0..4).map(|index| measured.get(index).map(Measured::median));
+        let ratios = (1..4).map(|index| Some(measured.get(index)?.over(&measured[0])));
+        let way = if backward { "backward" } else { "forward" };
+        table.push(
+            format!("{rows} rows {way}"),
+            medians.chain(ratios).collect::<Vec<_>>(),
+        );
+    }
+    Ok(Section {
+        title: "Pages with a cache a tenth of the data".to_owned(),
+        text: format!(
+            "Each one's own cache is a tenth of its own files (Recto: {} MB); the system's file cache holds what it \
+             likes, for everyone alike. Pages lie anywhere in the largest partition. Medians of {rounds} rounds of \
+             {PAGES} pages, in turn.",
+            bytes >> 20
+        ),
+        tables: vec![table],
+        ..Section::default()
+    })
+}
+
+fn data_rows(world: &mut World) -> Result<u64, String> {
+    Ok(world.data()?.deepest())
+}
+
+/// Places spread over the partition, in random order.
+fn anywhere(ours: &mut crate::peers::ours::Ours, rows: u64) -> Vec<Start> {
+    let question = Question {
+        filter: Filter::Equal,
+        backward: false,
+        rows: 20,
+        span: (0, 0),
+    };
+    let rows = rows.saturating_sub(200);
+    let apart = (rows / STARTS as u64).max(1) as u32;
+    let count = STARTS.min((rows / u64::from(apart)) as usize - 10);
+    let mut starts = ours.starts(&question, 100, count, apart);
+    fastrand::Rng::with_seed(SEED).shuffle(&mut starts);
+    starts
+}
+
+fn measure(
+    everyone: Vec<(&'static str, &mut dyn Peer)>,
+    question: &Question,
+    starts: &[Start],
+    rounds: usize,
+) -> Vec<Measured> {
+    let mut contenders: Vec<Contender<'_>> = everyone
+        .into_iter()
+        .map(|(name, peer)| {
+            let mut from = 0;
+            Contender::new(name, move || {
+                let pages = &starts[from..(from + PAGES).min(starts.len())];
+                from = if from + 2 * PAGES > starts.len() {
+                    0
+                } else {
+                    from + PAGES
+                };
+                count(peer, question, pages, false);
+                pages.len()
+            })
+        })
+        .collect();
+    interleaved(&mut contenders, rounds)
+}

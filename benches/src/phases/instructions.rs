@@ -1,0 +1,246 @@
+//! Instructions of one page, counted by valgrind's callgrind: figures that do not depend on how busy
+//! the machine is.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::flights;
+use crate::peers::engine::Engine;
+use crate::peers::ours::Ours;
+use crate::peers::sqlite::{self, Layout, Sqlite};
+use crate::peers::{Filter, Peer, Question, count};
+use crate::report::{Section, Table};
+use crate::world::{World, for_chunks};
+
+/// The data are few: how many there are is no matter of instructions a page, but for a level of a tree.
+const ROWS: u64 = 50_000;
+const CACHE_BYTES: u64 = 256 << 20;
+const STARTS: usize = 20;
+const ROWS_APART: u32 = 40;
+const DEPTH: u64 = 1_000;
+/// Pages of the two runs whose difference is counted.
+const PAGES: [usize; 2] = [100, 500];
+/// What makes the data when there are none.
+const PREPARE: &str = "prepare";
+
+/// A kind of page that is read in a loop.
+struct Shape {
+    name: &'static str,
+    about: &'static str,
+    filter: Filter,
+    rows: u32,
+    backward: bool,
+    first: bool,
+    side: Side,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Recto,
+    Engine,
+    Sqlite(Layout),
+}
+
+const fn shape(name: &'static str, about: &'static str, filter: Filter, rows: u32, side: Side) -> Shape {
+    Shape {
+        name,
+        about,
+        filter,
+        rows,
+        backward: false,
+        first: false,
+        side,
+    }
+}
+
+const fn backward(shape: Shape) -> Shape {
+    Shape {
+        backward: true,
+        ..shape
+    }
+}
+
+const fn first(shape: Shape) -> Shape {
+    Shape { first: true, ..shape }
+}
+
+use Filter::{AnyOf, Equal, Range};
+use Side::{Engine as OfEngine, Recto as OfRecto, Sqlite as OfSqlite};
+
+const SHAPES: [Shape; 12] = [
+    shape("engine", "redb's own read of 21 raw rows", Equal, 20, OfEngine),
+    first(shape("first", "Recto, first page", Equal, 20, OfRecto)),
+    shape("after", "Recto, after a row", Equal, 20, OfRecto),
+    backward(shape("before", "Recto, before a row", Equal, 20, OfRecto)),
+    shape("after100", "Recto, 100 rows after a row", Equal, 100, OfRecto),
+    shape("range", "Recto, after a row, with a range", Range, 20, OfRecto),
+    shape("in8", "Recto, after a row, IN of 8", AnyOf, 20, OfRecto),
+    backward(shape(
+        "in8-before",
+        "Recto, before a row, IN of 8",
+        AnyOf,
+        20,
+        OfRecto,
+    )),
+    shape(
+        "sqlite",
+        "SQLite, after a row",
+        Equal,
+        20,
+        OfSqlite(Layout::Indexed),
+    ),
+    shape(
+        "sqlite-wr",
+        "SQLite WITHOUT ROWID, after a row",
+        Equal,
+        20,
+        OfSqlite(Layout::WithoutRowid),
+    ),
+    shape(
+        "sqlite-in8",
+        "SQLite, after a row, IN of 8",
+        AnyOf,
+        20,
+        OfSqlite(Layout::Indexed),
+    ),
+    shape(
+        "sqlite-wr-in8",
+        "SQLite WITHOUT ROWID, after a row, IN of 8",
+        AnyOf,
+        20,
+        OfSqlite(Layout::WithoutRowid),
+    ),
+];
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return Err(
+            "valgrind is not installed: apt-get install valgrind, or leave out `instructions`".to_owned(),
+        );
+    }
+    let folder = world.folder.join("instructions");
+    let _ = std::fs::remove_dir_all(&folder);
+    prepare(&folder);
+    let mut table = Table::new(
+        "",
+        &[
+            "page of 20 rows, unless said otherwise",
+            "instructions",
+            "/ redb's own read",
+        ],
+    );
+    let mut floor = None;
+    for shape in &SHAPES {
+        world.progress.say(shape.about);
+        let counted: Vec<f64> = PAGES
+            .into_iter()
+            .map(|pages| instructions(&folder, shape.name, pages))
+            .collect::<Result<_, _>>()?;
+        let each = (counted[1] - counted[0]) / (PAGES[1] - PAGES[0]) as f64;
+        let floor = *floor.get_or_insert(each);
+        table.push(shape.about, [Some(each), Some(each / floor)]);
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    Ok(Section {
+        title: "Instructions of a page".to_owned(),
+        text: format!(
+            "Counted by callgrind, so the same on a busy machine and on a quiet one: the difference of runs of {} and \
+             {} pages, divided. {ROWS} flights; rows decoded, the next cursor sealed.",
+            PAGES[0], PAGES[1]
+        ),
+        tables: vec![table],
+        ..Section::default()
+    })
+}
+
+/// The instructions of a whole run of this program that reads so many pages.
+fn instructions(folder: &Path, shape: &str, pages: usize) -> Result<f64, String> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "loop",
+            shape,
+            &pages.to_string(),
+            "--folder",
+            folder.to_str().unwrap(),
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    let counted = text
+        .lines()
+        .find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
+    counted.ok_or_else(|| format!("valgrind counted nothing:\n{text}"))
+}
+
+/// Makes the data: in a process of its own, so that those who count begin with it in place.
+fn prepare(folder: &Path) {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["loop", PREPARE, "0", "--folder", folder.to_str().unwrap()])
+        .status()
+        .unwrap();
+    assert!(status.success(), "the data could not be made");
+}
+
+fn make(folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
+    let base = flights::read();
+    let ours = Ours::open(&folder.join("recto"), CACHE_BYTES);
+    for_chunks(&base, ROWS, |chunk, _| {
+        ours.runtime.block_on(ours.flights.put_all(chunk)).unwrap()
+    });
+    drop(ours);
+    for layout in Layout::ALL {
+        let connection = sqlite::open(&layout.file(folder), CACHE_BYTES, false, "NORMAL");
+        sqlite::create(&connection, layout);
+        for_chunks(&base, ROWS, |chunk, _| sqlite::insert(&connection, chunk));
+        sqlite::index(&connection, layout);
+    }
+}
+
+/// Reads so many pages of a shape: what a profiler looks at.
+///
+/// # Errors
+/// In words: there is no such shape.
+pub(crate) fn read_in_a_loop(folder: &Path, shape: &str, pages: usize) -> Result<(), String> {
+    if shape == PREPARE {
+        make(folder);
+        return Ok(());
+    }
+    let Some(shape) = SHAPES.iter().find(|one| one.name == shape) else {
+        let names: Vec<String> = SHAPES
+            .iter()
+            .map(|one| format!("{:14} {}", one.name, one.about))
+            .collect();
+        return Err(format!("the shapes are\n    {}", names.join("\n    ")));
+    };
+    if !folder.exists() {
+        make(folder);
+    }
+    let file = folder.join("recto/data.redb");
+    if shape.side == Side::Engine {
+        let engine = Engine::open(&file, CACHE_BYTES);
+        let keys = engine.keys(DEPTH as usize, STARTS, ROWS_APART as usize);
+        (0..pages).for_each(|page| assert_eq!(engine.read(Some(&keys[page % STARTS]), shape.rows + 1), 21));
+        return Ok(());
+    }
+    let question = Question {
+        filter: shape.filter,
+        backward: shape.backward,
+        rows: shape.rows,
+        // All of 2013, and what comes after.
+        span: (1_356_998_400_000, 4_102_444_800_000),
+    };
+    let mut ours = Ours::open(&folder.join("recto"), CACHE_BYTES);
+    let starts = ours.starts(&question, DEPTH, STARTS, ROWS_APART);
+    let mut peer: Box<dyn Peer> = match shape.side {
+        Side::Sqlite(layout) => Box::new(Sqlite::open(folder, layout, CACHE_BYTES, true)),
+        _ => Box::new(ours),
+    };
+    for page in 0..pages {
+        let start = &starts[page % STARTS..=page % STARTS];
+        assert!(count(peer.as_mut(), &question, start, shape.first) > 0);
+    }
+    Ok(())
+}

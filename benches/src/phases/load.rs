@@ -1,0 +1,149 @@
+//! Loading CSV files.
+
+use std::fs;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use recto::schema::Schema;
+use recto::session::LoadRequest;
+use recto::{LocalSession, OpenOptions, Recto, Session};
+
+use crate::measure::median;
+use crate::peers::ours::address;
+use crate::report::{Section, Table, Target};
+use crate::world::World;
+
+/// The flights and their schema, as the demo carries them.
+const ARCHIVE: &[u8] = include_bytes!("../../../crates/recto-cli/data/flights.csv.zip");
+const SCHEMA: &str = include_str!("../../../crates/recto-cli/data/flights.toml");
+const ROUNDS: usize = 3;
+/// How often the flights stand in the large file.
+const COPIES: usize = 10;
+
+/// What a load did.
+struct Loaded {
+    rows: u64,
+    seconds: f64,
+    bytes: u64,
+}
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    let rounds = world.arguments.rounds(ROUNDS);
+    let folder = world.folder.join("load");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let archive = folder.join("flights.csv.zip");
+    fs::write(&archive, ARCHIVE).unwrap();
+    let all = [
+        "flights_by_carrier",
+        "flights_by_origin",
+        "flights_by_route",
+        "flights_by_tailnum",
+    ];
+    let mut table = Table::new(
+        "",
+        &["load", "stored rows/s", "seconds", "stored rows", "MB on disk"],
+    );
+    let mut small = Vec::new();
+    for round in 0..rounds {
+        world.progress.say(&format!(
+            "round {} of {rounds}: the flights in four arrangements",
+            round + 1
+        ));
+        small.push(load(&folder, &archive, &all));
+    }
+    let rate = median(small.iter().map(|one| one.rows as f64 / one.seconds).collect());
+    let seconds = median(small.iter().map(|one| one.seconds).collect());
+    let figures = [rate, seconds, small[0].rows as f64, small[0].bytes as f64 / 1e6];
+    table.push(
+        "336,776 flights (.csv.zip) into four arrangements",
+        figures.map(Some),
+    );
+    if !world.arguments.quick {
+        world.progress.say("writing the large file");
+        let file = large(&folder);
+        for (name, collections) in [("one arrangement", &all[1..2]), ("four arrangements", &all[..])] {
+            world.progress.say(&format!("the large file into {name}"));
+            let one = load(&folder, &file, collections);
+            let figures = [
+                one.rows as f64 / one.seconds,
+                one.seconds,
+                one.rows as f64,
+                one.bytes as f64 / 1e6,
+            ];
+            table.push(format!("3,367,760 flights (.csv) into {name}"), figures.map(Some));
+        }
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    Ok(Section {
+        title: "Loading from CSV".to_owned(),
+        text: "`load`, as the command line and the demo do it: parsed, sorted within its buffer and committed, so that \
+               it can go on after kill -9. Stored rows are those of all arrangements together."
+            .to_owned(),
+        tables: vec![table],
+        targets: vec![Target::at_least("load, stored rows/s", 150_000.0, rate)],
+        ..Section::default()
+    })
+}
+
+/// Loads a file into collections of a new store.
+fn load(folder: &Path, file: &Path, collections: &[&str]) -> Loaded {
+    let store = folder.join("store");
+    let _ = fs::remove_dir_all(&store);
+    let request = LoadRequest {
+        file: file.to_owned(),
+        collections: collections.iter().map(|name| (*name).to_owned()).collect(),
+        null: Some("NA".into()),
+        rejects: Some(folder.join("rejects.csv")),
+        ..LoadRequest::default()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (rows, seconds) = runtime.block_on(async {
+        let mut recto = Recto::open_with(&address(&store), OpenOptions::new().create())
+            .await
+            .unwrap();
+        recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+        let session = LocalSession::new(recto);
+        let started = Instant::now();
+        let report = session.load(&request, &|_| {}).await.unwrap();
+        let seconds = started.elapsed().as_secs_f64();
+        (
+            report
+                .collections
+                .iter()
+                .map(|collection| collection.rows_stored)
+                .sum(),
+            seconds,
+        )
+    });
+    Loaded {
+        rows,
+        seconds,
+        bytes: fs::metadata(store.join("data.redb")).unwrap().len(),
+    }
+}
+
+/// The flights ten times over, as a plain CSV file: each copy some years on.
+fn large(folder: &Path) -> PathBuf {
+    let file = folder.join("flights.csv");
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(ARCHIVE)).unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut archive.by_index(0).unwrap(), &mut text).unwrap();
+    let (head, lines) = text.split_once('\n').unwrap();
+    let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
+    writeln!(writer, "{head}").unwrap();
+    for copy in 0..COPIES {
+        for line in lines.lines() {
+            // The moment is the last column. A year has no 29th of February, whatever year it becomes.
+            let (rest, moment) = line.rsplit_once(',').unwrap();
+            let year: usize = moment[..4].parse().unwrap();
+            writeln!(writer, "{rest},{}{}", year + 2 * copy, &moment[4..]).unwrap();
+        }
+    }
+    writer.flush().unwrap();
+    file
+}

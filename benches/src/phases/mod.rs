@@ -1,0 +1,50 @@
+//! What can be measured, one module a phase.
+
+mod cache;
+mod cassandra;
+mod instructions;
+mod layers;
+mod load;
+mod pages;
+mod readers;
+pub(crate) mod reopen;
+mod size;
+mod writes;
+
+use std::time::Instant;
+
+use crate::report::Section;
+use crate::world::World;
+
+pub(crate) use instructions::read_in_a_loop;
+
+/// Runs a phase.
+///
+/// # Errors
+/// In words: what it needs is missing.
+pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
+    world.progress.phase(phase);
+    // What phases share is not part of any one's time.
+    if matches!(phase, "layers" | "pages" | "cache" | "size" | "readers") {
+        world.data()?;
+    }
+    let started = Instant::now();
+    let section = match phase {
+        "layers" => layers::run(world),
+        "pages" => pages::run(world),
+        "cache" => cache::run(world),
+        "size" => size::run(world),
+        "readers" => readers::run(world),
+        "writes" => writes::run(world),
+        "load" => load::run(world),
+        "reopen" => reopen::run(world),
+        "cassandra" => cassandra::run(world),
+        _ => instructions::run(world),
+    }?;
+    Ok(Section {
+        phase: phase.to_owned(),
+        command: world.arguments.command(phase),
+        seconds: started.elapsed().as_secs_f64(),
+        ..section
+    })
+}

@@ -1,0 +1,319 @@
+//! Pages beside SQLite's and PostgreSQL's: every filter, depth, direction and size, all data cached.
+
+use std::cell::RefCell;
+
+use crate::measure::{Contender, Measured, interleaved};
+use crate::peers::ours::Ours;
+use crate::peers::postgresql::Postgresql;
+use crate::peers::sqlite::{Layout, Sqlite};
+use crate::peers::{Filter, Peer, Question, Start, count};
+use crate::progress::Progress;
+use crate::report::{Section, Table, Target};
+use crate::world::{Cache, World};
+
+/// Places that pages of one depth are read from.
+const STARTS: usize = 200;
+/// How many rows lie between them.
+const ROWS_APART: u32 = 40;
+/// Pages of a round.
+const PAGES: usize = 40;
+/// Pages of a round by OFFSET, where depth costs.
+const OFFSET_PAGES: usize = 2;
+const ROUNDS: usize = 25;
+const OFFSET_ROUNDS: usize = 5;
+/// Pages whose rows are compared before anything is measured.
+const COMPARED: usize = 20;
+const SIZES: [u32; 2] = [20, 100];
+
+const COLUMNS: [&str; 9] = [
+    "page",
+    "Recto, µs",
+    "SQLite, µs",
+    "SQLite WITHOUT ROWID, µs",
+    "PostgreSQL, µs",
+    "SQLite / Recto",
+    "WITHOUT ROWID / Recto",
+    "PostgreSQL / Recto",
+    "depth, rows",
+];
+
+/// Everyone, open.
+struct Peers {
+    ours: Ours,
+    indexed: Sqlite,
+    without_rowid: Sqlite,
+    postgresql: Option<Postgresql>,
+}
+
+/// A page that is measured.
+#[derive(Clone, Copy)]
+struct Case {
+    question: Question,
+    depth: u64,
+}
+
+/// What each took for it.
+struct Outcome {
+    case: Case,
+    /// Recto, SQLite, WITHOUT ROWID and, if it took part, PostgreSQL.
+    measured: Vec<Measured>,
+}
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    let rounds = world.arguments.rounds(ROUNDS);
+    let offset_rounds = world.arguments.rounds(OFFSET_ROUNDS);
+    world.data()?.start_postgresql(Cache::Whole);
+    let data = world.data()?;
+    let mut peers = Peers {
+        ours: data.ours(Cache::Whole),
+        indexed: data.sqlite(Layout::Indexed, Cache::Whole),
+        without_rowid: data.sqlite(Layout::WithoutRowid, Cache::Whole),
+        postgresql: data.postgresql(),
+    };
+    let (span, deepest, rows) = (data.span(), data.deepest(), data.rows);
+    let room = STARTS as u64 * u64::from(ROWS_APART) + 200;
+    let depths = [0, 1_000, 1_000_000].map(|depth: u64| depth.min(deepest.saturating_sub(room)));
+    let mut outcomes = Vec::new();
+    for filter in Filter::ALL {
+        for depth in depths {
+            for_case(
+                &mut peers,
+                &mut world.progress,
+                (filter, depth, span),
+                rounds,
+                &mut outcomes,
+            );
+        }
+    }
+    let offsets = offsets(&mut peers, &mut world.progress, &depths, offset_rounds);
+    let mut tables: Vec<Table> = SIZES.into_iter().map(|size| table(size, &outcomes)).collect();
+    tables.push(offsets);
+    Ok(Section {
+        title: "Pages, everything cached".to_owned(),
+        text: text(rows, rounds),
+        targets: targets(&outcomes, &depths),
+        tables,
+        ..Section::default()
+    })
+}
+
+fn text(rows: u64, rounds: usize) -> String {
+    format!(
+        "{rows} flights of 19 columns, newest first within a carrier; every row decoded into the same struct, by \
+everyone; Recto's cursor opened and the next one sealed. All data lie in each one's cache. Before anything is \
+measured, the first {COMPARED} pages of every case are compared row by row. Medians of {rounds} rounds of {PAGES} \
+pages, everyone in turn within a round; ratios are medians of the rounds' ratios. SQL: prepared; keyset by \
+`time_hour <= ? AND (time_hour < ? OR flight > ?)` with an index on `(carrier, time_hour DESC, flight)`. Where eight \
+carriers are merged, the SQL is a `UNION ALL` of eight ordered and limited branches, as a careful person writes it; \
+the table by OFFSET has the plain `IN` beside it."
+    )
+}
+
+/// Measures all pages of one filter and depth.
+fn for_case(
+    peers: &mut Peers,
+    progress: &mut Progress,
+    (filter, depth, span): (Filter, u64, (i64, i64)),
+    rounds: usize,
+    outcomes: &mut Vec<Outcome>,
+) {
+    let question = |rows, backward| Question {
+        filter,
+        backward,
+        rows,
+        span,
+    };
+    progress.say(&format!("{}, the way to depth {depth}", filter.name()));
+    let starts = peers
+        .ours
+        .starts(&question(SIZES[0], false), depth.max(1), STARTS, ROWS_APART);
+    for rows in SIZES {
+        for backward in [false, true] {
+            let way = if backward { "backward" } else { "forward" };
+            progress.say(&format!("{}, {rows} rows {way} at depth {depth}", filter.name()));
+            let case = Case {
+                question: question(rows, backward),
+                depth,
+            };
+            compare(peers, &case, &starts[..COMPARED]);
+            outcomes.push(Outcome {
+                case,
+                measured: measure(peers, &case, &starts, rounds),
+            });
+        }
+    }
+}
+
+fn everyone(peers: &mut Peers) -> Vec<(&'static str, &mut dyn Peer)> {
+    let mut all: Vec<(&'static str, &mut dyn Peer)> = vec![
+        ("Recto", &mut peers.ours),
+        ("SQLite", &mut peers.indexed),
+        ("WITHOUT ROWID", &mut peers.without_rowid),
+    ];
+    if let Some(postgresql) = &mut peers.postgresql {
+        all.push(("PostgreSQL", postgresql));
+    }
+    all
+}
+
+/// Everyone gives the same rows.
+fn compare(peers: &mut Peers, case: &Case, starts: &[Start]) {
+    let mut expected = Vec::new();
+    for (name, peer) in everyone(peers) {
+        let mut pages = Vec::new();
+        peer.pages(&case.question, starts, case.depth == 0, &mut |page| {
+            pages.push(page.to_vec())
+        });
+        if expected.is_empty() {
+            expected = pages;
+        } else {
+            assert!(pages == expected, "{name} has other rows for {:?}", case.question);
+        }
+    }
+}
+
+fn measure(peers: &mut Peers, case: &Case, starts: &[Start], rounds: usize) -> Vec<Measured> {
+    let mut contenders: Vec<Contender<'_>> = everyone(peers)
+        .into_iter()
+        .map(|(name, peer)| {
+            let mut from = 0;
+            Contender::new(name, move || {
+                let starts = &starts[from..from + PAGES];
+                from = (from + PAGES) % (STARTS - PAGES + 1);
+                count(peer, &case.question, starts, case.depth == 0);
+                PAGES
+            })
+        })
+        .collect();
+    interleaved(&mut contenders, rounds)
+}
+
+/// Pages by OFFSET beside Recto's at the same depths, and the plain IN.
+fn offsets(peers: &mut Peers, progress: &mut Progress, depths: &[u64], rounds: usize) -> Table {
+    let mut table = Table::new(
+        "20 rows forward by OFFSET; µs",
+        &[
+            "page",
+            "Recto, by cursor",
+            "SQLite",
+            "SQLite WITHOUT ROWID",
+            "PostgreSQL",
+        ],
+    );
+    for (filter, depth) in depths
+        .iter()
+        .map(|depth| (Filter::Equal, *depth))
+        .chain([(Filter::AnyOf, 1_000)])
+    {
+        progress.say(&format!("{} by OFFSET {depth}", filter.name()));
+        let question = Question {
+            filter,
+            backward: false,
+            rows: SIZES[0],
+            span: (0, 0),
+        };
+        let starts = peers.ours.starts(&question, depth.max(1), OFFSET_PAGES, 1);
+        let ours = RefCell::new(&mut peers.ours);
+        let (indexed, without_rowid) = (&peers.indexed, &peers.without_rowid);
+        let times = move |mut page: Box<dyn FnMut() -> usize + '_>| {
+            (0..OFFSET_PAGES).for_each(|_| assert!(page() > 0));
+            OFFSET_PAGES
+        };
+        let mut contenders = vec![
+            Contender::new("Recto", || {
+                count(*ours.borrow_mut(), &question, &starts, depth == 0).min(OFFSET_PAGES)
+            }),
+            Contender::new("SQLite", || {
+                times(Box::new(|| indexed.at_offset(&question, depth).len()))
+            }),
+            Contender::new("WITHOUT ROWID", || {
+                times(Box::new(|| without_rowid.at_offset(&question, depth).len()))
+            }),
+        ];
+        if let Some(postgresql) = &mut peers.postgresql {
+            contenders.push(Contender::new("PostgreSQL", || {
+                (0..OFFSET_PAGES).for_each(|_| drop(postgresql.at_offset(&question, depth)));
+                OFFSET_PAGES
+            }));
+        }
+        let measured = interleaved(&mut contenders, rounds);
+        let figures = (0..4).map(|index| measured.get(index).map(Measured::median));
+        table.push(format!("{}, OFFSET {depth}", filter.name()), figures);
+    }
+    table
+}
+
+fn table(size: u32, outcomes: &[Outcome]) -> Table {
+    let mut table = Table::new(format!("{size} rows"), &COLUMNS);
+    for outcome in outcomes
+        .iter()
+        .filter(|outcome| outcome.case.question.rows == size)
+    {
+        let Case { question, depth } = outcome.case;
+        let way = if question.backward { "backward" } else { "forward" };
+        let place = match (depth, question.backward) {
+            (0, false) => "first page".to_owned(),
+            (0, true) => "last page".to_owned(),
+            _ => format!("{way} at depth {depth}"),
+        };
+        let medians = (0..4).map(|index| outcome.measured.get(index).map(Measured::median));
+        let ratios = (1..4).map(|index| Some(outcome.measured.get(index)?.over(&outcome.measured[0])));
+        let figures: Vec<Option<f64>> = medians.chain(ratios).chain([Some(depth as f64)]).collect();
+        table.push(format!("{}, {place}", question.filter.name()), figures);
+    }
+    table
+}
+
+fn targets(outcomes: &[Outcome], depths: &[u64; 3]) -> Vec<Target> {
+    let find = |filter, depth, backward| {
+        outcomes.iter().find(|outcome| {
+            let question = outcome.case.question;
+            question.filter == filter
+                && question.backward == backward
+                && question.rows == SIZES[0]
+                && outcome.case.depth == depth
+        })
+    };
+    let mut targets = Vec::new();
+    for filter in Filter::ALL {
+        for (index, name, wanted) in [
+            (1, "SQLite keyset", 3.0),
+            (2, "SQLite WITHOUT ROWID", 2.0),
+            (3, "PostgreSQL", 5.0),
+        ] {
+            let ratios = outcomes
+                .iter()
+                .filter(|outcome| {
+                    outcome.case.question.filter == filter && outcome.case.depth >= 1_000.min(depths[2])
+                })
+                .filter(|outcome| outcome.case.question.rows == SIZES[0])
+                .filter_map(|outcome| Some(outcome.measured.get(index)?.over(&outcome.measured[0])));
+            let Some(worst) = ratios.min_by_key(|ratio| ratio.to_bits()) else {
+                continue;
+            };
+            let what = format!(
+                "{name} / Recto, 20 rows, {}, worst of depth ≥ 1,000",
+                filter.name()
+            );
+            targets.push(Target::at_least(what, wanted, worst));
+        }
+        let median =
+            |depth, backward| find(filter, depth, backward).map(|outcome| outcome.measured[0].median());
+        let name = filter.name();
+        if let (Some(deep), Some(near)) = (median(depths[2], false), median(depths[1], false)) {
+            targets.push(Target::at_most(
+                format!("depth 10^6 / depth 10^3, {name}"),
+                1.1,
+                deep / near,
+            ));
+        }
+        if let (Some(back), Some(forth)) = (median(depths[1], true), median(depths[1], false)) {
+            targets.push(Target::at_most(
+                format!("backward / forward at depth 10^3, {name}"),
+                1.1,
+                back / forth,
+            ));
+        }
+    }
+    targets
+}

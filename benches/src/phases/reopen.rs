@@ -1,0 +1,118 @@
+//! Opening a store whose process was killed.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::flights;
+use crate::measure::micros;
+use crate::peers::ours::Ours;
+use crate::peers::{Filter, Question, Start, count};
+use crate::report::{Section, Table};
+use crate::world::{World, for_chunks};
+
+/// The word that makes this program the one that is killed.
+pub(crate) const VICTIM: &str = "fill-until-killed";
+const ROWS: u64 = 5_000_000;
+const QUICK_ROWS: u64 = 200_000;
+const ROUNDS: usize = 5;
+const CACHE_BYTES: u64 = 1 << 30;
+/// How long the victim goes on putting single rows before it is killed.
+const PUTTING: Duration = Duration::from_millis(500);
+/// What the victim prints when the rows are stored.
+const FILLED: &str = "filled";
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    let rows = if world.arguments.quick { QUICK_ROWS } else { ROWS };
+    let rounds = world.arguments.rounds(ROUNDS);
+    let folder = world.folder.join("reopen");
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut times = Vec::new();
+    for round in 0..rounds {
+        world.progress.say(&format!(
+            "round {} of {rounds}: storing {rows} rows, then kill -9",
+            round + 1
+        ));
+        kill(&folder, if round == 0 { rows } else { 0 });
+        times.push(reopen(&folder));
+    }
+    let clean: Vec<(f64, f64)> = (0..rounds).map(|_| reopen(&folder)).collect();
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut table = Table::new(
+        "",
+        &["", "opened in, ms", "slowest, ms", "and its first page, µs"],
+    );
+    for (name, times) in [
+        ("after kill -9 while rows are put", times),
+        ("after an orderly end", clean),
+    ] {
+        let opened =
+            |part| crate::measure::quantile(times.iter().map(|(open, _)| *open / 1e3).collect(), part);
+        let first = crate::measure::median(times.iter().map(|(_, page)| *page).collect());
+        table.push(name, [opened(0.5), opened(1.0), first].map(Some));
+    }
+    Ok(Section {
+        title: "Opening after kill -9".to_owned(),
+        text: format!(
+            "{rows} flights; a process that puts single rows, each on disk when it is answered, is killed; then the \
+             store is opened, here and now, its file in the system's cache. The median of {rounds} rounds."
+        ),
+        tables: vec![table],
+        ..Section::default()
+    })
+}
+
+/// Starts the victim and kills it.
+fn kill(folder: &Path, rows: u64) {
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args([VICTIM, folder.to_str().unwrap(), &rows.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(victim.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line.trim(), FILLED);
+    std::thread::sleep(PUTTING);
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
+
+/// What opening took, and the first page, in microseconds.
+fn reopen(folder: &Path) -> (f64, f64) {
+    let started = Instant::now();
+    let mut ours = Ours::open(folder, CACHE_BYTES);
+    let opened = micros(started.elapsed());
+    let question = Question {
+        filter: Filter::Equal,
+        backward: false,
+        rows: 20,
+        span: (0, 0),
+    };
+    let start = Start {
+        cursor: String::new(),
+        time_hour: 0,
+        carrier: String::new(),
+        flight: 0,
+    };
+    let started = Instant::now();
+    assert_eq!(count(&mut ours, &question, &[start], true), 20);
+    (opened, micros(started.elapsed()))
+}
+
+/// Stores so many rows, says so, and puts single ones until it is killed.
+pub(crate) fn fill_until_killed(folder: &Path, rows: u64) {
+    let base = flights::read();
+    let ours = Ours::open(folder, CACHE_BYTES);
+    for_chunks(&base, rows, |chunk, _| {
+        ours.runtime.block_on(ours.flights.put_all(chunk)).unwrap()
+    });
+    println!("{FILLED}");
+    for number in 0.. {
+        let mut flight = base[number as usize % base.len()].clone();
+        flight.flight = number + 100_000;
+        ours.runtime.block_on(ours.flights.put(&flight)).unwrap();
+    }
+}

@@ -1,0 +1,217 @@
+//! What was measured: as JSON, to keep and to compare, and as the tables of a document.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything one or several runs measured.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// The machine and what ran on it, name and value.
+    pub(crate) machine: Vec<(String, String)>,
+    /// A section of each phase that ran.
+    pub(crate) sections: Vec<Section>,
+}
+
+/// What one phase measured.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Section {
+    /// The phase.
+    pub(crate) phase: String,
+    pub(crate) title: String,
+    /// What was done, in Markdown.
+    pub(crate) text: String,
+    /// The command that measures it again.
+    pub(crate) command: String,
+    pub(crate) seconds: f64,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) targets: Vec<Target>,
+}
+
+/// A table of figures.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Table {
+    pub(crate) caption: String,
+    /// The names of the columns: that of what a row is about first.
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<Line>,
+}
+
+/// A row of a table: what it is about, and a figure for each further column; none where nothing was
+/// measured.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) figures: Vec<Option<f64>>,
+}
+
+/// Something to reach, and how near it is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) what: String,
+    pub(crate) at_least: Option<f64>,
+    pub(crate) at_most: Option<f64>,
+    pub(crate) found: f64,
+}
+
+impl Table {
+    pub(crate) fn new(caption: impl Into<String>, columns: &[&str]) -> Self {
+        Self {
+            caption: caption.into(),
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, name: impl Into<String>, figures: impl IntoIterator<Item = Option<f64>>) {
+        self.rows.push(Line {
+            name: name.into(),
+            figures: figures.into_iter().collect(),
+        });
+    }
+}
+
+impl Target {
+    pub(crate) fn at_least(what: impl Into<String>, wanted: f64, found: f64) -> Self {
+        Self {
+            what: what.into(),
+            at_least: Some(wanted),
+            at_most: None,
+            found,
+        }
+    }
+
+    pub(crate) fn at_most(what: impl Into<String>, wanted: f64, found: f64) -> Self {
+        Self {
+            what: what.into(),
+            at_least: None,
+            at_most: Some(wanted),
+            found,
+        }
+    }
+
+    fn is_met(&self) -> bool {
+        self.at_least.is_none_or(|wanted| self.found >= wanted)
+            && self.at_most.is_none_or(|wanted| self.found <= wanted)
+    }
+
+    /// What is wanted, in words.
+    fn wanted(&self) -> String {
+        match (self.at_least, self.at_most) {
+            (Some(wanted), _) => format!("≥ {}", number(wanted)),
+            (None, Some(wanted)) => format!("≤ {}", number(wanted)),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// Whether it is met, or by how much it is missed.
+    fn verdict(&self) -> String {
+        if self.is_met() {
+            return "met".to_owned();
+        }
+        let wanted = self.at_least.or(self.at_most).unwrap_or(self.found);
+        format!("**missed by {:.0} %**", (self.found / wanted - 1.0).abs() * 100.0)
+    }
+}
+
+impl Report {
+    /// Takes over the sections of another report, in the place of those of the same phases.
+    pub(crate) fn merge(&mut self, other: Self) {
+        if self.machine.is_empty() {
+            self.machine = other.machine;
+        }
+        for section in other.sections {
+            match self.sections.iter_mut().find(|one| one.phase == section.phase) {
+                Some(one) => *one = section,
+                None => self.sections.push(section),
+            }
+        }
+    }
+
+    /// The document, with `before` ahead of the figures and `after` behind them.
+    pub(crate) fn to_markdown(&self, before: &str, after: &str) -> String {
+        let mut text = before.to_owned();
+        text.push_str("\n## Machine and versions\n\n| | |\n|---|---|\n");
+        for (name, value) in &self.machine {
+            let _ = writeln!(text, "| {name} | {value} |");
+        }
+        self.push_targets(&mut text);
+        for section in &self.sections {
+            section.push_to(&mut text);
+        }
+        text.push('\n');
+        text.push_str(after);
+        text
+    }
+
+    fn push_targets(&self, text: &mut String) {
+        let targets = self.sections.iter().flat_map(|section| &section.targets);
+        text.push_str("\n## Targets\n\n| target | wanted | found | |\n|---|---|---|---|\n");
+        for target in targets {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} |",
+                target.what,
+                target.wanted(),
+                number(target.found),
+                target.verdict()
+            );
+        }
+    }
+}
+
+impl Section {
+    fn push_to(&self, text: &mut String) {
+        let _ = write!(
+            text,
+            "\n## {}\n\n{}\n\n`{}` ({:.0} s)\n",
+            self.title,
+            self.text.trim(),
+            self.command,
+            self.seconds
+        );
+        for table in &self.tables {
+            table.push_to(text);
+        }
+    }
+}
+
+impl Table {
+    fn push_to(&self, text: &mut String) {
+        let _ = writeln!(text, "\n{}\n", self.caption);
+        let _ = writeln!(text, "| {} |", self.columns.join(" | "));
+        let _ = writeln!(
+            text,
+            "|---|{}",
+            "---:|".repeat(self.columns.len().saturating_sub(1))
+        );
+        for row in &self.rows {
+            let figures: Vec<String> = row
+                .figures
+                .iter()
+                .map(|figure| figure.map_or_else(|| "–".to_owned(), number))
+                .collect();
+            let _ = writeln!(text, "| {} | {} |", row.name, figures.join(" | "));
+        }
+    }
+}
+
+/// A number to three digits or so, thousands apart.
+pub(crate) fn number(value: f64) -> String {
+    let size = value.abs();
+    if size < 10.0 {
+        return format!("{value:.2}");
+    }
+    if size < 100.0 {
+        return format!("{value:.1}");
+    }
+    let digits = format!("{:.0}", size);
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 { format!("-{text}") } else { text }
+}

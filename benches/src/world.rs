@@ -1,0 +1,255 @@
+//! The data that several phases share, in every store that is measured: made once.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::arguments::Arguments;
+use crate::flights::{self, Flight, scaled};
+use crate::peers::engine::Engine;
+use crate::peers::ours::Ours;
+use crate::peers::postgresql::{self, Cluster, Postgresql};
+use crate::peers::sqlite::{self, Layout, Sqlite};
+use crate::progress::Progress;
+
+/// Flights stored at a time.
+const CHUNK_ROWS: usize = 10_000;
+/// A cache that all data fits into, for each store.
+const WARM_CACHE_BYTES: u64 = 4 << 30;
+/// The largest cache of PostgreSQL, which takes it whole from the machine.
+const POSTGRESQL_CACHE_BYTES: u64 = 2 << 30;
+/// The smallest cache that is tried.
+const MIN_CACHE_BYTES: u64 = 4 << 20;
+
+/// What the phases share.
+pub(crate) struct World {
+    pub(crate) arguments: Arguments,
+    pub(crate) progress: Progress,
+    /// Where temporary stores go.
+    pub(crate) folder: PathBuf,
+    _temporary: Option<tempfile::TempDir>,
+    pub(crate) data: Option<Data>,
+}
+
+/// The flights, stored.
+pub(crate) struct Data {
+    folder: PathBuf,
+    pub(crate) rows: u64,
+    /// Seconds that storing took; none if the data was there.
+    pub(crate) seconds: BTreeMap<&'static str, f64>,
+    pub(crate) cluster: Option<Cluster>,
+}
+
+/// How much memory each has for pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cache {
+    /// As much as the data.
+    Whole,
+    /// A tenth of the data.
+    Tenth,
+}
+
+impl World {
+    pub(crate) fn new(arguments: Arguments) -> Self {
+        let (folder, temporary) = match &arguments.folder {
+            Some(folder) => (folder.clone(), None),
+            None => {
+                let temporary = tempfile::tempdir().unwrap();
+                (temporary.path().to_owned(), Some(temporary))
+            }
+        };
+        fs::create_dir_all(&folder).unwrap();
+        Self {
+            arguments,
+            progress: Progress::new(),
+            folder,
+            _temporary: temporary,
+            data: None,
+        }
+    }
+
+    /// The data, stored now if it was not yet.
+    ///
+    /// # Errors
+    /// In words: a peer is missing.
+    pub(crate) fn data(&mut self) -> Result<&mut Data, String> {
+        if self.data.is_none() {
+            self.data = Some(Data::make(self)?);
+        }
+        Ok(self.data.as_mut().unwrap())
+    }
+}
+
+impl Data {
+    fn make(world: &mut World) -> Result<Self, String> {
+        let rows = world.arguments.rows;
+        let folder = world.folder.join(format!("flights-{rows}"));
+        let cluster = if world.arguments.postgresql {
+            Some(Cluster::new()?)
+        } else {
+            None
+        };
+        let mut data = Self {
+            folder,
+            rows,
+            seconds: BTreeMap::new(),
+            cluster,
+        };
+        let base = flights::read();
+        let complete = data.folder.join("complete");
+        if !complete.exists() {
+            let _ = fs::remove_dir_all(&data.folder);
+            fs::create_dir_all(&data.folder).unwrap();
+            data.store_ours(&base, &mut world.progress);
+            for layout in Layout::ALL {
+                data.store_sqlite(layout, &base, &mut world.progress);
+            }
+            fs::write(complete, b"").unwrap();
+        }
+        data.store_postgresql(&base, &mut world.progress);
+        Ok(data)
+    }
+
+    pub(crate) fn recto(&self) -> PathBuf {
+        self.folder.join("recto")
+    }
+
+    /// Recto's data file.
+    pub(crate) fn recto_file(&self) -> PathBuf {
+        self.recto().join("data.redb")
+    }
+
+    /// A copy of Recto's data file, for whoever reads it without Recto.
+    fn copy(&self) -> PathBuf {
+        self.folder.join("copy.redb")
+    }
+
+    pub(crate) fn sqlite_file(&self, layout: Layout) -> PathBuf {
+        layout.file(&self.folder)
+    }
+
+    fn store_ours(&mut self, base: &[Flight], progress: &mut Progress) {
+        let started = Instant::now();
+        let ours = Ours::open(&self.recto(), 1 << 30);
+        for_chunks(base, self.rows, |chunk, done| {
+            progress.say(&format!("storing in Recto, {done} rows"));
+            ours.runtime.block_on(ours.flights.put_all(chunk)).unwrap();
+        });
+        self.seconds.insert("Recto", started.elapsed().as_secs_f64());
+        drop(ours);
+        fs::copy(self.recto_file(), self.copy()).unwrap();
+    }
+
+    fn store_sqlite(&mut self, layout: Layout, base: &[Flight], progress: &mut Progress) {
+        let started = Instant::now();
+        let connection = sqlite::open(&self.sqlite_file(layout), 1 << 30, false, "NORMAL");
+        sqlite::create(&connection, layout);
+        for_chunks(base, self.rows, |chunk, done| {
+            progress.say(&format!("storing in SQLite {layout:?}, {done} rows"));
+            sqlite::insert(&connection, chunk);
+        });
+        sqlite::index(&connection, layout);
+        let name = if layout == Layout::Indexed {
+            "SQLite"
+        } else {
+            "SQLite WITHOUT ROWID"
+        };
+        self.seconds.insert(name, started.elapsed().as_secs_f64());
+    }
+
+    fn store_postgresql(&mut self, base: &[Flight], progress: &mut Progress) {
+        let Some(cluster) = &mut self.cluster else { return };
+        cluster.start(POSTGRESQL_CACHE_BYTES);
+        let started = Instant::now();
+        let mut client = cluster.connect();
+        postgresql::create(&mut client);
+        for_chunks(base, self.rows, |chunk, done| {
+            progress.say(&format!("storing in PostgreSQL, {done} rows"));
+            postgresql::copy(&mut client, chunk);
+        });
+        progress.say("PostgreSQL makes its index");
+        postgresql::index(&mut client);
+        self.seconds.insert("PostgreSQL", started.elapsed().as_secs_f64());
+    }
+
+    /// A tenth of Recto's data, or room for all of it.
+    pub(crate) fn cache_bytes(&self, cache: Cache, file: &Path) -> u64 {
+        match cache {
+            Cache::Whole => WARM_CACHE_BYTES,
+            Cache::Tenth => (fs::metadata(file).unwrap().len() / 10).max(MIN_CACHE_BYTES),
+        }
+    }
+
+    pub(crate) fn ours(&self, cache: Cache) -> Ours {
+        Ours::open(&self.recto(), self.cache_bytes(cache, &self.recto_file()))
+    }
+
+    pub(crate) fn engine(&self, cache: Cache) -> Engine {
+        Engine::open(&self.copy(), self.cache_bytes(cache, &self.recto_file()))
+    }
+
+    pub(crate) fn sqlite(&self, layout: Layout, cache: Cache) -> Sqlite {
+        let bytes = self.cache_bytes(cache, &self.sqlite_file(layout));
+        Sqlite::open(&self.folder, layout, bytes, cache == Cache::Whole)
+    }
+
+    /// Starts the server with a cache, if it takes part.
+    pub(crate) fn start_postgresql(&mut self, cache: Cache) {
+        let Some(cluster) = &mut self.cluster else { return };
+        let bytes = match cache {
+            Cache::Whole => POSTGRESQL_CACHE_BYTES,
+            Cache::Tenth => {
+                cluster.start(POSTGRESQL_CACHE_BYTES);
+                let (table, index) = postgresql::bytes(&mut cluster.connect());
+                ((table + index) / 10).max(MIN_CACHE_BYTES)
+            }
+        };
+        cluster.start(bytes);
+    }
+
+    /// A connection to the server that runs, if it takes part.
+    pub(crate) fn postgresql(&self) -> Option<Postgresql> {
+        Some(Postgresql::new(self.cluster.as_ref()?.connect()))
+    }
+
+    /// A span of time that leaves out the first and the last fiftieth of it.
+    pub(crate) fn span(&self) -> (i64, i64) {
+        let base = flights::read();
+        let first = base[0].time_hour.0;
+        let last = scaled(&base[base.len() - 1..], self.rows.div_ceil(base.len() as u64)).last();
+        let last = if self.rows < base.len() as u64 {
+            base[self.rows as usize - 1].time_hour.0
+        } else {
+            last.unwrap().time_hour.0
+        };
+        let part = (last - first) / 50;
+        // Whole seconds, which every peer writes alike.
+        let whole = |moment: i64| moment / 1_000 * 1_000;
+        (whole(first + part), whole(last - part))
+    }
+
+    /// Rows of the carrier that most flights are of, at least, within [`span`](Self::span).
+    pub(crate) fn deepest(&self) -> u64 {
+        let base = flights::read();
+        let of_carrier = base
+            .iter()
+            .filter(|flight| flight.carrier == flights::CARRIER)
+            .count() as f64;
+        (of_carrier / base.len() as f64 * self.rows as f64 * 0.9) as u64
+    }
+}
+
+/// Hands over the flights in chunks, each with how many there were by then.
+pub(crate) fn for_chunks(base: &[Flight], rows: u64, mut take: impl FnMut(&[Flight], usize)) {
+    let mut all = scaled(base, rows);
+    let mut done = 0;
+    loop {
+        let chunk: Vec<Flight> = all.by_ref().take(CHUNK_ROWS).collect();
+        if chunk.is_empty() {
+            return;
+        }
+        done += chunk.len();
+        take(&chunk, done);
+    }
+}
