@@ -122,6 +122,7 @@ fn of_attempt(error: RequestAttemptError) -> Failure {
                 StoreErrorKind::Unavailable,
                 "the connection to a Cassandra node broke",
             )
+            .with_hint("see with `nodetool status` whether a node went down or hangs")
             .with_source(error),
         ),
         RequestAttemptError::UnableToAllocStreamId => Failure::new(
@@ -165,6 +166,13 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             Effect::Unknown,
             true,
             "send fewer requests, or add nodes",
+        ),
+        // It was prepared again and forgotten again, by a cache that is too small.
+        DbError::Unprepared { .. } => (
+            Kind::Unavailable,
+            Effect::Nothing,
+            true,
+            "the node forgets prepared statements: raise prepared_statements_cache_size",
         ),
         DbError::IsBootstrapping => (
             Kind::Unavailable,
@@ -329,6 +337,9 @@ mod tests {
             numfailures: 1,
             data_present: false,
         };
+        let unprepared = DbError::Unprepared {
+            statement_id: Vec::new().into(),
+        };
         for (error, message, kind, effect, passing) in [
             (unavailable, "", Kind::Unavailable, Effect::TooFewReplicas, true),
             (
@@ -353,6 +364,7 @@ mod tests {
                 true,
             ),
             (DbError::Overloaded, "", Kind::Unavailable, Effect::Unknown, true),
+            (unprepared, "", Kind::Unavailable, Effect::Nothing, true),
             (DbError::ServerError, "", Kind::Other, Effect::Unknown, true),
             (
                 read_failure.clone(),

@@ -289,6 +289,11 @@ impl Node {
         if self.of > 1 {
             // Several nodes share few cores: compile quickly rather than well.
             command.arg("-XX:TieredStopAtLevel=1");
+            // A node that missed a change of the schema asks for it soon, and not after a minute.
+            command.args([
+                "-Dcassandra.schema_pull_interval_ms=3000",
+                "-Dcassandra.migration_delay_ms=1000",
+            ]);
         }
         command.arg(self.artefacts.agent_option());
         command.arg(self.mark());
@@ -433,6 +438,7 @@ concurrent_writes: 8
 concurrent_compactors: 1
 auto_snapshot: false
 truncate_request_timeout: 10s
+prepared_statements_cache_size: 64MiB
 paxos_variant: v2
 {more}"#
         )
