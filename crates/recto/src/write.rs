@@ -157,8 +157,14 @@ impl WriteBatch {
         }
         let mut unknown = None;
         for _ in 0..MAX_ATTEMPTS {
-            match self.send(&writes).await? {
+            let outcome = match self.send(&writes).await {
+                // Of this attempt nothing is applied; of the one before, nobody knows.
+                Err(_) if unknown.is_some() => continue,
+                outcome => outcome?,
+            };
+            match outcome {
                 WriteOutcome::Done => return Ok(()),
+                WriteOutcome::Refused(_) if unknown.is_some() => break,
                 WriteOutcome::Refused(error) if error.kind() == StoreErrorKind::Table => {
                     return Err(error.into());
                 }
