@@ -25,10 +25,12 @@
 //! reads the whole file, whatever was saved before. In smaller files that is quick too, so commits there
 //! sync once. Relaxed commits are in memory only; a crash finds the last durable one.
 //!
-//! When the disk is full or fails, the write that met it is `Unknown` and the engine is closed; reads fail
-//! until the next write opens it again, which succeeds as soon as the disk does. Only if relaxed
+//! When the disk is full or fails, the write that met it is `Unknown` and the engine is closed. The next write
+//! opens it again, or reads do that fail (every [`REVIVE_INTERVAL`] at most), as soon as the disk is well. Only if relaxed
 //! writes were lost by it does the store refuse writes until somebody opens it anew, so that no bulk load
-//! takes them for durable.
+//! takes them for durable. A store that is open read-only does not open itself again.
+//!
+//! The newest stamp of plain writes is kept: [`Store::newest_stamp`](recto_store::Store::newest_stamp).
 //!
 //! # Speed
 //!
@@ -38,8 +40,10 @@
 //!
 //! # Damage
 //!
-//! Every row carries a checksum over its table, key and bytes, which is checked whenever it is read.
-//! redb trusts its own pages and may panic on a damaged one; such a panic is caught where this crate
+//! Every row carries a checksum over its table, key and bytes, which is checked whenever it is read. So are
+//! the keys on either side of where a read begins and ends, so that a damaged key never hides rows.
+//! A whole page taken for another of the same table is found by [`EmbeddedStore::check`] only
+//! (`docs/design/embedded-store.md` says what is noticed when). redb trusts its own pages and may panic on a damaged one; such a panic is caught where this crate
 //! calls redb and becomes an error of kind [`Corrupt`](recto_store::StoreErrorKind::Corrupt). (So do not build with
 //! `panic = "abort"` where damage must be reported rather than end the process.)
 
