@@ -103,7 +103,8 @@ impl Access {
 
     /// Whether it sees the collection: without any operation it is as if it were not there.
     pub fn sees(&self, collection: &str) -> bool {
-        self.grant(collection).is_some_and(|grant| !grant.operations.is_empty())
+        self.grant(collection)
+            .is_some_and(|grant| !grant.operations.is_empty())
     }
 
     /// The session to do this with: the app's own, restricted to the rows that are allowed.
@@ -116,16 +117,42 @@ impl Access {
         collection: &str,
         operation: Operation,
     ) -> Result<Arc<dyn Session>, Problem> {
-        let Some(grant) = self.grant(collection).filter(|grant| !grant.operations.is_empty()) else {
-            return Err(Problem::no_collection(collection));
-        };
-        if !grant.operations.contains(&operation) {
-            return Err(Problem::forbidden(collection, operation));
+        self.session_over(session, [(collection, operation)])
+    }
+
+    /// The session to do several things with at once: the app's own, restricted to the rows that are
+    /// allowed in each of the collections.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session), for the first that is not allowed.
+    pub fn session_over<'a>(
+        &self,
+        session: &LocalSession,
+        needed: impl IntoIterator<Item = (&'a str, Operation)>,
+    ) -> Result<Arc<dyn Session>, Problem> {
+        let mut rows = BTreeMap::new();
+        for (collection, operation) in needed {
+            let Some(grant) = self
+                .grant(collection)
+                .filter(|grant| !grant.operations.is_empty())
+            else {
+                return Err(Problem::no_collection(collection));
+            };
+            if !grant.operations.contains(&operation) {
+                return Err(Problem::forbidden(collection, operation));
+            }
+            if !grant.rows.is_empty() {
+                rows.insert(collection.to_owned(), grant.rows);
+            }
         }
-        if grant.rows.is_empty() {
+        if rows.is_empty() {
             return Ok(Arc::new(session.clone()));
         }
-        let rows = BTreeMap::from([(collection.to_owned(), grant.rows)]);
         Ok(Arc::new(session.restricted(rows)))
+    }
+
+    /// Whether it sees some rows of the collection only.
+    pub fn is_restricted(&self, collection: &str) -> bool {
+        self.grant(collection).is_some_and(|grant| !grant.rows.is_empty())
     }
 }

@@ -1,7 +1,7 @@
 //! Errors as problem details (RFC 9457).
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use recto::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
@@ -11,8 +11,8 @@ use crate::access::Operation;
 /// An error as it is answered.
 ///
 /// `type` is `about:blank#kind`-free and stable: `urn:recto:problem:<kind>`; `title` is the kind in
-/// words, `detail` what went wrong, `field` and `position` (1-based, in characters) where, `hint`
-/// what to do.
+/// words, `detail` what went wrong; `field` (of the record), `parameter` (of the query) and `position`
+/// (1-based, in characters of the parameter or of the body) say where, `hint` what to do.
 #[derive(Debug)]
 pub struct Problem {
     pub(crate) status: StatusCode,
@@ -20,8 +20,11 @@ pub struct Problem {
     title: &'static str,
     detail: String,
     field: Option<String>,
+    parameter: Option<String>,
     position: Option<usize>,
     hint: Option<String>,
+    /// The methods there are, where it was the method.
+    allow: Option<&'static str>,
 }
 
 impl Problem {
@@ -37,13 +40,25 @@ impl Problem {
             title,
             detail: detail.into(),
             field: None,
+            parameter: None,
             position: None,
             hint: None,
+            allow: None,
         }
     }
 
     pub(crate) fn with_field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
+        self
+    }
+
+    pub(crate) fn with_parameter(mut self, parameter: impl Into<String>) -> Self {
+        self.parameter = Some(parameter.into());
+        self
+    }
+
+    pub(crate) fn with_position(mut self, position: usize) -> Self {
+        self.position = Some(position);
         self
     }
 
@@ -60,7 +75,7 @@ impl Problem {
             "A parameter is not right",
             detail,
         )
-        .with_field(name)
+        .with_parameter(name)
     }
 
     pub(crate) fn no_collection(name: &str) -> Self {
@@ -69,8 +84,128 @@ impl Problem {
             .with_hint("GET /v1/collections lists what there is")
     }
 
+    pub(crate) fn no_resource(path: &str) -> Self {
+        let detail = format!("there is nothing at {path}");
+        Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+            .with_hint("/docs shows all there is, /openapi.json describes it")
+    }
+
+    pub(crate) fn no_record(collection: &str) -> Self {
+        let detail = format!("there is no record of {collection} with this key");
+        Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+    }
+
+    pub(crate) fn method_not_allowed(method: &Method, allow: &'static str) -> Self {
+        let detail = format!("{method} cannot be asked of this");
+        let mut problem = Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method-not-allowed",
+            "Method not allowed",
+            detail,
+        )
+        .with_hint(format!("the methods are {allow}"));
+        problem.allow = Some(allow);
+        problem
+    }
+
+    pub(crate) fn unsupported_media_type(given: &str, wanted: &str) -> Self {
+        let detail = match given {
+            "" => "the body's Content-Type is not given".to_owned(),
+            given => format!("a body of type {given} is not understood"),
+        };
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-media-type",
+            "Unsupported media type",
+            detail,
+        )
+        .with_hint(format!("send {wanted} with that as Content-Type"))
+    }
+
+    /// The body is not what the resource takes.
+    pub(crate) fn invalid_body(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "invalid-body",
+            "The body is not right",
+            detail,
+        )
+    }
+
+    /// A record is not one of its collection.
+    pub(crate) fn invalid_record(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "invalid-record",
+            "The record is not right",
+            detail,
+        )
+    }
+
+    /// The body could not be read to its end.
+    pub(crate) fn unreadable_body(status: StatusCode, detail: &str) -> Self {
+        if status == StatusCode::PAYLOAD_TOO_LARGE {
+            return Self::limit_exceeded("the body is longer than this server takes")
+                .with_hint("send fewer changes at a time");
+        }
+        Self::invalid_body(detail)
+    }
+
+    pub(crate) fn limit_exceeded(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "limit-exceeded",
+            "A limit was exceeded",
+            detail,
+        )
+    }
+
+    /// Part of the interface, and not there yet.
+    pub(crate) fn unsupported(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "unsupported",
+            "Not yet supported",
+            detail,
+        )
+    }
+
+    /// Representation and address say different things.
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            "conflict",
+            "The record is not of this address",
+            detail,
+        )
+    }
+
+    /// A defect of the server.
+    pub(crate) fn internal(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "The server failed",
+            detail,
+        )
+    }
+
+    /// What is wrong with a query: a limit of its text is the request's fault, not its body's size.
+    pub(crate) fn of_query(error: Error) -> Self {
+        let is_limit = error.kind() == ErrorKind::LimitExceeded;
+        let mut problem = Self::from(error);
+        if is_limit {
+            problem.status = StatusCode::BAD_REQUEST;
+        }
+        problem
+    }
+
     pub(crate) fn forbidden(collection: &str, operation: Operation) -> Self {
         let detail = format!("the token does not allow to {} in {collection}", operation.name());
+        Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
+    }
+
+    pub(crate) fn forbidden_because(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
     }
 
@@ -83,6 +218,9 @@ impl Problem {
         body.insert("detail".into(), self.detail.clone().into());
         if let Some(field) = &self.field {
             body.insert("field".into(), field.clone().into());
+        }
+        if let Some(parameter) = &self.parameter {
+            body.insert("parameter".into(), parameter.clone().into());
         }
         if let Some(position) = self.position {
             body.insert("position".into(), json!(position));
@@ -104,13 +242,20 @@ impl From<Error> for Problem {
                 "invalid-page-token",
                 "The page token is not right",
             ),
-            ErrorKind::InvalidRecord => (StatusCode::BAD_REQUEST, "invalid-record", "The record is not right"),
-            ErrorKind::InvalidSchema | ErrorKind::InvalidArgument => {
-                (StatusCode::BAD_REQUEST, "invalid-argument", "An argument is not right")
-            }
+            ErrorKind::InvalidRecord => (
+                StatusCode::BAD_REQUEST,
+                "invalid-record",
+                "The record is not right",
+            ),
+            ErrorKind::InvalidSchema | ErrorKind::InvalidArgument => (
+                StatusCode::BAD_REQUEST,
+                "invalid-argument",
+                "An argument is not right",
+            ),
             ErrorKind::SchemaMismatch => (StatusCode::CONFLICT, "schema-mismatch", "The schema differs"),
             ErrorKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported", "Not yet supported"),
             ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "Not found"),
+            ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
             ErrorKind::Unavailable => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "unavailable",
@@ -122,14 +267,22 @@ impl From<Error> for Problem {
                 "outcome-unknown",
                 "The write may or may not have been applied",
             ),
-            ErrorKind::LimitExceeded => (StatusCode::PAYLOAD_TOO_LARGE, "limit-exceeded", "A limit was exceeded"),
+            ErrorKind::LimitExceeded => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "limit-exceeded",
+                "A limit was exceeded",
+            ),
             // Of the store's credentials, not the request's.
             ErrorKind::Unauthorized => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "unavailable",
                 "The store refuses the server",
             ),
-            ErrorKind::Corrupt => (StatusCode::INTERNAL_SERVER_ERROR, "corrupt", "Stored data is damaged"),
+            ErrorKind::Corrupt => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "corrupt",
+                "Stored data is damaged",
+            ),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "store", "The store failed"),
         };
         Self {
@@ -138,8 +291,10 @@ impl From<Error> for Problem {
             title,
             detail: error.to_string(),
             field: error.field().map(str::to_owned),
+            parameter: None,
             position: error.column(),
             hint: error.hint().map(str::to_owned),
+            allow: None,
         }
     }
 }
@@ -151,6 +306,12 @@ impl IntoResponse for Problem {
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
         );
+        let no_store = HeaderValue::from_static("no-store");
+        response.headers_mut().insert(header::CACHE_CONTROL, no_store);
+        if let Some(allow) = self.allow {
+            let allow = HeaderValue::from_static(allow);
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
         response
     }
 }

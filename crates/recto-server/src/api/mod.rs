@@ -1,12 +1,89 @@
 //! `/v1`: the resources.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `caller` | who asks, and the session that is theirs |
+//! | `address` | the collection and the key in a request's path |
+//! | `parameters` | query parameters, each known by name and given once |
+//! | `body` | JSON bodies, read strictly |
+//! | `answer` | representations: entity tags, caching, methods |
+//! | `collections` | the collections of the schema |
+//! | `question` | the parameters of a page as a request to the engine |
+//! | `pages` | lists of records |
+//! | `explain` | how a list is found |
+//! | `records` | one record by its key |
+//! | `keys` | key text beside record JSON |
+//! | `batch` | several changes at once |
+//! | `export` | all records of a collection, streamed |
 
+mod address;
+mod answer;
+mod batch;
+mod body;
+mod caller;
 mod collections;
+mod explain;
+mod export;
+mod keys;
+mod pages;
+mod parameters;
+mod question;
+mod records;
 
 use axum::Router;
-use axum::routing::get;
+use axum::http::Uri;
+use axum::routing::{get, post};
+
+pub(crate) use answer::{resource, tagged};
+pub(crate) use caller::Caller;
+pub(crate) use collections::{PRIMARY_VIEW, operators};
+pub(crate) use export::NDJSON;
 
 use crate::app::App;
+use crate::problem::Problem;
+
+/// The methods of what is only read.
+const READ: &str = "GET, HEAD, OPTIONS";
+/// The methods of a record.
+const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
+/// The methods of a batch.
+const WRITE: &str = "POST, OPTIONS";
 
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/v1/collections", get(collections::list))
+    Router::new().nest("/v1", resources())
+}
+
+fn resources() -> Router<App> {
+    let record = get(records::get)
+        .put(records::put)
+        .patch(records::patch)
+        .delete(records::delete);
+    Router::new()
+        .route("/collections", resource(READ, get(collections::list)))
+        .route("/collections/{collection}", resource(READ, get(collections::get)))
+        .route(
+            "/collections/{collection}/records",
+            resource(READ, get(pages::list)),
+        )
+        .route(
+            "/collections/{collection}/records:explain",
+            resource(READ, get(explain::explain)),
+        )
+        .route(
+            "/collections/{collection}/records:export",
+            resource(READ, get(export::export)),
+        )
+        .route(
+            "/collections/{collection}/records:batchWrite",
+            resource(WRITE, post(batch::write)),
+        )
+        .route(
+            "/collections/{collection}/records/{key}",
+            resource(RECORD, record),
+        )
+        .fallback(nothing_here)
+}
+
+async fn nothing_here(uri: Uri) -> Problem {
+    Problem::no_resource(&format!("/v1{}", uri.path()))
 }

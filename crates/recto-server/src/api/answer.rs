@@ -1,0 +1,127 @@
+//! Representations: entity tags, caching, and the methods a resource has.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::Value as Json;
+
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Bytes of the digest that an entity tag holds.
+const TAG_BYTES: usize = 16;
+
+/// What may be kept by whom asked, and is asked for again with `If-None-Match` each time.
+const REVALIDATED: HeaderValue = HeaderValue::from_static("private, no-cache");
+/// What nobody keeps.
+const NOT_KEPT: HeaderValue = HeaderValue::from_static("no-store");
+pub(crate) const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A resource with its methods: answers OPTIONS, and refuses the others by name.
+pub(crate) fn resource(allow: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
+    let options = move || async move { (StatusCode::NO_CONTENT, [(header::ALLOW, allow)]) };
+    methods
+        .options(options)
+        .fallback(move |method: Method| async move { Problem::method_not_allowed(&method, allow) })
+}
+
+/// A strong entity tag: of these very bytes.
+pub(crate) fn strong_tag(bytes: &[u8]) -> String {
+    let digest = blake3::hash(bytes);
+    format!("\"{}\"", URL_SAFE_NO_PAD.encode(&digest.as_bytes()[..TAG_BYTES]))
+}
+
+/// A representation with its entity tag: 304 to whom has it already.
+pub(crate) fn tagged(
+    asked: &HeaderMap,
+    tag: &str,
+    content_type: HeaderValue,
+    body: impl Into<Body>,
+) -> Response {
+    let is_known = is_known(asked, tag);
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Response::new(body.into())
+    };
+    let headers = response.headers_mut();
+    if !is_known {
+        headers.insert(header::CONTENT_TYPE, content_type);
+    }
+    headers.insert(header::CACHE_CONTROL, REVALIDATED);
+    set(headers, header::ETAG, tag);
+    response
+}
+
+/// JSON with a strong entity tag.
+pub(crate) fn json(asked: &HeaderMap, value: &Json) -> Response {
+    let text = value.to_string();
+    tagged(asked, &strong_tag(text.as_bytes()), APPLICATION_JSON, text)
+}
+
+/// A representation without an entity tag.
+pub(crate) fn untagged(content_type: HeaderValue, body: impl Into<Body>) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, NOT_KEPT),
+    ];
+    (headers, body.into()).into_response()
+}
+
+/// JSON that nobody keeps.
+pub(crate) fn json_once(value: &Json) -> Response {
+    untagged(APPLICATION_JSON, value.to_string())
+}
+
+/// Done, and nothing more to say.
+pub(crate) fn no_content() -> Response {
+    (StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, NOT_KEPT)]).into_response()
+}
+
+/// Sets a header whose text is of Recto's own making.
+pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}
+
+/// Whether `If-None-Match` names the tag, compared weakly (RFC 9110, 13.1.2).
+fn is_known(asked: &HeaderMap, tag: &str) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let wanted = opaque(tag);
+    let given = asked.get_all(header::IF_NONE_MATCH).iter();
+    let mut given = given.filter_map(|value| value.to_str().ok());
+    given.any(|list| list.trim() == "*" || list.split(',').any(|one| opaque(one) == wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn knows(list: &str) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::IF_NONE_MATCH, list.parse().unwrap());
+        is_known(&headers, "\"abc\"")
+    }
+
+    #[test]
+    fn tags_are_compared_weakly() {
+        for known in [
+            "\"abc\"",
+            "W/\"abc\"",
+            "\"x\", \"abc\"",
+            "\"x\",W/\"abc\" , \"y\"",
+            "*",
+        ] {
+            assert!(knows(known), "{known}");
+        }
+        for other in ["\"ab\"", "abc", "\"ABC\"", "", "\"*\""] {
+            assert!(!knows(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Several changes at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::response::Response;
+use recto::schema::{Collection, Schema};
+use recto::session::RecordChange;
+use recto::{DynamicRecord, Error, ErrorKind, MAX_BATCH_CHANGES};
+use serde_json::{Map, Value as Json, json};
+
+use super::caller::Caller;
+use super::parameters::Parameters;
+use super::{address, answer, body, keys};
+use crate::access::Operation;
+use crate::problem::Problem;
+
+/// `POST …/records:batchWrite`.
+///
+/// On the embedded store all changes are made or none. On Cassandra they are one logged batch: once
+/// acknowledged, or once its fate is unknown, all of it is made in the end or none, though a reader
+/// may see a part first; what is refused was not sent.
+pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let collection = address::collection(&uri)?;
+    caller.definition(&collection).await?;
+    Parameters::read(&uri, &[])?;
+    let changes = read(&collection, body::json(request).await?)?;
+    let needed: BTreeSet<(&str, Operation)> = changes.iter().map(needed).collect();
+    let session = caller.access.session_over(caller.app_session(), needed)?;
+    let puts = changes.iter().filter(|change| is_put(change)).count();
+    let deletes = changes.len() - puts;
+    match session.write(changes.clone()).await {
+        Ok(()) => Ok(answer::json_once(&json!({ "puts": puts, "deletes": deletes }))),
+        Err(error) => Err(located(&caller.schema().await?, &changes, error)),
+    }
+}
+
+fn is_put(change: &RecordChange) -> bool {
+    matches!(change, RecordChange::Put { .. })
+}
+
+fn needed(change: &RecordChange) -> (&str, Operation) {
+    let operation = if is_put(change) {
+        Operation::Write
+    } else {
+        Operation::Delete
+    };
+    (change.collection(), operation)
+}
+
+fn read(collection: &str, body: Json) -> Result<Vec<RecordChange>, Problem> {
+    let shape = || {
+        Problem::invalid_body("the body is {\"changes\": […]}")
+            .with_hint("each change is {\"put\": {record}} or {\"delete\": [values of its key]}")
+    };
+    let Json::Object(mut body) = body else {
+        return Err(shape());
+    };
+    let Some(Json::Array(changes)) = body.remove("changes") else {
+        return Err(shape());
+    };
+    if let Some(other) = body.keys().next() {
+        return Err(shape().with_field(other));
+    }
+    if changes.len() > MAX_BATCH_CHANGES {
+        let detail = format!(
+            "a batch holds at most {MAX_BATCH_CHANGES} changes, and this one {}",
+            changes.len()
+        );
+        return Err(Problem::limit_exceeded(detail).with_hint("send several batches"));
+    }
+    let changes = changes.into_iter().enumerate();
+    changes
+        .map(|(index, change)| read_change(collection, index, change))
+        .collect()
+}
+
+fn read_change(collection: &str, index: usize, change: Json) -> Result<RecordChange, Problem> {
+    let shape = |detail: String| {
+        Problem::invalid_body(detail)
+            .with_field(format!("changes[{index}]"))
+            .with_hint("a change is {\"put\": {record}} or {\"delete\": [values of its key]}, and may name a \"collection\"")
+    };
+    let Json::Object(mut change) = change else {
+        return Err(shape("a change is an object".into()));
+    };
+    let collection = match change.remove("collection") {
+        None => collection.to_owned(),
+        Some(Json::String(name)) => name,
+        Some(_) => return Err(shape("collection is a name".into())),
+    };
+    let read = match (change.remove("put"), change.remove("delete")) {
+        (Some(Json::Object(record)), None) => RecordChange::Put { collection, record },
+        (None, Some(Json::Array(values))) => {
+            let key = values.iter().map(keys::text_of).collect::<Option<_>>();
+            let key = key.ok_or_else(|| shape("a key's values are strings, numbers or booleans".into()))?;
+            RecordChange::Delete { collection, key }
+        }
+        (Some(_), None) => return Err(shape("put takes a record: an object".into())),
+        (None, Some(_)) => return Err(shape("delete takes a key: an array of its values".into())),
+        _ => return Err(shape("a change is one put or one delete".into())),
+    };
+    match change.keys().next() {
+        None => Ok(read),
+        Some(other) => Err(shape(format!("there is no {other:?} in a change"))),
+    }
+}
+
+/// The problem, with the change it is about, where that can be told.
+fn located(schema: &Schema, changes: &[RecordChange], error: Error) -> Problem {
+    let index = match error.kind() {
+        ErrorKind::InvalidRecord => changes.iter().position(|change| is_invalid(schema, change)),
+        _ => None,
+    };
+    let field = error.field().map(str::to_owned);
+    let problem = Problem::from(error);
+    match (index, field) {
+        (Some(index), Some(field)) => problem.with_field(format!("changes[{index}].{field}")),
+        (Some(index), None) => problem.with_field(format!("changes[{index}]")),
+        _ => problem,
+    }
+}
+
+fn is_invalid(schema: &Schema, change: &RecordChange) -> bool {
+    let Some(definition) = schema.collection(change.collection()) else {
+        return false;
+    };
+    match change {
+        RecordChange::Put { record, .. } => {
+            let lacks = |name: &String| record.get(name).is_none_or(Json::is_null);
+            definition.key.iter().any(lacks)
+                || DynamicRecord::from_json(Arc::clone(definition), record).is_err()
+        }
+        RecordChange::Delete { key, .. } => is_no_key(definition, key),
+    }
+}
+
+fn is_no_key(definition: &Arc<Collection>, key: &[String]) -> bool {
+    keys::complete(definition, key, &mut Map::new()).is_err()
+}

@@ -1,0 +1,187 @@
+//! JSON bodies, read strictly: their type is said, their text is JSON, and no name stands twice in an
+//! object, at any depth.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value as Json};
+
+use crate::problem::Problem;
+
+/// The media type that bodies have.
+const JSON: &str = "application/json";
+
+/// The JSON of a request's body.
+pub(crate) async fn json(request: Request) -> Result<Json, Problem> {
+    check_type(request.headers())?;
+    let bytes = Bytes::from_request(request, &())
+        .await
+        .map_err(|rejection| Problem::unreadable_body(rejection.status(), &rejection.body_text()))?;
+    parse(&bytes)
+}
+
+/// Refuses bodies that are not said to be JSON in UTF-8.
+fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let given = headers.get(header::CONTENT_TYPE);
+    let given = given.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut parts = given.split(';').map(|part| part.trim().to_ascii_lowercase());
+    let is_json = parts.next().as_deref() == Some(JSON);
+    let is_utf8 = |parameter: String| match parameter.strip_prefix("charset=") {
+        Some(charset) => charset.trim_matches('"') == "utf-8",
+        None => true,
+    };
+    if is_json && parts.all(is_utf8) {
+        return Ok(());
+    }
+    Err(Problem::unsupported_media_type(given, JSON))
+}
+
+/// The JSON that bytes are.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Json, Problem> {
+    let twice = RefCell::new(None);
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let parsed = Strict { twice: &twice }
+        .deserialize(&mut deserializer)
+        .and_then(|json| deserializer.end().map(|()| json));
+    parsed.map_err(|error| {
+        let problem = Problem::invalid_body(error.to_string()).with_position(position(
+            bytes,
+            error.line(),
+            error.column(),
+        ));
+        match twice.take() {
+            Some(name) => problem.with_field(name),
+            None => problem,
+        }
+    })
+}
+
+/// The place of a line and a column (in bytes, as the parser counts them), 1-based, in characters.
+fn position(bytes: &[u8], line: usize, column: usize) -> usize {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let before: usize = lines.take(line.saturating_sub(1)).map(<[u8]>::len).sum();
+    let end = (before + column).min(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).chars().count().max(1)
+}
+
+/// JSON in whose objects no name stands twice.
+struct Strict<'a> {
+    /// The name that did.
+    twice: &'a RefCell<Option<String>>,
+}
+
+impl Strict<'_> {
+    fn again(&self) -> Self {
+        Self { twice: self.twice }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Json, A::Error> {
+        let mut array = Vec::new();
+        while let Some(element) = elements.next_element_seed(self.again())? {
+            array.push(element);
+        }
+        Ok(Json::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if object.contains_key(&name) {
+                let error = A::Error::custom(format!("{name:?} is given twice"));
+                self.twice.replace(Some(name));
+                return Err(error);
+            }
+            let value = members.next_value_seed(self.again())?;
+            object.insert(name, value);
+        }
+        Ok(Json::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn json_is_what_the_plain_parser_reads() {
+        let text = r#"{"a":[1,-2,1.5,-0.0,true,null,"é\u0000"],"b":{"c":{}}}"#;
+        let plain: Json = serde_json::from_str(text).unwrap();
+        assert_eq!(parse(text.as_bytes()).unwrap().to_string(), plain.to_string());
+    }
+
+    #[test]
+    fn a_name_that_stands_twice_is_refused_at_any_depth() {
+        for (text, field) in [
+            (r#"{"a":1,"a":1}"#, "a"),
+            (r#"{"a":[{"b":1,"c":2,"b":null}]}"#, "b"),
+            (r#"{"a":1,"\u0061":1}"#, "a"),
+        ] {
+            let problem = parse(text.as_bytes()).unwrap_err().to_json();
+            assert_eq!(problem["field"], field, "{problem}");
+        }
+    }
+
+    #[test]
+    fn errors_say_where_in_characters() {
+        let at = |text: &str| parse(text.as_bytes()).unwrap_err().to_json()["position"].clone();
+        assert_eq!(at("{\"é\": x}"), 7);
+        assert_eq!(at("{\n  \"a\": 1,\n}"), 14);
+        assert_eq!(at(""), 1);
+        assert_eq!(at("{} 1"), 4);
+    }
+
+    #[test]
+    fn deep_and_broken_text_is_refused() {
+        assert!(parse("[".repeat(100_000).as_bytes()).is_err());
+        assert!(parse(b"\xff").is_err());
+        assert!(parse(b"\"\xff\"").is_err());
+        assert!(parse(b"1e999").is_err());
+        assert!(parse(b"NaN").is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! All records of a collection, streamed as NDJSON.
+//!
+//! A line is a record. With `resume_tokens=true`, a line is `{"record": …}` or, after every step of
+//! the scan, `{"resume_token": "…"}`: everything before it is complete. Whoever is cut off drops what
+//! came after the last such line and asks again with `resume_token`; nothing is missed and nothing
+//! comes twice. The last line's token is empty, and only that one's: without it the export was cut.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, Uri};
+use axum::response::Response;
+use futures::StreamExt as _;
+use recto::session::{ScanRequest, ScanStep};
+use recto::{Error, ErrorKind, Session};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::address;
+use super::answer;
+use super::caller::Caller;
+use super::parameters::Parameters;
+use crate::access::Operation;
+use crate::problem::Problem;
+
+/// The media type of lines of JSON.
+pub(crate) const NDJSON: &str = "application/x-ndjson";
+
+/// Steps of a scan that wait for the client: what more there is, is not read before it takes these.
+const STEPS_AHEAD: usize = 1;
+
+/// How long a client may take for one step before the export is cut.
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// `GET …/records:export`.
+pub(super) async fn export(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let collection = address::collection(&uri)?;
+    let session = caller.session(&collection, Operation::Export)?;
+    let parameters = Parameters::read(&uri, &["fields", "resume_tokens", "resume_token"])?;
+    let has_tokens = parameters.flag("resume_tokens")?;
+    let resume = parameters.text("resume_token").filter(|token| !token.is_empty());
+    if (has_tokens || resume.is_some()) && caller.access.is_restricted(&collection) {
+        return Err(Problem::forbidden_because(
+            "resume tokens hold keys in the clear, and this token does not see all rows",
+        )
+        .with_hint("export without resume tokens, or page through the list"));
+    }
+    let request = ScanRequest {
+        fields: parameters.names("fields"),
+        parallel: 0,
+        resume: resume.map(str::to_owned),
+    };
+    let lines = Lines { has_tokens };
+    let body = stream(session, collection, request, lines).await?;
+    Ok(answer::untagged(HeaderValue::from_static(NDJSON), body))
+}
+
+/// How steps become lines.
+#[derive(Debug, Clone, Copy)]
+struct Lines {
+    has_tokens: bool,
+}
+
+impl Lines {
+    fn of(self, step: &ScanStep) -> String {
+        let mut text = String::new();
+        for record in &step.records {
+            // Serializing what was parsed from values cannot fail.
+            let record = serde_json::to_string(record).unwrap_or_default();
+            if self.has_tokens {
+                text.push_str("{\"record\":");
+                text.push_str(&record);
+                text.push_str("}\n");
+            } else {
+                text.push_str(&record);
+                text.push('\n');
+            }
+        }
+        if let (true, Some(token)) = (self.has_tokens, &step.resume) {
+            text.push_str(&format!("{}\n", json!({ "resume_token": token })));
+        }
+        text
+    }
+
+    fn end(self) -> String {
+        if self.has_tokens {
+            format!("{}\n", json!({ "resume_token": "" }))
+        } else {
+            String::new()
+        }
+    }
+
+    /// What the client gets of a piece. An error cuts the connection, so that nobody takes what came
+    /// for all there is; lines that are wrapped say why first.
+    fn chunks(self, piece: Option<Piece>) -> Vec<Result<Bytes, Cut>> {
+        match piece {
+            Some(Piece::Lines(text) | Piece::End(text)) => vec![Ok(text.into())],
+            Some(Piece::Failed(error)) if self.has_tokens => {
+                let problem = json!({ "problem": Problem::of_query(error).to_json() });
+                vec![Ok(format!("{problem}\n").into()), Err(Cut)]
+            }
+            Some(Piece::Failed(_)) | None => vec![Err(Cut)],
+        }
+    }
+}
+
+/// Why a connection is cut.
+#[derive(Debug, thiserror::Error)]
+#[error("the export did not reach its end")]
+struct Cut;
+
+/// A piece of the way to the client.
+enum Piece {
+    Lines(String),
+    /// The last one: an export that ends without it was cut.
+    End(String),
+    Failed(Error),
+}
+
+/// The export as a body. What is wrong from the start is known when this returns.
+async fn stream(
+    session: Arc<dyn Session>,
+    collection: String,
+    request: ScanRequest,
+    lines: Lines,
+) -> Result<Body, Problem> {
+    let (sender, mut receiver) = mpsc::channel(STEPS_AHEAD);
+    tokio::spawn(async move {
+        let mut steps = session.scan(&collection, &request);
+        while let Some(step) = steps.next().await {
+            let is_taken = match step {
+                Ok(step) => send(&sender, Piece::Lines(lines.of(&step))).await,
+                Err(error) => {
+                    send(&sender, Piece::Failed(error)).await;
+                    false
+                }
+            };
+            if !is_taken {
+                return;
+            }
+        }
+        send(&sender, Piece::End(lines.end())).await;
+    });
+    let first = match receiver.recv().await {
+        Some(Piece::Failed(error)) => return Err(refused(error)),
+        first => first,
+    };
+    let rest = futures::stream::unfold(Some(receiver), |receiver| async move {
+        let mut receiver = receiver?;
+        let piece = receiver.recv().await;
+        let is_more = matches!(piece, Some(Piece::Lines(_)));
+        Some((piece, is_more.then_some(receiver)))
+    });
+    let is_only = !matches!(first, Some(Piece::Lines(_)));
+    let pieces = futures::stream::once(async { first });
+    let pieces = if is_only {
+        pieces.left_stream()
+    } else {
+        pieces.chain(rest).right_stream()
+    };
+    let chunks = pieces.flat_map(move |piece| futures::stream::iter(lines.chunks(piece)));
+    Ok(Body::from_stream(chunks))
+}
+
+/// What is wrong with the export that was asked for.
+fn refused(error: Error) -> Problem {
+    let is_token = error.kind() == ErrorKind::InvalidCursor;
+    let problem = Problem::of_query(error);
+    if is_token {
+        problem.with_parameter("resume_token")
+    } else {
+        problem
+    }
+}
+
+/// Whether the client took it in time; if not, the export ends and its connection is cut.
+async fn send(sender: &mpsc::Sender<Piece>, piece: Piece) -> bool {
+    let sent = tokio::time::timeout(STEP_TIMEOUT, sender.send(piece)).await;
+    matches!(sent, Ok(Ok(())))
+}

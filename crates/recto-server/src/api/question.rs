@@ -1,0 +1,134 @@
+//! The parameters of a page as a request to the engine.
+
+use axum::http::Uri;
+use recto::session::PageRequest;
+use recto::{Error, ErrorKind};
+
+use super::parameters::Parameters;
+use crate::problem::Problem;
+
+/// The parameters that say which rows, and which of their fields.
+pub(crate) const PARAMETERS: [&str; 12] = [
+    "filter",
+    "order_by",
+    "page_size",
+    "page_token",
+    "from",
+    "around",
+    "last",
+    "view",
+    "fields",
+    "allow_residual",
+    "row_tokens",
+    "edges",
+];
+
+/// The parameters that say where a page starts: one of them at most.
+pub(crate) const PLACES: [&str; 4] = ["page_token", "from", "around", "last"];
+
+/// A page that is asked for.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) parameters: Parameters,
+    pub(crate) request: PageRequest,
+}
+
+impl Question {
+    /// The page that a request's parameters ask for; the resource also takes those in `more`.
+    pub(crate) fn read(uri: &Uri, more: &[&str]) -> Result<Self, Problem> {
+        let known = [&PARAMETERS, more].concat();
+        let parameters = Parameters::read(uri, &known)?;
+        check_places(&parameters)?;
+        let text = |name: &str| parameters.text(name).unwrap_or_default().to_owned();
+        let request = PageRequest {
+            filter: text("filter"),
+            order_by: text("order_by"),
+            page_size: page_size(&parameters)?,
+            page_token: text("page_token"),
+            last: parameters.flag("last")?,
+            from: parameters.text("from").map(str::to_owned),
+            around: parameters.text("around").map(str::to_owned),
+            fields: parameters.names("fields"),
+            allow_residual: parameters.flag("allow_residual")?,
+            row_tokens: parameters.flag("row_tokens")?,
+            edges_both: edges(&parameters)?,
+        };
+        Ok(Self { parameters, request })
+    }
+
+    /// What was wrong with it, with the parameter it is in.
+    pub(crate) fn problem(&self, error: Error) -> Problem {
+        let parameter = self.parameter(&error);
+        let problem = Problem::of_query(error);
+        match parameter {
+            Some(parameter) => problem.with_parameter(parameter),
+            None => problem,
+        }
+    }
+
+    /// The parameter that an error is about. The engine's message begins with the name of the text.
+    fn parameter(&self, error: &Error) -> Option<&'static str> {
+        let message = error.to_string();
+        match error.kind() {
+            ErrorKind::InvalidCursor if self.request.around.is_some() => Some("around"),
+            ErrorKind::InvalidCursor => Some("page_token"),
+            ErrorKind::InvalidQuery | ErrorKind::LimitExceeded => {
+                let of_field = self.request.fields.iter();
+                let mut of_field = of_field.filter(|field| Some(field.as_str()) == error.field());
+                if message.starts_with("filter") {
+                    Some("filter")
+                } else if message.starts_with("sort") {
+                    Some("order_by")
+                } else if error.field() == Some("from") {
+                    Some("from")
+                } else {
+                    of_field.next().map(|_| "fields")
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A page starts at one place.
+fn check_places(parameters: &Parameters) -> Result<(), Problem> {
+    let is_given = |name: &&str| match parameters.text(name) {
+        None => false,
+        Some(text) => match *name {
+            "page_token" => !text.is_empty(),
+            "last" => text != "false",
+            _ => true,
+        },
+    };
+    let mut given = PLACES.into_iter().filter(is_given);
+    match (given.next(), given.next()) {
+        (Some(one), Some(other)) => Err(Problem::invalid_parameter(
+            other,
+            format!("{one} and {other} exclude one another"),
+        )
+        .with_hint("a page starts at one place: give one of them")),
+        _ => Ok(()),
+    }
+}
+
+/// AIP-158: 0 is the default, negative is refused; what is above the most is coerced by the engine.
+fn page_size(parameters: &Parameters) -> Result<Option<i64>, Problem> {
+    match parameters.whole("page_size")? {
+        Some(negative) if negative < 0 => Err(Problem::invalid_parameter(
+            "page_size",
+            "page_size cannot be negative",
+        )),
+        size => Ok(size),
+    }
+}
+
+fn edges(parameters: &Parameters) -> Result<bool, Problem> {
+    match parameters.text("edges") {
+        None => Ok(false),
+        Some("both") => Ok(true),
+        Some(_) => Err(Problem::invalid_parameter(
+            "edges",
+            "edges is `both`, or not given",
+        )),
+    }
+}
