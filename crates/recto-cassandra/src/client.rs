@@ -75,7 +75,11 @@ impl Deadline {
     pub(crate) async fn limit<T>(&self, future: impl Future<Output = T>) -> Result<T, StoreError> {
         tokio::time::timeout(self.remaining()?, future)
             .await
-            .map_err(|_| StoreError::new(StoreErrorKind::Timeout, "Cassandra did not answer in time"))
+            .map_err(|_| {
+                StoreError::new(StoreErrorKind::Timeout, "Cassandra did not answer in time").with_hint(
+                    "give the call more time, or see with `nodetool status` whether the nodes are up",
+                )
+            })
     }
 }
 

@@ -22,6 +22,14 @@ use crate::tables::typed_rows;
 
 /// How many copies a new keyspace keeps in a data centre of several nodes.
 const DEFAULT_REPLICATION_FACTOR: u8 = 3;
+/// How often each connection is asked for a sign of life. A node that hangs (a frozen process or
+/// machine, a cut network) leaves its connections open: without this, requests would be sent to it and
+/// wait for as long as they may.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(1_500);
+/// How long the sign may take. Together with the interval it is less than what a read may take, so
+/// that a read which a hanging node does not answer is still asked of another; and it is more than the
+/// pauses that a healthy node's garbage collector makes.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// How often the nodes are asked whether they agree on the schema.
 const SCHEMA_AGREEMENT_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -70,6 +78,8 @@ fn builder(config: &CassandraConfig) -> Result<SessionBuilder, StoreError> {
         .default_execution_profile_handle(profile.into_handle())
         .connection_timeout(config.connect_timeout)
         .hostname_resolution_timeout(Some(config.connect_timeout))
+        .keepalive_interval(KEEPALIVE_INTERVAL)
+        .keepalive_timeout(KEEPALIVE_TIMEOUT)
         .pool_size(PoolSize::PerHost(pool_size))
         .schema_agreement_timeout(config.schema_timeout)
         .schema_agreement_interval(SCHEMA_AGREEMENT_INTERVAL)

@@ -132,6 +132,12 @@ pub enum RigError {
         /// Why the Maven artefacts gave none.
         maven: Box<RigError>,
     },
+    /// A certificate for a test could not be made.
+    #[error("could not make a certificate: {why}")]
+    Certificate {
+        /// What the library said.
+        why: String,
+    },
     /// The operating system refused.
     #[error("could not {doing}: {source}")]
     Io {

@@ -42,6 +42,7 @@
 
 mod artefacts;
 mod block;
+pub mod certificates;
 mod container;
 mod error;
 mod node;

@@ -389,8 +389,17 @@ impl Node {
         format!("-Dcassandra.storagedir={}", self.dir.display())
     }
 
-    /// `cassandra.yaml`.
+    /// `cassandra.yaml`: the rig's own settings, but for those that the cluster's options make.
     fn settings(&self) -> String {
+        let name = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
+        let more = &self.peculiarities.settings;
+        let made: Vec<String> = more.lines().map(name).collect();
+        let usual = self.usual_settings();
+        let kept = usual.lines().filter(|line| !made.contains(&name(line)));
+        kept.chain(more.lines()).map(|line| format!("{line}\n")).collect()
+    }
+
+    fn usual_settings(&self) -> String {
         let ring = 1_i128 << 64;
         let token = i128::from(i64::MIN) + ring / self.of as i128 * (self.number as i128 - 1);
         let ip = block::ip(self.block, self.number);
@@ -403,7 +412,6 @@ impl Node {
             Some(_) => "GossipingPropertyFileSnitch",
             None => "SimpleSnitch",
         };
-        let more = &self.peculiarities.settings;
         let [data, commitlog, saved_caches, hints, cdc_raw] =
             ["data", "commitlog", "saved_caches", "hints", "cdc_raw"]
                 .map(|name| quoted(&self.dir.join(name).display().to_string()));
@@ -440,7 +448,7 @@ auto_snapshot: false
 truncate_request_timeout: 10s
 prepared_statements_cache_size: 64MiB
 paxos_variant: v2
-{more}"#
+"#
         )
     }
 }

@@ -28,8 +28,8 @@ impl ClusterOptions {
         self
     }
 
-    /// A line of every node's `cassandra.yaml`, of a setting that the rig does not make itself; the value as YAML
-    /// writes it on one line.
+    /// A line of every node's `cassandra.yaml`, in the place of the rig's own if it makes this setting; the value as
+    /// YAML writes it on one line.
     #[must_use]
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.usual.settings.push_str(&format!("{name}: {value}\n"));

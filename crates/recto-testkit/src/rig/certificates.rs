@@ -1,0 +1,99 @@
+//! Certificates for nodes and clients that speak TLS: made anew by each test, and trusted by nobody else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+
+use super::RigError;
+
+/// An authority that signs certificates.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    file: PathBuf,
+    dir: PathBuf,
+}
+
+/// A certificate with its key, as PEM files.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// The certificate alone.
+    pub certificate: PathBuf,
+    /// The private key alone.
+    pub key: PathBuf,
+    /// Both, as Cassandra's `PEMBasedSslContextFactory` takes a keystore.
+    pub keystore: PathBuf,
+}
+
+impl Authority {
+    /// A new authority, whose files stand in `dir`.
+    pub fn new(name: &str, dir: &Path) -> Result<Self, RigError> {
+        fs::create_dir_all(dir).map_err(RigError::io("make", dir))?;
+        let key = KeyPair::generate().map_err(unusable)?;
+        let mut parameters = CertificateParams::default();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        let certificate = parameters.self_signed(&key).map_err(unusable)?;
+        let file = dir.join(format!("{name}.pem"));
+        write(&file, &certificate.pem())?;
+        Ok(Self {
+            issuer: Issuer::new(parameters, key),
+            file,
+            dir: dir.to_owned(),
+        })
+    }
+
+    /// Its own certificate, PEM: what those trust who trust it.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// A certificate for these names, host names or IP addresses, in files that `file_name` begins. Files of that
+    /// name are replaced.
+    pub fn issue(&self, file_name: &str, names: &[&str]) -> Result<Certificate, RigError> {
+        let key = KeyPair::generate().map_err(unusable)?;
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut parameters = CertificateParams::new(names).map_err(unusable)?;
+        parameters.distinguished_name.push(DnType::CommonName, file_name);
+        let certificate = parameters.signed_by(&key, &self.issuer).map_err(unusable)?.pem();
+        let key = key.serialize_pem();
+        let path = |suffix: &str| self.dir.join(format!("{file_name}{suffix}.pem"));
+        let issued = Certificate {
+            certificate: path(""),
+            key: path("-key"),
+            keystore: path("-keystore"),
+        };
+        write(&issued.certificate, &certificate)?;
+        write(&issued.key, &key)?;
+        write(&issued.keystore, &format!("{key}{certificate}"))?;
+        Ok(issued)
+    }
+}
+
+/// The value of `client_encryption_options` for a node with this keystore. With `clients`, a client must show a
+/// certificate that this authority signed.
+pub fn client_encryption(keystore: &Certificate, clients: Option<&Authority>) -> String {
+    let truststore = clients.map_or_else(String::new, |authority| {
+        format!(
+            ", require_client_auth: true, truststore: \"{}\"",
+            authority.file.display()
+        )
+    });
+    format!(
+        "{{enabled: true, optional: false, keystore: \"{}\"{truststore}, ssl_context_factory: \
+         {{class_name: org.apache.cassandra.security.PEMBasedSslContextFactory}}}}",
+        keystore.keystore.display()
+    )
+}
+
+fn write(file: &Path, text: &str) -> Result<(), RigError> {
+    fs::write(file, text).map_err(RigError::io("write", file))
+}
+
+fn unusable(error: rcgen::Error) -> RigError {
+    RigError::Certificate {
+        why: error.to_string(),
+    }
+}

@@ -1,0 +1,230 @@
+//! The collections, their records, and the queries that are paged.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use recto::schema::{Collection as Definition, Schema};
+use recto::{Collection, DynamicRecord, PageQuery, Recto, Value};
+
+use super::history::{Key, State};
+
+/// Records of the same fields in an order of mixed directions, and in one of a single direction.
+pub(crate) const SCHEMA: &str = r#"
+[collection.mixed]
+fields = { tenant = "text", score = "int", id = "bigint", version = "bigint", note = "text" }
+key = ["tenant", "score", "id"]
+partition = ["tenant"]
+order = ["-score", "id"]
+writes = "overwrite"
+
+[collection.plain]
+fields = { tenant = "text", score = "int", id = "bigint", version = "bigint", note = "text" }
+key = ["tenant", "score", "id"]
+partition = ["tenant"]
+order = ["score", "id"]
+writes = "overwrite"
+"#;
+
+pub(crate) const COLLECTIONS: [&str; 2] = ["mixed", "plain"];
+pub(crate) const MIXED: usize = 0;
+pub(crate) const PLAIN: usize = 1;
+pub(crate) const TENANTS: usize = 4;
+/// How many places for records each tenant has in each collection.
+pub(crate) const SLOTS: i64 = 60;
+/// How many values the first order column takes.
+const SCORES: i64 = 9;
+
+pub(crate) fn score(slot: i64) -> i64 {
+    slot * 5 % SCORES
+}
+
+fn note(key: Key, version: i64) -> String {
+    format!("{}/{}/{}#{version}", key.collection, key.tenant, key.slot)
+}
+
+/// The collections of an open store.
+#[derive(Debug, Clone)]
+pub(crate) struct Tables {
+    pub(crate) recto: Recto,
+    pub(crate) collections: [Collection<DynamicRecord>; 2],
+    definitions: [Arc<Definition>; 2],
+}
+
+impl Tables {
+    pub(crate) fn new(recto: &Recto) -> Self {
+        let schema: Arc<Schema> = recto.schema();
+        Self {
+            recto: recto.clone(),
+            collections: COLLECTIONS.map(|name| recto.dynamic(name).unwrap()),
+            definitions: COLLECTIONS.map(|name| Arc::clone(schema.collection(name).unwrap())),
+        }
+    }
+
+    pub(crate) fn record(&self, key: Key, version: i64) -> DynamicRecord {
+        let mut record = DynamicRecord::new(Arc::clone(&self.definitions[key.collection]));
+        let values = [key_values(key).as_slice(), &[Value::BigInt(version)]].concat();
+        let names = ["tenant", "score", "id", "version"];
+        for (name, value) in names.into_iter().zip(values) {
+            record.set(name, Some(value)).unwrap();
+        }
+        record.set("note", Some(Value::Text(note(key, version)))).unwrap();
+        record
+    }
+}
+
+/// The values of the key of a record.
+pub(crate) fn key_values(key: Key) -> [Value; 3] {
+    [
+        Value::Text(format!("t{}", key.tenant)),
+        Value::Int(i32::try_from(score(key.slot)).unwrap()),
+        Value::BigInt(key.slot),
+    ]
+}
+
+/// Which record this is and of which version; an error if it is none that was ever written.
+pub(crate) fn read_record(collection: usize, record: &DynamicRecord) -> Result<(Key, i64), String> {
+    let values = (
+        record.get("tenant"),
+        record.get("score"),
+        record.get("id"),
+        record.get("version"),
+        record.get("note"),
+    );
+    let (
+        Some(Value::Text(tenant)),
+        Some(Value::Int(found)),
+        Some(Value::BigInt(slot)),
+        Some(Value::BigInt(version)),
+        Some(Value::Text(text)),
+    ) = values
+    else {
+        return Err(format!("a torn row: {record:?}"));
+    };
+    let key = Key {
+        collection,
+        tenant: tenant.trim_start_matches('t').parse().unwrap(),
+        slot: *slot,
+    };
+    if i64::from(*found) != score(*slot) || *text != note(key, *version) {
+        return Err(format!("a row of two writes: {record:?}"));
+    }
+    Ok((key, *version))
+}
+
+/// A query, and what it means.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    pub(crate) collection: usize,
+    filter: &'static str,
+    order_by: &'static str,
+    tenants: &'static [usize],
+    /// Of the first order column.
+    scores: (i64, i64),
+    /// Whether score and id descend; and whether the tenant is compared after both.
+    descending: (bool, bool),
+}
+
+const ALL_SCORES: (i64, i64) = (0, SCORES);
+const THREE: &str = r#"tenant = "t0" OR tenant = "t1" OR tenant = "t3""#;
+
+/// What is paged: one slice, one slice against its table's order, mixed directions, ranges, and merges of
+/// partitions.
+pub(crate) const SHAPES: [Shape; 7] = [
+    Shape {
+        name: "single slice",
+        collection: PLAIN,
+        filter: r#"tenant = "t0""#,
+        order_by: "",
+        tenants: &[0],
+        scores: ALL_SCORES,
+        descending: (false, false),
+    },
+    Shape {
+        name: "single slice, reversed",
+        collection: PLAIN,
+        filter: r#"tenant = "t1""#,
+        order_by: "score desc, id desc",
+        tenants: &[1],
+        scores: ALL_SCORES,
+        descending: (true, true),
+    },
+    Shape {
+        name: "mixed directions",
+        collection: MIXED,
+        filter: r#"tenant = "t2""#,
+        order_by: "",
+        tenants: &[2],
+        scores: ALL_SCORES,
+        descending: (true, false),
+    },
+    Shape {
+        name: "mixed directions, range, reversed",
+        collection: MIXED,
+        filter: r#"tenant = "t1" AND score >= 2 AND score < 7"#,
+        order_by: "score, id desc",
+        tenants: &[1],
+        scores: (2, 7),
+        descending: (false, true),
+    },
+    Shape {
+        name: "IN merge",
+        collection: PLAIN,
+        filter: THREE,
+        order_by: "score, id",
+        tenants: &[0, 1, 3],
+        scores: ALL_SCORES,
+        descending: (false, false),
+    },
+    Shape {
+        name: "IN merge, mixed directions",
+        collection: MIXED,
+        filter: THREE,
+        order_by: "score desc, id",
+        tenants: &[0, 1, 3],
+        scores: ALL_SCORES,
+        descending: (true, false),
+    },
+    Shape {
+        name: "IN merge, range",
+        collection: MIXED,
+        filter: r#"(tenant = "t2" OR tenant = "t3") AND score <= 4"#,
+        order_by: "score desc, id",
+        tenants: &[2, 3],
+        scores: (0, 5),
+        descending: (true, false),
+    },
+];
+
+impl Shape {
+    pub(crate) fn query(&self, tables: &Tables) -> PageQuery<DynamicRecord> {
+        tables.collections[self.collection]
+            .query()
+            .filter(self.filter)
+            .order_by(self.order_by)
+    }
+
+    /// Whether a record there would be in the query's result.
+    pub(crate) fn has(&self, key: Key) -> bool {
+        key.collection == self.collection
+            && self.tenants.contains(&key.tenant)
+            && (self.scores.0..self.scores.1).contains(&score(key.slot))
+    }
+
+    /// The query's order.
+    pub(crate) fn compare(&self, left: Key, right: Key) -> Ordering {
+        let turned = |order: Ordering, descending| if descending { order.reverse() } else { order };
+        turned(score(left.slot).cmp(&score(right.slot)), self.descending.0)
+            .then(turned(left.slot.cmp(&right.slot), self.descending.1))
+            // The partition column comes last.
+            .then(left.tenant.cmp(&right.tenant))
+    }
+}
+
+/// What a state says of a record that was or was not found.
+pub(crate) fn may_be(states: Option<&Vec<State>>, found: State) -> bool {
+    match states {
+        None => found.is_none(),
+        Some(states) => states.contains(&found),
+    }
+}

@@ -1,0 +1,152 @@
+//! What the writers did, and so what a reader may see.
+//!
+//! Each key has one writer, so its writes are in a row and their stamps rise. A read that began after
+//! a write was acknowledged sees that write or a later one; a write of unknown outcome may be seen from
+//! the moment it was sent, at any time or never; one that failed with the word that nothing was written
+//! is never seen.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A record's place: collection, tenant and slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) collection: usize,
+    pub(crate) tenant: usize,
+    pub(crate) slot: i64,
+}
+
+/// What a key holds: the version of its record, or nothing.
+pub(crate) type State = Option<i64>;
+
+/// How a write ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    /// It may be applied, now or later.
+    Unknown,
+    /// It was not and will not be applied.
+    NotDone,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Write {
+    sent: u64,
+    /// When its outcome was known; none: it is under way.
+    ended: Option<(u64, Outcome)>,
+    state: State,
+}
+
+/// All writes of a run.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    clock: AtomicU64,
+    writes: Mutex<BTreeMap<Key, Vec<Write>>>,
+}
+
+/// From when to when a read took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+}
+
+impl History {
+    /// A moment: later ones are greater.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn writes(&self) -> MutexGuard<'_, BTreeMap<Key, Vec<Write>>> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a write is sent now.
+    pub(crate) fn sent(&self, changes: &[(Key, State)]) {
+        let mut writes = self.writes();
+        let sent = self.now();
+        for (key, state) in changes {
+            writes.entry(*key).or_default().push(Write {
+                sent,
+                ended: None,
+                state: *state,
+            });
+        }
+    }
+
+    /// Notes how the write sent last of each of these keys ended.
+    pub(crate) fn ended(&self, changes: &[(Key, State)], outcome: Outcome) {
+        let mut writes = self.writes();
+        let now = self.now();
+        for (key, _) in changes {
+            let last = writes.get_mut(key).and_then(|writes| writes.last_mut());
+            last.expect("it was sent").ended = Some((now, outcome));
+        }
+    }
+
+    /// The states that a read in this span may find each key in. Keys that were never written are left
+    /// out: nothing is there.
+    pub(crate) fn allowed(&self, span: Span) -> BTreeMap<Key, Vec<State>> {
+        let writes = self.writes();
+        writes
+            .iter()
+            .map(|(key, writes)| (*key, allowed(writes, span)))
+            .collect()
+    }
+
+    /// How many writes ended so.
+    pub(crate) fn count(&self, outcome: Outcome) -> usize {
+        let writes = self.writes();
+        let ended = writes.values().flatten().filter_map(|write| write.ended);
+        ended.filter(|(_, ended)| *ended == outcome).count()
+    }
+}
+
+fn allowed(writes: &[Write], span: Span) -> Vec<State> {
+    let is_settled = |write: &Write| {
+        write
+            .ended
+            .is_some_and(|(at, outcome)| outcome == Outcome::Done && at < span.begin)
+    };
+    let settled = writes.iter().rposition(is_settled);
+    let mut states = vec![settled.and_then(|index| writes[index].state)];
+    for write in &writes[settled.map_or(0, |index| index + 1)..] {
+        let never = write
+            .ended
+            .is_some_and(|(_, outcome)| outcome == Outcome::NotDone);
+        if !never && write.sent < span.end {
+            states.push(write.state);
+        }
+    }
+    states
+}
+
+#[test]
+fn a_read_may_see_what_was_acknowledged_and_what_nobody_knows_of() {
+    let history = History::default();
+    let key = Key {
+        collection: 0,
+        tenant: 0,
+        slot: 1,
+    };
+    let put = |state, outcome| {
+        history.sent(&[(key, state)]);
+        history.ended(&[(key, state)], outcome);
+    };
+    let seen = |begin: u64| {
+        let end = history.now();
+        history.allowed(Span { begin, end })[&key].clone()
+    };
+    let before = history.now();
+    put(Some(1), Outcome::Done);
+    let after_first = history.now();
+    assert_eq!(seen(before), [None, Some(1)]);
+    assert_eq!(seen(after_first), [Some(1)]);
+    put(Some(2), Outcome::Unknown);
+    put(Some(3), Outcome::NotDone);
+    assert_eq!(seen(history.now()), [Some(1), Some(2)]);
+    put(None, Outcome::Done);
+    assert_eq!(seen(history.now()), [None]);
+    assert_eq!(seen(after_first), [Some(1), Some(2), None]);
+}

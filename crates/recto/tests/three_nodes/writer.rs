@@ -1,0 +1,144 @@
+//! Puts, deletes and batches while nodes fail.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use recto::{Error, ErrorKind};
+use recto_testkit::generate::Rng;
+
+use super::data::{COLLECTIONS, SLOTS, TENANTS, Tables, key_values};
+use super::history::{History, Key, Outcome, State};
+
+/// The most changes of one batch.
+const BATCH_CHANGES: usize = 6;
+/// How long a writer waits between writes, so that it leaves the machine to others.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How much longer than its time a write may take until it says so.
+const GRACE: Duration = Duration::from_secs(2);
+/// What one attempt of a write may take, as the store has it, and how often it is sent.
+const ATTEMPT_TIME: Duration = Duration::from_secs(10);
+const ATTEMPTS: u32 = 3;
+
+/// One of several writers, with slots of its own: no two write one key.
+pub(crate) struct Writer<'a> {
+    pub(crate) tables: &'a Tables,
+    pub(crate) history: &'a History,
+    pub(crate) versions: &'a AtomicI64,
+    /// Which of how many writers it is.
+    pub(crate) index: i64,
+    pub(crate) of: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    One,
+    Logged,
+    Each,
+}
+
+impl Writer<'_> {
+    /// Writes until told to stop.
+    pub(crate) async fn write_until(&self, stop: &AtomicBool, mut random: Rng) {
+        while !stop.load(Ordering::Relaxed) {
+            self.write(&mut random).await;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Puts a record into each of its keys.
+    pub(crate) async fn fill(&self) {
+        for slot in (0..SLOTS).filter(|slot| slot % self.of == self.index) {
+            let mut changes = Vec::new();
+            for collection in 0..COLLECTIONS.len() {
+                for tenant in 0..TENANTS {
+                    let key = Key {
+                        collection,
+                        tenant,
+                        slot,
+                    };
+                    changes.push((key, Some(self.version())));
+                }
+            }
+            self.send(How::Logged, &changes).await;
+        }
+    }
+
+    async fn write(&self, random: &mut Rng) {
+        let how = match random.u8(..10) {
+            0..=5 => How::One,
+            6..=7 => How::Logged,
+            _ => How::Each,
+        };
+        let count = if how == How::One {
+            1
+        } else {
+            random.usize(2..=BATCH_CHANGES)
+        };
+        let mut changes: Vec<(Key, State)> = Vec::new();
+        while changes.len() < count {
+            let key = Key {
+                collection: random.usize(..COLLECTIONS.len()),
+                tenant: random.usize(..TENANTS),
+                slot: random.i64(0..SLOTS / self.of) * self.of + self.index,
+            };
+            if changes.iter().all(|(other, _)| *other != key) {
+                let state = (random.u8(..4) > 0).then(|| self.version());
+                changes.push((key, state));
+            }
+        }
+        self.send(how, &changes).await;
+    }
+
+    fn version(&self) -> i64 {
+        self.versions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends changes and notes what became of them.
+    async fn send(&self, how: How, changes: &[(Key, State)]) {
+        self.history.sent(changes);
+        let clock = Instant::now();
+        let sent = self.attempt(how, changes).await;
+        let outcome = match &sent {
+            Ok(()) => Outcome::Done,
+            Err(error) => outcome_of(error),
+        };
+        self.history.ended(changes, outcome);
+        assert!(
+            clock.elapsed() < ATTEMPT_TIME * ATTEMPTS + GRACE,
+            "a write outlived its time"
+        );
+    }
+
+    async fn attempt(&self, how: How, changes: &[(Key, State)]) -> Result<(), Error> {
+        if let (How::One, [(key, state)]) = (how, changes) {
+            let collection = &self.tables.collections[key.collection];
+            return match state {
+                Some(version) => collection.put(&self.tables.record(*key, *version)).await,
+                None => collection.delete(&key_values(*key)[..]).await,
+            };
+        }
+        let mut batch = self.tables.recto.batch();
+        if how == How::Each {
+            batch.each_for_itself();
+        }
+        for (key, state) in changes {
+            let collection = &self.tables.collections[key.collection];
+            match state {
+                Some(version) => batch.put(collection, &self.tables.record(*key, *version)),
+                None => batch.delete(collection, &key_values(*key)[..]),
+            }
+            .unwrap();
+        }
+        batch.commit().await
+    }
+}
+
+/// What an error says of the write it ended.
+pub(crate) fn outcome_of(error: &Error) -> Outcome {
+    assert!(error.hint().is_some(), "no hint: {error:?}");
+    match error.kind() {
+        ErrorKind::OutcomeUnknown => Outcome::Unknown,
+        ErrorKind::Unavailable | ErrorKind::Timeout => Outcome::NotDone,
+        _ => panic!("{error:?}"),
+    }
+}
