@@ -33,6 +33,14 @@ pub fn stored_row(data: &[u8]) {
         return;
     };
     let apart = row.decode(columns);
+    // The stamp that means never is no clock's: no row says that it exists since then.
+    let never = |apart: &Row<'_>| apart.marker.stamp == NEVER && row.newest_at_once() == Some(NEVER);
+    if apart
+        .as_ref()
+        .is_ok_and(|apart| never(apart) || *apart != plain(apart.clone()))
+    {
+        return;
+    }
     copied_as_decoded(&row, &apart, columns, now_seconds);
     if let Ok(apart) = apart {
         written_again(&apart);

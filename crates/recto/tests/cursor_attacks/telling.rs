@@ -19,7 +19,7 @@ pub(crate) async fn an_expired_cursor_says_when(recto: Recto) {
     let clock = Clock::new();
     let options = OpenOptions::new()
         .environment(clock.environment())
-        .cursor_lifetime(Duration::from_mins(1));
+        .cursor_lifetime(Duration::from_secs(60));
     let recto = Recto::with_store(Arc::clone(recto.store()), options)
         .await
         .unwrap();
@@ -53,7 +53,7 @@ pub(crate) async fn a_forged_cursor_costs_what_an_expired_one_costs(recto: Recto
     });
     let options = OpenOptions::new()
         .environment(clock.environment())
-        .cursor_lifetime(Duration::from_mins(1));
+        .cursor_lifetime(Duration::from_secs(60));
     let recto = Recto::with_store(store, options).await.unwrap();
     let query = events(&recto, "telling", 6).await;
     let cursor = query.clone().first(3).await.unwrap().cursor(2).to_string();

@@ -1,0 +1,174 @@
+//! Cursors: as text, their content behind the seal, and the stored keys.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chacha20poly1305::aead::Aead;
+use chacha20poly1305::aead::Payload;
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
+use recto_model::{Cells, Environment};
+use recto_plan::Travel;
+use recto_plan::cursor::{Fingerprint, KeyRing, OpenedCursor, Position, QueryIdentity, Side, open, seal};
+
+use crate::memory::limited;
+
+const KEY: [u8; 32] = [7; 32];
+const KEY_ID: u32 = 5;
+const NONCE: [u8; 24] = [9; 24];
+/// How many times its text a cursor may take: its bytes, its cells, and where each of them lies.
+const MEMORY_FACTOR: usize = 32;
+
+/// The first byte says what the others are.
+pub(crate) fn run(data: &[u8]) {
+    let Some((kind, rest)) = data.split_first() else {
+        return;
+    };
+    match kind % 4 {
+        0 => text(rest),
+        1 => content(rest),
+        2 => position(rest),
+        _ => stored_keys(rest),
+    }
+}
+
+fn environment() -> Environment {
+    Environment::seeded(1, 1_000_000_000)
+}
+
+fn ring() -> KeyRing {
+    KeyRing::new(KEY_ID, KEY)
+}
+
+fn identity() -> QueryIdentity {
+    QueryIdentity {
+        collection: Fingerprint::from_bytes([1; 16]),
+        arrangement: Fingerprint::from_bytes([2; 16]),
+        query: Fingerprint::from_bytes([3; 16]),
+    }
+}
+
+/// Whatever text it is, it is refused: nobody sealed it.
+fn text(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let opened = limited(text.len(), 4, || {
+        open(&ring(), &environment(), &text, &identity())
+    });
+    let error = opened.expect_err("a text nobody sealed opens nothing");
+    assert!(!error.hint().is_empty());
+    assert!(!error.to_string().is_empty());
+}
+
+/// An authentic cursor of any content, as a later or a faulty release might seal it.
+fn content(bytes: &[u8]) {
+    let identity = identity();
+    let fingerprints = [identity.collection, identity.arrangement, identity.query];
+    let front = bytes.len().min(2);
+    let mut plain = bytes[..front].to_vec();
+    for fingerprint in fingerprints {
+        plain.extend_from_slice(fingerprint.as_bytes());
+    }
+    plain.extend_from_slice(&bytes[front..]);
+    let text = sealed_by_hand(&plain);
+    let opened = limited(text.len(), MEMORY_FACTOR, || {
+        open(&ring(), &environment(), &text, &identity)
+    });
+    if let Ok(opened) = opened {
+        opens_again(&opened);
+    }
+}
+
+fn sealed_by_hand(plain: &[u8]) -> String {
+    let mut bytes = vec![1];
+    bytes.extend_from_slice(&KEY_ID.to_be_bytes());
+    bytes.extend_from_slice(&NONCE);
+    let payload = Payload {
+        msg: plain,
+        aad: &bytes,
+    };
+    let sealed = XChaCha20Poly1305::new(&KEY.into())
+        .encrypt(&XNonce::from(NONCE), payload)
+        .expect("the cipher takes up to 256 GiB");
+    bytes.extend_from_slice(&sealed);
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// What a cursor holds is sealed and opened again without a change.
+fn opens_again(opened: &OpenedCursor) {
+    let hint = opened.bucket_hint.as_deref();
+    let again = seal(
+        &ring(),
+        &environment(),
+        &identity(),
+        &opened.position,
+        opened.travel,
+        hint,
+        None,
+    )
+    .expect("what came out of a cursor fits in one");
+    let again = open(&ring(), &environment(), again.as_str(), &identity()).expect("it was just sealed");
+    assert_eq!(&again, opened);
+}
+
+/// A position of any cells opens as it was sealed; altered in one place, it does not.
+fn position(bytes: &[u8]) {
+    let Some(([flags, at, bit], mut rest)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let mut values = Cells::new();
+    while let Some((length, after)) = rest.split_first() {
+        if *length == u8::MAX {
+            values.push(None);
+            rest = after;
+            continue;
+        }
+        let (cell, after) = after.split_at(after.len().min(usize::from(*length)));
+        values.push(Some(cell));
+        rest = after;
+    }
+    let side = if flags & 1 == 0 { Side::Before } else { Side::After };
+    let travel = if flags & 2 == 0 {
+        Travel::Forward
+    } else {
+        Travel::Backward
+    };
+    let hint = (flags & 4 != 0).then_some(&bytes[..3]);
+    let position = Position { values, side };
+    let Ok(cursor) = seal(
+        &ring(),
+        &environment(),
+        &identity(),
+        &position,
+        travel,
+        hint,
+        None,
+    ) else {
+        return;
+    };
+    let opened = open(&ring(), &environment(), cursor.as_str(), &identity()).expect("it was just sealed");
+    assert_eq!((&opened.position, opened.travel), (&position, travel));
+    assert_eq!(opened.bucket_hint.as_deref(), hint);
+    let mut altered = URL_SAFE_NO_PAD
+        .decode(cursor.as_str())
+        .expect("a cursor is base64url");
+    let at = usize::from(*at) * altered.len() / 256;
+    altered[at] ^= 1 << (bit % 8);
+    open(
+        &ring(),
+        &environment(),
+        &URL_SAFE_NO_PAD.encode(altered),
+        &identity(),
+    )
+    .expect_err("a cursor with one bit flipped does not open");
+}
+
+/// Stored keys with a checksum that fits: what is read is written back as it was.
+fn stored_keys(bytes: &[u8]) {
+    assert!(KeyRing::from_bytes(bytes).is_err() || bytes.len() > 14);
+    let mut stored = bytes.to_vec();
+    stored.extend_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
+    if let Ok(ring) = limited(stored.len(), 8, || KeyRing::from_bytes(&stored)) {
+        let again = KeyRing::from_bytes(&ring.to_bytes()).expect("it was just written");
+        assert_eq!(again.to_bytes(), ring.to_bytes());
+        assert!(ring.ids().any(|id| id == ring.active_id()));
+        assert!(!format!("{ring:?}").contains("key: ["));
+    }
+}

@@ -1,0 +1,88 @@
+//! New inputs from old ones, by a seed.
+
+use crate::corpus::MAX_INPUT_BYTES;
+
+/// The most changes that are made to one input.
+const MAX_CHANGES: usize = 8;
+/// The longest piece that is inserted, copied or removed, in bytes.
+const MAX_PIECE_BYTES: usize = 64;
+
+/// Numbers at the edges of what lengths and counts can be.
+const EDGES: [u8; 10] = [0, 1, 0x7e, 0x7f, 0x80, 0x81, 0xfe, 0xff, b'0', b'\n'];
+
+/// Draws from a seed. (`SplitMix64`: every seed is a good one.)
+#[derive(Debug, Clone)]
+pub struct Draws(u64);
+
+impl Draws {
+    /// The draws of this seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, which is not 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn byte(&mut self) -> u8 {
+        if self.below(4) == 0 {
+            EDGES[self.below(EDGES.len())]
+        } else {
+            self.next() as u8
+        }
+    }
+
+    /// A range of at most [`MAX_PIECE_BYTES`] inside `length`.
+    fn piece(&mut self, length: usize) -> std::ops::Range<usize> {
+        let start = self.below(length + 1);
+        let longest = (length - start).min(MAX_PIECE_BYTES);
+        start..start + self.below(longest + 1)
+    }
+}
+
+/// Changes `input`, with pieces of `other` and of `words`; it stays within [`MAX_INPUT_BYTES`].
+pub fn mutate(input: &mut Vec<u8>, other: &[u8], words: &[&str], draws: &mut Draws) {
+    for _ in 0..=draws.below(MAX_CHANGES) {
+        change(input, other, words, draws);
+    }
+    input.truncate(MAX_INPUT_BYTES);
+}
+
+fn change(input: &mut Vec<u8>, other: &[u8], words: &[&str], draws: &mut Draws) {
+    let at = draws.below(input.len() + 1);
+    match draws.below(8) {
+        0 if at < input.len() => input[at] ^= 1 << draws.below(8),
+        1 if at < input.len() => input[at] = draws.byte(),
+        2 if at < input.len() => input[at] = input[at].wrapping_add((draws.below(9) as u8).wrapping_sub(4)),
+        3 => {
+            let piece = draws.piece(input.len());
+            input.drain(piece);
+        }
+        4 => {
+            let copied = input[draws.piece(input.len())].to_vec();
+            insert(input, at, &copied);
+        }
+        5 => {
+            let piece = draws.piece(other.len());
+            insert(input, at, &other[piece]);
+        }
+        6 if !words.is_empty() => insert(input, at, words[draws.below(words.len())].as_bytes()),
+        _ => {
+            let byte = draws.byte();
+            insert(input, at, &[byte]);
+        }
+    }
+}
+
+fn insert(input: &mut Vec<u8>, at: usize, piece: &[u8]) {
+    input.splice(at..at, piece.iter().copied());
+}

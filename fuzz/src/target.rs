@@ -1,0 +1,68 @@
+//! What a target is, and the list of them.
+
+use crate::{cursor, keys, load, schema, stored, text};
+
+/// A function of bytes, and what finds its way into it.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its name: that of its corpus.
+    pub name: &'static str,
+    /// Panics if a property does not hold for these bytes.
+    pub run: fn(&[u8]),
+    /// Words that stand in inputs: chance alone would take long to write them.
+    pub words: &'static [&'static str],
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "cursor",
+        run: cursor::run,
+        words: &["\u{1}", "\u{3}", "AQ"],
+    },
+    Target {
+        name: "filter",
+        run: text::filter,
+        words: text::FILTER_WORDS,
+    },
+    Target {
+        name: "sort",
+        run: text::sort,
+        words: text::SORT_WORDS,
+    },
+    Target {
+        name: "schema",
+        run: schema::run,
+        words: schema::WORDS,
+    },
+    Target {
+        name: "key",
+        run: keys::key,
+        words: &[],
+    },
+    Target {
+        name: "cell",
+        run: keys::cell,
+        words: &[],
+    },
+    Target {
+        name: "row",
+        run: stored::row,
+        words: &[],
+    },
+    Target {
+        name: "table",
+        run: stored::table,
+        words: &["name"],
+    },
+    Target {
+        name: "load",
+        run: load::run,
+        words: load::WORDS,
+    },
+];
+
+/// The target of this name.
+pub fn find(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}

@@ -1,0 +1,34 @@
+//! Every input that is kept still holds.
+#![allow(clippy::unwrap_used)]
+
+use recto_fuzz::{TARGETS, corpus};
+
+/// What all corpora together may take in the repository, in bytes.
+const MAX_CORPUS_BYTES: usize = 1 << 20;
+
+#[test]
+fn every_property_holds_for_every_input() {
+    let mut bytes = 0;
+    for target in TARGETS {
+        let inputs = corpus::read(target.name).unwrap();
+        assert!(!inputs.is_empty(), "the corpus of {} is empty", target.name);
+        for (name, input) in inputs {
+            bytes += input.len();
+            let outcome = std::panic::catch_unwind(|| (target.run)(&input));
+            assert!(outcome.is_ok(), "{}: {name}", target.name);
+        }
+    }
+    assert!(bytes <= MAX_CORPUS_BYTES, "{bytes} bytes of corpus");
+}
+
+#[test]
+fn every_corpus_has_a_target() {
+    let mut names: Vec<String> = std::fs::read_dir(corpus::folder(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let mut targets: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+    targets.sort_unstable();
+    assert_eq!(names, targets);
+}
