@@ -1,4 +1,7 @@
 //! A process is killed while it commits: what it acknowledged is there, whole, and the store opens.
+//!
+//! Each run kills at other moments. A failure names its seed; `RECTO_TEST_SEED=…` draws them again.
+//! `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support;
@@ -11,11 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_store::{Atomicity, Store, WriteOptions};
+use support::disk::{Random, scale, seed};
 use support::{done, numbers, open, put, runtime, table, write};
 
 /// Tells the child where its store is.
 const DIRECTORY: &str = "RECTO_TEST_CRASH_DIRECTORY";
 const WRITERS: i64 = 8;
+/// How often a usual run kills.
+const KILLS: u64 = 12;
 
 /// Writes pairs of rows in two partitions, from several tasks, until it is killed; says which were
 /// acknowledged. Every third write is relaxed and so may be lost; it is not said.
@@ -90,8 +96,9 @@ fn what_was_acknowledged_survives_a_kill() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let mut acknowledged = BTreeSet::new();
-    for round in 0..4 {
-        let more = crash(&path, Duration::from_millis(400 + 70 * round));
+    let mut random = Random::new(seed());
+    for round in 0..KILLS * scale() {
+        let more = crash(&path, Duration::from_millis(30 + random.below(370)));
         acknowledged.extend(more);
         runtime().block_on(async {
             let store = open(&path).unwrap();

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use recto_store::{Store, StoreErrorKind};
-use support::{fill, numbers, open, read, runtime, scanned, table};
+use recto_model::Bound;
+use recto_store::{Atomicity, Operation, Store, StoreErrorKind, WriteOptions};
+use support::{cells, done, fill, key, mutation, numbers, open, put, read, runtime, scanned, table, write};
 
 const ROWS: i64 = 3_000;
 
@@ -26,13 +27,7 @@ fn fresh(path: &Path) -> Vec<u8> {
 fn a_changed_value_is_an_error_that_names_table_and_key() {
     let directory = tempfile::tempdir().unwrap();
     let mut data = fresh(directory.path());
-    let needle = b"flight 1234 ";
-    let at: Vec<usize> = data
-        .windows(needle.len())
-        .enumerate()
-        .filter(|(_, window)| window == needle)
-        .map(|(at, _)| at)
-        .collect();
+    let at = places_of(&data, b"flight 1234 ");
     assert!(!at.is_empty());
     for at in at {
         data[at] ^= 0x20;
@@ -64,6 +59,85 @@ fn a_changed_value_is_an_error_that_names_table_and_key() {
         assert_eq!(report.problems[0].table, "flights");
         assert!(report.page_damage.is_some());
     });
+}
+
+/// What stands behind a damaged value is known whole: a put of every column or a deletion repairs it.
+#[test]
+fn a_damaged_row_is_replaced_or_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut data = fresh(directory.path());
+    for needle in ["flight 1234 ", "flight 1240 ", "flight 1250 "] {
+        let places = places_of(&data, needle.as_bytes());
+        assert!(!places.is_empty());
+        for at in places {
+            data[at] ^= 0x20;
+        }
+    }
+    fs::write(directory.path().join("data.redb"), &data).unwrap();
+    runtime().block_on(async {
+        let store = open(directory.path()).unwrap();
+        // What writes a part needs the rest; what deletes a range would take what it cannot read.
+        let patch = Operation::Patch {
+            clustering: key(1234),
+            columns: vec![1],
+            cells: cells([b"part"]),
+        };
+        let range = Operation::DeleteRange {
+            from: Bound::Before(key(1260)),
+            to: Bound::After(key(1230)),
+        };
+        for operation in [patch, range] {
+            let refused = vec![write(&table(), "AA", vec![mutation(operation, 5)])];
+            let error = store
+                .write_many(refused, Atomicity::Logged, WriteOptions::default())
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Corrupt);
+        }
+        let delete = Operation::DeleteRow {
+            clustering: key(1250),
+        };
+        let repairs = vec![put(1234, 2), put(1240, 2), mutation(delete, 2)];
+        done(&store, vec![write(&table(), "AA", repairs)]).await;
+        let found = numbers(&store, &table(), "AA").await;
+        let expected: Vec<i64> = (0..ROWS).filter(|number| *number != 1250).collect();
+        assert_eq!(found, expected);
+        let report = store.check(|_| ()).await.unwrap();
+        assert_eq!(report.problem_count, 0, "{report:?}");
+    });
+}
+
+/// A file that lost its end is damaged, and said to be.
+#[test]
+fn a_file_cut_short_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = fresh(directory.path());
+    for parts in [1, 2, 3] {
+        let kept = data.len() / 4 * parts;
+        fs::write(directory.path().join("data.redb"), &data[..kept]).unwrap();
+        runtime().block_on(async {
+            let error = match open(directory.path()) {
+                Err(error) => error,
+                Ok(store) => match read(&store, &table(), "AA").await {
+                    Err(error) => error,
+                    Ok(rows) => {
+                        assert_eq!(i64::try_from(rows.rows.len()).unwrap(), ROWS);
+                        return;
+                    }
+                },
+            };
+            assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{kept}: {error}");
+            assert!(error.hint().is_some(), "{error}");
+        });
+    }
+}
+
+fn places_of(data: &[u8], needle: &[u8]) -> Vec<usize> {
+    data.windows(needle.len())
+        .enumerate()
+        .filter(|(_, window)| *window == needle)
+        .map(|(at, _)| at)
+        .collect()
 }
 
 /// Bits flipped all over the file: whatever is read is right or an error, and the check finds what is
