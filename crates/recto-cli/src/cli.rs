@@ -3,7 +3,7 @@
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, cursor_keys, demo, describe, explain, load, page, records, scan, schema, upkeep};
+use crate::commands::{completions, cursor_keys, demo, describe, explain, load, page, records, scan, schema, serve, upkeep};
 use crate::failure::EXIT_CODES;
 use crate::store::STORES;
 
@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Put(records::PutArgs),
     /// Deletes one record
     Delete(records::DeleteArgs),
+    /// Serves the store over HTTP
+    Serve(serve::ServeArgs),
     /// Copies an embedded store, while it is open, to a new folder
     Backup(upkeep::BackupArgs),
     /// Gives unused space of an embedded store back

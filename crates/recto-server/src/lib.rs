@@ -11,6 +11,8 @@
 //! | `problem` | errors as problem+json (RFC 9457) |
 //! | `api` | `/v1`: collections, records, batches, export, explanations |
 //! | `openapi` | the description of the API, as JSON and for people |
+//! | `serve` | listening, connections, shutting down |
+//! | `config` | what a server is told: defaults, file, environment, flags |
 //! | `auth` | tokens: made, hashed, looked up, revoked |
 //! | `guard` | limits on what comes in; headers on what goes out |
 //! | `operation` | health, readiness, metrics, logs |
@@ -19,6 +21,10 @@
 pub mod access;
 mod api;
 mod app;
+pub mod config;
 mod problem;
+mod serve;
 
 pub use app::{App, router};
+pub use config::Config;
+pub use serve::{ServeError, Server};

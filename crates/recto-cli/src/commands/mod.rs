@@ -10,6 +10,7 @@ pub(crate) mod page;
 pub(crate) mod records;
 pub(crate) mod scan;
 pub(crate) mod schema;
+pub(crate) mod serve;
 pub(crate) mod upkeep;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Get(args) => records::get(&args, &*args.store.open().await?, console).await,
         Command::Put(args) => records::put(&args, &*args.store.open().await?, console).await,
         Command::Delete(args) => records::delete(&args, &*args.store.open().await?, console).await,
+        Command::Serve(args) => serve::run(&args, console).await,
         Command::Backup(args) => upkeep::backup(&args, &*args.store.open().await?, console).await,
         Command::Compact(args) => upkeep::compact(&args, &*args.store.open().await?, console).await,
         Command::Check(args) => upkeep::check(&args, &*args.store.open().await?, console).await,
