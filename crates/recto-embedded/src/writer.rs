@@ -167,8 +167,7 @@ impl Writer<'_> {
         while !group.is_empty() {
             let committed = guarded(|| Ok(self.commit(&group)));
             if committed.as_ref().map_or(true, |committed| match committed {
-                Ok(_) => false,
-                Err(Failure::Closed(_)) => false,
+                Ok(_) | Err(Failure::Closed(_)) => false,
                 Err(Failure::Commit(_)) => true,
                 Err(Failure::Begin(error) | Failure::Request(_, error)) => stops_engine(error),
             }) {

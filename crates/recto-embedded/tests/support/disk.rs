@@ -201,7 +201,8 @@ impl StorageBackend for Disk {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.spend(false)?;
-        state.synced = state.current.clone();
+        let state = &mut *state;
+        state.synced.clone_from(&state.current);
         state.pending.clear();
         Ok(())
     }
