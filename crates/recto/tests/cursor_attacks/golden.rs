@@ -32,8 +32,8 @@ struct Line {
 fn read(text: &'static str) -> File {
     let value = |name: &str| {
         let lines = text.lines();
-        let found = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        found.last().unwrap_or_else(|| panic!("{name}"))
+        let mut found = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        found.next_back().unwrap_or_else(|| panic!("{name}"))
     };
     let lines = text
         .lines()

@@ -144,7 +144,10 @@ impl Source for Clock {
     }
 
     fn monotonic_nanos(&self) -> u64 {
-        (self.now_micros.load(Ordering::Relaxed) as u64).wrapping_mul(1_000)
+        self.now_micros
+            .load(Ordering::Relaxed)
+            .cast_unsigned()
+            .wrapping_mul(1_000)
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
