@@ -11,7 +11,7 @@ use super::{address, answer};
 use crate::problem::Problem;
 
 /// The name of a collection's own arrangement, among its views.
-pub(crate) const PRIMARY_VIEW: &str = schema::PRIMARY_VIEW;
+const PRIMARY_VIEW: &str = schema::PRIMARY_VIEW;
 
 /// `GET /v1/collections`.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
@@ -59,7 +59,7 @@ fn describe_field(collection: &Collection, field: &Field) -> Json {
 }
 
 /// The filter's operators that a field takes.
-pub(crate) fn operators(field: &Field) -> Vec<&'static str> {
+fn operators(field: &Field) -> Vec<&'static str> {
     let mut operators = vec!["="];
     if field.ty.is_orderable() {
         operators.extend(["<", "<=", ">", ">="]);
@@ -93,6 +93,11 @@ fn columns(collection: &Collection) -> Vec<ViewColumns<'_>> {
     std::iter::once(own).chain(further).collect()
 }
 
+/// The names of a collection's views.
+pub(crate) fn view_names(collection: &Collection) -> Vec<&str> {
+    columns(collection).iter().map(|view| view.name).collect()
+}
+
 fn views(collection: &Collection) -> Vec<Json> {
     let views = columns(collection).into_iter();
     let views = views.map(|view| {
@@ -107,7 +112,7 @@ pub(super) fn check_view(collection: &Collection, asked: Option<&str>) -> Result
     let Some(asked) = asked.filter(|asked| !asked.is_empty()) else {
         return Ok(());
     };
-    let names: Vec<&str> = columns(collection).iter().map(|view| view.name).collect();
+    let names = view_names(collection);
     if names.contains(&asked) {
         return Ok(());
     }

@@ -25,9 +25,22 @@ fn json_of(ty: &Type, text: &str) -> Json {
 pub(super) fn text_of(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
-        Json::Number(number) => Some(number.to_string()),
+        Json::Number(number) => Some(number_text(number)),
         Json::Bool(value) => Some(value.to_string()),
         _ => None,
+    }
+}
+
+/// The largest whole number up to which a double holds all of them.
+const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
+
+/// 5.0 is JSON's way to write 5 too.
+fn number_text(number: &Number) -> String {
+    let text = number.to_string();
+    let is_whole = number.is_f64() && number.as_f64().is_some_and(|value| value.abs() <= MAX_WHOLE);
+    match text.strip_suffix(".0") {
+        Some(whole) if is_whole && whole != "-0" => whole.to_owned(),
+        _ => text,
     }
 }
 

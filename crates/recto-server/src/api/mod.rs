@@ -34,10 +34,11 @@ use axum::Router;
 use axum::http::Uri;
 use axum::routing::{get, post};
 
-pub(crate) use answer::{resource, tagged};
+pub(crate) use answer::{json as json_answer, resource, strong_tag, tagged};
 pub(crate) use caller::Caller;
-pub(crate) use collections::{PRIMARY_VIEW, operators};
+pub(crate) use collections::view_names;
 pub(crate) use export::NDJSON;
+pub(crate) use question::PARAMETERS as PAGE_PARAMETERS;
 
 use crate::app::App;
 use crate::problem::Problem;
@@ -86,4 +87,9 @@ fn resources() -> Router<App> {
 
 async fn nothing_here(uri: Uri) -> Problem {
     Problem::no_resource(&format!("/v1{}", uri.path()))
+}
+
+/// Refuses all parameters, where a resource takes none.
+pub(crate) fn no_parameters(uri: &Uri) -> Result<(), Problem> {
+    parameters::Parameters::read(uri, &[]).map(|_| ())
 }

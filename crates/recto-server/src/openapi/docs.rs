@@ -1,0 +1,221 @@
+//! The document for people: one page without scripts, of the same JSON that machines read.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::{Map, Value as Json};
+
+/// What of a pattern is shown before it is cut.
+const MAX_PATTERN_CHARACTERS: usize = 40;
+
+/// The page.
+pub(super) fn page(document: &Json) -> Markup {
+    let tags = document["tags"].as_array().map(Vec::as_slice).unwrap_or_default();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Recto HTTP API" }
+                link rel="stylesheet" href="/assets/docs.css";
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header {
+                    div.title {
+                        h1 { "Recto HTTP API" }
+                        span.version { (text(&document["info"], "version")) }
+                        a href="/openapi.json" { "OpenAPI 3.1" }
+                    }
+                    p { (text(&document["info"], "description")) }
+                }
+                nav aria-label="Collections" {
+                    ul { @for tag in tags { li { a href={ "#" (text(tag, "name")) } { (text(tag, "name")) } } } }
+                }
+                main id="main" { @for tag in tags { (section(document, tag)) } }
+            }
+        }
+    }
+}
+
+fn text<'a>(of: &'a Json, name: &str) -> &'a str {
+    of[name].as_str().unwrap_or_default()
+}
+
+fn members(of: &Json) -> Option<&Map<String, Json>> {
+    of.as_object()
+}
+
+/// What a reference leads to, or the thing itself.
+fn resolve<'a>(document: &'a Json, of: &'a Json) -> &'a Json {
+    match of["$ref"].as_str().and_then(|at| at.strip_prefix('#')) {
+        Some(at) => document.pointer(at).unwrap_or(&Json::Null),
+        None => of,
+    }
+}
+
+/// What can be asked of a collection.
+fn section(document: &Json, tag: &Json) -> Markup {
+    let name = text(tag, "name");
+    let record = &document["components"]["schemas"][name];
+    html! {
+        section id=(name) {
+            h2 { (name) }
+            p { (text(tag, "description")) }
+            @if record.is_object() { (record_table(document, record)) }
+            @for (path, item) in members(&document["paths"]).into_iter().flatten() {
+                @for (method, operation) in members(item).into_iter().flatten() {
+                    @if operation["tags"][0] == name { (one(document, path, method, item, operation)) }
+                }
+            }
+        }
+    }
+}
+
+fn record_table(document: &Json, record: &Json) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                caption { "A record" }
+                thead { tr { th scope="col" { "Field" } th scope="col" { "JSON" } th scope="col" { "" } } }
+                tbody {
+                    @for (name, schema) in members(&record["properties"]).into_iter().flatten() {
+                        tr {
+                            th scope="row" { code { (name) } }
+                            td { (kind(document, schema)) }
+                            td { (text(schema, "description")) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn one(document: &Json, path: &str, method: &str, item: &Json, operation: &Json) -> Markup {
+    let of_path = item["parameters"].as_array().into_iter().flatten();
+    let own = operation["parameters"].as_array().into_iter().flatten();
+    let parameters: Vec<&Json> = of_path.chain(own).map(|one| resolve(document, one)).collect();
+    let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+    html! {
+        details id=(text(operation, "operationId")) {
+            summary {
+                span class={ "method " (method) } { (method.to_uppercase()) }
+                code.path { (breakable(path)) }
+                span.about { (text(operation, "summary")) }
+            }
+            div.operation {
+                @if !text(operation, "description").is_empty() { p { (text(operation, "description")) } }
+                @if !parameters.is_empty() { (parameter_table(document, &parameters)) }
+                @if body.is_object() { p { "Body: " (kind(document, body)) " as " code { "application/json" } "." } }
+                (response_table(document, &operation["responses"]))
+            }
+        }
+    }
+}
+
+/// A path that breaks after each of its segments.
+fn breakable(path: &str) -> Markup {
+    html! {
+        @for (index, segment) in path.split('/').enumerate() {
+            @if index > 0 { "/" (PreEscaped("<wbr>")) }
+            (segment)
+        }
+    }
+}
+
+fn parameter_table(document: &Json, parameters: &[&Json]) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                caption { "Parameters" }
+                thead { tr { th scope="col" { "Name" } th scope="col" { "In" } th scope="col" { "Value" } th scope="col" { "" } } }
+                tbody {
+                    @for parameter in parameters {
+                        tr {
+                            th scope="row" { code { (text(parameter, "name")) } }
+                            td { (text(parameter, "in")) }
+                            td { (kind(document, &parameter["schema"])) }
+                            td { (text(parameter, "description")) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn response_table(document: &Json, responses: &Json) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                caption { "Answers" }
+                tbody {
+                    @for (status, response) in members(responses).into_iter().flatten() {
+                        @let response = resolve(document, response);
+                        tr {
+                            th scope="row" { code { (status) } }
+                            td {
+                                @for (media, content) in members(&response["content"]).into_iter().flatten() {
+                                    (kind(document, &content["schema"])) " as " code { (media) }
+                                }
+                            }
+                            td { (text(response, "description")) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A schema in a few words.
+fn kind(document: &Json, schema: &Json) -> Markup {
+    if let Some(at) = schema["$ref"].as_str() {
+        let name = at.rsplit('/').next().unwrap_or_default();
+        return html! { (name) };
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        return html! {
+            @for (index, choice) in choices.iter().enumerate() {
+                @if index > 0 { " or " }
+                (kind(document, choice))
+            }
+        };
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return html! {
+            @for (index, value) in values.iter().enumerate() {
+                @if index > 0 { ", " }
+                code { (value.as_str().unwrap_or_default()) }
+            }
+        };
+    }
+    let ty = text(schema, "type");
+    let format = ["format", "contentEncoding"].map(|name| text(schema, name)).concat();
+    let pattern = text(schema, "pattern");
+    html! {
+        (ty)
+        @if !format.is_empty() { " (" (format) ")" }
+        @else if !pattern.is_empty() && pattern.len() <= MAX_PATTERN_CHARACTERS { " " code { (pattern) } }
+        @if let (Some(minimum), Some(maximum)) = (schema["minimum"].as_i64(), schema["maximum"].as_i64()) {
+            ", " (minimum) " to " (maximum)
+        }
+        @if schema["items"].is_object() { " of " (kind(document, &schema["items"])) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_are_escaped() {
+        let document = json!({ "info": { "description": "<b>&" }, "tags": [{ "name": "a\"<" }] });
+        let text = page(&document).into_string();
+        assert!(text.contains("&lt;b&gt;&amp;") && text.contains("#a&quot;&lt;"), "{text}");
+        assert!(!text.contains("<script") && !text.contains("style="), "{text}");
+    }
+}

@@ -1,0 +1,105 @@
+//! The description of the API (OpenAPI 3.1), as JSON and for people.
+//!
+//! It is made from the running schema, and holds what its asker sees: nothing of collections that a
+//! token does not reach, and no operation that it does not allow.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `types` | fields' types as JSON Schema |
+//! | `patterns` | the regular expressions of what has no format |
+//! | `schemas` | the bodies: records, lists, batches, explanations |
+//! | `parameters` | what stands in paths and queries |
+//! | `responses` | the answers that all operations share |
+//! | `operations` | what can be asked of a collection |
+//! | `docs` | the same for people |
+
+mod docs;
+mod operations;
+mod parameters;
+mod patterns;
+mod responses;
+mod schemas;
+mod types;
+
+use axum::Router;
+use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::response::Response;
+use axum::routing::get;
+use recto::schema::Schema;
+use serde_json::{Map, Value as Json, json};
+
+use crate::access::Access;
+use crate::api::{Caller, json_answer, no_parameters, resource, strong_tag, tagged};
+use crate::app::App;
+use crate::problem::Problem;
+
+const READ: &str = "GET, HEAD, OPTIONS";
+const STYLE: &str = include_str!("docs.css");
+
+const ABOUT: &str = "Any page of a large, sorted, filtered collection, forwards and backwards, at the cost \
+of the page and not of the depth. Pages are those of AIP-158, filters a subset of AIP-160, sorts AIP-132, \
+errors problem details (RFC 9457). Tokens that lead to pages are positions: they go on working while rows \
+come and go.";
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/openapi.json", resource(READ, get(as_json)))
+        .route("/docs", resource(READ, get(for_people)))
+        .route("/assets/docs.css", resource(READ, get(style)))
+}
+
+async fn as_json(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+    no_parameters(&uri)?;
+    let document = document(&caller.schema().await?, &caller.access);
+    Ok(json_answer(&headers, &document))
+}
+
+async fn for_people(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+    no_parameters(&uri)?;
+    let text = docs::page(&document(&caller.schema().await?, &caller.access)).into_string();
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    Ok(tagged(&headers, &strong_tag(text.as_bytes()), html, text))
+}
+
+async fn style(headers: HeaderMap) -> Response {
+    let css = HeaderValue::from_static("text/css; charset=utf-8");
+    tagged(&headers, &strong_tag(STYLE.as_bytes()), css, STYLE)
+}
+
+/// The document: what `access` sees of `schema`.
+fn document(schema: &Schema, access: &Access) -> Json {
+    let mut paths = Map::new();
+    paths.insert("/v1/collections".into(), operations::collections());
+    let mut schemas = schemas::shared(schema);
+    let mut tags = vec![json!({ "name": "collections", "description": "What there is." })];
+    for collection in &schema.collections {
+        paths.extend(operations::of_collection(collection, access));
+        schemas.extend(schemas::of_collection(collection));
+        tags.push(json!({ "name": collection.name, "description": operations::about(collection) }));
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Recto",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": ABOUT,
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "security": [{}, { "token": [] }],
+        "tags": tags,
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "parameters": parameters::shared(),
+            "responses": responses::shared(),
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Made by `recto token`. A server on loopback may do without.",
+                },
+            },
+        },
+    })
+}

@@ -1,0 +1,223 @@
+//! What can be asked of a collection.
+
+use recto::schema::{Collection, WriteMode};
+use serde_json::{Map, Value as Json, json};
+
+use super::responses::{json_of, of_operation, tagged_json_of};
+use super::{parameters, schemas};
+use crate::access::{Access, Operation};
+use crate::api::{NDJSON, PAGE_PARAMETERS};
+
+/// What a collection is, in a sentence or two.
+pub(super) fn about(collection: &Collection) -> String {
+    let order: Vec<String> = collection.order.iter().map(ToString::to_string).collect();
+    let writes = match collection.writes {
+        WriteMode::Append => "Records are added and not changed.",
+        _ => "A record that is put takes the place of one with its key.",
+    };
+    format!(
+        "Key: {}. A filter pins {}; rows of a partition are ordered by {}. {writes}",
+        collection.key.join(", "),
+        collection.partition.join(", "),
+        if order.is_empty() {
+            "nothing".to_owned()
+        } else {
+            order.join(", ")
+        },
+    )
+}
+
+/// The path of the list of collections.
+pub(super) fn collections() -> Json {
+    let response = tagged_json_of("Collections", "The collections.");
+    json!({ "get": {
+        "operationId": "list_collections",
+        "summary": "What there is",
+        "tags": ["collections"],
+        "parameters": [parameters::reference("If-None-Match")],
+        "responses": of_operation(vec![("200", response), not_modified()], &[]),
+    } })
+}
+
+/// The paths of a collection, with the operations that are allowed.
+pub(super) fn of_collection(collection: &Collection, access: &Access) -> Map<String, Json> {
+    let name = &collection.name;
+    let base = format!("/v1/collections/{name}");
+    let allows = |operation| access.allows(name, operation);
+    let mut paths = Map::from_iter([(base.clone(), json!({ "get": describe(name) }))]);
+    let mut record = Map::new();
+    if allows(Operation::Read) {
+        paths.insert(format!("{base}/records"), json!({ "get": list(collection) }));
+        paths.insert(
+            format!("{base}/records:explain"),
+            json!({ "get": explain(collection) }),
+        );
+        record.insert("get".into(), get(collection));
+    }
+    if allows(Operation::Export) {
+        paths.insert(
+            format!("{base}/records:export"),
+            json!({ "get": export(collection) }),
+        );
+    }
+    if allows(Operation::Write) {
+        record.insert("put".into(), put(collection));
+    }
+    if allows(Operation::Delete) {
+        record.insert("delete".into(), delete(collection));
+    }
+    if allows(Operation::Write) || allows(Operation::Delete) {
+        paths.insert(
+            format!("{base}/records:batchWrite"),
+            json!({ "post": batch_write(name) }),
+        );
+    }
+    if !record.is_empty() {
+        record.insert("parameters".into(), parameters::key(collection).into());
+        let template = parameters::key_template(collection);
+        paths.insert(format!("{base}/records/{template}"), Json::Object(record));
+    }
+    paths
+}
+
+fn not_modified() -> (&'static str, Json) {
+    ("304", json!({ "$ref": "#/components/responses/304" }))
+}
+
+fn describe(name: &str) -> Json {
+    let response = tagged_json_of("Collection", "The collection.");
+    json!({
+        "operationId": format!("describe_{name}"),
+        "summary": "Fields, key and views",
+        "tags": [name],
+        "parameters": [parameters::reference("If-None-Match")],
+        "responses": of_operation(vec![("200", response), not_modified()], &[]),
+    })
+}
+
+/// The parameters of a page of a collection, and more.
+fn page_parameters(collection: &Collection, more: &[&str]) -> Vec<Json> {
+    let of_page = PAGE_PARAMETERS.iter().chain(more);
+    let of_page = of_page.map(|name| match *name {
+        "view" => parameters::view(collection),
+        "fields" => parameters::fields(collection),
+        name => parameters::reference(name),
+    });
+    of_page.collect()
+}
+
+fn list(collection: &Collection) -> Json {
+    let name = &collection.name;
+    let mut response = tagged_json_of(&format!("{name}.page"), "A page of records, in the query's order.");
+    response["headers"]["Link"] = json!({
+        "schema": { "type": "string" },
+        "description": "Where the first, the previous and the next page are (RFC 8288), relative to this one.",
+    });
+    json!({
+        "operationId": format!("list_{name}"),
+        "summary": "A page of records",
+        "description": "Of `page_token`, `from`, `around` and `last` one at most.",
+        "tags": [name],
+        "parameters": page_parameters(collection, &["If-None-Match"]),
+        "responses": of_operation(vec![("200", response), not_modified()], &["501"]),
+    })
+}
+
+fn explain(collection: &Collection) -> Json {
+    let name = &collection.name;
+    let response = json_of("Explanation", "How the page is found.");
+    json!({
+        "operationId": format!("explain_{name}"),
+        "summary": "How a page is found",
+        "description": "Takes the parameters of the list, and says what would be read for it, and why.",
+        "tags": [name],
+        "parameters": page_parameters(collection, &["run"]),
+        "responses": of_operation(vec![("200", response)], &["501"]),
+    })
+}
+
+fn export(collection: &Collection) -> Json {
+    let name = &collection.name;
+    let response = json!({
+        "description": "All records, one JSON object a line, in no order. An export that fails on its way cuts the \
+             connection.",
+        "content": { NDJSON: { "schema": { "type": "string" } } },
+    });
+    let parameters = [
+        parameters::fields(collection),
+        parameters::reference("resume_tokens"),
+        parameters::reference("resume_token"),
+    ];
+    json!({
+        "operationId": format!("export_{name}"),
+        "summary": "All records, streamed",
+        "tags": [name],
+        "parameters": parameters,
+        "responses": of_operation(vec![("200", response)], &[]),
+    })
+}
+
+fn get(collection: &Collection) -> Json {
+    let name = &collection.name;
+    let parameters = [
+        parameters::fields(collection),
+        parameters::reference("If-None-Match"),
+    ];
+    json!({
+        "operationId": format!("get_{name}"),
+        "summary": "One record",
+        "tags": [name],
+        "parameters": parameters,
+        "responses": of_operation(vec![("200", tagged_json_of(name, "The record.")), not_modified()], &[]),
+    })
+}
+
+fn body(schema: &str) -> Json {
+    json!({
+        "required": true,
+        "content": { "application/json": { "schema": schemas::reference(schema) } },
+    })
+}
+
+fn put(collection: &Collection) -> Json {
+    let name = &collection.name;
+    json!({
+        "operationId": format!("put_{name}"),
+        "summary": "Store a record",
+        "description": "In the place of one with its key, which is not looked at: the last writer wins. The \
+             key's fields may be left out of the body, and are otherwise those of the path.",
+        "tags": [name],
+        "requestBody": body(&format!("{name}.put")),
+        "responses": of_operation(
+            vec![("204", json!({ "description": "The record is stored." }))],
+            &["409", "413", "415", "501"],
+        ),
+    })
+}
+
+fn delete(collection: &Collection) -> Json {
+    let name = &collection.name;
+    json!({
+        "operationId": format!("delete_{name}"),
+        "summary": "Delete a record",
+        "tags": [name],
+        "responses": of_operation(
+            vec![("204", json!({ "description": "There is no record with this key, now." }))],
+            &["501"],
+        ),
+    })
+}
+
+fn batch_write(name: &str) -> Json {
+    let result = json_of("BatchResult", "All changes are made.");
+    json!({
+        "operationId": format!("batch_write_{name}"),
+        "summary": "Several changes at once",
+        "description": "Puts and deletes of this collection, or of others that they name. On the embedded store \
+             all are made or none. On Cassandra they are one logged batch: all are made in the end or none, though \
+             a reader may see a part first. Of two changes to one record, the later holds.",
+        "tags": [name],
+        "requestBody": body(&format!("{name}.batch")),
+        "responses": of_operation(vec![("200", result)], &["413", "415"]),
+    })
+}

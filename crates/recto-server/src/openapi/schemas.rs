@@ -1,0 +1,240 @@
+//! The bodies: records, lists, batches, explanations.
+
+use recto::schema::{Collection, Schema};
+use recto::{MAX_BATCH_CHANGES, MAX_PAGE_SIZE};
+use serde_json::{Map, Value as Json, json};
+
+use super::types::{self, Side, nullable, object, tuple};
+
+/// A reference to a schema of the document.
+pub(super) fn reference(name: &str) -> Json {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn members(of: Json) -> Map<String, Json> {
+    match of {
+        Json::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+/// The schemas that do not depend on a collection.
+pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
+    let changes = schema.collections.iter();
+    let changes: Vec<Json> = changes
+        .map(|collection| reference(&format!("{}.change", collection.name)))
+        .collect();
+    let mut shared = Map::from_iter([
+        ("Problem".to_owned(), problem()),
+        ("Collections".to_owned(), collections()),
+        ("Collection".to_owned(), collection()),
+        ("Explanation".to_owned(), explanation()),
+        ("BatchResult".to_owned(), batch_result()),
+    ]);
+    if !changes.is_empty() {
+        shared.insert("Change".to_owned(), json!({ "anyOf": changes }));
+    }
+    shared
+}
+
+/// The schemas of a collection.
+pub(super) fn of_collection(collection: &Collection) -> Map<String, Json> {
+    let name = &collection.name;
+    Map::from_iter([
+        (name.clone(), record(collection)),
+        (format!("{name}.put"), given(collection)),
+        (format!("{name}.page"), page(name)),
+        (format!("{name}.change"), change(collection)),
+        (format!("{name}.batch"), batch(collection)),
+    ])
+}
+
+fn record(collection: &Collection) -> Json {
+    let fields = collection.fields.iter();
+    let fields = fields.map(|field| (field.name.clone(), types::schema(&field.ty, Side::Stored)));
+    let mut schema = object(fields.collect(), &[]);
+    schema["description"] = format!(
+        "A record of {}. Fields that are null are left out; {} are never null, and left out only by `fields`.",
+        collection.name,
+        collection.key.join(", ")
+    )
+    .into();
+    schema
+}
+
+fn given(collection: &Collection) -> Json {
+    let fields = collection.fields.iter().map(|field| {
+        let schema = types::schema(&field.ty, Side::Given);
+        let is_required = collection.is_required(&field.name);
+        let schema = if is_required { schema } else { nullable(schema) };
+        (field.name.clone(), schema)
+    });
+    object(fields.collect(), &[])
+}
+
+fn page(name: &str) -> Json {
+    let token = |about: &str| json!({ "type": "string", "description": about });
+    let properties = json!({
+        "records": { "type": "array", "items": reference(name), "maxItems": MAX_PAGE_SIZE },
+        "next_page_token": token("Leads to the next page; empty only at the end."),
+        "previous_page_token": token("Leads to the previous page; empty only at the beginning."),
+        "stop": {
+            "enum": ["scanned", "bytes", "time"],
+            "description": "The budget that cut the page; its tokens go on from there.",
+        },
+        "row_tokens": {
+            "type": "array",
+            "items": { "type": "string" },
+            "description": "One token per record, if `row_tokens` asked for them.",
+        },
+    });
+    object(
+        members(properties),
+        &["records", "next_page_token", "previous_page_token"],
+    )
+}
+
+/// What a change is: a put or a delete, with these members besides.
+fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
+    let of_key = collection.key.iter().filter_map(|name| collection.field(name));
+    let key: Vec<Json> = of_key
+        .map(|(_, field)| types::schema(&field.ty, Side::Given))
+        .collect();
+    let whole = json!({
+        "allOf": [reference(&format!("{}.put", collection.name)), { "required": collection.key }],
+    });
+    let one = |verb: &str, what: Json| {
+        let mut properties = Map::from_iter([(verb.to_owned(), what)]);
+        let mut required = vec![verb];
+        if let Some((name, schema)) = &besides {
+            properties.insert((*name).to_owned(), schema.clone());
+            required.push(name);
+        }
+        object(properties, &required)
+    };
+    json!({ "anyOf": [one("put", whole), one("delete", tuple(&key))] })
+}
+
+/// A change that names its collection.
+fn change(collection: &Collection) -> Json {
+    changes(collection, Some(("collection", json!({ "const": collection.name }))))
+}
+
+fn batch(collection: &Collection) -> Json {
+    let changes = json!({
+        "type": "array",
+        "maxItems": MAX_BATCH_CHANGES,
+        "items": { "anyOf": [changes(collection, None), reference("Change")] },
+    });
+    object(Map::from_iter([("changes".to_owned(), changes)]), &["changes"])
+}
+
+fn batch_result() -> Json {
+    let count = json!({ "type": "integer", "minimum": 0 });
+    object(
+        members(json!({ "puts": count, "deletes": count })),
+        &["puts", "deletes"],
+    )
+}
+
+fn problem() -> Json {
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let properties = json!({
+        "type": { "type": "string", "pattern": "^urn:recto:problem:[a-z-]+$",
+            "description": "What it is, to decide by." },
+        "title": text("What it is, in words."),
+        "status": { "type": "integer", "minimum": 400, "maximum": 599 },
+        "detail": text("What went wrong this time."),
+        "field": text("The field it is about, of the record or inside the body."),
+        "parameter": text("The parameter it is about."),
+        "position": { "type": "integer", "minimum": 1,
+            "description": "Where, in the parameter's text or in the body, in characters." },
+        "hint": text("What to do about it."),
+    });
+    object(members(properties), &["type", "title", "status", "detail"])
+}
+
+fn collections() -> Json {
+    let list = json!({ "collections": { "type": "array", "items": reference("Collection") } });
+    object(members(list), &["collections"])
+}
+
+fn collection() -> Json {
+    let name = json!({ "type": "string" });
+    let names = json!({ "type": "array", "items": name });
+    let field = json!({
+        "name": name,
+        "type": { "type": "string", "description": "Its CQL type." },
+        "required": { "type": "boolean", "description": "Whether every record has it." },
+        "operators": { "type": "array", "items": { "enum": ["=", "<", "<=", ">", ">=", "startsWith"] } },
+        "filter": { "enum": ["view", "residual"],
+            "description": "`residual`: conditions on it are checked row by row, with `allow_residual`." },
+        "sort": { "type": "boolean", "description": "Whether a view has it in its order." },
+    });
+    let field = object(
+        members(field),
+        &["name", "type", "required", "operators", "filter", "sort"],
+    );
+    let view = json!({
+        "name": name,
+        "partition": { "type": "array", "items": name,
+            "description": "Fields that a filter pins by = or an OR of equalities." },
+        "order": { "type": "array", "items": name,
+            "description": "The order inside a partition; `-` is descending. Its exact reverse is served too." },
+    });
+    let view = object(members(view), &["name", "partition", "order"]);
+    let properties = json!({
+        "name": name,
+        "writes": { "enum": ["update", "overwrite", "append"] },
+        "key": names,
+        "fields": { "type": "array", "items": field },
+        "views": { "type": "array", "items": view },
+    });
+    object(
+        members(properties),
+        &["name", "writes", "key", "fields", "views"],
+    )
+}
+
+fn explanation() -> Json {
+    let text = json!({ "type": "string" });
+    let texts = json!({ "type": "array", "items": text });
+    let count = json!({ "type": "integer", "minimum": 0 });
+    let source = object(
+        members(json!({ "partition": text, "bounds": text, "requests": texts })),
+        &["partition", "bounds", "requests"],
+    );
+    let rejected = object(
+        members(json!({ "arrangement": text, "reason": text })),
+        &["arrangement", "reason"],
+    );
+    let names = [
+        "rows_read",
+        "rows_returned",
+        "bytes_read",
+        "round_trips",
+        "statements",
+        "tombstones",
+        "time_micros",
+    ];
+    let costs = names.map(|name| (name.to_owned(), count.clone()));
+    let mut actual = object(Map::from_iter(costs), &names);
+    actual["description"] = "What it did cost, if `run` asked for that.".into();
+    let properties = json!({
+        "shape": { "type": "string", "description": "`empty`, `scan`, `concat` or `merge`, with `+ residual` where rows are checked one by one." },
+        "arrangement": text,
+        "table": text,
+        "order": { "type": "string", "description": "The query's total order." },
+        "direction": { "enum": ["with", "against"], "description": "Which way the table's own order is read." },
+        "sources": { "type": "array", "items": source },
+        "residual": texts,
+        "expected_rows": count,
+        "expected_round_trips": count,
+        "rejected": { "type": "array", "items": rejected },
+        "actual": actual,
+    });
+    let mut required: Vec<String> = members(properties.clone()).keys().cloned().collect();
+    required.retain(|name| name != "actual");
+    let required: Vec<&str> = required.iter().map(String::as_str).collect();
+    object(members(properties), &required)
+}

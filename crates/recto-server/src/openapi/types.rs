@@ -1,0 +1,147 @@
+//! Fields' types as JSON Schema: the mapping of record JSON.
+
+use recto::Type;
+use serde_json::{Map, Value as Json, json};
+
+use super::patterns;
+
+/// Numbers a double holds one by one, and so JSON in most languages.
+const MAX_FLOAT: f64 = 3.402_823_5e38;
+
+/// Where a value stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// In an answer: in the one form that Recto writes.
+    Stored,
+    /// In a request, in every form that Recto reads.
+    Given,
+    /// In a path, as text.
+    Path,
+}
+
+/// The schema of values of a type.
+pub(super) fn schema(ty: &Type, side: Side) -> Json {
+    match ty {
+        Type::List(element) | Type::Set(element) => {
+            json!({ "type": "array", "items": schema(element, side) })
+        }
+        Type::Vector(element, dimension) => json!({
+            "type": "array",
+            "items": schema(element, side),
+            "minItems": dimension,
+            "maxItems": dimension,
+        }),
+        Type::Map(key, value) => json!({
+            "type": "array",
+            "items": tuple(&[schema(key, side), schema(value, side)]),
+            "description": "An array of [key, value].",
+        }),
+        Type::Tuple(types) => {
+            let elements: Vec<Json> = types.iter().map(|ty| nullable(schema(ty, side))).collect();
+            tuple(&elements)
+        }
+        Type::Udt(udt) => {
+            let fields = udt.fields.iter();
+            let fields = fields.map(|(name, ty)| (name.clone(), nullable(schema(ty, side))));
+            object(fields.collect(), &[])
+        }
+        scalar => of_scalar(scalar, side),
+    }
+}
+
+fn of_scalar(ty: &Type, side: Side) -> Json {
+    let text = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+    match ty {
+        Type::Ascii => text(patterns::ASCII),
+        Type::Text => json!({ "type": "string" }),
+        Type::Blob => {
+            json!({ "type": "string", "contentEncoding": "base64", "pattern": patterns::BASE64 })
+        }
+        Type::Boolean => json!({ "type": "boolean" }),
+        Type::TinyInt => whole(i8::MIN, i8::MAX),
+        Type::SmallInt => whole(i16::MIN, i16::MAX),
+        Type::Int => whole(i32::MIN, i32::MAX),
+        Type::BigInt => or_whole(text(&patterns::bigint()), i64::MAX.unsigned_abs(), side),
+        Type::Varint if side == Side::Stored => text(patterns::WHOLE_STORED),
+        Type::Varint => or_whole(text(patterns::WHOLE_GIVEN), u64::MAX, side),
+        Type::Decimal if side == Side::Given => json!({
+            "anyOf": [text(patterns::DECIMAL), { "type": "number" }],
+            "description": "A number of at most 15 digits; a longer one is written as a string.",
+        }),
+        Type::Decimal => text(patterns::DECIMAL),
+        Type::Float => floating(Some(MAX_FLOAT)),
+        Type::Double => floating(None),
+        Type::Date => json!({
+            "type": "string",
+            "format": "date",
+            "description": "Years before 0000 and after 9999 carry a sign.",
+        }),
+        Type::Time if side == Side::Stored => text(patterns::TIME_STORED),
+        Type::Time => text(patterns::TIME_GIVEN),
+        Type::Timestamp => json!({
+            "type": "string",
+            "format": "date-time",
+            "pattern": patterns::TIMESTAMP,
+            "description": "Whole milliseconds; years before 0000 and after 9999 carry a sign.",
+        }),
+        Type::TimeUuid => text(patterns::TIMEUUID),
+        Type::Uuid => json!({ "type": "string", "format": "uuid", "pattern": patterns::UUID }),
+        Type::Inet => json!({
+            "anyOf": [{ "type": "string", "format": "ipv4" }, { "type": "string", "format": "ipv6" }],
+        }),
+        Type::Duration => text(&patterns::duration()),
+        // What holds others is made above.
+        _ => json!({}),
+    }
+}
+
+fn whole<T: Into<i64>>(minimum: T, maximum: T) -> Json {
+    json!({ "type": "integer", "minimum": minimum.into(), "maximum": maximum.into() })
+}
+
+/// Text of a whole number, or in a request the number itself, as far as JSON's parser holds it.
+fn or_whole(text: Json, maximum: u64, side: Side) -> Json {
+    match side {
+        Side::Given => json!({
+            "anyOf": [text, { "type": "integer", "minimum": i64::MIN, "maximum": maximum }],
+        }),
+        Side::Stored | Side::Path => text,
+    }
+}
+
+fn floating(limit: Option<f64>) -> Json {
+    let number = match limit {
+        None => json!({ "type": "number" }),
+        Some(limit) => json!({ "type": "number", "minimum": -limit, "maximum": limit }),
+    };
+    json!({ "anyOf": [number, { "enum": ["NaN", "Infinity", "-Infinity"] }] })
+}
+
+/// An array of these, no more and no fewer.
+pub(super) fn tuple(elements: &[Json]) -> Json {
+    json!({
+        "type": "array",
+        "prefixItems": elements,
+        "items": false,
+        "minItems": elements.len(),
+        "maxItems": elements.len(),
+    })
+}
+
+/// An object with these members and no others.
+pub(super) fn object(properties: Map<String, Json>, required: &[&str]) -> Json {
+    let mut schema = json!({
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": false,
+    });
+    if !required.is_empty() {
+        schema["required"] = required.into();
+    }
+    schema
+}
+
+/// A value or null.
+pub(super) fn nullable(schema: Json) -> Json {
+    json!({ "anyOf": [schema, { "type": "null" }] })
+}
