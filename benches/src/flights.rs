@@ -10,7 +10,7 @@ const ARCHIVE: &[u8] = include_bytes!("../../crates/recto-cli/data/flights.csv.z
 
 /// How far each further copy of the data lies after the one before: 53 weeks, so that days of the week
 /// stay what they are and no two copies have a row with the same key.
-const COPY_MILLISECONDS: i64 = 53 * 7 * 24 * 3_600 * 1_000;
+pub(crate) const COPY_MILLISECONDS: i64 = 53 * 7 * 24 * 3_600 * 1_000;
 
 /// The carrier that most flights are of.
 pub(crate) const CARRIER: &str = "UA";
@@ -100,7 +100,7 @@ impl From<&Flight> for FlightDown {
 pub(crate) const COLUMNS: &str = "year, month, day, dep_time, sched_dep_time, dep_delay, arr_time, sched_arr_time, \
     arr_delay, carrier, flight, tailnum, origin, dest, air_time, distance, hour, minute, time_hour";
 
-/// The flights of the file, in its order, which is that of their days.
+/// The flights of the file, in its order, which is that of their days within each month.
 pub(crate) fn read() -> Vec<Flight> {
     let mut archive = zip::ZipArchive::new(Cursor::new(ARCHIVE)).unwrap();
     let file = archive.by_index(0).unwrap();

@@ -196,13 +196,14 @@ impl Table {
     }
 }
 
-/// A number to three digits or so, thousands apart.
+/// A number to three digits or so, thousands apart; a whole one without a fraction.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
-    if size < 10.0 {
+    let is_whole = value.fract().abs() < f64::EPSILON;
+    if size < 10.0 && !is_whole {
         return format!("{value:.2}");
     }
-    if size < 100.0 {
+    if size < 100.0 && !is_whole {
         return format!("{value:.1}");
     }
     let digits = format!("{:.0}", size);

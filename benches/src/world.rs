@@ -216,13 +216,11 @@ impl Data {
     /// A span of time that leaves out the first and the last fiftieth of it.
     pub(crate) fn span(&self) -> (i64, i64) {
         let base = flights::read();
-        let first = base[0].time_hour.0;
-        let last = scaled(&base[base.len() - 1..], self.rows.div_ceil(base.len() as u64)).last();
-        let last = if self.rows < base.len() as u64 {
-            base[self.rows as usize - 1].time_hour.0
-        } else {
-            last.unwrap().time_hour.0
-        };
+        let whole_copies = (self.rows / base.len() as u64).max(1);
+        let stored = &base[..base.len().min(self.rows as usize)];
+        let first = stored.iter().map(|flight| flight.time_hour.0).min().unwrap();
+        let last = stored.iter().map(|flight| flight.time_hour.0).max().unwrap();
+        let last = last + (whole_copies as i64 - 1) * flights::COPY_MILLISECONDS;
         let part = (last - first) / 50;
         // Whole seconds, which every peer writes alike.
         let whole = |moment: i64| moment / 1_000 * 1_000;

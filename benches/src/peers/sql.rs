@@ -22,7 +22,12 @@ pub(crate) fn page(dialect: Dialect, question: &Question, at_end: bool) -> Strin
             // IN would read and sort every row of the eight.
             let branches: Vec<String> = CARRIERS
                 .iter()
-                .map(|carrier| format!("SELECT * FROM ({})", branch(dialect, question, at_end, carrier)))
+                .map(|carrier| {
+                    format!(
+                        "SELECT * FROM ({}) AS branch",
+                        branch(dialect, question, at_end, carrier)
+                    )
+                })
                 .collect();
             let branches = branches.join(" UNION ALL ");
             format!(
@@ -37,13 +42,15 @@ pub(crate) fn page(dialect: Dialect, question: &Question, at_end: bool) -> Strin
 fn branch(dialect: Dialect, question: &Question, at_end: bool, carrier: &str) -> String {
     let mut conditions = vec![format!("carrier = '{carrier}'")];
     if question.filter == Filter::Range {
+        // The end that the page lies beyond is the tighter bound there.
         let (from, to) = question.span;
         let moment = |value: i64| (dialect.moment)(&value.to_string());
-        conditions.push(format!(
-            "time_hour >= {} AND time_hour < {}",
-            moment(from),
-            moment(to)
-        ));
+        if at_end || !question.backward {
+            conditions.push(format!("time_hour >= {}", moment(from)));
+        }
+        if at_end || question.backward {
+            conditions.push(format!("time_hour < {}", moment(to)));
+        }
     }
     if !at_end {
         let marker = dialect.marker;

@@ -91,11 +91,14 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
 fn load(folder: &Path, file: &Path, collections: &[&str]) -> Loaded {
     let store = folder.join("store");
     let _ = fs::remove_dir_all(&store);
+    // A load replaces no file that it did not make.
+    let rejects = folder.join("rejects.csv");
+    let _ = fs::remove_file(&rejects);
     let request = LoadRequest {
         file: file.to_owned(),
         collections: collections.iter().map(|name| (*name).to_owned()).collect(),
         null: Some("NA".into()),
-        rejects: Some(folder.join("rejects.csv")),
+        rejects: Some(rejects),
         ..LoadRequest::default()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -54,8 +54,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     Ok(Section {
         title: "Size on disk".to_owned(),
         text: format!(
-            "{rows} flights, stored in the order in which they left, which is not the key's: 16 partitions grow at \
-             their beginning. Recto: `put_all` of 10,000 rows, each call durable. SQLite: the same in transactions, \
+            "{rows} flights, stored in the file's order, day by day, which is not the key's: 16 partitions grow in \
+             many places. Recto: `put_all` of 10,000 rows, each call durable. SQLite: the same in transactions, \
              WAL, `synchronous = NORMAL`, then its index. PostgreSQL: COPY, then its index. No time stands where the \
              data of an earlier run were taken."
         ),

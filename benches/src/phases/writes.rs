@@ -61,7 +61,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         };
         for writers in WRITERS {
             note(
-                format!("Recto, {writers} writers"),
+                named("Recto", writers),
                 put(&runtime, &ours, &base, writers, time),
             );
         }
@@ -72,7 +72,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         if let Some(cluster) = &cluster {
             for writers in WRITERS {
                 note(
-                    format!("PostgreSQL, {writers} writers"),
+                    named("PostgreSQL", writers),
                     insert_postgresql(cluster, &base, writers, time),
                 );
             }
@@ -94,6 +94,11 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         tables: vec![table],
         ..Section::default()
     })
+}
+
+fn named(side: &str, writers: usize) -> String {
+    let plural = if writers == 1 { "" } else { "s" };
+    format!("{side}, {writers} writer{plural}")
 }
 
 fn postgresql() -> Result<Cluster, String> {
