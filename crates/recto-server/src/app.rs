@@ -32,5 +32,8 @@ impl App {
 /// All routes, without guards: those of `/v1` take an [`Access`](crate::access::Access) from the
 /// request's extensions and answer 500 without one.
 pub fn router(app: App) -> Router {
-    crate::api::routes().with_state(app)
+    crate::api::routes()
+        .merge(crate::openapi::routes())
+        .merge(crate::console::routes())
+        .with_state(app)
 }

@@ -1,0 +1,106 @@
+// Keys, and what a swapped page needs. Everything works without this file; it only makes it quicker.
+"use strict";
+
+(() => {
+  document.documentElement.classList.add("scripted");
+
+  const find = (selector) => document.querySelector(selector);
+  const rows = () => Array.from(document.querySelectorAll("a.row"));
+  const PLAN_OPEN = "recto.plan-open";
+
+  /** Follows the link that a key stands for, if the page has one. */
+  function follow(key) {
+    find(`a[data-key="${key}"]`)?.click();
+  }
+
+  /** Moves the focus to the row that is `step` rows away. */
+  function moveRow(step) {
+    const all = rows();
+    if (all.length === 0) return;
+    const at = all.indexOf(document.activeElement);
+    const next = at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + step, 0), all.length - 1);
+    all[next].focus({ preventScroll: true });
+    all[next].scrollIntoView({ block: "nearest" });
+  }
+
+  function openFilter() {
+    const panel = find("#open-filter")?.parentElement;
+    const pin = find(".pin input:not([type=hidden])");
+    if (!panel) {
+      pin?.focus();
+      return;
+    }
+    panel.open = true;
+    panel.querySelector("input:not([type=hidden])")?.focus();
+  }
+
+  function togglePlan() {
+    const plan = find("#plan");
+    if (plan) plan.open = !plan.open;
+  }
+
+  const KEYS = {
+    n: () => follow("n"),
+    p: () => follow("p"),
+    f: () => follow("f"),
+    l: () => follow("l"),
+    u: () => (find('a[data-key="u"]') ? follow("u") : find(".bar nav a:last-of-type")?.click()),
+    j: () => moveRow(1),
+    k: () => moveRow(-1),
+    g: () => find("#jump")?.focus(),
+    x: togglePlan,
+    "/": openFilter,
+    "?": () => find("#keys")?.showModal(),
+  };
+
+  function closePanels(but) {
+    for (const panel of document.querySelectorAll("details.pop[open]")) {
+      if (panel !== but) panel.open = false;
+    }
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      const panel = event.target.closest?.("details.pop[open]");
+      closePanels();
+      panel?.querySelector("summary").focus();
+      return;
+    }
+    const typing = event.target.closest?.("input, textarea, select, dialog");
+    const action = KEYS[event.key];
+    if (!action || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    action();
+  });
+
+  document.addEventListener("click", (event) => {
+    closePanels(event.target.closest("details.pop"));
+    const opens = event.target.closest("[data-open]");
+    if (opens) document.getElementById(opens.dataset.open)?.showModal();
+  });
+
+  document.addEventListener("toggle", (event) => {
+    if (event.target.id === "plan") sessionStorage.setItem(PLAN_OPEN, event.target.open ? "yes" : "");
+  }, true);
+
+  /** What a new page takes over from the one before, and says to who cannot see it. */
+  function arrive(isFirst) {
+    const plan = find("#plan");
+    if (plan && sessionStorage.getItem(PLAN_OPEN)) plan.open = true;
+    const address = new URL(location.href);
+    if (address.searchParams.has("done")) {
+      // A page that is shared or loaded again did nothing just now.
+      address.searchParams.delete("done");
+      history.replaceState(history.state, "", address);
+    }
+    const summary = find("#plan summary span");
+    const news = find(".problem h2, .empty h2") ?? summary;
+    if (!isFirst && news) find("#status").textContent = news.textContent;
+  }
+
+  document.addEventListener("htmx:afterSettle", () => {
+    find(".rows")?.scrollTo(0, 0);
+    arrive(false);
+  });
+  arrive(true);
+})();

@@ -1,0 +1,314 @@
+//! What changes the query or turns the page: chips, filters, columns, the pager.
+
+use maud::{Markup, html};
+use recto::schema::{Collection, Field};
+use recto::session::{Explanation, PageReply};
+use recto::{DEFAULT_PAGE_SIZE, Error};
+
+use super::browse::{Browse, JUMP, OPERATOR_PREFIX, VALUE_PREFIX};
+use super::filter::{Chip, Operator, Parts, without};
+use super::page_url::PageUrl;
+use super::table::columns;
+use super::value::Control;
+
+/// The page sizes that are offered.
+const PAGE_SIZES: [i64; 4] = [20, 50, 100, 500];
+
+/// An error in the filter's or the sort's text.
+pub(super) struct TextError {
+    /// 1-based, in characters.
+    column: usize,
+    is_sort: bool,
+}
+
+impl TextError {
+    /// Where an error says it is.
+    pub(super) fn of(error: &Error) -> Option<Self> {
+        Some(Self {
+            column: error.column()?,
+            // The engine's message begins with the name of the text that its column is in.
+            is_sort: error.to_string().starts_with("sort"),
+        })
+    }
+}
+
+/// The query: its conditions, and the forms that change them.
+pub(super) fn query(browse: &Browse<'_>, error: Option<&TextError>) -> Markup {
+    html! {
+        section.query aria-label="Query" {
+            @if let Some(chips) = &browse.chips {
+                @if !chips.is_empty() {
+                    ul.chips aria-label="Conditions" {
+                        @for (index, chip) in chips.iter().enumerate() { li { (chip_of(browse.url, chips, index, chip)) } }
+                    }
+                }
+                (filter_panel(browse))
+            }
+            (filter_text(browse.url, error))
+            (column_panel(browse))
+            @if browse.url.allow_residual {
+                span.chip.residual title="Conditions that no view serves are checked row by row" {
+                    "row by row"
+                    a href=(PageUrl { allow_residual: false, ..browse.url.first_page() }.href())
+                        aria-label="Do not check rows one by one" { "×" }
+                }
+            }
+        }
+        @if let Some(error) = error { (pointed(browse.url, error)) }
+    }
+}
+
+fn chip_of(url: &PageUrl, chips: &[Chip], index: usize, chip: &Chip) -> Markup {
+    let remove = url.with_filter(without(chips, index)).href();
+    html! {
+        span.chip {
+            span title=(chip.text) {
+                @match &chip.parts {
+                    Some(Parts { field, operator, value }) if operator != Operator::OneOf.name() => {
+                        span.dim { (field) " " (operator_label(operator)) } " "
+                        b { (unquoted(value)) }
+                    }
+                    _ => (chip.text)
+                }
+            }
+            a href=(remove) aria-label=(format!("Remove {}", chip.text)) { "×" }
+        }
+    }
+}
+
+fn operator_label(name: &str) -> &str {
+    Operator::named(name).map_or(name, |operator| operator.label())
+}
+
+/// A literal without its quotes, where it is a string.
+fn unquoted(literal: &str) -> String {
+    serde_json::from_str::<String>(literal).unwrap_or_else(|_| literal.to_owned())
+}
+
+fn filter_panel(browse: &Browse<'_>) -> Markup {
+    let of = |index: usize| browse.collection.fields.get(index);
+    let mut served = Vec::new();
+    let mut others = Vec::new();
+    for (index, options) in browse.options.iter().enumerate() {
+        match of(index) {
+            Some(field) if !options.operators.is_empty() => {
+                served.push((field, options.operators.as_slice()))
+            }
+            Some(field) if field.ty.is_orderable() => others.push(field),
+            _ => {}
+        }
+    }
+    let place = |field: &Field| {
+        columns(browse.collection)
+            .iter()
+            .position(|name| *name == field.name)
+    };
+    served.sort_by_key(|(field, _)| place(field));
+    let boolean_like = [Operator::Equal, Operator::OneOf];
+    let all: Vec<Operator> = boolean_like.into_iter().chain(Operator::RANGE).collect();
+    html! {
+        details.pop name="pop" {
+            summary #open-filter { "Filter" }
+            form.panel method="get" action=(action(browse.url)) {
+                (hidden(browse.url, &["filter"]))
+                input type="hidden" name="filter" value=(browse.url.filter);
+                @if served.is_empty() {
+                    p.dim { "No field can be filtered by a view here." }
+                } @else {
+                    p.dim { "Served by the view, at the cost of the page:" }
+                }
+                div.conditions { @for (field, operators) in &served { (condition_row(field, operators)) } }
+                @if !others.is_empty() {
+                    details.others {
+                        summary { "Other fields: rows are read and checked one by one" }
+                        div.conditions {
+                            @for field in &others {
+                                (condition_row(field, &all))
+                                input type="hidden" name=(format!("residual.{}", field.name)) value="true";
+                            }
+                        }
+                    }
+                }
+                div.panel-end { button.primary type="submit" { "Apply" } }
+            }
+        }
+    }
+}
+
+fn condition_row(field: &Field, operators: &[Operator]) -> Markup {
+    let id = format!("is-{}", field.name);
+    let value = format!("{VALUE_PREFIX}{}", field.name);
+    html! {
+        label for=(id) { (field.name) span.type { (field.ty) } }
+        select name=(format!("{OPERATOR_PREFIX}{}", field.name)) aria-label=(format!("Operator for {}", field.name)) {
+            @for operator in operators { option value=(operator.name()) { (operator.label()) } }
+        }
+        // A list of values is no value of the field's type.
+        (Control {
+            name: &value,
+            id: &id,
+            ty: control_type(field),
+            value: "",
+            label: None,
+            required: false,
+            described_by: None,
+            invalid: false,
+        }.render())
+    }
+}
+
+/// A number field would not take `1, 2`.
+fn control_type(field: &Field) -> &recto::Type {
+    use recto::Type;
+    match field.ty {
+        Type::TinyInt | Type::SmallInt | Type::Int => &Type::BigInt,
+        ref other => other,
+    }
+}
+
+fn filter_text(url: &PageUrl, error: Option<&TextError>) -> Markup {
+    let failed = error.is_some_and(|error| !error.is_sort);
+    html! {
+        details.pop.wide name="pop" open[failed] {
+            summary { "Text" }
+            form.panel method="get" action=(action(url)) {
+                (hidden(url, &["filter"]))
+                label for="filter-text" { "Filter text" }
+                input #filter-text type="text" name="filter" value=(url.filter) autocomplete="off" spellcheck="false"
+                    autocapitalize="off" aria-invalid=[failed.then_some("true")]
+                    placeholder="carrier = \"UA\" AND time_hour >= \"2013-07-01T00:00:00Z\"";
+                p.dim { "AND joins conditions, OR equalities of one field; =, <, <=, >, >=, startsWith(field, \"a\")." }
+                div.panel-end { button.primary type="submit" { "Apply" } }
+            }
+        }
+    }
+}
+
+/// The text an error is in, with its place marked.
+fn pointed(url: &PageUrl, error: &TextError) -> Markup {
+    let text = if error.is_sort { &url.order_by } else { &url.filter };
+    let at = error.column.saturating_sub(1);
+    let before: String = text.chars().take(at).collect();
+    let marked: String = text.chars().skip(at).take(1).collect();
+    let after: String = text.chars().skip(at + 1).collect();
+    html! {
+        pre.pointed tabindex="0" aria-label=(format!("The text, with column {} marked", error.column)) {
+            code { (before) mark { @if marked.is_empty() { " " } @else { (marked) } } (after) }
+        }
+    }
+}
+
+fn column_panel(browse: &Browse<'_>) -> Markup {
+    let shown = &browse.url.fields;
+    html! {
+        details.pop name="pop" {
+            summary { "Columns" }
+            form.panel method="get" action=(action(browse.url)) {
+                (hidden(browse.url, &["fields"]))
+                fieldset.columns {
+                    legend.dim { "Show" }
+                    @for name in columns(browse.collection) {
+                        label {
+                            input type="checkbox" name="fields" value=(name)
+                                checked[shown.is_empty() || shown.iter().any(|field| field == name)];
+                            (name)
+                        }
+                    }
+                }
+                div.panel-end {
+                    @if !shown.is_empty() {
+                        a.button href=(PageUrl { fields: Vec::new(), ..browse.url.clone() }.href()) { "All" }
+                    }
+                    button.primary type="submit" { "Apply" }
+                }
+            }
+        }
+    }
+}
+
+/// Links to other pages of the query, and the form that goes to a value.
+pub(super) fn pager(browse: &Browse<'_>, explanation: &Explanation, reply: &PageReply) -> Markup {
+    let url = browse.url;
+    let token = |token: &str| (!token.is_empty()).then(|| url.with_token(token).href());
+    let more = !reply.next_page_token.is_empty();
+    let less = !reply.previous_page_token.is_empty();
+    html! {
+        div.pager {
+            nav.turn aria-label="Pages" {
+                (turn("f", "First", None, less.then(|| url.first_page().href())))
+                (turn("p", "← Previous", Some("prev"), token(&reply.previous_page_token)))
+                (turn("n", "Next →", Some("next"), token(&reply.next_page_token)))
+                (turn("l", "Last", None, more.then(|| url.last_page().href())))
+            }
+            (jump(browse.collection, url, explanation))
+            nav.sizes aria-label="Rows per page" {
+                span.dim aria-hidden="true" { "Rows" }
+                @for size in PAGE_SIZES { (size_link(url, size)) }
+            }
+        }
+    }
+}
+
+fn turn(key: &str, name: &str, relation: Option<&str>, href: Option<String>) -> Markup {
+    html! {
+        @match href {
+            Some(href) => a #(format!("turn-{key}")) href=(href) rel=[relation] data-key=(key) { (name) },
+            None => span #(format!("turn-{key}")) aria-disabled="true" { (name) },
+        }
+    }
+}
+
+fn jump(collection: &Collection, url: &PageUrl, explanation: &Explanation) -> Markup {
+    let first = explanation.order.split(' ').next().unwrap_or_default();
+    let Some((_, field)) = collection.field(first) else {
+        return Markup::default();
+    };
+    html! {
+        form.jump method="get" action=(action(url)) role="search" aria-label="Jump to a value" {
+            (hidden(url, &["from", "page_token", "last", "around"]))
+            input type="hidden" name="jump_field" value=(field.name);
+            label for="jump" { "Jump to " (field.name) }
+            (Control {
+                name: JUMP,
+                id: "jump",
+                ty: &field.ty,
+                value: "",
+                label: None,
+                required: false,
+                described_by: None,
+                invalid: false,
+            }.render())
+            button type="submit" { "Go" }
+        }
+    }
+}
+
+fn size_link(url: &PageUrl, size: i64) -> Markup {
+    let current = url.page_size.unwrap_or(i64::from(DEFAULT_PAGE_SIZE)) == size;
+    let href = PageUrl {
+        page_size: Some(size),
+        ..url.clone()
+    }
+    .href();
+    html! {
+        a href=(href) aria-current=[current.then_some("true")] { (size) span.unseen { " rows" } }
+    }
+}
+
+/// The address that forms are sent to.
+pub(super) fn action(url: &PageUrl) -> String {
+    PageUrl {
+        collection: url.collection.clone(),
+        ..PageUrl::default()
+    }
+    .href()
+}
+
+/// The page's parameters as a form sends them on, but those it changes. The form leads to a first page.
+pub(super) fn hidden(url: &PageUrl, but: &[&str]) -> Markup {
+    let parameters = url.first_page().all_parameters();
+    let parameters = parameters.iter().filter(|(name, _)| !but.contains(name));
+    html! {
+        @for (name, value) in parameters { input type="hidden" name=(name) value=(value); }
+    }
+}

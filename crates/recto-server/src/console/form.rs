@@ -1,0 +1,328 @@
+//! Records as forms: adding one, changing one.
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use recto::Type;
+use recto::schema::{Field, WriteMode};
+use recto::session::JsonRecord;
+use serde_json::Value as Json;
+
+use super::layout::{Failure, page, problem_panel};
+use super::page_url::{Parameters, first, parameters};
+use super::record::{layout, title};
+use super::subject::Subject;
+use super::table::{columns, key_of};
+use super::value::{self, Control, type_label};
+use crate::access::{Access, Operation};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// What forms name values by, and the boxes that make an empty text a null.
+const VALUE_PREFIX: &str = "value.";
+const NULL_PREFIX: &str = "null.";
+/// The digest of the record that a form was filled from.
+const SEEN: &str = "seen";
+
+/// `GET /collections/{collection}/new`: empty, or filled from the record whose key is given.
+pub(super) async fn ask_new(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let subject = Subject::of(&app, &access, &name, query, Operation::Write).await?;
+    let like = if subject.key.is_empty() {
+        JsonRecord::new()
+    } else {
+        access.session(app.session(), &name, Operation::Read)?;
+        subject.record().await?
+    };
+    Ok(Form::new(&subject, &like, true).answer(None))
+}
+
+/// Adds a record, unless there is one with its key.
+pub(super) async fn new(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Result<Response, Failure> {
+    let subject = Subject::of(&app, &access, &name, query, Operation::Write).await?;
+    let sent = parameters(&body);
+    let record = typed_record(&subject, &sent, &JsonRecord::new());
+    let key = key_of(&subject.collection, &record);
+    let missing = subject
+        .collection
+        .key
+        .iter()
+        .find(|name| !record.contains_key(*name));
+    let problem = if let Some(missing) = missing {
+        Some(
+            Problem::new(
+                StatusCode::BAD_REQUEST,
+                "invalid-record",
+                "The record is not right",
+                format!("{missing} is part of the key and cannot be null"),
+            )
+            .with_field(missing.as_str()),
+        )
+    } else {
+        match subject.session.get(&name, &key).await {
+            Ok(None) => None,
+            Ok(Some(_)) => Some(taken(&subject)),
+            Err(error) => Some(error.into()),
+        }
+    };
+    let form = Form::sent(&subject, &record, &sent, true);
+    match problem {
+        Some(problem) => Ok(form.answer(Some(&problem))),
+        None => form.put("added").await,
+    }
+}
+
+fn taken(subject: &Subject) -> Problem {
+    let problem = Problem::new(
+        StatusCode::CONFLICT,
+        "conflict",
+        "The key is taken",
+        format!("{} holds a record with this key already", subject.collection.name),
+    );
+    problem.with_hint("change a field of the key; nothing was written")
+}
+
+/// `GET /collections/{collection}/edit`.
+pub(super) async fn ask_edit(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let (subject, held) = editable(&app, &access, &name, query).await?;
+    Ok(Form::new(&subject, &held, false).answer(None))
+}
+
+/// Saves a record, unless it was changed since the form was filled.
+pub(super) async fn edit(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Result<Response, Failure> {
+    let (subject, held) = editable(&app, &access, &name, query).await?;
+    let sent = parameters(&body);
+    let record = typed_record(&subject, &sent, &held);
+    let mut form = Form::sent(&subject, &record, &sent, false);
+    if first(&sent, SEEN) != Some(&digest(&held)) {
+        form.seen = digest(&held);
+        let problem = Problem::new(
+            StatusCode::CONFLICT,
+            "conflict",
+            "The record was changed meanwhile",
+            "somebody saved it after this form was opened; nothing was written",
+        );
+        return Ok(form.answer(Some(
+            &problem.with_hint("saving again writes what stands below over it"),
+        )));
+    }
+    form.put("saved").await
+}
+
+async fn editable(
+    app: &App,
+    access: &Access,
+    name: &str,
+    query: Option<String>,
+) -> Result<(Subject, JsonRecord), Problem> {
+    access.session(app.session(), name, Operation::Read)?;
+    let subject = Subject::of(app, access, name, query, Operation::Write).await?;
+    if subject.collection.writes == WriteMode::Append {
+        return Err(Problem::new(
+            StatusCode::CONFLICT,
+            "append-only",
+            "Records of this collection are never changed",
+            format!("{name} is written by appending (writes = \"append\")"),
+        )
+        .with_hint("add another record, or delete this one"));
+    }
+    let held = subject.record().await?;
+    Ok((subject, held))
+}
+
+/// Says whether a record is the one that was seen.
+fn digest(record: &JsonRecord) -> String {
+    let text = Json::Object(record.clone()).to_string();
+    blake3::hash(text.as_bytes()).to_hex().to_string()
+}
+
+/// The record that was sent. What no form carries, or nobody touched, stays as it is held.
+fn typed_record(subject: &Subject, sent: &Parameters, held: &JsonRecord) -> JsonRecord {
+    let mut record = JsonRecord::new();
+    for field in &subject.collection.fields {
+        let name = &field.name;
+        let kept = held.get(name);
+        let value = match first(sent, &format!("{VALUE_PREFIX}{name}")) {
+            None => kept.cloned(),
+            Some(typed) => {
+                let null = first(sent, &format!("{NULL_PREFIX}{name}")).is_some();
+                let same = value::text(kept).is_some_and(|text| lines(&text) == lines(typed));
+                match typed {
+                    "" if null || !field.ty.is_textual() => None,
+                    _ if same => kept.cloned(),
+                    typed => Some(value::json(&field.ty, &lines(typed))),
+                }
+            }
+        };
+        if let Some(value) = value {
+            record.insert(name.clone(), value);
+        }
+    }
+    record
+}
+
+/// A text with one kind of line end: browsers send CR LF whatever stood in the field.
+fn lines(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// Whether HTML can carry a text as it is.
+fn can_be_sent(text: &str) -> bool {
+    text.chars()
+        .all(|character| !character.is_control() || matches!(character, '\n' | '\r' | '\t'))
+}
+
+struct Form<'a> {
+    subject: &'a Subject,
+    record: &'a JsonRecord,
+    /// What was typed, if the form comes back.
+    sent: Option<&'a Parameters>,
+    is_new: bool,
+    seen: String,
+}
+
+impl<'a> Form<'a> {
+    fn new(subject: &'a Subject, record: &'a JsonRecord, is_new: bool) -> Self {
+        Self {
+            subject,
+            record,
+            sent: None,
+            is_new,
+            seen: digest(record),
+        }
+    }
+
+    fn sent(subject: &'a Subject, record: &'a JsonRecord, sent: &'a Parameters, is_new: bool) -> Self {
+        Self {
+            subject,
+            record,
+            sent: Some(sent),
+            is_new,
+            seen: first(sent, SEEN).unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// Writes the record and leads to its page, or comes back with what was wrong.
+    async fn put(&self, done: &str) -> Result<Response, Failure> {
+        let name = &self.subject.collection.name;
+        match self.subject.session.put(name, vec![self.record.clone()]).await {
+            Ok(()) => {
+                let href = self.subject.record_href(self.record);
+                Ok(Redirect::to(&format!("{href}&done={done}")).into_response())
+            }
+            Err(error) => Ok(self.answer(Some(&error.into()))),
+        }
+    }
+
+    fn answer(&self, problem: Option<&Problem>) -> Response {
+        let subject = self.subject;
+        let action = if self.is_new { "new" } else { "edit" };
+        let back = if subject.key.is_empty() {
+            subject.back.href()
+        } else {
+            subject.href("record", &subject.key)
+        };
+        let at = problem.and_then(|problem| problem.to_json()["field"].as_str().map(str::to_owned));
+        let content = html! {
+            div.heading {
+                h1 { @if self.is_new { "Add to " (subject.collection.name) } @else { "Edit " (title(subject)) } }
+            }
+            @if let Some(problem) = problem { (problem_panel(problem)) }
+            form.record method="post" action=(subject.href(action, if self.is_new { &[] } else { &subject.key })) hx-boost="false" {
+                input type="hidden" name=(SEEN) value=(self.seen);
+                @for name in columns(&subject.collection) {
+                    @if let Some((_, field)) = subject.collection.field(name) {
+                        (self.field(field, at.as_deref() == Some(name)))
+                    }
+                }
+                div.ways {
+                    button.primary type="submit" { @if self.is_new { "Add" } @else { "Save" } }
+                    a.button data-key="u" href=(back) { "Cancel" }
+                }
+            }
+        };
+        let status = problem.map_or(StatusCode::OK, |problem| problem.status);
+        page(
+            status,
+            &layout(subject, if self.is_new { "Add" } else { "Edit" }),
+            &content,
+        )
+    }
+
+    fn field(&self, field: &Field, invalid: bool) -> Markup {
+        let name = format!("{VALUE_PREFIX}{}", field.name);
+        let id = format!("value-{}", field.name);
+        let required = self.subject.collection.is_required(&field.name);
+        let held = value::text(self.record.get(&field.name));
+        let typed = self.sent.and_then(|sent| first(sent, &name));
+        let text = typed
+            .map(str::to_owned)
+            .or_else(|| held.clone())
+            .unwrap_or_default();
+        let fixed = (required && !self.is_new) || !can_be_sent(&text);
+        html! {
+            div.field .invalid[invalid] {
+                @if fixed {
+                    span.label { (field.name) span.type { (type_label(&field.ty)) } }
+                    div {
+                        (value::full(self.record.get(&field.name)))
+                        @if !required { span.dim { " It has characters that no form can carry, and is kept." } }
+                    }
+                } @else {
+                    label for=(id) { (field.name) span.type { (type_label(&field.ty)) } }
+                    (Control {
+                        name: &name,
+                        id: &id,
+                        ty: &field.ty,
+                        value: &text,
+                        label: None,
+                        // An empty text is a value.
+                        required: required && !field.ty.is_textual(),
+                        described_by: None,
+                        invalid,
+                    }.render())
+                    (self.null_box(field, required, held.is_none()))
+                }
+            }
+        }
+    }
+
+    /// Only of texts it must be asked what an empty field means.
+    fn null_box(&self, field: &Field, required: bool, null: bool) -> Markup {
+        if required || !matches!(field.ty, Type::Text | Type::Ascii) {
+            return Markup::default();
+        }
+        let name = format!("{NULL_PREFIX}{}", field.name);
+        let checked = match self.sent {
+            Some(sent) => first(sent, &name).is_some(),
+            None => null,
+        };
+        html! {
+            label.null-box { input type="checkbox" name=(name) value="true" checked[checked]; "null if empty" }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `GET /`: the collections.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+use recto::Session as _;
+use recto::schema::Collection;
+
+use super::heading::arrangement;
+use super::layout::{Failure, Layout, page};
+use super::page_url::PageUrl;
+use super::table::columns;
+use super::text::counted;
+use crate::access::{Access, Operation};
+use crate::app::App;
+
+/// The most fields that a collection's entry names.
+const MAX_FIELDS_NAMED: usize = 24;
+
+/// The list's handler.
+pub(super) async fn get(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+) -> Result<Response, Failure> {
+    let schema = app.session().schema().await?;
+    let store = app.session().describe().await?.store;
+    let seen = schema.collections.iter();
+    let seen: Vec<&Collection> = seen
+        .map(|collection| &**collection)
+        .filter(|collection| access.allows(&collection.name, Operation::Read))
+        .collect();
+    let content = html! {
+        div.heading {
+            div {
+                h1 { "Collections" }
+                p.arrangement { (counted(seen.len() as u64, "collection", "collections")) " in " b { (store) } }
+            }
+        }
+        @if seen.is_empty() {
+            section.empty {
+                h2 { "Nothing to look at" }
+                p { "The store holds no collection that you may read. " code { "recto init" }
+                    " writes a schema to start from, " code { "recto apply" } " makes its collections." }
+            }
+        } @else {
+            ul.collections { @for collection in seen { li { (entry(collection)) } } }
+        }
+    };
+    let layout = Layout {
+        title: "Collections",
+        trail: Vec::new(),
+        fills_window: false,
+    };
+    Ok(page(StatusCode::OK, &layout, &content))
+}
+
+fn entry(collection: &Collection) -> Markup {
+    let url = PageUrl {
+        collection: collection.name.clone(),
+        ..PageUrl::default()
+    };
+    let names = columns(collection);
+    let more = names.len().saturating_sub(MAX_FIELDS_NAMED);
+    html! {
+        h2 { a.row href=(url.href()) { (collection.name) } }
+        p.arrangement { (arrangement(collection)) }
+        p.fields {
+            @for name in names.iter().take(MAX_FIELDS_NAMED) {
+                @let key = collection.is_required(name);
+                span.key[key] title=[collection.field(name).map(|(_, field)| field.ty.to_string())] { (name) } " "
+            }
+            @if more > 0 { "and " (more) " more" }
+        }
+    }
+}

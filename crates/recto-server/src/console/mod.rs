@@ -1,0 +1,56 @@
+//! Pages for people: collections, their pages of records, records.
+//!
+//! Every page is whole HTML from the server and works without a script; htmx only swaps its middle,
+//! and `console.js` adds keys. Nothing is inline, so that a strict content security policy holds.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `layout` | head and bar; errors as pages |
+//! | `home` | the collections |
+//! | `browse` | a page of records, and what is shown where there is none |
+//! | `heading`, `controls`, `table`, `plan` | its parts, from top to bottom |
+//! | `pin` | asking for the partition |
+//! | `options` | what the planner says could be asked |
+//! | `filter` | filter text as chips |
+//! | `page_url` | which page, as an address |
+//! | `subject`, `record`, `form` | one record: shown, added, changed, deleted |
+//! | `value`, `text` | values, numbers and times as people read and type them |
+//! | `assets` | style sheet, scripts, icon |
+
+mod assets;
+mod browse;
+mod controls;
+mod filter;
+mod form;
+mod heading;
+mod home;
+mod layout;
+mod options;
+mod page_url;
+mod pin;
+mod plan;
+mod record;
+mod subject;
+mod table;
+mod text;
+mod value;
+
+use axum::Router;
+use axum::routing::get;
+
+use crate::app::App;
+
+pub(crate) fn routes() -> Router<App> {
+    let record = "/collections/{collection}";
+    Router::new()
+        .route("/", get(home::get))
+        .route(record, get(browse::get))
+        .route(&format!("{record}/record"), get(record::get))
+        .route(&format!("{record}/new"), get(form::ask_new).post(form::new))
+        .route(&format!("{record}/edit"), get(form::ask_edit).post(form::edit))
+        .route(
+            &format!("{record}/delete"),
+            get(record::ask_delete).post(record::delete),
+        )
+        .route("/assets/{name}", get(assets::get))
+}

@@ -1,0 +1,130 @@
+//! One record: all of its fields, and deleting it.
+
+use axum::Extension;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use recto::schema::{Collection, WriteMode};
+use recto::session::JsonRecord;
+
+use super::browse::May;
+use super::layout::{Failure, Layout, page, problem_panel};
+use super::page_url::first;
+use super::subject::Subject;
+use super::table::columns;
+use super::value::{full, type_label};
+use crate::access::{Access, Operation};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// `GET /collections/{collection}/record`.
+pub(super) async fn get(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let subject = Subject::of(&app, &access, &name, query, Operation::Read).await?;
+    let record = subject.record().await?;
+    let may = May::of(&access, &name);
+    let append = subject.collection.writes == WriteMode::Append;
+    let notice = match first(&subject.parameters, "done") {
+        Some("saved") => Some("The record was saved."),
+        Some("added") => Some("The record was added."),
+        _ => None,
+    };
+    let content = html! {
+        div.heading {
+            div {
+                h1 { (title(&subject)) }
+                @if append { p.arrangement { "Append only: never changed once written." } }
+            }
+            div.actions {
+                @if may.write && !append { a.button.primary href=(subject.href("edit", &subject.key)) { "Edit" } }
+                @if may.write { a.button href=(subject.href("new", &subject.key)) { "Add one like it" } }
+                @if may.delete { a.button.danger href=(subject.href("delete", &subject.key)) { "Delete" } }
+            }
+        }
+        @if let Some(notice) = notice { p.notice role="status" { (notice) } }
+        (fields(&subject.collection, &record))
+        p.ways { a.button data-key="u" href=(subject.back.href()) { "← Back to the page" } }
+    };
+    Ok(page(StatusCode::OK, &layout(&subject, "Record"), &content))
+}
+
+/// The address of a record's deletion asks first.
+pub(super) async fn ask_delete(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let subject = Subject::of(&app, &access, &name, query, Operation::Delete).await?;
+    let shown = access.allows(&name, Operation::Read);
+    let record = if shown {
+        Some(subject.record().await?)
+    } else {
+        None
+    };
+    Ok(delete_page(&subject, record.as_ref(), None))
+}
+
+/// Deletes it.
+pub(super) async fn delete(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let subject = Subject::of(&app, &access, &name, query, Operation::Delete).await?;
+    if let Err(error) = subject.session.delete(&name, &subject.key).await {
+        return Ok(delete_page(&subject, None, Some(&error.into())));
+    }
+    let back = subject.back.href();
+    let sign = if back.contains('?') { '&' } else { '?' };
+    Ok(Redirect::to(&format!("{back}{sign}done=deleted")).into_response())
+}
+
+fn delete_page(subject: &Subject, record: Option<&JsonRecord>, problem: Option<&Problem>) -> Response {
+    let content = html! {
+        div.heading { h1 { "Delete " (title(subject)) "?" } }
+        @if let Some(problem) = problem { (problem_panel(problem)) }
+        p { "The record goes at once, and does not come back." }
+        form.ways method="post" action=(subject.href("delete", &subject.key)) hx-boost="false" {
+            button.danger type="submit" { "Delete" }
+            a.button data-key="u" href=(subject.href("record", &subject.key)) { "Keep it" }
+        }
+        @if let Some(record) = record { (fields(&subject.collection, record)) }
+    };
+    let status = problem.map_or(StatusCode::OK, |problem| problem.status);
+    page(status, &layout(subject, "Delete"), &content)
+}
+
+pub(super) fn layout(subject: &Subject, here: &str) -> Layout<'static> {
+    Layout {
+        title: "Record",
+        trail: subject.trail(here),
+        fills_window: false,
+    }
+}
+
+/// A record's key as a title.
+pub(super) fn title(subject: &Subject) -> String {
+    subject.key.join(" · ")
+}
+
+fn fields(collection: &Collection, record: &JsonRecord) -> Markup {
+    html! {
+        dl.record {
+            @for name in columns(collection) {
+                @if let Some((_, field)) = collection.field(name) {
+                    div {
+                        dt .key[collection.is_required(name)] { (name) span.type { (type_label(&field.ty)) } }
+                        dd { (full(record.get(name))) }
+                    }
+                }
+            }
+        }
+    }
+}

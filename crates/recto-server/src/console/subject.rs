@@ -1,0 +1,90 @@
+//! The record that a page is about, and the way back from it.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use recto::Session;
+use recto::schema::Collection;
+use recto::session::JsonRecord;
+
+use super::page_url::{PageUrl, Parameters, first, parameters};
+use super::table::key_of;
+use crate::access::{Access, Operation};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// A record's collection and key, what the access may do, and the page one came from.
+pub(super) struct Subject {
+    pub(super) session: Arc<dyn Session>,
+    pub(super) collection: Arc<Collection>,
+    pub(super) key: Vec<String>,
+    pub(super) back: PageUrl,
+    pub(super) parameters: Parameters,
+}
+
+impl Subject {
+    /// What the query of an address is about, for who may do `operation`.
+    pub(super) async fn of(
+        app: &App,
+        access: &Access,
+        name: &str,
+        query: Option<String>,
+        operation: Operation,
+    ) -> Result<Self, Problem> {
+        let session = access.session(app.session(), name, operation)?;
+        let schema = session.schema().await?;
+        let collection = schema
+            .collection(name)
+            .ok_or_else(|| Problem::no_collection(name))?;
+        let parameters = parameters(query.unwrap_or_default().as_bytes());
+        let back = first(&parameters, "back").unwrap_or_default();
+        Ok(Self {
+            session,
+            collection: Arc::clone(collection),
+            key: all(&parameters, "key"),
+            back: PageUrl::parse(name, &super::page_url::parameters(back.as_bytes()))?,
+            parameters,
+        })
+    }
+
+    /// The record.
+    ///
+    /// # Errors
+    /// There is none with this key, or the key has another shape.
+    pub(super) async fn record(&self) -> Result<JsonRecord, Problem> {
+        let name = &self.collection.name;
+        match self.session.get(name, &self.key).await? {
+            Some(record) => Ok(record),
+            None => Err(Problem::new(
+                StatusCode::NOT_FOUND,
+                "not-found",
+                "Not found",
+                format!("{name} holds no record ({})", self.key.join(", ")),
+            )
+            .with_hint("it may have been deleted since the page was made")),
+        }
+    }
+
+    /// The address of something about a record, with the same way back.
+    pub(super) fn href(&self, action: &str, key: &[String]) -> String {
+        self.back.record_href(action, key)
+    }
+
+    /// The address of a record's page.
+    pub(super) fn record_href(&self, record: &JsonRecord) -> String {
+        self.href("record", &key_of(&self.collection, record))
+    }
+
+    /// Where this page is, for the bar.
+    pub(super) fn trail(&self, here: &str) -> Vec<(String, Option<String>)> {
+        vec![
+            (self.collection.name.clone(), Some(self.back.href())),
+            (here.to_owned(), None),
+        ]
+    }
+}
+
+fn all(parameters: &Parameters, name: &str) -> Vec<String> {
+    let values = parameters.iter().filter(|(held, _)| held == name);
+    values.map(|(_, value)| value.clone()).collect()
+}

@@ -1,0 +1,114 @@
+//! Records as a table.
+
+use maud::{Markup, html};
+use recto::schema::Collection;
+use recto::session::{Explanation, JsonRecord};
+
+use super::browse::Browse;
+use super::options::SortOption;
+use super::value;
+
+/// The fields in the order they are shown: what rows are sorted by, what they are partitioned by, the
+/// rest as declared.
+pub(super) fn columns(collection: &Collection) -> Vec<&str> {
+    let order = collection.order.iter().map(|column| column.field.as_str());
+    let partition = collection.partition.iter().map(String::as_str);
+    let mut names: Vec<&str> = order.chain(partition).collect();
+    for field in &collection.fields {
+        if !names.contains(&field.name.as_str()) {
+            names.push(&field.name);
+        }
+    }
+    names
+}
+
+/// The texts of a record's key.
+pub(super) fn key_of(collection: &Collection, record: &JsonRecord) -> Vec<String> {
+    let key = collection.key.iter();
+    key.map(|name| value::text(record.get(name)).unwrap_or_default())
+        .collect()
+}
+
+pub(super) fn render(browse: &Browse<'_>, explanation: &Explanation, records: &[JsonRecord]) -> Markup {
+    let collection = browse.collection;
+    let chosen = &browse.url.fields;
+    let shown: Vec<&str> = columns(collection)
+        .into_iter()
+        .filter(|name| chosen.is_empty() || chosen.iter().any(|field| field == name))
+        .collect();
+    html! {
+        div.rows role="region" aria-label=(format!("Records of {}", collection.name)) tabindex="0" {
+            table {
+                caption.unseen { (collection.name) ", sorted by " (explanation.order) }
+                thead { tr { @for name in &shown { (header(browse, explanation, name)) } } }
+                tbody { @for record in records { (row(browse, &shown, record)) } }
+            }
+        }
+    }
+}
+
+fn row(browse: &Browse<'_>, shown: &[&str], record: &JsonRecord) -> Markup {
+    let collection = browse.collection;
+    let href = browse.url.record_href("record", &key_of(collection, record));
+    html! {
+        tr {
+            @for (index, name) in shown.iter().enumerate() {
+                @if let Some((_, field)) = collection.field(name) {
+                    td.number[value::is_number(&field.ty)] {
+                        @if index == 0 {
+                            a.row href=(href) { (value::cell(&field.ty, record.get(*name))) }
+                        } @else {
+                            (value::cell(&field.ty, record.get(*name)))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A column's header: a link that sorts by it, or, where no view does, to what says which would.
+fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup {
+    let Some((index, field)) = browse.collection.field(name) else {
+        return Markup::default();
+    };
+    let direction = direction(explanation, name);
+    let first = explanation.order.starts_with(&format!("{name} "));
+    let next = if first && direction == Some("asc") {
+        format!("{name} desc")
+    } else {
+        name.to_owned()
+    };
+    let href = browse.url.with_order(next).href();
+    let sort = browse.options.get(index).map(|options| &options.sort);
+    let aria_sort = direction.filter(|_| first).map(|direction| match direction {
+        "asc" => "ascending",
+        _ => "descending",
+    });
+    let arrow = direction.map(|direction| if direction == "asc" { "↑" } else { "↓" });
+    html! {
+        th scope="col" .number[value::is_number(&field.ty)] aria-sort=[aria_sort] {
+            @match sort {
+                Some(SortOption::Served) => {
+                    a.sort href=(href) title=(format!("Sort by {name}")) { (name) }
+                }
+                Some(SortOption::Missing(hint)) => {
+                    a.unserved href=(href) title=(format!("No view sorts by {name}. This one would:\n{hint}")) {
+                        (name) span.unseen { ", no view sorts by it" }
+                    }
+                }
+                _ => { span { (name) } }
+            }
+            @if let Some(arrow) = arrow { span.arrow .first[first] aria-hidden="true" { (arrow) } }
+            span.type { (value::type_label(&field.ty)) }
+        }
+    }
+}
+
+/// The direction a field has in the query's order: `asc` or `desc`.
+fn direction<'a>(explanation: &'a Explanation, name: &str) -> Option<&'a str> {
+    explanation
+        .order
+        .split(", ")
+        .find_map(|term| term.strip_prefix(name)?.strip_prefix(' '))
+}

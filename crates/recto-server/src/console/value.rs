@@ -1,0 +1,301 @@
+//! Values as they are shown, typed in, and written in filter text.
+
+use maud::{Markup, html};
+use recto::Type;
+use serde_json::{Number, Value as Json};
+
+use super::text::cut;
+
+/// The most characters of a value in a table's cell; all of it stands in the record's own page.
+const MAX_CELL_CHARACTERS: usize = 120;
+/// The most characters of a value in the tooltip of a cell.
+const MAX_TITLE_CHARACTERS: usize = 1_000;
+/// The most characters of a value in a record's own page.
+const MAX_DETAIL_CHARACTERS: usize = 100_000;
+
+/// Whether values are numbers, which stand at the right of their column.
+pub(super) fn is_number(ty: &Type) -> bool {
+    is_bare_number(ty) || matches!(ty, Type::BigInt | Type::Varint | Type::Decimal)
+}
+
+/// Whether record JSON writes values as JSON numbers.
+fn is_bare_number(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::TinyInt | Type::SmallInt | Type::Int | Type::Float | Type::Double
+    )
+}
+
+/// Whether values are integers that every browser's number field keeps exactly.
+fn is_small_integer(ty: &Type) -> bool {
+    matches!(ty, Type::TinyInt | Type::SmallInt | Type::Int)
+}
+
+/// Whether values are JSON arrays or objects.
+pub(super) fn is_nested(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::List(_) | Type::Set(_) | Type::Map(..) | Type::Tuple(_) | Type::Udt(_) | Type::Vector(..)
+    )
+}
+
+/// The text of a value, which can be typed in again; `None` for null.
+pub(super) fn text(value: Option<&Json>) -> Option<String> {
+    match value {
+        None | Some(Json::Null) => None,
+        Some(Json::String(text)) => Some(text.clone()),
+        Some(other) => Some(other.to_string()),
+    }
+}
+
+/// A value in a table.
+pub(super) fn cell(ty: &Type, value: Option<&Json>) -> Markup {
+    let Some(text) = text(value) else {
+        return html! { span.null { "null" } };
+    };
+    if text.is_empty() {
+        return html! { span.null { "empty" } };
+    }
+    let shown = short(ty, &text);
+    let cut_text = cut(&shown, MAX_CELL_CHARACTERS);
+    // The style sheet cuts what is wider than its column, so that most long texts need the tooltip.
+    let titled = text.chars().count() > 24 || cut_text != text;
+    html! {
+        @if titled { span title=(cut(&text, MAX_TITLE_CHARACTERS)) { (cut_text) } } @else { (cut_text) }
+    }
+}
+
+/// A timestamp without what is zero in it and what the header says (UTC); other values as they are.
+fn short(ty: &Type, text: &str) -> String {
+    if *ty != Type::Timestamp || !text.is_ascii() || text.len() < "2013-01-01T00:00:00Z".len() {
+        return text.to_owned();
+    }
+    let bare = text.strip_suffix('Z').unwrap_or(text);
+    let bare = bare.strip_suffix(".000").unwrap_or(bare);
+    bare.replacen('T', " ", 1)
+}
+
+/// A value in full, in a record's own page.
+pub(super) fn full(value: Option<&Json>) -> Markup {
+    match text(value) {
+        None => html! { span.null { "null" } },
+        Some(text) if text.is_empty() => html! { span.null { "empty" } },
+        Some(text) => html! { span.value { (cut(&text, MAX_DETAIL_CHARACTERS)) } },
+    }
+}
+
+/// What the header says below a field's name.
+pub(super) fn type_label(ty: &Type) -> String {
+    match ty {
+        Type::Timestamp => "timestamp, UTC".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A literal of filter text.
+pub(super) fn literal(ty: &Type, typed: &str) -> String {
+    let typed = normal(ty, typed);
+    let bare = match ty {
+        Type::Boolean => typed == "true" || typed == "false",
+        _ if is_number(ty) => is_json_number(&typed),
+        _ => false,
+    };
+    if bare {
+        typed
+    } else {
+        Json::String(typed).to_string()
+    }
+}
+
+/// A value of record JSON. What is not one is passed on as text, so that the engine says why.
+pub(super) fn json(ty: &Type, typed: &str) -> Json {
+    let typed = normal(ty, typed);
+    let parsed = match ty {
+        Type::Boolean => typed.parse().map(Json::Bool).ok(),
+        _ if is_bare_number(ty) => serde_json::from_str::<Number>(&typed).map(Json::Number).ok(),
+        _ if is_nested(ty) => serde_json::from_str(&typed).ok(),
+        _ => None,
+    };
+    parsed.unwrap_or(Json::String(typed))
+}
+
+fn is_json_number(text: &str) -> bool {
+    serde_json::from_str::<Number>(text).is_ok()
+}
+
+/// What was typed, with what people leave out of a timestamp: its time, seconds, and `Z`.
+fn normal(ty: &Type, typed: &str) -> String {
+    if ty.is_textual() {
+        return typed.to_owned();
+    }
+    let typed = typed.trim();
+    if *ty != Type::Timestamp || !typed.is_ascii() {
+        return typed.to_owned();
+    }
+    let typed = typed.replacen(' ', "T", 1);
+    match typed.len() {
+        10 if typed.matches('-').count() == 2 => format!("{typed}T00:00:00Z"),
+        13 if typed.as_bytes()[10] == b'T' => format!("{typed}:00:00Z"),
+        16 if typed.as_bytes()[10] == b'T' => format!("{typed}:00Z"),
+        17 if typed.as_bytes()[10] == b'T' && typed.ends_with('Z') => {
+            format!("{}:00Z", &typed[..16])
+        }
+        19 if typed.as_bytes()[10] == b'T' => format!("{typed}Z"),
+        _ => typed,
+    }
+}
+
+/// A control to type a value of a type in.
+pub(super) struct Control<'a> {
+    pub(super) name: &'a str,
+    pub(super) id: &'a str,
+    pub(super) ty: &'a Type,
+    pub(super) value: &'a str,
+    /// Named for assistive technology where no label element is.
+    pub(super) label: Option<&'a str>,
+    pub(super) required: bool,
+    pub(super) described_by: Option<&'a str>,
+    pub(super) invalid: bool,
+}
+
+impl Control<'_> {
+    /// The control.
+    pub(super) fn render(&self) -> Markup {
+        let invalid = self.invalid.then_some("true");
+        if *self.ty == Type::Boolean {
+            return html! {
+                select name=(self.name) id=(self.id) aria-label=[self.label]
+                    aria-describedby=[self.described_by] aria-invalid=[invalid] {
+                    @if !self.required { option value="" selected[self.value.is_empty()] { "null" } }
+                    @for value in ["true", "false"] {
+                        option value=(value) selected[self.value == value] { (value) }
+                    }
+                }
+            };
+        }
+        if is_nested(self.ty) || self.value.contains('\n') || self.value.len() > MAX_CELL_CHARACTERS {
+            return html! {
+                textarea name=(self.name) id=(self.id) rows="4" spellcheck="false" aria-label=[self.label]
+                    aria-describedby=[self.described_by] aria-invalid=[invalid]
+                    placeholder=[placeholder(self.ty)] required[self.required] {
+                    // A browser drops one line end at the start of a text area.
+                    "\n" (self.value)
+                }
+            };
+        }
+        let (kind, mode) = if is_small_integer(self.ty) {
+            ("number", Some("numeric"))
+        } else if *self.ty == Type::Date && (self.value.is_empty() || self.value.len() == 10) {
+            ("date", None)
+        } else if is_number(self.ty) {
+            ("text", Some("decimal"))
+        } else {
+            ("text", None)
+        };
+        html! {
+            input type=(kind) name=(self.name) id=(self.id) value=(self.value) inputmode=[mode]
+                autocomplete="off" spellcheck="false" placeholder=[placeholder(self.ty)]
+                aria-label=[self.label] aria-describedby=[self.described_by] aria-invalid=[invalid]
+                required[self.required];
+        }
+    }
+}
+
+fn placeholder(ty: &Type) -> Option<&'static str> {
+    Some(match ty {
+        Type::Timestamp => "2013-07-04 12:00",
+        Type::Time => "12:00:00.000000000",
+        Type::Uuid | Type::TimeUuid => "00000000-0000-0000-0000-000000000000",
+        Type::Inet => "192.0.2.1",
+        Type::Blob => "base64",
+        Type::Duration => "P1DT2H",
+        Type::List(_) | Type::Set(_) | Type::Tuple(_) | Type::Vector(..) => "[1, 2]",
+        Type::Map(..) => r#"[["key", "value"]]"#,
+        Type::Udt(_) => r#"{"field": "value"}"#,
+        _ => return None,
+    })
+}
+
+/// A value of a type, to ask the planner with.
+pub(super) fn sample(ty: &Type) -> &'static str {
+    match ty {
+        Type::Boolean => "true",
+        Type::Blob => "\"YQ==\"",
+        Type::Date => "\"2000-01-01\"",
+        Type::Time => "\"12:00:00.000000000\"",
+        Type::Timestamp => "\"2000-01-01T00:00:00Z\"",
+        Type::TimeUuid => "\"13814000-1dd2-11b2-8080-808080808080\"",
+        Type::Uuid => "\"00000000-0000-4000-8000-000000000000\"",
+        Type::Inet => "\"192.0.2.1\"",
+        Type::Ascii | Type::Text => "\"a\"",
+        _ => "1",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_bare_where_filter_text_has_them_bare() {
+        assert_eq!(literal(&Type::Int, " 42 "), "42");
+        assert_eq!(
+            literal(&Type::BigInt, "9223372036854775807"),
+            "9223372036854775807"
+        );
+        assert_eq!(literal(&Type::Double, "NaN"), "\"NaN\"");
+        assert_eq!(literal(&Type::Int, "true"), "\"true\"");
+        assert_eq!(literal(&Type::Int, "1 OR 2"), "\"1 OR 2\"");
+        assert_eq!(literal(&Type::Boolean, "true"), "true");
+        assert_eq!(literal(&Type::Text, "a\"b \\"), r#""a\"b \\""#);
+        assert_eq!(literal(&Type::Text, " 1 "), "\" 1 \"");
+    }
+
+    #[test]
+    fn a_timestamp_may_lack_what_goes_without_saying() {
+        for typed in [
+            "2013-07-04",
+            "2013-07-04T00",
+            "2013-07-04 00:00",
+            "2013-07-04T00:00Z",
+            "2013-07-04T00:00:00",
+            "2013-07-04T00:00:00Z",
+        ] {
+            assert_eq!(
+                literal(&Type::Timestamp, typed),
+                "\"2013-07-04T00:00:00Z\"",
+                "{typed}"
+            );
+        }
+        assert_eq!(literal(&Type::Timestamp, "soon"), "\"soon\"");
+    }
+
+    #[test]
+    fn timestamps_are_shown_without_their_zeros() {
+        assert_eq!(
+            short(&Type::Timestamp, "2013-07-04T12:00:00.000Z"),
+            "2013-07-04 12:00:00"
+        );
+        assert_eq!(
+            short(&Type::Timestamp, "2013-07-04T12:00:00.250Z"),
+            "2013-07-04 12:00:00.250"
+        );
+        assert_eq!(
+            short(&Type::Text, "2013-07-04T12:00:00.000Z"),
+            "2013-07-04T12:00:00.000Z"
+        );
+    }
+
+    #[test]
+    fn what_is_typed_becomes_record_json() {
+        assert_eq!(json(&Type::Int, "7"), Json::from(7));
+        assert_eq!(json(&Type::Int, "seven"), Json::from("seven"));
+        assert_eq!(json(&Type::Boolean, "false"), Json::from(false));
+        assert_eq!(json(&Type::Decimal, "1.10"), Json::from("1.10"));
+        assert_eq!(
+            json(&Type::List(Box::new(Type::Int)), "[1, 2]"),
+            serde_json::json!([1, 2])
+        );
+        assert_eq!(json(&Type::Text, "[1]"), Json::from("[1]"));
+    }
+}
