@@ -22,6 +22,8 @@ pub mod access;
 mod api;
 mod app;
 pub mod config;
+mod console;
+mod openapi;
 mod problem;
 mod serve;
 
