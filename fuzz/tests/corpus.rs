@@ -1,6 +1,8 @@
 //! Every input that is kept still holds.
 #![allow(clippy::unwrap_used)]
 
+use recto_fuzz::corpus::MAX_INPUT_BYTES;
+use recto_fuzz::mutate::{Draws, mutate};
 use recto_fuzz::{TARGETS, corpus};
 
 /// What all corpora together may take in the repository, in bytes.
@@ -31,4 +33,22 @@ fn every_corpus_has_a_target() {
     let mut targets: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
     targets.sort_unstable();
     assert_eq!(names, targets);
+}
+
+#[test]
+fn mutations_follow_from_their_seed_and_stay_short() {
+    let mutated = |seed| {
+        let (mut draws, mut input) = (Draws::new(seed), vec![7; MAX_INPUT_BYTES]);
+        for _ in 0..100 {
+            mutate(&mut input, b"other", &["word"], &mut draws);
+            assert!(input.len() <= MAX_INPUT_BYTES);
+        }
+        input
+    };
+    assert_eq!(mutated(1), mutated(1));
+    assert_ne!(mutated(1), mutated(2));
+    let mut empty = Vec::new();
+    for seed in 0..1_000 {
+        mutate(&mut empty, b"", &[], &mut Draws::new(seed));
+    }
 }
