@@ -169,7 +169,7 @@ fn step(round: i64) -> (i32, Option<i64>) {
 }
 
 fn note(part: i32, slot: i32, round: i64) -> String {
-    format!("{part} {slot} {round} ").repeat((round % 17) as usize)
+    format!("{part} {slot} {round} ").repeat(usize::try_from(round % 17).unwrap())
 }
 
 async fn open_slots(folder: &Path) -> Recto {
