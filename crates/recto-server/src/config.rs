@@ -1,21 +1,181 @@
-//! What a server is told.
+//! What a server is told: [`Config`], and where each of its settings comes from.
+//!
+//! Every setting has one name, and may stand in four places; the first of these that has it wins:
+//!
+//! 1. a flag of the command line: `--max-body-bytes 1000000`
+//! 2. the environment: `RECTO_SERVE_MAX_BODY_BYTES=1000000`
+//! 3. the table `[serve]` of the file: `max_body_bytes = 1_000_000`
+//! 4. its default
+
+mod error;
+mod limits;
+mod settings;
+mod sources;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use error::ConfigError;
+pub use limits::{
+    DEFAULT_BODY_BYTES, DEFAULT_CONCURRENT_REQUESTS, DEFAULT_CONNECTIONS, DEFAULT_HEADER_BYTES,
+    DEFAULT_HEADER_TIME_MS, DEFAULT_IDLE_TIME_MS, DEFAULT_REQUEST_BURST, DEFAULT_REQUEST_TIME_MS,
+    DEFAULT_REQUESTS_PER_SECOND, DEFAULT_SHUTDOWN_TIME_MS, DEFAULT_STALL_TIME_MS, DEFAULT_URL_BYTES, Limits,
+    MAX_HEADERS,
+};
+pub use settings::{SETTINGS, Setting};
+pub(crate) use sources::nearest;
+pub use sources::{Effective, MAX_CONFIG_BYTES, Origin, Sources};
 
 /// The port a server listens on unless told otherwise.
 pub const DEFAULT_PORT: u16 = 8080;
+/// From how many milliseconds on a page counts as slow and is logged with its plan.
+pub const DEFAULT_SLOW_QUERY_MS: u64 = 1_000;
+
+/// Who may read `/metrics`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricsAccess {
+    /// Who may read every collection without a row filter.
+    Token,
+    /// Anyone who reaches the server.
+    Open,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Human,
+    /// A JSON object a line.
+    Json,
+}
+
+/// Which log lines there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// What failed and needs a person.
+    Error,
+    /// The same, slow queries, and requests that the server failed.
+    Warn,
+    /// The same, and what the server itself does.
+    Info,
+    /// The same, and every request.
+    Debug,
+}
 
 /// What a server is told.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The address to listen on.
     pub listen: SocketAddr,
+    /// The file of tokens; without one everybody who reaches the server may do everything.
+    pub tokens: Option<PathBuf>,
+    /// The certificate chain, PEM; with `tls_key` the server speaks TLS only.
+    pub tls_certificate: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    pub tls_key: Option<PathBuf>,
+    /// Whether a proxy stands before the server, speaks TLS, and adds the client's address to
+    /// `X-Forwarded-For`.
+    pub behind_proxy: bool,
+    /// Host names a request may be for, without ports, beside `localhost`, `127.0.0.1` and `[::1]`.
+    pub hosts: Vec<String>,
+    /// Who may read `/metrics`.
+    pub metrics: MetricsAccess,
+    /// How log lines look.
+    pub log_format: LogFormat,
+    /// Which log lines there are.
+    pub log_level: LogLevel,
+    /// From when on a page counts as slow and is logged with its plan.
+    pub slow_query: Duration,
+    /// Limits on what comes in.
+    pub limits: Limits,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
+            tokens: None,
+            tls_certificate: None,
+            tls_key: None,
+            behind_proxy: false,
+            hosts: Vec::new(),
+            metrics: MetricsAccess::Token,
+            log_format: LogFormat::Human,
+            log_level: LogLevel::Info,
+            slow_query: Duration::from_millis(DEFAULT_SLOW_QUERY_MS),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Whether it speaks TLS itself.
+    pub fn has_tls(&self) -> bool {
+        self.tls_certificate.is_some()
+    }
+
+    /// What must hold of the settings together.
+    ///
+    /// # Errors
+    /// Half of a key pair; an address other machines reach, without tokens, or without TLS where no
+    /// proxy speaks it.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.tls_certificate.is_some() != self.tls_key.is_some() {
+            let error = ConfigError::new("tls_certificate and tls_key are set together or not at all");
+            return Err(error.with_hint("both are PEM files"));
+        }
+        if self.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        let address = self.listen;
+        if self.tokens.is_none() {
+            let error = ConfigError::new(format!(
+                "{address} can be reached from other machines, and no tokens say who may ask"
+            ));
+            return Err(error.with_hint(
+                "make a token with `recto token create NAME --grant '*:read' --tokens tokens.toml`, and serve \
+                 with --tokens tokens.toml; or listen on 127.0.0.1",
+            ));
+        }
+        if !self.has_tls() && !self.behind_proxy {
+            let error = ConfigError::new(format!(
+                "{address} can be reached from other machines, and tokens would travel in the clear"
+            ));
+            return Err(error.with_hint(
+                "set --tls-certificate and --tls-key, or --behind-proxy if a proxy before this server speaks TLS",
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_others_reach_need_tokens_and_tls() {
+        let mut config = Config::default();
+        config.check().unwrap();
+        config.listen = "[::1]:0".parse().unwrap();
+        config.check().unwrap();
+        for address in ["0.0.0.0:80", "[::]:80", "192.168.1.4:80", "[2001:db8::1]:80"] {
+            let mut config = Config {
+                listen: address.parse().unwrap(),
+                ..Config::default()
+            };
+            assert!(config.check().unwrap_err().to_string().contains("no tokens"));
+            config.tokens = Some("tokens.toml".into());
+            assert!(config.check().unwrap_err().to_string().contains("in the clear"));
+            config.behind_proxy = true;
+            config.check().unwrap();
+            config.behind_proxy = false;
+            config.tls_certificate = Some("cert.pem".into());
+            assert!(config.check().unwrap_err().to_string().contains("together"));
+            config.tls_key = Some("key.pem".into());
+            config.check().unwrap();
         }
     }
 }

@@ -21,6 +21,7 @@
 pub mod access;
 mod api;
 mod app;
+pub mod auth;
 pub mod config;
 mod console;
 mod openapi;

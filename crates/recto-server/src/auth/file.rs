@@ -1,0 +1,328 @@
+//! The file of tokens: TOML, with hashes and no secrets.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use recto::Environment;
+use toml::{Table, Value};
+
+use super::grant::operation;
+use super::secret::is_id;
+use super::{TokenError, TokenText};
+use crate::access::Grant;
+
+/// The version of the file's format.
+const FORMAT_VERSION: i64 = 1;
+/// The most tokens in a file.
+pub const MAX_TOKENS: usize = 10_000;
+/// The largest file of tokens, in bytes.
+pub const MAX_TOKEN_FILE_BYTES: u64 = 16 << 20;
+/// The longest name of a token, in characters.
+const MAX_NAME_CHARACTERS: usize = 100;
+/// Who but the file's owner may not write it: the group and all others.
+#[cfg(unix)]
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Only the owner reads and writes it.
+#[cfg(unix)]
+const OWNER_ONLY: u32 = 0o600;
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+const HEADER: &str = "# Tokens of a Recto server, made by `recto token create`. It holds hashes, no secrets.\n";
+
+/// A token as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredToken {
+    /// What names it.
+    pub id: String,
+    /// Who has it, in its maker's words.
+    pub name: String,
+    /// What is kept of the secret.
+    pub(crate) hash: blake3::Hash,
+    /// When it was made, in seconds since 1970-01-01T00:00:00Z.
+    pub created_at_seconds: i64,
+    /// From when on it is no longer taken, in seconds since 1970-01-01T00:00:00Z; absent for never.
+    pub expires_at_seconds: Option<i64>,
+    /// What it allows, by collection.
+    pub grants: BTreeMap<String, Grant>,
+}
+
+/// The tokens of a file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TokenFile {
+    /// In the order they were made.
+    pub tokens: Vec<StoredToken>,
+}
+
+impl TokenFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It cannot be read, others may write it, or it is not a file of tokens.
+    pub fn read(path: &Path) -> Result<Self, TokenError> {
+        let file = File::open(path).map_err(|error| TokenError::file("read", path, error))?;
+        check_owner_only(path, &file)?;
+        let mut text = String::new();
+        file.take(MAX_TOKEN_FILE_BYTES + 1)
+            .read_to_string(&mut text)
+            .map_err(|error| TokenError::file("read", path, error))?;
+        if text.len() as u64 > MAX_TOKEN_FILE_BYTES {
+            return Err(TokenError::invalid(path, format!("it is larger than {MAX_TOKEN_FILE_BYTES} bytes")));
+        }
+        parse(&text).map_err(|reason| TokenError::invalid(path, reason))
+    }
+
+    /// Adds a token to the file, which is made if it is not there. What is returned is the only
+    /// place where the secret stands.
+    ///
+    /// # Errors
+    /// The name is none, the file is full, or cannot be read or written.
+    pub fn create(
+        path: &Path,
+        environment: &Environment,
+        name: &str,
+        lifetime_seconds: Option<i64>,
+        grants: BTreeMap<String, Grant>,
+    ) -> Result<(TokenText, StoredToken), TokenError> {
+        if name.is_empty() || name.chars().count() > MAX_NAME_CHARACTERS || name.chars().any(char::is_control) {
+            let hint = format!("it has 1 to {MAX_NAME_CHARACTERS} characters, none of them control characters");
+            return Err(TokenError::refused(format!("{name:?} is no name for a token"), hint));
+        }
+        let _lock = lock(path)?;
+        let mut file = match Self::read(path) {
+            Err(TokenError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Self::default(),
+            read => read?,
+        };
+        if file.tokens.len() >= MAX_TOKENS {
+            let message = format!("{} holds {MAX_TOKENS} tokens already", path.display());
+            return Err(TokenError::refused(message, "revoke those that nobody uses"));
+        }
+        let now = environment.now_micros() / MICROS_PER_SECOND;
+        let text = TokenText::new(environment);
+        let token = StoredToken {
+            id: text.id().to_owned(),
+            name: name.to_owned(),
+            hash: text.hash(),
+            created_at_seconds: now,
+            expires_at_seconds: lifetime_seconds.map(|seconds| now.saturating_add(seconds)),
+            grants,
+        };
+        file.tokens.push(token.clone());
+        file.write(path)?;
+        Ok((text, token))
+    }
+
+    /// Takes a token out of the file, and returns it.
+    ///
+    /// # Errors
+    /// There is no such token, or the file cannot be read or written.
+    pub fn revoke(path: &Path, id: &str) -> Result<StoredToken, TokenError> {
+        let _lock = lock(path)?;
+        let mut file = Self::read(path)?;
+        let Some(index) = file.tokens.iter().position(|token| token.id == id) else {
+            return Err(TokenError::NotFound { id: id.to_owned() });
+        };
+        let token = file.tokens.remove(index);
+        file.write(path)?;
+        Ok(token)
+    }
+
+    /// Writes the file whole: whoever reads it sees it as it was or as it is.
+    fn write(&self, path: &Path) -> Result<(), TokenError> {
+        let next = beside(path, "new");
+        let failed = |error| TokenError::file("write", path, error);
+        // What an interrupted run left.
+        let _ = fs::remove_file(&next);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, OWNER_ONLY);
+        let mut file = options.open(&next).map_err(failed)?;
+        file.write_all(self.to_text().as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        fs::rename(&next, path).map_err(failed)?;
+        sync_folder(path).map_err(failed)
+    }
+
+    fn to_text(&self) -> String {
+        let tokens: Vec<Value> = self.tokens.iter().map(|token| Value::Table(to_table(token))).collect();
+        let mut table = Table::new();
+        table.insert("version".into(), Value::Integer(FORMAT_VERSION));
+        table.insert("token".into(), Value::Array(tokens));
+        format!("{HEADER}{table}")
+    }
+}
+
+fn to_table(token: &StoredToken) -> Table {
+    let mut table = Table::new();
+    table.insert("id".into(), token.id.clone().into());
+    table.insert("name".into(), token.name.clone().into());
+    table.insert("hash".into(), token.hash.to_hex().to_string().into());
+    table.insert("created_at_seconds".into(), token.created_at_seconds.into());
+    if let Some(expires) = token.expires_at_seconds {
+        table.insert("expires_at_seconds".into(), expires.into());
+    }
+    let grants = token.grants.iter().map(|(collection, grant)| {
+        let names = grant.operations.iter().map(|operation| operation.name().into());
+        let mut table = Table::new();
+        table.insert("collection".into(), collection.clone().into());
+        table.insert("operations".into(), Value::Array(names.collect()));
+        if !grant.rows.is_empty() {
+            table.insert("rows".into(), grant.rows.clone().into());
+        }
+        Value::Table(table)
+    });
+    table.insert("grant".into(), Value::Array(grants.collect()));
+    table
+}
+
+fn parse(text: &str) -> Result<TokenFile, String> {
+    let mut table: Table = toml::from_str(text).map_err(|error| format!("not valid TOML: {}", error.message()))?;
+    match table.remove("version").and_then(|version| version.as_integer()) {
+        Some(FORMAT_VERSION) => {}
+        Some(version) => return Err(format!("its version is {version}; this release reads {FORMAT_VERSION}")),
+        None => return Err("it has no version, and so is no file of tokens".into()),
+    }
+    let tokens = match table.remove("token") {
+        None => Vec::new(),
+        Some(Value::Array(tokens)) => tokens,
+        Some(_) => return Err("`token` is a list of tables: [[token]]".into()),
+    };
+    nothing_left(&table)?;
+    if tokens.len() > MAX_TOKENS {
+        return Err(format!("it holds more than {MAX_TOKENS} tokens"));
+    }
+    let mut read: Vec<StoredToken> = Vec::with_capacity(tokens.len());
+    for (index, token) in tokens.into_iter().enumerate() {
+        let token = of_table(token).map_err(|reason| format!("token {}: {reason}", index + 1))?;
+        if read.iter().any(|earlier| earlier.id == token.id) {
+            return Err(format!("token {}: there are two of {}", index + 1, token.id));
+        }
+        read.push(token);
+    }
+    Ok(TokenFile { tokens: read })
+}
+
+/// What is not understood may be a restriction: it is refused, not left out.
+fn nothing_left(table: &Table) -> Result<(), String> {
+    match table.keys().next() {
+        None => Ok(()),
+        Some(key) => Err(format!("there is no key `{key}`")),
+    }
+}
+
+fn taken_text(table: &mut Table, key: &str) -> Result<String, String> {
+    match table.remove(key) {
+        Some(Value::String(text)) => Ok(text),
+        _ => Err(format!("`{key}` is missing or no text")),
+    }
+}
+
+fn of_table(token: Value) -> Result<StoredToken, String> {
+    let Value::Table(mut table) = token else {
+        return Err("it is no table".into());
+    };
+    let id = taken_text(&mut table, "id")?;
+    if !is_id(&id) {
+        return Err("`id` is not that of a token".into());
+    }
+    let hash = blake3::Hash::from_hex(taken_text(&mut table, "hash")?)
+        .map_err(|_| "`hash` is not 64 hexadecimal digits".to_owned())?;
+    let name = taken_text(&mut table, "name")?;
+    let created_at_seconds = table
+        .remove("created_at_seconds")
+        .and_then(|seconds| seconds.as_integer())
+        .ok_or("`created_at_seconds` is missing or no number")?;
+    let expires_at_seconds = match table.remove("expires_at_seconds") {
+        None => None,
+        Some(seconds) => Some(seconds.as_integer().ok_or("`expires_at_seconds` is no number")?),
+    };
+    let Some(Value::Array(grants)) = table.remove("grant") else {
+        return Err("`grant` is missing or no list".into());
+    };
+    nothing_left(&table)?;
+    let mut by_collection = BTreeMap::new();
+    for grant in grants {
+        let (collection, grant) = grant_of(grant)?;
+        if by_collection.insert(collection.clone(), grant).is_some() {
+            return Err(format!("there are two grants for {collection}"));
+        }
+    }
+    Ok(StoredToken {
+        id,
+        name,
+        hash,
+        created_at_seconds,
+        expires_at_seconds,
+        grants: by_collection,
+    })
+}
+
+fn grant_of(grant: Value) -> Result<(String, Grant), String> {
+    let Value::Table(mut table) = grant else {
+        return Err("a grant is a table".into());
+    };
+    let collection = taken_text(&mut table, "collection")?;
+    let Some(Value::Array(names)) = table.remove("operations") else {
+        return Err("`operations` is missing or no list".into());
+    };
+    let operations: Option<Vec<_>> = names.iter().map(|name| operation(name.as_str()?)).collect();
+    let operations = operations.ok_or("`operations` has one that there is not")?;
+    let rows = if table.contains_key("rows") {
+        taken_text(&mut table, "rows")?
+    } else {
+        String::new()
+    };
+    nothing_left(&table)?;
+    Ok((collection, Grant { operations, rows }))
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// Held while the file is changed, so that two changes at the same time are both made.
+fn lock(path: &Path) -> Result<File, TokenError> {
+    let path = beside(path, "lock");
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, OWNER_ONLY);
+    let file = options.open(&path).map_err(|error| TokenError::file("lock", &path, error))?;
+    file.lock().map_err(|error| TokenError::file("lock", &path, error))?;
+    Ok(file)
+}
+
+#[cfg(unix)]
+fn check_owner_only(path: &Path, file: &File) -> Result<(), TokenError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let metadata = file.metadata().map_err(|error| TokenError::file("read", path, error))?;
+    if metadata.permissions().mode() & WRITABLE_BY_OTHERS == 0 {
+        return Ok(());
+    }
+    Err(TokenError::refused(
+        format!("{} can be written by others than its owner, who could grant themselves anything", path.display()),
+        format!("chmod 600 {}", path.display()),
+    ))
+}
+
+#[cfg(not(unix))]
+fn check_owner_only(_path: &Path, _file: &File) -> Result<(), TokenError> {
+    Ok(())
+}
+
+/// Without it a crash may lose the renaming.
+#[cfg(unix)]
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_path: &Path) -> io::Result<()> {
+    Ok(())
+}

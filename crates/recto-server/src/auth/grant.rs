@@ -1,0 +1,156 @@
+//! What a token allows, as text: `orders:read,write where tenant = "acme"`.
+
+use std::collections::BTreeMap;
+
+use super::TokenError;
+use crate::access::{EVERY_COLLECTION, Grant, Operation};
+use crate::config::nearest;
+
+/// The operations there are.
+pub(crate) const OPERATIONS: [Operation; 4] =
+    [Operation::Read, Operation::Export, Operation::Write, Operation::Delete];
+/// Stands for all of them.
+const ALL: &str = "all";
+/// The longest row filter, in bytes: what a query may have, too.
+const MAX_FILTER_BYTES: usize = 8 << 10;
+/// The longest name of a collection: a schema's.
+const MAX_NAME_BYTES: usize = 48;
+
+const SHAPE: &str = "a grant is COLLECTION:OPERATIONS or COLLECTION:OPERATIONS where FILTER: \
+                     'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'";
+
+/// Reads one grant: the collection (or `*`), and what is allowed there.
+///
+/// # Errors
+/// The text is none, or names an operation that there is not.
+pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
+    let refused = |message: String| TokenError::refused(message, SHAPE);
+    let Some((collection, rest)) = text.split_once(':') else {
+        return Err(refused(format!("{text:?} is no grant")));
+    };
+    let collection = collection.trim();
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if collection != EVERY_COLLECTION
+        && (collection.is_empty() || collection.len() > MAX_NAME_BYTES || !collection.chars().all(fits))
+    {
+        return Err(refused(format!("{collection:?} is no name of a collection")));
+    }
+    let (operations, rows) = match rest.split_once(" where ") {
+        Some((operations, rows)) => (operations, rows.trim()),
+        None => (rest, ""),
+    };
+    if rows.is_empty() && rest.trim_end().ends_with(" where") {
+        return Err(refused(format!("{text:?} has no filter after `where`")));
+    }
+    if rows.len() > MAX_FILTER_BYTES {
+        return Err(refused(format!("the filter of {collection} is longer than {MAX_FILTER_BYTES} bytes")));
+    }
+    let grant = Grant {
+        operations: parse_operations(operations)?,
+        rows: rows.to_owned(),
+    };
+    Ok((collection.to_owned(), grant))
+}
+
+/// Reads several, one per collection.
+///
+/// # Errors
+/// As [`parse_grant`]; or there is none, or two for one collection: which rows the two allow
+/// together would be anybody's guess.
+pub fn parse_grants<'a>(
+    texts: impl IntoIterator<Item = &'a str>,
+) -> Result<BTreeMap<String, Grant>, TokenError> {
+    let mut grants = BTreeMap::new();
+    for text in texts {
+        let (collection, grant) = parse_grant(text)?;
+        if grants.contains_key(&collection) {
+            let message = format!("there are two grants for {collection}");
+            return Err(TokenError::refused(
+                message,
+                "give one with all operations; where rows differ by operation, make two tokens",
+            ));
+        }
+        grants.insert(collection, grant);
+    }
+    if grants.is_empty() {
+        return Err(TokenError::refused("the token would allow nothing", SHAPE));
+    }
+    Ok(grants)
+}
+
+fn parse_operations(text: &str) -> Result<Vec<Operation>, TokenError> {
+    let mut operations = Vec::new();
+    for name in text.split(',').map(str::trim) {
+        if name == ALL {
+            operations.extend(OPERATIONS);
+            continue;
+        }
+        let Some(operation) = operation(name) else {
+            let names = OPERATIONS.map(Operation::name);
+            let hint = match nearest(name, names.into_iter()) {
+                Some(nearest) => format!("did you mean {nearest}?"),
+                None => "there are read, export, write, delete, and all".to_owned(),
+            };
+            return Err(TokenError::refused(format!("{name:?} is no operation"), hint));
+        };
+        operations.push(operation);
+    }
+    operations.sort_unstable();
+    operations.dedup();
+    Ok(operations)
+}
+
+/// The operation of this name.
+pub(crate) fn operation(name: &str) -> Option<Operation> {
+    OPERATIONS.into_iter().find(|operation| operation.name() == name)
+}
+
+/// A grant as [`parse_grant`] reads it.
+pub fn show_grant(collection: &str, grant: &Grant) -> String {
+    let names: Vec<&str> = grant.operations.iter().map(|operation| operation.name()).collect();
+    let names = names.join(",");
+    match grant.rows.as_str() {
+        "" => format!("{collection}:{names}"),
+        rows => format!("{collection}:{names} where {rows}"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_are_read_and_shown() {
+        for (text, shown) in [
+            ("orders:read", "orders:read"),
+            (" orders : write, read ", "orders:read,write"),
+            ("*:all", "*:read,export,write,delete"),
+            ("orders:read,read where tenant = \"a where b\"", "orders:read where tenant = \"a where b\""),
+        ] {
+            let (collection, grant) = parse_grant(text).unwrap();
+            assert_eq!(show_grant(&collection, &grant), shown);
+            assert_eq!(parse_grant(shown).unwrap(), (collection, grant));
+        }
+    }
+
+    #[test]
+    fn what_is_no_grant_is_refused() {
+        for (text, message) in [
+            ("orders", "no grant"),
+            (":read", "no name of a collection"),
+            ("a b:read", "no name of a collection"),
+            ("orders:", "no operation"),
+            ("orders:raed", "no operation"),
+            ("orders:read where ", "no filter"),
+            ("orders:read where", "no filter"),
+        ] {
+            let error = parse_grant(text).unwrap_err();
+            assert!(error.to_string().contains(message), "{text}: {error}");
+        }
+        assert_eq!(parse_grant("a:raed").unwrap_err().hint(), Some("did you mean read?"));
+        let error = parse_grants(["a:read", "a:write"]).unwrap_err();
+        assert!(error.to_string().contains("two grants"));
+        assert!(parse_grants([]).unwrap_err().to_string().contains("nothing"));
+    }
+}

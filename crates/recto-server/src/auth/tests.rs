@@ -1,0 +1,133 @@
+//! Tokens on disk and in a running server.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use recto::Environment;
+
+use super::*;
+use crate::access::Operation;
+use crate::auth::parse_grants;
+
+const START: i64 = 1_700_000_000_000_000;
+
+fn environment() -> Environment {
+    Environment::seeded(9, START)
+}
+
+fn grants(text: &str) -> BTreeMap<String, crate::access::Grant> {
+    parse_grants([text]).unwrap()
+}
+
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    (folder, path)
+}
+
+#[test]
+fn a_token_is_taken_until_it_is_revoked_and_the_file_holds_no_secret() {
+    let (_folder, path) = place();
+    let environment = environment();
+    let rows = "orders:read,write where tenant = \"ac\\\"me\"";
+    let (text, stored) = TokenFile::create(&path, &environment, "acme", None, grants(rows)).unwrap();
+    let (other, _) = TokenFile::create(&path, &environment, "other", None, grants("*:all")).unwrap();
+    let on_disk = fs::read_to_string(&path).unwrap();
+    assert!(!on_disk.contains(&text.reveal()[23..]));
+    assert_eq!(TokenFile::read(&path).unwrap().tokens[0], stored);
+
+    let tokens = Tokens::open(&path, environment).unwrap();
+    let access = tokens.access(&text.reveal()).unwrap();
+    assert_eq!(&*access.name, "acme");
+    assert!(access.allows("orders", Operation::Write) && !access.allows("orders", Operation::Delete));
+    assert!(!access.sees("users"));
+    assert!(!tokens.reload().unwrap());
+
+    TokenFile::revoke(&path, text.id()).unwrap();
+    assert!(tokens.reload().unwrap());
+    assert_eq!(tokens.access(&text.reveal()).unwrap_err(), Denied::Unknown);
+    tokens.access(&other.reveal()).unwrap();
+    let error = TokenFile::revoke(&path, text.id()).unwrap_err();
+    assert!(matches!(error, TokenError::NotFound { .. }));
+}
+
+#[test]
+fn the_secret_of_one_with_the_id_of_another_is_refused() {
+    let (_folder, path) = place();
+    let environment = environment();
+    let (one, _) = TokenFile::create(&path, &environment, "one", None, grants("a:read")).unwrap();
+    let (two, _) = TokenFile::create(&path, &environment, "two", None, grants("*:all")).unwrap();
+    let mixed = one.reveal().replace(one.id(), two.id());
+    let tokens = Tokens::open(&path, environment).unwrap();
+    assert_eq!(tokens.access(&mixed).unwrap_err(), Denied::Unknown);
+    assert_eq!(tokens.access("").unwrap_err(), Denied::Unknown);
+}
+
+#[test]
+fn a_token_expires() {
+    let (_folder, path) = place();
+    let (text, stored) = TokenFile::create(&path, &environment(), "brief", Some(60), grants("a:read")).unwrap();
+    assert_eq!(stored.expires_at_seconds, Some(START / MICROS_PER_SECOND + 60));
+    let at = |seconds: i64| {
+        let environment = Environment::seeded(1, START + seconds * MICROS_PER_SECOND);
+        Tokens::open(&path, environment).unwrap().access(&text.reveal())
+    };
+    at(59).unwrap();
+    assert_eq!(at(60).unwrap_err(), Denied::Expired);
+}
+
+#[test]
+fn a_file_that_is_gone_or_damaged_lets_nobody_in_until_it_is_back() {
+    let (_folder, path) = place();
+    let (text, _) = TokenFile::create(&path, &environment(), "a", None, grants("a:read")).unwrap();
+    let tokens = Tokens::open(&path, environment()).unwrap();
+    let good = fs::read_to_string(&path).unwrap();
+    for bad in ["", "version = 2\n", "version = 1\nextra = 1\n", "[[", &good.replace("read", "raed")] {
+        fs::write(&path, bad).unwrap();
+        tokens.reload().unwrap_err();
+        assert_eq!(tokens.access(&text.reveal()).unwrap_err(), Denied::Unknown, "{bad}");
+    }
+    fs::remove_file(&path).unwrap();
+    tokens.reload().unwrap_err();
+    fs::write(&path, &good).unwrap();
+    assert!(tokens.reload().unwrap());
+    tokens.access(&text.reveal()).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn only_its_owner_reads_and_writes_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (_folder, path) = place();
+    TokenFile::create(&path, &environment(), "a", None, grants("a:read")).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
+    let error = TokenFile::read(&path).unwrap_err();
+    assert!(error.to_string().contains("written by others"), "{error}");
+}
+
+#[test]
+fn tokens_made_at_the_same_time_are_all_kept() {
+    let (_folder, path) = place();
+    std::thread::scope(|scope| {
+        for index in 0..8 {
+            let path = &path;
+            scope.spawn(move || {
+                let environment = Environment::seeded(index, START);
+                TokenFile::create(path, &environment, "many", None, grants("a:read")).unwrap();
+            });
+        }
+    });
+    assert_eq!(TokenFile::read(&path).unwrap().tokens.len(), 8);
+}
+
+#[test]
+fn names_are_short_and_printable() {
+    let (_folder, path) = place();
+    for name in ["", "a\nb", &"x".repeat(101)] {
+        let error = TokenFile::create(&path, &environment(), name, None, grants("a:read")).unwrap_err();
+        assert!(error.to_string().contains("no name"), "{error}");
+    }
+    assert!(!path.exists());
+}

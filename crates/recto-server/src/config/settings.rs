@@ -1,0 +1,335 @@
+//! The settings there are: one table, of which flags, environment, file, `recto config check` and
+//! the guide are made.
+
+use std::fmt::Display;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::{Config, DEFAULT_REQUESTS_PER_SECOND, LogFormat, LogLevel, MetricsAccess};
+
+/// The most of anything that is counted: far beyond use, and small enough to calculate with.
+const MAX_COUNT: u64 = 1 << 40;
+/// The fewest bytes of headers that can be asked for: the protocol library's own least.
+const MIN_HEADER_BYTES: u64 = 8_192;
+/// The most bytes of headers that can be asked for.
+const MAX_HEADER_BYTES: u64 = 1 << 20;
+/// The most requests that can be answered at the same time: what a semaphore counts.
+const MAX_PERMITS: u64 = 1 << 24;
+/// The longest time that can be asked for, in milliseconds: a day.
+const MAX_TIME_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// One setting.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name in the file. The flag has `-` for `_`; the environment is in capitals, after
+    /// `RECTO_SERVE_`.
+    pub name: &'static str,
+    /// What stands for its value in help.
+    pub value_name: &'static str,
+    /// What it is.
+    pub help: &'static str,
+    /// Its value as text; empty where there is none.
+    pub show: fn(&Config) -> String,
+    /// Takes its value from text.
+    pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
+}
+
+impl Setting {
+    /// Whether it is on or off, so that its flag may stand without a value.
+    pub fn is_switch(&self) -> bool {
+        self.value_name == "BOOLEAN"
+    }
+}
+
+/// The settings of this name.
+pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// The settings there are.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "listen",
+        value_name: "ADDRESS",
+        help: "The address and port to listen on; port 0 takes any free one",
+        show: |config| config.listen.to_string(),
+        set: |config, text| address(text).map(|address| config.listen = address),
+    },
+    Setting {
+        name: "tokens",
+        value_name: "FILE",
+        help: "The file of tokens, as `recto token create` makes it",
+        show: |config| path_text(config.tokens.as_ref()),
+        set: |config, text| path(text).map(|path| config.tokens = path),
+    },
+    Setting {
+        name: "tls_certificate",
+        value_name: "FILE",
+        help: "The certificate chain (PEM); the server then speaks TLS",
+        show: |config| path_text(config.tls_certificate.as_ref()),
+        set: |config, text| path(text).map(|path| config.tls_certificate = path),
+    },
+    Setting {
+        name: "tls_key",
+        value_name: "FILE",
+        help: "The private key of the certificate (PEM)",
+        show: |config| path_text(config.tls_key.as_ref()),
+        set: |config, text| path(text).map(|path| config.tls_key = path),
+    },
+    Setting {
+        name: "behind_proxy",
+        value_name: "BOOLEAN",
+        help: "A proxy before this server speaks TLS and sets X-Forwarded-For",
+        show: |config| config.behind_proxy.to_string(),
+        set: |config, text| boolean(text).map(|flag| config.behind_proxy = flag),
+    },
+    Setting {
+        name: "hosts",
+        value_name: "NAMES",
+        help: "Host names, with commas between, that requests may be for beside localhost",
+        show: |config| config.hosts.join(","),
+        set: |config, text| host_names(text).map(|hosts| config.hosts = hosts),
+    },
+    Setting {
+        name: "metrics",
+        value_name: "WHO",
+        help: "Who may read /metrics: `token` (one that reads every collection) or `open`",
+        show: |config| chosen(METRICS, config.metrics),
+        set: |config, text| choice(METRICS, text).map(|who| config.metrics = who),
+    },
+    Setting {
+        name: "log_format",
+        value_name: "FORMAT",
+        help: "How log lines look: `human` or `json`",
+        show: |config| chosen(FORMATS, config.log_format),
+        set: |config, text| choice(FORMATS, text).map(|format| config.log_format = format),
+    },
+    Setting {
+        name: "log_level",
+        value_name: "LEVEL",
+        help: "Which log lines there are: `error`, `warn`, `info` or `debug` (every request)",
+        show: |config| chosen(LEVELS, config.log_level),
+        set: |config, text| choice(LEVELS, text).map(|level| config.log_level = level),
+    },
+    Setting {
+        name: "slow_query_ms",
+        value_name: "MS",
+        help: "From how many milliseconds on a page is logged with its plan",
+        show: |config| millis_text(config.slow_query),
+        set: |config, text| millis(text, 0).map(|time| config.slow_query = time),
+    },
+    Setting {
+        name: "max_body_bytes",
+        value_name: "BYTES",
+        help: "The most bytes of a request's body",
+        show: |config| config.limits.body_bytes.to_string(),
+        set: |config, text| count(text, 1, MAX_COUNT).map(|bytes| config.limits.body_bytes = bytes),
+    },
+    Setting {
+        name: "max_url_bytes",
+        value_name: "BYTES",
+        help: "The most bytes of a request's path and query",
+        show: |config| config.limits.url_bytes.to_string(),
+        set: |config, text| count(text, 64, MAX_HEADER_BYTES).map(|bytes| config.limits.url_bytes = bytes),
+    },
+    Setting {
+        name: "max_header_bytes",
+        value_name: "BYTES",
+        help: "The most bytes of a request's line and headers",
+        show: |config| config.limits.header_bytes.to_string(),
+        set: |config, text| {
+            count(text, MIN_HEADER_BYTES, MAX_HEADER_BYTES).map(|bytes| config.limits.header_bytes = bytes)
+        },
+    },
+    Setting {
+        name: "max_concurrent_requests",
+        value_name: "COUNT",
+        help: "The most requests answered at the same time",
+        show: |config| config.limits.concurrent_requests.to_string(),
+        set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.concurrent_requests = most),
+    },
+    Setting {
+        name: "max_connections",
+        value_name: "COUNT",
+        help: "The most connections; more wait to be accepted",
+        show: |config| config.limits.connections.to_string(),
+        set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.connections = most),
+    },
+    Setting {
+        name: "requests_per_second",
+        value_name: "COUNT",
+        help: "Requests a second of one token or address; 0 for no limit",
+        show: |config| {
+            let unset = if config.tokens.is_some() { DEFAULT_REQUESTS_PER_SECOND } else { 0 };
+            config.limits.requests_per_second.unwrap_or(unset).to_string()
+        },
+        set: |config, text| {
+            count(text, 0, MAX_PERMITS).map(|most| config.limits.requests_per_second = Some(most))
+        },
+    },
+    Setting {
+        name: "request_burst",
+        value_name: "COUNT",
+        help: "Requests one token or address may save up",
+        show: |config| config.limits.request_burst.to_string(),
+        set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.request_burst = most),
+    },
+    Setting {
+        name: "request_time_ms",
+        value_name: "MS",
+        help: "The most milliseconds until a request's answer begins",
+        show: |config| millis_text(config.limits.request_time),
+        set: |config, text| millis(text, 1).map(|time| config.limits.request_time = time),
+    },
+    Setting {
+        name: "header_time_ms",
+        value_name: "MS",
+        help: "The most milliseconds for a request's headers, and for a TLS handshake",
+        show: |config| millis_text(config.limits.header_time),
+        set: |config, text| millis(text, 1).map(|time| config.limits.header_time = time),
+    },
+    Setting {
+        name: "idle_time_ms",
+        value_name: "MS",
+        help: "How many milliseconds a connection without a request is kept at least",
+        show: |config| millis_text(config.limits.idle_time),
+        set: |config, text| millis(text, 1).map(|time| config.limits.idle_time = time),
+    },
+    Setting {
+        name: "stall_time_ms",
+        value_name: "MS",
+        help: "The most milliseconds a client may read nothing of what is sent to it",
+        show: |config| millis_text(config.limits.stall_time),
+        set: |config, text| millis(text, 1).map(|time| config.limits.stall_time = time),
+    },
+    Setting {
+        name: "shutdown_time_ms",
+        value_name: "MS",
+        help: "The most milliseconds that requests in flight are given when the server is told to stop",
+        show: |config| millis_text(config.limits.shutdown_time),
+        set: |config, text| millis(text, 0).map(|time| config.limits.shutdown_time = time),
+    },
+];
+
+const METRICS: &[(&str, MetricsAccess)] = &[("token", MetricsAccess::Token), ("open", MetricsAccess::Open)];
+const FORMATS: &[(&str, LogFormat)] = &[("human", LogFormat::Human), ("json", LogFormat::Json)];
+const LEVELS: &[(&str, LogLevel)] = &[
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
+];
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = text.strip_prefix("localhost:")
+        && let Ok(port) = port.parse()
+    {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    text.parse()
+        .map_err(|_| "takes an IP address and a port: 127.0.0.1:8080, [::1]:8080, 0.0.0.0:8443".to_owned())
+}
+
+/// No text is no path: so a later source can take back what an earlier one says.
+#[allow(clippy::unnecessary_wraps)] // one signature for all kinds of values
+fn path(text: &str) -> Result<Option<PathBuf>, String> {
+    Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+}
+
+fn path_text(path: Option<&PathBuf>) -> String {
+    path.map_or(String::new(), |path| path.display().to_string())
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "takes true or false".to_owned())
+}
+
+fn host_names(text: &str) -> Result<Vec<String>, String> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names
+        .map(|name| {
+            let fits = |c: char| c.is_ascii_alphanumeric() || "-._[]:".contains(c);
+            let has_port = !name.starts_with('[') && name.contains(':');
+            if name.chars().all(fits) && !has_port {
+                Ok(name.to_ascii_lowercase())
+            } else {
+                Err("takes host names without ports, with commas between: db.example.org,10.0.0.4".to_owned())
+            }
+        })
+        .collect()
+}
+
+fn number<T: FromStr + PartialOrd + Display>(text: &str, least: T, most: T) -> Result<T, String> {
+    let parsed = text.replace('_', "").parse().ok();
+    parsed
+        .filter(|value| *value >= least && *value <= most)
+        .ok_or_else(|| format!("takes a whole number from {least} to {most}"))
+}
+
+fn count(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    number(text, least, most)
+}
+
+fn millis(text: &str, least: u64) -> Result<Duration, String> {
+    number(text, least, MAX_TIME_MS).map(Duration::from_millis)
+}
+
+fn millis_text(time: Duration) -> String {
+    time.as_millis().to_string()
+}
+
+fn choice<T: Copy>(choices: &[(&str, T)], text: &str) -> Result<T, String> {
+    let found = choices.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<String> = choices.iter().map(|(name, _)| format!("`{name}`")).collect();
+        format!("takes one of {}", names.join(", "))
+    })
+}
+
+fn chosen<T: Copy + PartialEq>(choices: &[(&str, T)], value: T) -> String {
+    let found = choices.iter().find(|(_, one)| *one == value);
+    found.map_or(String::new(), |(name, _)| (*name).to_owned())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_takes_what_it_shows() {
+        for setting in SETTINGS {
+            let mut config = Config::default();
+            let shown = (setting.show)(&config);
+            (setting.set)(&mut config, &shown).unwrap_or_else(|error| panic!("{} {error}", setting.name));
+            assert_eq!((setting.show)(&config), shown, "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_and_say_what_is_taken() {
+        for (name, text, expected) in [
+            ("listen", "8080", "takes an IP address"),
+            ("listen", "example.org:80", "takes an IP address"),
+            ("max_header_bytes", "10", "from 8192 to 1048576"),
+            ("max_body_bytes", "-1", "takes a whole number"),
+            ("request_time_ms", "0", "from 1 to 86400000"),
+            ("behind_proxy", "yes", "true or false"),
+            ("log_level", "trace", "`error`, `warn`, `info`, `debug`"),
+            ("hosts", "a:80", "without ports"),
+            ("hosts", "a b", "without ports"),
+        ] {
+            let error = (setting(name).unwrap().set)(&mut Config::default(), text).unwrap_err();
+            assert!(error.contains(expected), "{name}: {error}");
+        }
+        let mut config = Config::default();
+        (setting("listen").unwrap().set)(&mut config, "localhost:81").unwrap();
+        (setting("hosts").unwrap().set)(&mut config, "DB.example.org, [fe80::1]").unwrap();
+        (setting("max_body_bytes").unwrap().set)(&mut config, "1_000").unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:81");
+        assert_eq!(config.hosts, ["db.example.org", "[fe80::1]"]);
+        assert_eq!(config.limits.body_bytes, 1_000);
+    }
+}

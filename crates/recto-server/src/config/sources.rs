@@ -1,0 +1,281 @@
+//! Where settings come from, and which source wins.
+
+use std::path::{Path, PathBuf};
+
+use super::settings::setting;
+use super::{Config, ConfigError, SETTINGS, Setting};
+
+/// The largest configuration file, in bytes.
+pub const MAX_CONFIG_BYTES: u64 = 64 << 10;
+/// Variables of the environment that start so hold settings.
+const ENVIRONMENT_PREFIX: &str = "RECTO_SERVE_";
+/// What else may stand in the file: the store's own part of it.
+const STORE_KEYS: [&str; 2] = ["store", "cassandra"];
+/// The file's table of settings.
+const TABLE: &str = "serve";
+/// How many letters may differ for a name to be what was meant.
+const MAX_TYPOS: usize = 3;
+
+/// What was said, and where.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The file's path and text.
+    pub file: Option<(PathBuf, String)>,
+    /// The environment, or the part of it whose names start with `RECTO_SERVE_`.
+    pub environment: Vec<(String, String)>,
+    /// Flags of the command line: a setting's name and what was given.
+    pub flags: Vec<(String, String)>,
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The file.
+    File,
+    /// The environment.
+    Environment,
+    /// A flag.
+    Flag,
+}
+
+impl Origin {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::File => "file",
+            Self::Environment => "environment",
+            Self::Flag => "flag",
+        }
+    }
+}
+
+/// The configuration that holds, and where each value came from.
+#[derive(Debug, Clone)]
+pub struct Effective {
+    /// The configuration.
+    pub config: Config,
+    /// One per setting, in the order of [`SETTINGS`].
+    origins: Vec<Origin>,
+}
+
+impl Effective {
+    /// Every setting with its value and where that came from. No setting holds a secret: tokens and
+    /// keys stand in files that are named here.
+    pub fn settings(&self) -> impl Iterator<Item = (&'static Setting, String, Origin)> {
+        let origins = self.origins.iter().copied();
+        SETTINGS
+            .iter()
+            .zip(origins)
+            .map(|(setting, origin)| (setting, (setting.show)(&self.config), origin))
+    }
+
+    fn set(&mut self, setting: &Setting, text: &str, origin: Origin, place: &str) -> Result<(), ConfigError> {
+        (setting.set)(&mut self.config, text)
+            .map_err(|expected| ConfigError::new(format!("{place} {expected}")))?;
+        if let Some(index) = SETTINGS.iter().position(|one| one.name == setting.name) {
+            self.origins[index] = origin;
+        }
+        Ok(())
+    }
+}
+
+impl Sources {
+    /// The configuration that holds: a flag goes before the environment, that before the file, and
+    /// that before the default.
+    ///
+    /// # Errors
+    /// A name that is no setting, or a value that it does not take. What the settings say together
+    /// is for [`Config::check`].
+    pub fn resolve(&self) -> Result<Effective, ConfigError> {
+        let mut effective = Effective {
+            config: Config::default(),
+            origins: vec![Origin::Default; SETTINGS.len()],
+        };
+        if let Some((path, text)) = &self.file {
+            for (name, value) in read_file(path, text)? {
+                let place = format!("{}: {name}", path.display());
+                let setting = setting(&name).ok_or_else(|| unknown(&place, &name, str::to_owned))?;
+                effective.set(setting, &value, Origin::File, &place)?;
+            }
+        }
+        for (variable, value) in &self.environment {
+            let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
+                continue;
+            };
+            let setting = setting(&name.to_ascii_lowercase())
+                .filter(|_| !name.contains(|c: char| c.is_ascii_lowercase()))
+                .ok_or_else(|| unknown(variable, &name.to_ascii_lowercase(), variable_of))?;
+            effective.set(setting, value, Origin::Environment, variable)?;
+        }
+        for (name, value) in &self.flags {
+            let flag = format!("--{}", name.replace('_', "-"));
+            let setting = setting(name).ok_or_else(|| unknown(&flag, name, str::to_owned))?;
+            effective.set(setting, value, Origin::Flag, &flag)?;
+        }
+        Ok(effective)
+    }
+}
+
+fn variable_of(name: &str) -> String {
+    format!("{ENVIRONMENT_PREFIX}{}", name.to_ascii_uppercase())
+}
+
+fn unknown(place: &str, name: &str, shown: impl Fn(&str) -> String) -> ConfigError {
+    let error = ConfigError::new(format!("{place} is no setting"));
+    match nearest(name, SETTINGS.iter().map(|setting| setting.name)) {
+        Some(nearest) => error.with_hint(format!("did you mean {}?", shown(nearest))),
+        None => error.with_hint("`recto config check` lists the settings there are"),
+    }
+}
+
+/// The settings in a file's text: names, and values as text.
+fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, ConfigError> {
+    let at = |what: String| ConfigError::new(format!("{}: {what}", path.display()));
+    // The parser's own message would show the line, and with it a password of the store.
+    let table: toml::Table = toml::from_str(text).map_err(|error| {
+        let before = error.span().map_or(0, |span| span.start.min(text.len()));
+        let line = text.as_bytes()[..before].iter().filter(|byte| **byte == b'\n').count() + 1;
+        at(format!("line {line} is not valid TOML"))
+    })?;
+    let mut settings = Vec::new();
+    for (key, value) in table {
+        match value {
+            toml::Value::Table(table) if key == TABLE => {
+                for (name, value) in table {
+                    let value = value_text(value).ok_or_else(|| {
+                        at(format!("{name} takes text, a whole number, true, false, or a list of texts"))
+                    })?;
+                    settings.push((name, value));
+                }
+            }
+            _ if key == TABLE => return Err(at("`serve` is a table: [serve]".into())),
+            _ if STORE_KEYS.contains(&key.as_str()) => {}
+            _ => {
+                let error = at(format!("there is no key `{key}`"));
+                let names = STORE_KEYS.into_iter().chain([TABLE]);
+                return Err(match (setting(&key), nearest(&key, names)) {
+                    (Some(_), _) => error.with_hint("it belongs into the table [serve]"),
+                    (None, Some(nearest)) => error.with_hint(format!("did you mean {nearest}?")),
+                    (None, None) => error.with_hint("there are `store`, [cassandra] and [serve]"),
+                });
+            }
+        }
+    }
+    Ok(settings)
+}
+
+fn value_text(value: toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(flag) => Some(flag.to_string()),
+        toml::Value::Array(values) => {
+            let texts: Option<Vec<&str>> = values.iter().map(toml::Value::as_str).collect();
+            texts.map(|texts| texts.join(","))
+        }
+        _ => None,
+    }
+}
+
+/// The name that was meant, if one is near.
+pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    names
+        .map(|name| (distance(word, name), name))
+        .min()
+        .filter(|(typos, name)| *typos <= MAX_TYPOS.min(name.len() / 2))
+        .map(|(_, name)| name)
+}
+
+/// How many letters must be added, left out or changed to make one word the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, letter) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, candidate) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *candidate);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn sources(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources {
+        let pairs = |pairs: &[(&str, &str)]| {
+            let owned = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            owned.collect::<Vec<_>>()
+        };
+        Sources {
+            file: Some(("recto.toml".into(), file.to_owned())),
+            environment: pairs(environment),
+            flags: pairs(flags),
+        }
+    }
+
+    #[test]
+    fn flags_go_before_the_environment_that_before_the_file_and_that_before_the_default() {
+        let file = "store = \"shop\"\n[cassandra]\npassword = \"x\"\n[serve]\nmax_body_bytes = 1\nmax_url_bytes = 101\n\
+                    idle_time_ms = 1\nhosts = [\"a.example\", \"b.example\"]\n";
+        let environment = [
+            ("RECTO_SERVE_MAX_BODY_BYTES", "2"),
+            ("RECTO_SERVE_MAX_URL_BYTES", "102"),
+            ("RECTO_STORE", "elsewhere"),
+            ("HOME", "/"),
+        ];
+        let effective = sources(file, &environment, &[("max_body_bytes", "3")]).resolve().unwrap();
+        let found = |name: &str| {
+            let mut settings = effective.settings();
+            let (_, value, origin) = settings.find(|(setting, ..)| setting.name == name).unwrap();
+            (value, origin)
+        };
+        assert_eq!(found("max_body_bytes"), ("3".into(), Origin::Flag));
+        assert_eq!(found("max_url_bytes"), ("102".into(), Origin::Environment));
+        assert_eq!(found("idle_time_ms"), ("1".into(), Origin::File));
+        assert_eq!(found("hosts"), ("a.example,b.example".into(), Origin::File));
+        assert_eq!(found("listen"), ("127.0.0.1:8080".into(), Origin::Default));
+    }
+
+    #[test]
+    fn names_that_are_none_are_refused_with_the_nearest() {
+        for (file, environment, flags, message, hint) in [
+            ("[serve]\nlisten_ = 1", None, None, "recto.toml: listen_ is no setting", "did you mean listen?"),
+            ("[server]\n", None, None, "there is no key `server`", "did you mean serve?"),
+            ("listen = \"x\"", None, None, "there is no key `listen`", "belongs into the table [serve]"),
+            ("zebra = 1", None, None, "there is no key `zebra`", "[serve]"),
+            ("", Some(("RECTO_SERVE_TOKEN", "x")), None, "RECTO_SERVE_TOKEN is no", "RECTO_SERVE_TOKENS?"),
+            ("", Some(("RECTO_SERVE_listen", "x")), None, "RECTO_SERVE_listen is no", "RECTO_SERVE_LISTEN?"),
+            ("", None, Some(("hots", "x")), "--hots is no setting", "did you mean hosts?"),
+            ("", None, Some(("elephants", "x")), "--elephants is no setting", "recto config check"),
+        ] {
+            let environment: Vec<(&str, &str)> = environment.into_iter().collect();
+            let flags: Vec<(&str, &str)> = flags.into_iter().collect();
+            let error = sources(file, &environment, &flags).resolve().unwrap_err();
+            assert!(error.to_string().contains(message), "{error}");
+            assert!(error.hint().unwrap().contains(hint), "{error} {:?}", error.hint());
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_not_taken_says_where_and_no_secret() {
+        let error = sources("[serve]\nmax_body_bytes = 1.5", &[], &[]).resolve().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "recto.toml: max_body_bytes takes text, a whole number, true, false, or a list of texts"
+        );
+        let environment = [("RECTO_SERVE_LOG_FORMAT", "xml")];
+        let error = sources("", &environment, &[]).resolve().unwrap_err();
+        assert_eq!(error.to_string(), "RECTO_SERVE_LOG_FORMAT takes one of `human`, `json`");
+        let error = sources("[cassandra]\npassword = \"secret\n", &[], &[]).resolve().unwrap_err();
+        assert_eq!(error.to_string(), "recto.toml: line 2 is not valid TOML");
+    }
+}
