@@ -98,17 +98,12 @@ fn measure(arguments: Arguments) -> Result<(), String> {
     }
     world.progress.done();
     let text = report.to_markdown(BEFORE, AFTER);
-    match arguments
-        .document
-        .clone()
-        .or_else(|| is_all.then(|| DOCUMENT.into()))
-    {
-        Some(file) => write(&file, &text),
-        None => {
-            print!("{}", report.to_markdown("", ""));
-            Ok(())
-        }
+    let document = arguments.document.clone();
+    if let Some(file) = document.or_else(|| is_all.then(|| DOCUMENT.into())) {
+        return write(&file, &text);
     }
+    print!("{}", report.to_markdown("", ""));
+    Ok(())
 }
 
 /// Writes the document of figures that were saved.

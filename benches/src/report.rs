@@ -206,7 +206,7 @@ pub(crate) fn number(value: f64) -> String {
     if size < 100.0 && !is_whole {
         return format!("{value:.1}");
     }
-    let digits = format!("{:.0}", size);
+    let digits = format!("{size:.0}");
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index) % 3 == 0 {

@@ -52,12 +52,11 @@ pub(crate) enum Cache {
 
 impl World {
     pub(crate) fn new(arguments: Arguments) -> Self {
-        let (folder, temporary) = match &arguments.folder {
-            Some(folder) => (folder.clone(), None),
-            None => {
-                let temporary = tempfile::tempdir().unwrap();
-                (temporary.path().to_owned(), Some(temporary))
-            }
+        let (folder, temporary) = if let Some(folder) = &arguments.folder {
+            (folder.clone(), None)
+        } else {
+            let temporary = tempfile::tempdir().unwrap();
+            (temporary.path().to_owned(), Some(temporary))
         };
         fs::create_dir_all(&folder).unwrap();
         Self {
@@ -174,7 +173,7 @@ impl Data {
     }
 
     /// A tenth of Recto's data, or room for all of it.
-    pub(crate) fn cache_bytes(&self, cache: Cache, file: &Path) -> u64 {
+    pub(crate) fn cache_bytes(cache: Cache, file: &Path) -> u64 {
         match cache {
             Cache::Whole => WARM_CACHE_BYTES,
             Cache::Tenth => (fs::metadata(file).unwrap().len() / 10).max(MIN_CACHE_BYTES),
@@ -182,15 +181,15 @@ impl Data {
     }
 
     pub(crate) fn ours(&self, cache: Cache) -> Ours {
-        Ours::open(&self.recto(), self.cache_bytes(cache, &self.recto_file()))
+        Ours::open(&self.recto(), Self::cache_bytes(cache, &self.recto_file()))
     }
 
     pub(crate) fn engine(&self, cache: Cache) -> Engine {
-        Engine::open(&self.copy(), self.cache_bytes(cache, &self.recto_file()))
+        Engine::open(&self.copy(), Self::cache_bytes(cache, &self.recto_file()))
     }
 
     pub(crate) fn sqlite(&self, layout: Layout, cache: Cache) -> Sqlite {
-        let bytes = self.cache_bytes(cache, &self.sqlite_file(layout));
+        let bytes = Self::cache_bytes(cache, &self.sqlite_file(layout));
         Sqlite::open(&self.folder, layout, bytes, cache == Cache::Whole)
     }
 
@@ -234,7 +233,14 @@ impl Data {
             .iter()
             .filter(|flight| flight.carrier == flights::CARRIER)
             .count() as f64;
-        (of_carrier / base.len() as f64 * self.rows as f64 * 0.9) as u64
+        // The span ends with the last whole copy.
+        let copies = (self.rows as f64 / base.len() as f64).floor();
+        let copies = if copies < 1.0 {
+            self.rows as f64 / base.len() as f64
+        } else {
+            copies
+        };
+        (of_carrier * copies * 0.9) as u64
     }
 }
 

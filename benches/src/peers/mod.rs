@@ -62,7 +62,7 @@ pub(crate) trait Peer {
 pub(crate) fn count(peer: &mut dyn Peer, question: &Question, starts: &[Start], at_end: bool) -> usize {
     let mut rows = 0;
     peer.pages(question, starts, at_end, &mut |page| {
-        rows += std::hint::black_box(page).len()
+        rows += std::hint::black_box(page).len();
     });
     rows
 }

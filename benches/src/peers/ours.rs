@@ -99,7 +99,7 @@ impl Ours {
             loop {
                 for (index, row) in page.items().iter().enumerate() {
                     let place = before + index as u64 + 1;
-                    if place >= depth && (place - depth) % u64::from(apart) == 0 {
+                    if place >= depth && (place - depth).is_multiple_of(u64::from(apart)) {
                         starts.push(Start {
                             cursor: page.cursor(index).as_str().to_owned(),
                             time_hour: row.time_hour.0,

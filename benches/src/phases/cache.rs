@@ -4,7 +4,7 @@ use crate::measure::{Contender, Measured, interleaved};
 use crate::peers::sqlite::Layout;
 use crate::peers::{Filter, Peer, Question, Start, count};
 use crate::report::{Section, Table};
-use crate::world::{Cache, World};
+use crate::world::{Cache, Data, World};
 
 /// Pages of a round.
 const PAGES: usize = 100;
@@ -22,7 +22,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let mut indexed = data.sqlite(Layout::Indexed, Cache::Tenth);
     let mut without_rowid = data.sqlite(Layout::WithoutRowid, Cache::Tenth);
     let mut postgresql = data.postgresql();
-    let bytes = data.cache_bytes(Cache::Tenth, &data.recto_file());
+    let bytes = Data::cache_bytes(Cache::Tenth, &data.recto_file());
     let question = |rows, backward| Question {
         filter: Filter::AnyOf,
         backward,

@@ -188,7 +188,7 @@ fn make(folder: &Path) {
     let base = flights::read();
     let ours = Ours::open(&folder.join("recto"), CACHE_BYTES);
     for_chunks(&base, ROWS, |chunk, _| {
-        ours.runtime.block_on(ours.flights.put_all(chunk)).unwrap()
+        ours.runtime.block_on(ours.flights.put_all(chunk)).unwrap();
     });
     drop(ours);
     for layout in Layout::ALL {

@@ -28,7 +28,7 @@ struct Loaded {
     bytes: u64,
 }
 
-pub(super) fn run(world: &mut World) -> Result<Section, String> {
+pub(super) fn run(world: &mut World) -> Section {
     let rounds = world.arguments.rounds(ROUNDS);
     let folder = world.folder.join("load");
     let _ = fs::remove_dir_all(&folder);
@@ -76,7 +76,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         }
     }
     fs::remove_dir_all(&folder).unwrap();
-    Ok(Section {
+    Section {
         title: "Loading from CSV".to_owned(),
         text: "`load`, as the command line and the demo do it: parsed, sorted within its buffer and committed, so that \
                it can go on after kill -9. Stored rows are those of all arrangements together."
@@ -84,7 +84,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         tables: vec![table],
         targets: vec![Target::at_least("load, stored rows/s", 150_000.0, rate)],
         ..Section::default()
-    })
+    }
 }
 
 /// Loads a file into collections of a new store.

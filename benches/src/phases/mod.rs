@@ -36,8 +36,8 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "size" => size::run(world),
         "readers" => readers::run(world),
         "writes" => writes::run(world),
-        "load" => load::run(world),
-        "reopen" => reopen::run(world),
+        "load" => Ok(load::run(world)),
+        "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
         _ => instructions::run(world),
     }?;

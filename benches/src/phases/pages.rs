@@ -162,7 +162,7 @@ fn compare(peers: &mut Peers, case: &Case, starts: &[Start]) {
     for (name, peer) in everyone(peers) {
         let mut pages = Vec::new();
         peer.pages(&case.question, starts, case.depth == 0, &mut |page| {
-            pages.push(page.to_vec())
+            pages.push(page.to_vec());
         });
         if expected.is_empty() {
             expected = pages;

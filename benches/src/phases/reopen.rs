@@ -23,7 +23,7 @@ const PUTTING: Duration = Duration::from_millis(500);
 /// What the victim prints when the rows are stored.
 const FILLED: &str = "filled";
 
-pub(super) fn run(world: &mut World) -> Result<Section, String> {
+pub(super) fn run(world: &mut World) -> Section {
     let rows = if world.arguments.quick { QUICK_ROWS } else { ROWS };
     let rounds = world.arguments.rounds(ROUNDS);
     let folder = world.folder.join("reopen");
@@ -52,7 +52,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         let first = crate::measure::median(times.iter().map(|(_, page)| *page).collect());
         table.push(name, [opened(0.5), opened(1.0), first].map(Some));
     }
-    Ok(Section {
+    Section {
         title: "Opening after kill -9".to_owned(),
         text: format!(
             "{rows} flights; a process that puts single rows, each on disk when it is answered, is killed; then the \
@@ -60,7 +60,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         ),
         tables: vec![table],
         ..Section::default()
-    })
+    }
 }
 
 /// Starts the victim and kills it.
@@ -107,7 +107,7 @@ pub(crate) fn fill_until_killed(folder: &Path, rows: u64) {
     let base = flights::read();
     let ours = Ours::open(folder, CACHE_BYTES);
     for_chunks(&base, rows, |chunk, _| {
-        ours.runtime.block_on(ours.flights.put_all(chunk)).unwrap()
+        ours.runtime.block_on(ours.flights.put_all(chunk)).unwrap();
     });
     println!("{FILLED}");
     for number in 0.. {
