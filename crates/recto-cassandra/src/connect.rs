@@ -17,11 +17,15 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 use crate::client::{Client, Deadline, consistency_of, serial_of};
 use crate::config::{CassandraConfig, DEFAULT_PORT, Replication};
 use crate::cql::{quoted, string_literal};
-use crate::error;
+use crate::handshake;
 use crate::tables::typed_rows;
 
 /// How many copies a new keyspace keeps in a data centre of several nodes.
 const DEFAULT_REPLICATION_FACTOR: u8 = 3;
+/// Which share of the time for connecting a single attempt at one node may take, so that a node that
+/// swallows what is sent to it, asked first for the cluster and then once more for requests, leaves time
+/// for the others.
+const ATTEMPTS_AT_CONNECTING: u32 = 4;
 /// How often each connection is asked for a sign of life. A node that hangs (a frozen process or
 /// machine, a cut network) leaves its connections open: without this, requests would be sent to it and
 /// wait for as long as they may.
@@ -51,7 +55,7 @@ pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -
             )
             .with_hint("see whether the address is right and no firewall stands between")
         })?
-        .map_err(|error| error::of_connecting(error, &hosts))?;
+        .map_err(|error| handshake::failed(error, &config))?;
     check_datacenter(&session, &config)?;
     Ok(Client::new(session, config, environment))
 }
@@ -76,7 +80,7 @@ fn builder(config: &CassandraConfig) -> Result<SessionBuilder, StoreError> {
     let mut builder = SessionBuilder::new()
         .known_nodes(config.hosts.iter().map(|host| with_port(host)))
         .default_execution_profile_handle(profile.into_handle())
-        .connection_timeout(config.connect_timeout)
+        .connection_timeout(config.connect_timeout / ATTEMPTS_AT_CONNECTING)
         .hostname_resolution_timeout(Some(config.connect_timeout))
         .keepalive_interval(KEEPALIVE_INTERVAL)
         .keepalive_timeout(KEEPALIVE_TIMEOUT)

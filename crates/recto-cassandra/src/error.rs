@@ -2,10 +2,7 @@
 //! may have had an effect, and whether sending it again may help.
 
 use recto_store::{StoreError, StoreErrorKind};
-use scylla::errors::{
-    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, ExecutionError,
-    MetadataError, NewSessionError, PrepareError, RequestAttemptError,
-};
+use scylla::errors::{ConnectionPoolError, DbError, ExecutionError, PrepareError, RequestAttemptError};
 
 use crate::values::ReadValuesError;
 
@@ -247,49 +244,6 @@ fn names_schema(message: &str) -> bool {
         || message.contains("unconfigured table")
         || message.contains("undefined column name")
         || message.contains("unknown identifier")
-}
-
-/// Why a session could not be made.
-pub(crate) fn of_connecting(error: NewSessionError, hosts: &str) -> StoreError {
-    let unreachable = |message: String| StoreError::new(StoreErrorKind::Unavailable, message);
-    match &error {
-        NewSessionError::FailedToResolveAnyHostname(_) => {
-            unreachable(format!("no address is known for Cassandra at {hosts}"))
-                .with_hint("see whether the host is spelt rightly")
-        }
-        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
-            last_connection_error,
-        })) => of_connection(last_connection_error, hosts),
-        _ => unreachable(format!("connecting to Cassandra at {hosts} failed"))
-            .with_hint("see whether Cassandra runs there and listens on this port"),
-    }
-    .with_source(error)
-}
-
-fn of_connection(error: &ConnectionError, hosts: &str) -> StoreError {
-    let unreachable = || {
-        StoreError::new(
-            StoreErrorKind::Unavailable,
-            format!("Cassandra at {hosts} cannot be reached: {error}"),
-        )
-    };
-    let ConnectionError::ConnectionSetupRequestError(setup) = error else {
-        return unreachable()
-            .with_hint("see whether Cassandra runs there, listens on this port, and wants TLS or not");
-    };
-    match &setup.error {
-        ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, message) => StoreError::new(
-            StoreErrorKind::Unauthorized,
-            format!("Cassandra at {hosts} refused the user: {message}"),
-        )
-        .with_hint("see user name and password"),
-        ConnectionSetupRequestErrorKind::MissingAuthentication => StoreError::new(
-            StoreErrorKind::Unauthorized,
-            format!("Cassandra at {hosts} wants a user name and a password"),
-        )
-        .with_hint("give both"),
-        _ => unreachable().with_hint("see whether what listens there is Cassandra, and wants TLS or not"),
-    }
 }
 
 impl From<ReadValuesError> for StoreError {

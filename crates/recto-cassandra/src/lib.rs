@@ -24,6 +24,7 @@ mod connect;
 mod cql;
 mod ddl;
 mod error;
+mod handshake;
 pub mod pieces;
 mod read;
 mod scan;

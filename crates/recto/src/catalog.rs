@@ -242,17 +242,26 @@ impl<'a> Catalog<'a> {
             timeout: self.request_timeout.unwrap_or(default.timeout),
             ..default
         };
+        let mut unknown = false;
         for _ in 0..MAX_ATTEMPTS {
-            match self.store.cas(cas.clone(), options).await? {
+            let outcome = match self.store.cas(cas.clone(), options).await {
+                // Of this attempt nothing is applied; of the one before, nobody knows.
+                Err(_) if unknown => continue,
+                outcome => outcome?,
+            };
+            match outcome {
                 CasOutcome::Applied => return Ok(true),
                 // An earlier attempt whose outcome was unknown may have been the one that won.
-                CasOutcome::NotApplied { .. } => {
-                    let found = self.entry(name, ConsistencyLevel::Serial).await?;
-                    return Ok(found.is_some_and(|found| {
-                        found.generation == entry.generation && found.body == entry.body
-                    }));
-                }
-                CasOutcome::Unknown(_) => {}
+                CasOutcome::NotApplied { .. } => match self.entry(name, ConsistencyLevel::Serial).await {
+                    Err(_) if unknown => {}
+                    found => {
+                        return Ok(found?.is_some_and(|found| {
+                            found.generation == entry.generation && found.body == entry.body
+                        }));
+                    }
+                },
+                CasOutcome::Unknown(_) => unknown = true,
+                CasOutcome::Refused(_) if unknown => break,
                 CasOutcome::Refused(error) => return Err(error.into()),
             }
         }

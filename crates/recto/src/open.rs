@@ -50,20 +50,32 @@ pub(crate) async fn open(
     match address {
         StoreAddress::Embedded(folder) => open_embedded(folder, environment, create, cache_bytes).await,
         StoreAddress::Cassandra(address) => open_cassandra(address, environment, create).await,
+        StoreAddress::Http(_) => Err(not_a_store()),
     }
 }
 
 /// What applying `schema` would do where there is no store yet.
-pub(crate) fn plan_without_store(address: &StoreAddress, schema: &Schema) -> SchemaPlan {
+pub(crate) fn plan_without_store(address: &StoreAddress, schema: &Schema) -> Result<SchemaPlan> {
     let recorded = crate::catalog::Recorded::default();
     let mut plan = match address {
         StoreAddress::Embedded(_) => crate::apply::plan(&recorded, schema, show_embedded),
         StoreAddress::Cassandra(address) => crate::apply::plan(&recorded, schema, |change| {
             show_cassandra(&address.keyspace, change)
         }),
+        StoreAddress::Http(_) => return Err(not_a_store()),
     };
     plan.changes.insert(0, format!("the store {address} is made"));
-    plan
+    Ok(plan)
+}
+
+/// A server is asked by the crate `recto-client`, over HTTP.
+#[cold]
+fn not_a_store() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "a running server is not a store that this process could open",
+    )
+    .with_hint("name the store itself: its folder, or cassandra://host/keyspace")
 }
 
 impl Operations {
@@ -239,9 +251,11 @@ fn tls(address: &CassandraAddress) -> Result<Option<recto_cassandra::TlsConfig>>
     }
     let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
     let Some(ca_file) = &address.tls_ca else {
-        return Err(invalid(
-            "tls needs tls_ca: the file with the certificate authorities to trust, PEM",
-        ));
+        return Err(
+            invalid("tls needs tls_ca: the file with the certificate authorities to trust, PEM").with_hint(
+                "add tls_ca=FILE to the address, with the authority that signed the nodes' certificates",
+            ),
+        );
     };
     let mut config = recto_cassandra::TlsConfig::new(ca_file);
     config.check_server_name = address.tls_check_server_name;
@@ -251,7 +265,10 @@ fn tls(address: &CassandraAddress) -> Result<Option<recto_cassandra::TlsConfig>>
             certificate_file: certificate_file.clone(),
             key_file: key_file.clone(),
         }),
-        _ => return Err(invalid("tls_certificate and tls_key go together")),
+        _ => {
+            return Err(invalid("tls_certificate and tls_key go together")
+                .with_hint("give both: this client's certificate chain, and its private key, PEM files"));
+        }
     };
     Ok(Some(config))
 }

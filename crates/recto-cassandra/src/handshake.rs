@@ -1,0 +1,176 @@
+//! Why a session could not be made, in the store's words: the network, TLS, or the login.
+
+use std::io;
+
+use recto_store::{StoreError, StoreErrorKind};
+use rustls::{AlertDescription, CertificateError};
+use scylla::errors::{
+    BrokenConnectionError, BrokenConnectionErrorKind, ConnectionError, ConnectionPoolError,
+    ConnectionSetupRequestErrorKind, DbError, FrameHeaderParseError, MetadataError, NewSessionError,
+};
+
+use crate::config::CassandraConfig;
+
+/// What a failure to connect says to the caller. The last host that was tried is the one it is about.
+pub(crate) fn failed(error: NewSessionError, config: &CassandraConfig) -> StoreError {
+    let hosts = config.hosts.join(",");
+    let unreachable = |message: String| StoreError::new(StoreErrorKind::Unavailable, message);
+    match &error {
+        NewSessionError::FailedToResolveAnyHostname(_) => {
+            unreachable(format!("no address is known for Cassandra at {hosts}"))
+                .with_hint("see whether the host is spelt rightly")
+        }
+        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
+            last_connection_error,
+        })) => of_connection(last_connection_error, &hosts, config),
+        _ => unreachable(format!("connecting to Cassandra at {hosts} failed"))
+            .with_hint("see whether Cassandra runs there and listens on this port"),
+    }
+    .with_source(error)
+}
+
+fn of_connection(error: &ConnectionError, hosts: &str, config: &CassandraConfig) -> StoreError {
+    if let Some(tls) = tls_cause(error) {
+        return of_tls(tls, hosts);
+    }
+    if let ConnectionError::ConnectionSetupRequestError(setup) = error {
+        match &setup.error {
+            ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, message) => {
+                return StoreError::new(
+                    StoreErrorKind::Unauthorized,
+                    format!("Cassandra at {hosts} refused the user: {message}"),
+                )
+                .with_hint("see user name and password");
+            }
+            ConnectionSetupRequestErrorKind::MissingAuthentication => {
+                return StoreError::new(
+                    StoreErrorKind::Unauthorized,
+                    format!("Cassandra at {hosts} wants a user name and a password"),
+                )
+                .with_hint("give both");
+            }
+            _ => {}
+        }
+    }
+    let hint = match (&config.tls, error) {
+        (_, ConnectionError::ConnectTimeout | ConnectionError::IoError(_)) => {
+            "see whether Cassandra runs there and listens on this port"
+        }
+        (None, _) => {
+            "see whether what listens there is Cassandra, and whether it wants TLS (`tls=true` and `tls_ca` in \
+             the address)"
+        }
+        (Some(tls), _) if tls.client.is_none() => {
+            "see whether what listens there is Cassandra, and whether it wants a client's certificate \
+             (`tls_certificate` and `tls_key` in the address)"
+        }
+        (Some(_), _) => "see whether what listens there is Cassandra, and what its log says",
+    };
+    StoreError::new(
+        StoreErrorKind::Unavailable,
+        format!("Cassandra at {hosts} cannot be reached: {error}"),
+    )
+    .with_hint(hint)
+}
+
+/// What TLS said, if it was TLS that ended a connection. Up to version 1.2 a server says in the handshake
+/// that it does not take the client's certificate; from 1.3 on, with its first answer.
+fn tls_cause(error: &ConnectionError) -> Option<&rustls::Error> {
+    let failed = match error {
+        ConnectionError::IoError(error) => error.as_ref(),
+        ConnectionError::BrokenConnection(broken) => io_cause(broken)?,
+        ConnectionError::ConnectionSetupRequestError(setup) => match &setup.error {
+            ConnectionSetupRequestErrorKind::BrokenConnection(broken) => io_cause(broken)?,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    failed.get_ref()?.downcast_ref()
+}
+
+fn io_cause(broken: &BrokenConnectionError) -> Option<&io::Error> {
+    match broken.downcast_ref::<BrokenConnectionErrorKind>()? {
+        BrokenConnectionErrorKind::FrameHeaderParseError(
+            FrameHeaderParseError::HeaderIoError(error) | FrameHeaderParseError::BodyChunkIoError(_, error),
+        )
+        | BrokenConnectionErrorKind::WriteError(error) => Some(error),
+        _ => None,
+    }
+}
+
+fn of_tls(error: &rustls::Error, hosts: &str) -> StoreError {
+    use StoreErrorKind as Kind;
+    use rustls::Error as Tls;
+    let (kind, message, hint) = match error {
+        Tls::InvalidCertificate(reason) => {
+            let (what, hint) = of_certificate(reason);
+            (
+                Kind::Invalid,
+                format!("the certificate of Cassandra at {hosts} {what}"),
+                hint,
+            )
+        }
+        Tls::AlertReceived(AlertDescription::CertificateRequired) => (
+            Kind::Unauthorized,
+            format!("Cassandra at {hosts} wants a client's certificate"),
+            "give this client's certificate and key: `tls_certificate` and `tls_key` in the address",
+        ),
+        Tls::AlertReceived(alert) if is_about_certificate(*alert) => (
+            Kind::Unauthorized,
+            format!("Cassandra at {hosts} does not take this client's certificate: {alert:?}"),
+            "see whether `tls_certificate` and `tls_key` are given, and signed by an authority that the nodes \
+             trust (their truststore)",
+        ),
+        Tls::InvalidMessage(_) => (
+            Kind::Unavailable,
+            format!("what listens at {hosts} does not speak TLS"),
+            "leave out the address's tls parameters, or let the nodes speak TLS (client_encryption_options)",
+        ),
+        other => (
+            Kind::Unavailable,
+            format!("TLS with Cassandra at {hosts} failed: {other}"),
+            "see which versions and ciphers the nodes' client_encryption_options allow; their log says more",
+        ),
+    };
+    StoreError::new(kind, message).with_hint(hint)
+}
+
+fn is_about_certificate(alert: AlertDescription) -> bool {
+    matches!(
+        alert,
+        AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+    )
+}
+
+fn of_certificate(reason: &CertificateError) -> (String, &'static str) {
+    match reason {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
+            format!("does not name the address it is reached by: {reason}"),
+            "let the nodes' certificates name their IP addresses; or, where the authority signs for this cluster \
+             only, set `tls_check_server_name=false`",
+        ),
+        CertificateError::UnknownIssuer => (
+            "is not signed by an authority that is trusted here".to_owned(),
+            "see whether the file in `tls_ca` holds the authority that signed the nodes' certificates, with any \
+             in between",
+        ),
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => (
+            format!("is not valid now: {reason}"),
+            "renew it (`nodetool reloadssl` takes it without a restart), and see whether this machine's clock is \
+             right",
+        ),
+        _ => (
+            format!("is not taken: {reason}"),
+            "see the nodes' certificates, and whether the file in `tls_ca` holds the authority that signed them",
+        ),
+    }
+}

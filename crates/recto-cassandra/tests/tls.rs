@@ -1,0 +1,162 @@
+//! Handshakes with a real node that speaks TLS only: what is taken, what is refused, and in which words.
+// What tests print is shown when they fail.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_cassandra::{CassandraConfig, CassandraStore, TlsConfig, create_keyspace};
+use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
+use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type};
+use recto_store::{
+    Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, StoreError, StoreErrorKind, TableOutcome,
+    WriteOptions, WriteOutcome,
+};
+use recto_testkit::rig::certificates::{Authority, client_encryption};
+use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
+
+const ROWS: i32 = 2_000;
+/// Rows of a read: several of the protocol's pages.
+const PAGE_ROWS: u32 = 700;
+
+fn config(cluster: &Cluster, tls: Option<TlsConfig>) -> CassandraConfig {
+    let mut config = CassandraConfig::new(cluster.addresses(), "secured");
+    config.tls = tls;
+    // Nothing here takes long but the machine.
+    config.connect_timeout = Duration::from_secs(20);
+    config
+}
+
+fn unchecked(tls: &TlsConfig) -> TlsConfig {
+    let mut tls = tls.clone();
+    tls.check_server_name = false;
+    tls
+}
+
+async fn refused(cluster: &Cluster, tls: Option<TlsConfig>) -> StoreError {
+    let connected = CassandraStore::connect(config(cluster, tls), Environment::system()).await;
+    let error = connected.expect_err("it must be refused");
+    println!("{error:?}");
+    assert!(error.hint().is_some(), "{error:?}");
+    error
+}
+
+/// Writes rows, and reads them in both directions.
+async fn use_it(config: CassandraConfig) {
+    create_keyspace(config.clone(), Environment::system(), None)
+        .await
+        .unwrap();
+    let store = CassandraStore::connect(config, Environment::system())
+        .await
+        .unwrap();
+    let column = |name: &str, kind| Column {
+        name: name.to_owned(),
+        ty: Type::Int,
+        kind,
+    };
+    let columns = vec![
+        column("p", ColumnKind::Partition),
+        column("c", ColumnKind::Clustering(Direction::Ascending)),
+        column("v", ColumnKind::Regular(WriteKind::Plain)),
+    ];
+    let table = Arc::new(Table::new("t", columns, TableOptions::default()).unwrap());
+    assert!(matches!(
+        store.create_table(&table).await.unwrap(),
+        TableOutcome::Done
+    ));
+    let int = |value: i32| -> Cells { [Some(&value.to_be_bytes()[..])].into_iter().collect() };
+    let put = |number: i32| Mutation {
+        operation: Operation::Put {
+            clustering: int(number),
+            cells: int(number),
+            replace: true,
+        },
+        stamp: Some(Stamp(1)),
+        ttl_seconds: None,
+    };
+    let write = PartitionWrite {
+        table: Arc::clone(&table),
+        partition: int(1),
+        mutations: (0..ROWS).map(put).collect(),
+    };
+    let written = store.write(write, WriteOptions::default()).await.unwrap();
+    assert!(matches!(written, WriteOutcome::Done), "{written:?}");
+    for direction in [ReadDirection::Forward, ReadDirection::Backward] {
+        let slice = Slice {
+            table: Arc::clone(&table),
+            partition: int(1),
+            from: Bound::start(),
+            to: Bound::end(),
+            direction,
+            limit: PAGE_ROWS,
+        };
+        let read = store.view().unwrap().slice(&slice, &ReadOptions::default()).await;
+        let rows = read.unwrap().rows;
+        assert_eq!(rows.len(), PAGE_ROWS as usize);
+        let first = if direction == ReadDirection::Forward {
+            0
+        } else {
+            ROWS - 1
+        };
+        assert_eq!(rows.row(0).get(1), Some(&first.to_be_bytes()[..]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn authorities_and_names_decide() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new("authority", dir.path()).unwrap();
+    let other = Authority::new("other-authority", dir.path()).unwrap();
+    // The node's certificate bears another name than the address it is reached by.
+    let keystore = authority.issue("node", &["node.example"]).unwrap();
+    let options = ClusterOptions::new(Nodes::One)
+        .heap("512M")
+        .setting("client_encryption_options", &client_encryption(&keystore, None))
+        .encrypted();
+    let cluster = Cluster::start_with(&options, dir.path().join("cluster")).unwrap();
+    let tls = TlsConfig::new(authority.file());
+
+    let error = refused(&cluster, Some(tls.clone())).await;
+    assert_eq!(error.kind(), StoreErrorKind::Invalid);
+    assert!(
+        error.hint().unwrap().contains("tls_check_server_name"),
+        "{error:?}"
+    );
+
+    for tls in [
+        TlsConfig::new(other.file()),
+        unchecked(&TlsConfig::new(other.file())),
+    ] {
+        let error = refused(&cluster, Some(tls)).await;
+        assert_eq!(error.kind(), StoreErrorKind::Invalid);
+        assert!(error.to_string().contains("certificate"), "{error}");
+        assert!(error.hint().unwrap().contains("tls_ca"), "{error:?}");
+    }
+
+    let error = refused(&cluster, None).await;
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    assert!(error.hint().unwrap().contains("TLS"), "{error:?}");
+
+    use_it(config(&cluster, Some(unchecked(&tls)))).await;
+
+    // The certificate is renewed while the node runs, and names its address.
+    let address = cluster.node(1).address().ip().to_string();
+    authority.issue("node", &["node.example", &address]).unwrap();
+    cluster.node(1).nodetool(&["reloadssl"]).unwrap();
+    use_it(config(&cluster, Some(tls))).await;
+}
+
+/// TLS is asked for and the node does not speak it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_tls_is_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new("authority", dir.path()).unwrap();
+    let cassandra = Cluster::shared().unwrap_or_else(|error| panic!("tests need a Cassandra: {error}"));
+    let mut config = CassandraConfig::new([cassandra.address()], "secured");
+    config.tls = Some(TlsConfig::new(authority.file()));
+    let connected = CassandraStore::connect(config, Environment::system()).await;
+    let error = connected.expect_err("there is no TLS there");
+    println!("{error:?}");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error:?}");
+    assert!(error.hint().unwrap().contains("TLS"), "{error:?}");
+}
