@@ -134,3 +134,24 @@ fn holds(target: &Target, clock: &Environment, input: &[u8]) -> io::Result<bool>
     );
     Ok(false)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_that_breaks_a_property_is_noticed_and_kept() {
+        let target = Target {
+            name: "planted",
+            run: |input| assert!(!input.contains(&b'x')),
+            words: &[],
+        };
+        let clock = Environment::system();
+        assert!(holds(&target, &clock, b"abc").unwrap());
+        assert!(!holds(&target, &clock, b"axc").unwrap());
+        let kept = corpus::keep(&corpus::failures(), "planted", b"axc").unwrap();
+        assert_eq!(std::fs::read(&kept).unwrap(), b"axc");
+        std::fs::remove_file(kept).unwrap();
+    }
+}
