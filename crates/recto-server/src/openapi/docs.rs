@@ -192,7 +192,9 @@ fn kind(document: &Json, schema: &Json) -> Markup {
         };
     }
     let ty = text(schema, "type");
-    let format = ["format", "contentEncoding"].map(|name| text(schema, name)).concat();
+    let format = ["format", "contentEncoding"]
+        .map(|name| text(schema, name))
+        .concat();
     let pattern = text(schema, "pattern");
     html! {
         (ty)
@@ -215,7 +217,10 @@ mod tests {
     fn names_are_escaped() {
         let document = json!({ "info": { "description": "<b>&" }, "tags": [{ "name": "a\"<" }] });
         let text = page(&document).into_string();
-        assert!(text.contains("&lt;b&gt;&amp;") && text.contains("#a&quot;&lt;"), "{text}");
+        assert!(
+            text.contains("&lt;b&gt;&amp;") && text.contains("#a&quot;&lt;"),
+            "{text}"
+        );
         assert!(!text.contains("<script") && !text.contains("style="), "{text}");
     }
 }

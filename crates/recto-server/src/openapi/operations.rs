@@ -108,7 +108,10 @@ fn page_parameters(collection: &Collection, more: &[&str]) -> Vec<Json> {
 
 fn list(collection: &Collection) -> Json {
     let name = &collection.name;
-    let mut response = tagged_json_of(&format!("{name}.page"), "A page of records, in the query's order.");
+    let mut response = tagged_json_of(
+        &format!("{name}.page"),
+        "A page of records, in the query's order.",
+    );
     response["headers"]["Link"] = json!({
         "schema": { "type": "string" },
         "description": "Where the first, the previous and the next page are (RFC 8288), relative to this one.",

@@ -48,7 +48,11 @@ pub(super) fn shared() -> Map<String, Json> {
             json!({ "enum": ["both"] }),
             "Find out at both ends of the page whether there is more.",
         ),
-        query("run", flag(), "Whether to read the page too, and say what it did cost."),
+        query(
+            "run",
+            flag(),
+            "Whether to read the page too, and say what it did cost.",
+        ),
         query(
             "resume_tokens",
             flag(),
@@ -63,7 +67,12 @@ pub(super) fn shared() -> Map<String, Json> {
         if_none_match(),
     ];
     all.into_iter()
-        .map(|parameter| (parameter["name"].as_str().unwrap_or_default().to_owned(), parameter))
+        .map(|parameter| {
+            (
+                parameter["name"].as_str().unwrap_or_default().to_owned(),
+                parameter,
+            )
+        })
         .collect()
 }
 
@@ -93,7 +102,11 @@ pub(super) fn view(collection: &Collection) -> Json {
 
 /// Which fields to return, of a collection's.
 pub(super) fn fields(collection: &Collection) -> Json {
-    let names: Vec<&str> = collection.fields.iter().map(|field| field.name.as_str()).collect();
+    let names: Vec<&str> = collection
+        .fields
+        .iter()
+        .map(|field| field.name.as_str())
+        .collect();
     json!({
         "name": "fields",
         "in": "query",

@@ -14,7 +14,8 @@ pub(super) const TIMESTAMP: &str = "^(?:[0-9]{4}|[+-][0-9]{4,9})-[0-9]{2}-[0-9]{
 pub(super) const TIME_STORED: &str = r"^(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{9}$";
 pub(super) const TIME_GIVEN: &str = r"^(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?$";
 pub(super) const UUID: &str = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
-pub(super) const TIMEUUID: &str = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-1[0-9a-fA-F]{3}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
+pub(super) const TIMEUUID: &str =
+    "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-1[0-9a-fA-F]{3}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
 
 /// Durations whose parts are each of so few digits that their sum is in range.
 pub(super) fn duration() -> String {

@@ -6,30 +6,50 @@ use super::schemas;
 
 /// What can go wrong with any request, and what with some.
 const PROBLEMS: [(&str, &str); 14] = [
-    ("400", "The request is not right: the problem says where, and what to do."),
+    (
+        "400",
+        "The request is not right: the problem says where, and what to do.",
+    ),
     ("401", "A token is needed, and none or an unknown one was given."),
     ("403", "The token does not allow this."),
-    ("404", "There is no such collection or record, or none that the token sees."),
+    (
+        "404",
+        "There is no such collection or record, or none that the token sees.",
+    ),
     ("405", "The resource does not have this method."),
     ("408", "The request did not arrive in time."),
     ("409", "The record's key is not the one in the path."),
-    ("413", "The body, or what it holds, is more than is taken at once; nothing was written."),
+    (
+        "413",
+        "The body, or what it holds, is more than is taken at once; nothing was written.",
+    ),
     ("415", "The body is not application/json."),
     ("429", "Too many requests; try again later."),
     ("500", "The server failed, or what is stored is damaged."),
     ("501", "Part of the interface, and not there yet."),
-    ("503", "The store cannot be reached, or the server is busy; try again."),
-    ("504", "The time was not enough; a write may or may not have been applied, and sent again is settled."),
+    (
+        "503",
+        "The store cannot be reached, or the server is busy; try again.",
+    ),
+    (
+        "504",
+        "The time was not enough; a write may or may not have been applied, and sent again is settled.",
+    ),
 ];
 
 /// Problems of every operation.
-const ANYWHERE: [&str; 10] = ["400", "401", "403", "404", "405", "408", "429", "500", "503", "504"];
+const ANYWHERE: [&str; 10] = [
+    "400", "401", "403", "404", "405", "408", "429", "500", "503", "504",
+];
 
 /// The responses of the document.
 pub(super) fn shared() -> Map<String, Json> {
     let problem = |(status, about): (&str, &str)| {
         let content = json!({ "application/problem+json": { "schema": schemas::reference("Problem") } });
-        (status.to_owned(), json!({ "description": about, "content": content }))
+        (
+            status.to_owned(),
+            json!({ "description": about, "content": content }),
+        )
     };
     let mut shared: Map<String, Json> = PROBLEMS.into_iter().map(problem).collect();
     shared.insert(

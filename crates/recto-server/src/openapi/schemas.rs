@@ -117,7 +117,10 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
 
 /// A change that names its collection.
 fn change(collection: &Collection) -> Json {
-    changes(collection, Some(("collection", json!({ "const": collection.name }))))
+    changes(
+        collection,
+        Some(("collection", json!({ "const": collection.name }))),
+    )
 }
 
 fn batch(collection: &Collection) -> Json {
@@ -190,10 +193,7 @@ fn collection() -> Json {
         "fields": { "type": "array", "items": field },
         "views": { "type": "array", "items": view },
     });
-    object(
-        members(properties),
-        &["name", "writes", "key", "fields", "views"],
-    )
+    object(members(properties), &["name", "writes", "key", "fields", "views"])
 }
 
 fn explanation() -> Json {

@@ -1,0 +1,52 @@
+//! How a list is found.
+
+use serde_json::json;
+
+use crate::support::client::listed;
+use crate::support::{Client, Kind};
+
+const EXPLAIN: &str = "/v1/collections/notes/records:explain";
+
+pub(crate) async fn say_what_is_read(client: Client) {
+    let row = |at| json!({ "put": { "tenant": "explained", "at": at, "id": 1 } });
+    client.write("notes", (0..3).map(row).collect()).await;
+    let asked = [
+        ("filter", "tenant = \"explained\" AND at < 2"),
+        ("page_size", "5"),
+    ];
+    let reply = client.get(&listed(EXPLAIN, &asked)).await;
+    assert_eq!(reply.header("cache-control"), "no-store");
+    let explained = reply.json();
+    assert_eq!(explained["shape"], "scan");
+    assert_eq!(explained["arrangement"], "(tenant), -at, id");
+    assert_eq!(explained["expected_rows"], 6);
+    assert!(explained.get("actual").is_none());
+    let request = explained["sources"][0]["requests"][0].as_str().unwrap();
+    assert_eq!(
+        request.contains("SELECT"),
+        client.kind == Kind::Cassandra,
+        "{request}"
+    );
+
+    let run = [asked.as_slice(), &[("run", "true")]].concat();
+    let explained = client.get(&listed(EXPLAIN, &run)).await.json();
+    assert_eq!(explained["actual"]["rows_returned"], 2);
+    assert_eq!(explained["actual"]["rows_read"], 2);
+}
+
+pub(crate) async fn take_the_parameters_of_lists(client: Client) {
+    let target = listed(EXPLAIN, &[("filter", "tenat = 1")]);
+    let problem = client.get(&target).await.problem(400, "invalid-query");
+    assert_eq!(
+        (&problem["parameter"], &problem["field"]),
+        (&json!("filter"), &json!("tenat"))
+    );
+    let target = listed(EXPLAIN, &[("filter", "tenant = \"a\""), ("run", "1")]);
+    let problem = client.get(&target).await.problem(400, "invalid-parameter");
+    assert_eq!(problem["parameter"], "run");
+    let target = listed(EXPLAIN, &[("filter", "tenant = \"a\""), ("view", "x")]);
+    let problem = client.get(&target).await.problem(400, "invalid-parameter");
+    assert_eq!(problem["parameter"], "view");
+    let target = listed(EXPLAIN, &[("filter", "done = true")]);
+    client.get(&target).await.problem(400, "no-view");
+}

@@ -1,0 +1,98 @@
+//! The HTTP API over real HTTP, on both stores; and every answer is one that the server's own
+//! description has.
+// What tests print is shown when they fail.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod batches;
+mod collections;
+mod described;
+mod explained;
+mod exports;
+mod keys;
+mod lists;
+mod methods;
+mod paging;
+mod records;
+mod scoped;
+mod support;
+
+on_both_stores! {
+    batches {
+        are_made_together,
+        hold_the_later_of_two_changes,
+        name_the_change_that_is_wrong,
+        of_the_wrong_shape_are_refused,
+        have_a_limit,
+        too_large_for_cassandra_are_refused_whole,
+    }
+    collections {
+        are_listed,
+        are_described,
+        that_are_not_there_are_not_found,
+    }
+    described {
+        refers_to_what_is_there,
+        is_for_people_too,
+    }
+    explained {
+        say_what_is_read,
+        take_the_parameters_of_lists,
+    }
+    exports {
+        hold_every_record_once,
+        hold_the_fields_asked_for,
+        go_on_after_a_cut,
+        refuse_tokens_that_are_not_theirs,
+        are_not_read_ahead_of_the_client,
+    }
+    keys {
+        hold_any_text,
+        of_any_type_are_found_again,
+        that_do_not_fit_are_refused,
+    }
+    lists {
+        take_known_parameters_once,
+        say_where_a_filter_is_wrong,
+        say_where_a_sort_is_wrong,
+        name_the_view_that_is_missing,
+        hold_the_fields_asked_for,
+        know_their_views,
+        start_where_asked,
+        are_revalidated,
+        link_to_their_neighbours,
+    }
+    methods {
+        are_named_where_another_is_asked,
+        that_are_not_there_yet_say_why,
+        head_is_get_without_a_body,
+        nothing_is_found_with_a_problem,
+    }
+    paging {
+        size_is_the_default_if_absent_or_zero,
+        size_cannot_be_negative_or_no_number,
+        size_is_coerced_to_the_most,
+        size_changes_from_page_to_page,
+        next_is_empty_only_at_the_end,
+        previous_is_empty_only_at_the_beginning,
+        a_token_goes_on_after_its_row_is_gone,
+        a_token_with_other_arguments_is_refused,
+        a_token_that_was_altered_is_refused,
+        an_empty_token_is_the_first_page,
+        a_page_starts_at_one_place,
+        row_tokens_stand_beside_records,
+    }
+    records {
+        are_put_and_read_and_deleted,
+        of_every_type_come_back,
+        are_of_their_address,
+        are_revalidated,
+        that_are_wrong_say_where,
+        are_sent_as_json,
+    }
+    scoped {
+        rows_of_others_are_not_seen,
+        batches_reach_no_further_than_their_parts,
+        operations_not_granted_are_refused,
+        descriptions_hold_what_is_seen,
+    }
+}

@@ -1,0 +1,126 @@
+//! What a token does not allow. (Row filters under attack: the tests of tokens.)
+
+use std::collections::BTreeMap;
+
+use recto_server::access::{Access, Grant, Operation};
+use serde_json::{Value as Json, json};
+
+use crate::support::Client;
+use crate::support::client::notes;
+
+const ALL: [Operation; 4] = [
+    Operation::Read,
+    Operation::Export,
+    Operation::Write,
+    Operation::Delete,
+];
+
+async fn granted<const N: usize>(client: &Client, grants: [(&str, &[Operation], &str); N]) -> Client {
+    let grants = grants.into_iter().map(|(collection, operations, rows)| {
+        let grant = Grant {
+            operations: operations.to_vec(),
+            rows: rows.to_owned(),
+        };
+        (collection.to_owned(), grant)
+    });
+    let access = Access::granted("somebody", grants.collect::<BTreeMap<_, _>>());
+    Client::with_access(client.kind, access).await
+}
+
+fn note(tenant: &str) -> Json {
+    json!({ "tenant": tenant, "at": 1, "id": 1 })
+}
+
+pub(crate) async fn rows_of_others_are_not_seen(client: Client) {
+    client
+        .write(
+            "notes",
+            vec![json!({ "put": note("mine") }), json!({ "put": note("theirs") })],
+        )
+        .await;
+    let scoped = granted(&client, [("notes", &ALL, "tenant = \"mine\"")]).await;
+    let mine = scoped.notes(&[]).await;
+    assert_eq!(mine["records"].as_array().unwrap().len(), 1);
+    let theirs = scoped.notes(&[("filter", "tenant = \"theirs\"")]).await;
+    assert_eq!(theirs["records"], json!([]));
+    let target = "/v1/collections/notes/records/theirs,1,1";
+    scoped.get(target).await.problem(404, "not-found");
+    scoped.delete(target).await.problem(403, "forbidden");
+    scoped.put(target, &json!({})).await.problem(403, "forbidden");
+    let exported = scoped.get("/v1/collections/notes/records:export").await;
+    assert!(
+        exported.text().lines().all(|line| line.contains("\"mine\"")),
+        "{}",
+        exported.text()
+    );
+    // Resume tokens hold keys of all rows.
+    for parameter in ["resume_tokens=true", "resume_token=x"] {
+        let target = format!("/v1/collections/notes/records:export?{parameter}");
+        scoped.get(&target).await.problem(403, "forbidden");
+    }
+    assert_eq!(client.get(target).await.status, 200);
+}
+
+pub(crate) async fn batches_reach_no_further_than_their_parts(client: Client) {
+    let grants = [
+        ("notes", ALL.as_slice(), "tenant = \"part\""),
+        ("log", &[Operation::Write], "stream = \"part\""),
+    ];
+    let scoped = granted(&client, grants).await;
+    let post = |address: &'static str, changes: Json| {
+        let scoped = scoped.clone();
+        async move {
+            let target = format!("/v1/collections/{address}/records:batchWrite");
+            scoped.post(&target, &json!({ "changes": changes })).await
+        }
+    };
+    let line = |stream: &str| json!({ "collection": "log", "put": { "stream": stream, "seq": 1 } });
+    let fine = json!([{ "put": note("part") }, line("part")]);
+    assert_eq!(post("notes", fine).await.status, 200);
+    for (address, changes) in [
+        ("notes", json!([{ "put": note("part") }, line("theirs")])),
+        ("log", json!([{ "collection": "notes", "put": note("theirs") }])),
+        ("notes", json!([{ "delete": ["theirs", 1, 1] }])),
+        ("notes", json!([{ "collection": "log", "delete": ["part", 1] }])),
+    ] {
+        post(address, changes).await.problem(403, "forbidden");
+    }
+    let hidden = json!([{ "collection": "exported", "put": { "part": 1, "number": 1 } }]);
+    post("notes", hidden).await.problem(404, "not-found");
+}
+
+pub(crate) async fn operations_not_granted_are_refused(client: Client) {
+    let reader = granted(&client, [("notes", &[Operation::Read], "")]).await;
+    let record = "/v1/collections/notes/records/reader,1,1";
+    let listed = reader.get(&notes(&[("filter", "tenant = \"a\"")])).await;
+    assert_eq!(listed.status, 200);
+    reader.put(record, &json!({})).await.problem(403, "forbidden");
+    reader.delete(record).await.problem(403, "forbidden");
+    reader
+        .get("/v1/collections/notes/records:export")
+        .await
+        .problem(403, "forbidden");
+    reader
+        .get("/v1/collections/log/records?filter=stream%3D%22a%22")
+        .await
+        .problem(404, "not-found");
+    let writer = granted(&client, [("notes", &[Operation::Write], "")]).await;
+    writer.get(record).await.problem(403, "forbidden");
+}
+
+pub(crate) async fn descriptions_hold_what_is_seen(client: Client) {
+    let reader = granted(&client, [("notes", &[Operation::Read], "")]).await;
+    let listed = reader.get("/v1/collections").await.json();
+    assert_eq!(listed["collections"].as_array().unwrap().len(), 1);
+    reader.get("/v1/collections/log").await.problem(404, "not-found");
+    let document = reader.get("/openapi.json").await;
+    assert!(!document.text().contains("everything"), "{}", document.text());
+    let paths = document.json()["paths"].clone();
+    let paths = paths.as_object().unwrap();
+    let named: Vec<&String> = paths.keys().collect();
+    assert_eq!(named.len(), 5, "{named:?}");
+    assert!(!reader.get("/docs").await.text().contains("everything"));
+    let nobody = granted(&client, []).await;
+    let paths = nobody.get("/openapi.json").await.json()["paths"].clone();
+    assert_eq!(paths.as_object().unwrap().len(), 1);
+}

@@ -1,0 +1,169 @@
+//! A server over a store, and a client that asks it over HTTP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Extension;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{HeaderMap, Method, Request};
+use hyper_util::rt::TokioIo;
+use recto::LocalSession;
+use recto_server::access::Access;
+use recto_server::{App, router};
+use serde_json::Value as Json;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::Kind;
+use super::description::Description;
+use super::stores;
+
+/// A client of a server of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(crate) kind: Kind,
+    pub(crate) address: SocketAddr,
+    description: Option<Arc<Description>>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Client {
+    /// Of a server that allows everything.
+    pub(crate) async fn new(kind: Kind) -> Self {
+        Self::with_access(kind, Access::all()).await
+    }
+
+    /// Of a server whose requests all have this access.
+    pub(crate) async fn with_access(kind: Kind, access: Access) -> Self {
+        let session = LocalSession::new(stores::shared(kind).await);
+        let routes = router(App::new(session)).layer(Extension(access));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        let mut client = Self {
+            kind,
+            address,
+            description: None,
+        };
+        let document = client.get("/openapi.json").await.json();
+        client.description = Some(Arc::new(Description::new(document)));
+        client
+    }
+
+    /// Sends a request as it stands, and holds the answer to the description.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Reply {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = Request::builder()
+            .method(method.clone())
+            .uri(target)
+            .header("host", "localhost");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body.into())).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let reply = Reply {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: body.collect().await.unwrap().to_bytes(),
+        };
+        if let Some(description) = &self.description {
+            description.check(&method, target, &reply);
+        }
+        reply
+    }
+
+    pub(crate) async fn get(&self, target: &str) -> Reply {
+        self.send(Method::GET, target, &[], "").await
+    }
+
+    pub(crate) async fn delete(&self, target: &str) -> Reply {
+        self.send(Method::DELETE, target, &[], "").await
+    }
+
+    pub(crate) async fn put(&self, target: &str, body: &Json) -> Reply {
+        let headers = [("content-type", "application/json")];
+        self.send(Method::PUT, target, &headers, body.to_string()).await
+    }
+
+    pub(crate) async fn post(&self, target: &str, body: &Json) -> Reply {
+        let headers = [("content-type", "application/json")];
+        self.send(Method::POST, target, &headers, body.to_string()).await
+    }
+
+    /// Writes changes to a collection, which must succeed; in pieces that any store takes.
+    pub(crate) async fn write(&self, collection: &str, changes: Vec<Json>) {
+        for some in changes.chunks(50) {
+            let body = serde_json::json!({ "changes": some });
+            let target = format!("/v1/collections/{collection}/records:batchWrite");
+            let reply = self.post(&target, &body).await;
+            assert_eq!(reply.status, 200, "{}", reply.text());
+        }
+    }
+
+    /// A page of notes, which must be answered.
+    pub(crate) async fn notes(&self, parameters: &[(&str, &str)]) -> Json {
+        let reply = self.get(&notes(parameters)).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()
+    }
+}
+
+/// The list of notes with these parameters.
+pub(crate) fn notes(parameters: &[(&str, &str)]) -> String {
+    listed("/v1/collections/notes/records", parameters)
+}
+
+/// A path with parameters.
+pub(crate) fn listed(path: &str, parameters: &[(&str, &str)]) -> String {
+    let pairs = parameters.iter();
+    let pairs = pairs.map(|(name, value)| format!("{name}={}", encode(value)));
+    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
+}
+
+/// Text for a path or a query.
+pub(crate) fn encode(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Json {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The problem it is, which must have this status and kind.
+    pub(crate) fn problem(&self, status: u16, kind: &str) -> Json {
+        assert_eq!(self.status, status, "{}", self.text());
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        assert_eq!(self.header("cache-control"), "no-store");
+        let problem = self.json();
+        assert_eq!(problem["type"], format!("urn:recto:problem:{kind}"), "{problem}");
+        assert_eq!(problem["status"], status);
+        problem
+    }
+}

@@ -1,0 +1,90 @@
+//! The server's description of itself, which every answer is held to.
+
+use hyper::Method;
+use serde_json::Value as Json;
+
+use super::Reply;
+use super::schema_check;
+
+/// An OpenAPI document.
+#[derive(Debug)]
+pub(crate) struct Description {
+    pub(crate) document: Json,
+}
+
+impl Description {
+    pub(crate) fn new(document: Json) -> Self {
+        Self { document }
+    }
+
+    /// Panics unless the answer is one that the document describes.
+    pub(crate) fn check(&self, method: &Method, target: &str, reply: &Reply) {
+        let what = format!("{method} {target} → {}: {}", reply.status, reply.text());
+        // HEAD is GET without a body; OPTIONS is HTTP's own.
+        let is_head = method == Method::HEAD;
+        let verb = if is_head { "get" } else { method.as_str() }.to_lowercase();
+        let path = target.split('?').next().unwrap();
+        let Some(operation) = self.operation(path, &verb) else {
+            let is_undescribed = matches!(reply.status, 404 | 405 | 501 | 403) || !path.starts_with("/v1");
+            assert!(
+                is_undescribed || method == Method::OPTIONS,
+                "{what}: not described"
+            );
+            return;
+        };
+        let response = &operation["responses"][reply.status.to_string()];
+        let response = self.resolve(response);
+        assert!(response.is_object(), "{what}: the status is not described");
+        for (name, header) in response["headers"].as_object().into_iter().flatten() {
+            let is_there = !reply.header(name).is_empty();
+            // A page that a budget cut has no entity tag.
+            let may_lack = name == "ETag" && reply.text().contains("\"stop\":");
+            assert!(header.is_object() && (is_there || may_lack), "{what}: no {name}");
+        }
+        if !is_head {
+            self.check_body(response, reply, &what);
+        }
+    }
+
+    fn check_body(&self, response: &Json, reply: &Reply, what: &str) {
+        let Some(content) = response["content"].as_object() else {
+            assert!(reply.body.is_empty(), "{what}: no body is described");
+            return;
+        };
+        let media = reply.header("content-type");
+        let schema = content.get(media).map(|content| &content["schema"]);
+        let schema = schema.unwrap_or_else(|| panic!("{what}: {media} is not described"));
+        if media.ends_with("json") && !media.contains("ndjson") {
+            let problem = schema_check::problem(&self.document, schema, &reply.json(), "body");
+            assert!(problem.is_none(), "{what}: {}", problem.unwrap_or_default());
+        }
+    }
+
+    pub(crate) fn resolve<'a>(&'a self, of: &'a Json) -> &'a Json {
+        match of["$ref"].as_str() {
+            Some(at) => self.document.pointer(at.trim_start_matches('#')).unwrap(),
+            None => of,
+        }
+    }
+
+    /// The operation that a request is one of.
+    fn operation(&self, path: &str, verb: &str) -> Option<&Json> {
+        let paths = self.document["paths"].as_object().unwrap();
+        let exact = paths.get(path);
+        let matching = || {
+            let mut templates = paths.iter().filter(|(template, _)| matches(template, path));
+            templates.next().map(|(_, item)| item)
+        };
+        exact.or_else(matching)?.get(verb)
+    }
+}
+
+/// Whether a path is one of a template's: only the last segment has parameters.
+fn matches(template: &str, path: &str) -> bool {
+    let (Some((base, key)), Some((found_base, found_key))) =
+        (template.rsplit_once('/'), path.rsplit_once('/'))
+    else {
+        return false;
+    };
+    key.starts_with('{') && base == found_base && !found_key.is_empty()
+}

@@ -1,0 +1,128 @@
+//! JSON held to a JSON Schema, as far as the server's description uses the language. A keyword that is
+//! not known here fails: nothing is let through unchecked.
+
+use serde_json::Value as Json;
+
+/// What is wrong with a value; none if nothing is.
+pub(crate) fn problem(document: &Json, schema: &Json, value: &Json, at: &str) -> Option<String> {
+    let Json::Object(keywords) = schema else {
+        return (schema == &Json::Bool(false)).then(|| format!("{at}: nothing may stand here"));
+    };
+    keywords
+        .iter()
+        .find_map(|(keyword, wanted)| one(document, schema, (keyword, wanted), value, at))
+}
+
+fn one(
+    document: &Json,
+    schema: &Json,
+    (keyword, wanted): (&str, &Json),
+    value: &Json,
+    at: &str,
+) -> Option<String> {
+    let unless = |holds: bool| (!holds).then(|| format!("{at}: {value} is not of {keyword} {wanted}"));
+    let number = || wanted.as_f64().unwrap();
+    let length = value.as_array().map(Vec::len);
+    match keyword {
+        "description" | "format" | "contentEncoding" | "default" => None,
+        "$ref" => {
+            let target = wanted.as_str().unwrap().trim_start_matches('#');
+            problem(document, document.pointer(target).unwrap(), value, at)
+        }
+        "anyOf" => {
+            let choices = wanted.as_array().unwrap();
+            let problems: Option<Vec<String>> = choices
+                .iter()
+                .map(|choice| problem(document, choice, value, at))
+                .collect();
+            problems.map(|problems| problems.join("; or "))
+        }
+        "allOf" => {
+            let parts = wanted.as_array().unwrap();
+            parts.iter().find_map(|part| problem(document, part, value, at))
+        }
+        "type" => unless(is_type(wanted.as_str().unwrap(), value)),
+        "enum" => unless(wanted.as_array().unwrap().contains(value)),
+        "const" => unless(wanted == value),
+        "pattern" => {
+            let pattern = regex::Regex::new(wanted.as_str().unwrap()).unwrap();
+            unless(value.as_str().is_none_or(|text| pattern.is_match(text)))
+        }
+        "minimum" => unless(value.as_f64().is_none_or(|value| value >= number())),
+        "maximum" => unless(value.as_f64().is_none_or(|value| value <= number())),
+        "minItems" => unless(length.is_none_or(|length| length as f64 >= number())),
+        "maxItems" => unless(length.is_none_or(|length| length as f64 <= number())),
+        "required" => {
+            let names = wanted.as_array().unwrap().iter();
+            let mut missing = names.filter(|name| value.get(name.as_str().unwrap()).is_none());
+            missing.next().map(|name| format!("{at}: {name} is missing"))
+        }
+        "properties" => value.as_object()?.iter().find_map(|(name, value)| {
+            let schema = wanted.get(name)?;
+            problem(document, schema, value, &format!("{at}.{name}"))
+        }),
+        "additionalProperties" => {
+            let mut names = value.as_object()?.keys();
+            let other = names.find(|name| schema["properties"].get(name).is_none())?;
+            Some(format!("{at}: there is no {other}"))
+        }
+        "prefixItems" => {
+            let pairs = wanted.as_array().unwrap().iter().zip(value.as_array()?);
+            pairs.enumerate().find_map(|(index, (schema, value))| {
+                problem(document, schema, value, &format!("{at}[{index}]"))
+            })
+        }
+        "items" => {
+            let before = schema["prefixItems"].as_array().map_or(0, Vec::len);
+            let items = value.as_array()?.iter().enumerate().skip(before);
+            items
+                .map(|(index, value)| problem(document, wanted, value, &format!("{at}[{index}]")))
+                .find_map(|problem| problem)
+        }
+        other => Some(format!("{at}: this check does not know the keyword {other}")),
+    }
+}
+
+fn is_type(wanted: &str, value: &Json) -> bool {
+    match wanted {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "number" => value.is_number(),
+        "integer" => value.as_f64().is_some_and(|value| value.fract() == 0.0),
+        other => panic!("there is no type {other}"),
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_found() {
+    use serde_json::json;
+    let document = json!({ "a": { "type": "integer", "minimum": 0 } });
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "n": { "$ref": "#/a" },
+            "p": { "prefixItems": [{ "type": "string" }], "items": false },
+            "o": { "anyOf": [{ "enum": ["x"] }, { "type": "null" }] },
+        },
+        "required": ["n"],
+        "additionalProperties": false,
+    });
+    let is_right = |value: Json| problem(&document, &schema, &value, "").is_none();
+    assert!(is_right(json!({ "n": 1, "p": ["a"], "o": null })));
+    for wrong in [
+        json!({}),
+        json!([]),
+        json!({ "n": -1 }),
+        json!({ "n": 1.5 }),
+        json!({ "n": 1, "p": ["a", "b"] }),
+        json!({ "n": 1, "p": [1] }),
+        json!({ "n": 1, "o": "y" }),
+        json!({ "n": 1, "q": 1 }),
+    ] {
+        assert!(!is_right(wrong.clone()), "{wrong}");
+    }
+    assert!(problem(&document, &json!({ "multipleOf": 2 }), &json!(1), "").is_some());
+}
