@@ -290,7 +290,10 @@ fn held(path: &Path, holder: &str) -> StoreError {
         StoreErrorKind::Conflict,
         format!("{} is open in {holder}", path.display()),
     )
-    .with_hint("one process holds an embedded store: go through the server that holds it, or stop it first")
+    .with_hint(
+        "one process holds an embedded store; if that is `recto serve`, ask it: recto … --store http://127.0.0.1:8080, \
+         with the address it printed; else stop it first",
+    )
 }
 
 /// Who this is, for people: `process 123 on host: recto serve`.

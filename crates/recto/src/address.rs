@@ -1,5 +1,7 @@
 //! Where a store is: what `--store` takes.
 
+mod http;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,6 +9,7 @@ use std::time::Duration;
 
 use recto_store::ConsistencyLevel;
 
+pub use self::http::HttpAddress;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Where a store is.
@@ -17,6 +20,8 @@ pub enum StoreAddress {
     Embedded(PathBuf),
     /// A keyspace of a Cassandra cluster.
     Cassandra(Box<CassandraAddress>),
+    /// A running server.
+    Http(Box<HttpAddress>),
 }
 
 /// A secret that is never printed.
@@ -95,27 +100,30 @@ const PARAMETERS: [&str; 12] = [
 /// What an address other than a folder begins with, before `://`.
 const SCHEMES: [&str; 3] = ["cassandra", "http", "https"];
 
+/// What kinds of stores there are.
+const KINDS: &str =
+    "a store is a folder, cassandra://host[:port][,host…]/keyspace, or http://host:port of a running server";
+
 impl FromStr for StoreAddress {
     type Err = Error;
 
-    /// A folder, or `cassandra://[user[:password]@]host[:port][,host…]/keyspace[?parameter=value&…]`.
+    /// A folder, `cassandra://[user[:password]@]host[:port][,host…]/keyspace[?parameter=value&…]`, or
+    /// `http[s]://host[:port][?parameter=value&…]`.
     fn from_str(text: &str) -> Result<Self> {
         if let Some(rest) = text.strip_prefix("cassandra://") {
             return parse_cassandra(rest).map(|address| Self::Cassandra(Box::new(address)));
         }
-        if text.starts_with("http://") || text.starts_with("https://") {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "a running server as the store is not yet supported by this release",
-            )
-            .with_hint("name the store's folder, or cassandra://host/keyspace"));
+        for (prefix, tls) in [("http://", false), ("https://", true)] {
+            if let Some(rest) = text.strip_prefix(prefix) {
+                return HttpAddress::parse(tls, rest).map(|address| Self::Http(Box::new(address)));
+            }
         }
         if let Some((scheme, _)) = text.split_once("://") {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 format!("there is no store of kind {scheme}://"),
             )
-            .with_hint("a store is a folder, or cassandra://host[:port][,host…]/keyspace"));
+            .with_hint(KINDS));
         }
         // Before it is taken for a folder and shown: it may hold a password.
         let scheme = text
@@ -124,14 +132,13 @@ impl FromStr for StoreAddress {
         if scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.as_str())) || text.contains("password=") {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "the store's address is neither a folder nor begins with cassandra://",
+                "the store's address is neither a folder nor begins with cassandra://, http:// or https://",
             )
-            .with_hint("write cassandra://host[:port][,host…]/keyspace with both slashes, or ./ before a folder of such a name"));
+            .with_hint("write both slashes: cassandra://host[:port][,host…]/keyspace, http://host:port; or ./ before a folder of such a name"));
         }
         if text.is_empty() {
             return Err(
-                Error::new(ErrorKind::InvalidArgument, "the store's address is empty")
-                    .with_hint("a store is a folder, or cassandra://host[:port][,host…]/keyspace"),
+                Error::new(ErrorKind::InvalidArgument, "the store's address is empty").with_hint(KINDS),
             );
         }
         Ok(Self::Embedded(PathBuf::from(text)))
@@ -145,6 +152,7 @@ impl fmt::Display for StoreAddress {
             Self::Cassandra(address) => {
                 write!(f, "cassandra://{}/{}", address.hosts.join(","), address.keyspace)
             }
+            Self::Http(address) => write!(f, "{address}"),
         }
     }
 }
@@ -399,7 +407,8 @@ mod tests {
             "Cassandra://h/ks",
             "cassandra:/h/ks",
             "cassandra:h/ks",
-            "http://localhost:8080",
+            "http:/localhost:8080",
+            "HTTP://localhost:8080",
         ] {
             let error = text.parse::<StoreAddress>().unwrap_err();
             assert!(error.hint().is_some(), "{text}: {error}");

@@ -75,7 +75,7 @@ mod write;
 
 use std::sync::Arc;
 
-pub use address::{CASSANDRA_PORT, CassandraAddress, Secret, StoreAddress};
+pub use address::{CASSANDRA_PORT, CassandraAddress, HttpAddress, Secret, StoreAddress};
 pub use collection::{Collection, Key, KeyPart, KeyText};
 pub use error::{Error, ErrorKind, Result};
 pub use local_session::LocalSession;
@@ -83,7 +83,7 @@ pub use page::Page;
 pub use paging::{Edge, Stop};
 pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};
 pub use record::DynamicRecord;
-pub use recto::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS, OpenOptions, Recto};
+pub use recto::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS, OpenOptions, Recto, no_collection};
 pub use recto_derive::Record;
 pub use recto_model::cell::CellError;
 pub use recto_model::record::Record;
@@ -145,9 +145,9 @@ pub async fn open(address: &StoreAddress, options: OpenOptions) -> Result<Arc<dy
 /// What applying `schema` would do at an address where there is no store yet.
 ///
 /// # Errors
-/// None for the stores of this release.
+/// A server's store is never absent: it has it open.
 pub fn plan_without_store(address: &StoreAddress, schema: &schema::Schema) -> Result<session::SchemaPlan> {
-    Ok(open::plan_without_store(address, schema))
+    open::plan_without_store(address, schema)
 }
 
 /// The snippets of the README and of the guide compile.

@@ -399,7 +399,9 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
     }
 }
 
-fn no_collection(schema: &Schema, name: &str) -> Error {
+/// There is no collection of this name: the error of every session, whichever way it learns of it.
+#[cold]
+pub fn no_collection(schema: &Schema, name: &str) -> Error {
     let names: Vec<&str> = schema
         .collections
         .iter()

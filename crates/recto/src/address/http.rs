@@ -1,0 +1,233 @@
+//! The address of a running server.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Secret, milliseconds, percent_decode};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A running server, and how to reach it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpAddress {
+    /// Whether it speaks TLS: `https://`.
+    pub tls: bool,
+    /// A host name, an IPv4 address, or an IPv6 address in brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The token to show it. It stands in no address: addresses are logged, listed and shared.
+    pub token: Option<Secret>,
+    /// A file that holds the token.
+    pub token_file: Option<PathBuf>,
+    /// A file with the certificate authorities to trust, PEM; absent: those the machine trusts.
+    pub tls_ca: Option<PathBuf>,
+    /// How long connecting may take.
+    pub connect_timeout: Option<Duration>,
+    /// How long the server may take to answer one request.
+    pub request_timeout: Option<Duration>,
+}
+
+/// The parameters that an `http://` address takes.
+const PARAMETERS: [&str; 4] = ["token_file", "tls_ca", "connect_timeout_ms", "request_timeout_ms"];
+/// The port of `http://` without one.
+const HTTP_PORT: u16 = 80;
+/// The port of `https://` without one.
+const HTTPS_PORT: u16 = 443;
+
+impl HttpAddress {
+    /// A server at `host` and `port`, with nothing else set.
+    pub fn new(tls: bool, host: impl Into<String>, port: u16) -> Self {
+        Self {
+            tls,
+            host: host.into(),
+            port,
+            token: None,
+            token_file: None,
+            tls_ca: None,
+            connect_timeout: None,
+            request_timeout: None,
+        }
+    }
+
+    /// What stands after `http://` or `https://`: `host[:port][/][?parameter=value&…]`.
+    ///
+    /// # Errors
+    /// It is not that. What could be a secret is not repeated.
+    pub(super) fn parse(tls: bool, text: &str) -> Result<Self> {
+        let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        if text.contains('@') || query.split('&').any(|pair| pair.starts_with("token=")) {
+            return Err(no_secrets());
+        }
+        let authority = place.strip_suffix('/').unwrap_or(place);
+        if authority.contains(['/', '#', '%']) || authority.contains(char::is_whitespace) {
+            return Err(invalid("the server's address is more than a host and a port"));
+        }
+        let (host, port) = host_and_port(authority, if tls { HTTPS_PORT } else { HTTP_PORT })?;
+        let mut address = Self::new(tls, host, port);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            address.set(name, &percent_decode(value)?)?;
+        }
+        Ok(address)
+    }
+
+    /// Sets the parameter `name`, as an address, an environment or a file gives it. An address cannot
+    /// give `token`.
+    ///
+    /// # Errors
+    /// There is no such parameter, or the value is not one of its.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "token" => self.token = Some(Secret::new(value)),
+            "token_file" => self.token_file = Some(value.into()),
+            "tls_ca" => self.tls_ca = Some(value.into()),
+            "connect_timeout_ms" => self.connect_timeout = Some(milliseconds(name, value)?),
+            "request_timeout_ms" => self.request_timeout = Some(milliseconds(name, value)?),
+            _ => {
+                return Err(invalid(format!("there is no parameter {name:?}"))
+                    .with_hint(format!("parameters are {}", PARAMETERS.join(", "))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it names this machine, so that nothing sent there leaves it.
+    pub fn is_loopback(&self) -> bool {
+        let bare = self.host.trim_start_matches('[').trim_end_matches(']');
+        match bare.parse::<IpAddr>() {
+            Ok(address) => address.is_loopback(),
+            Err(_) => bare.eq_ignore_ascii_case("localhost"),
+        }
+    }
+}
+
+/// The address, without parameters: `http://127.0.0.1:8080`.
+impl fmt::Display for HttpAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, usual) = if self.tls {
+            ("https", HTTPS_PORT)
+        } else {
+            ("http", HTTP_PORT)
+        };
+        write!(f, "{scheme}://{}", self.host)?;
+        if self.port != usual {
+            write!(f, ":{}", self.port)?;
+        }
+        Ok(())
+    }
+}
+
+fn host_and_port(text: &str, usual: u16) -> Result<(String, u16)> {
+    let (host, port) = match text.rfind(']') {
+        Some(end) => text.split_at(end + 1),
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => {
+            !host.is_empty()
+                && host
+                    .chars()
+                    .all(|next| next.is_ascii_alphanumeric() || matches!(next, '.' | '-' | '_'))
+        }
+    };
+    if !is_host {
+        return Err(invalid(format!("{host:?} is not a host")));
+    }
+    let port = match port.strip_prefix(':') {
+        None if port.is_empty() => usual,
+        Some(digits) => digits
+            .parse()
+            .ok()
+            .filter(|port| *port > 0)
+            .ok_or_else(|| invalid(format!("{digits:?} is not a port")))?,
+        None => return Err(invalid(format!("{port:?} is not a port"))),
+    };
+    Ok((host.to_owned(), port))
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+        .with_hint("a server's address is http://host[:port] or https://host[:port]")
+}
+
+fn no_secrets() -> Error {
+    invalid("the address of a server holds no user, password or token")
+        .with_hint("give the token in the environment, RECTO_TOKEN, or name its file: ?token_file=FILE")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::address::StoreAddress;
+
+    fn http(text: &str) -> HttpAddress {
+        match text.parse().unwrap() {
+            StoreAddress::Http(address) => *address,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_address_is_a_host_a_port_and_parameters() {
+        let address = http("https://recto.example.org/?token_file=a%20b&tls_ca=ca.pem&request_timeout_ms=7");
+        assert_eq!((address.tls, address.port), (true, 443));
+        assert_eq!(address.token_file.as_deref(), Some("a b".as_ref()));
+        assert_eq!(address.request_timeout, Some(Duration::from_millis(7)));
+        assert_eq!(address.to_string(), "https://recto.example.org");
+        for (text, shown, is_loopback) in [
+            ("http://localhost:8080/", "http://localhost:8080", true),
+            ("http://[::1]:8080", "http://[::1]:8080", true),
+            ("http://127.0.0.1:80", "http://127.0.0.1", true),
+            ("http://10.0.0.1", "http://10.0.0.1", false),
+            ("https://[2001:db8::1]", "https://[2001:db8::1]", false),
+        ] {
+            assert_eq!(http(text).to_string(), shown);
+            assert_eq!(http(text).is_loopback(), is_loopback, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_holds_no_secret_and_none_is_shown() {
+        for text in [
+            "http://ada:xyzzy@h",
+            "http://xyzzy@h/",
+            "http://h?token=xyzzy",
+            "https://h/?tls_ca=x&token=xyzzy",
+        ] {
+            let error = text.parse::<StoreAddress>().unwrap_err();
+            assert!(!format!("{error:?}").contains("xyzzy"), "{error:?}");
+            assert!(error.hint().unwrap().contains("RECTO_TOKEN"), "{error:?}");
+        }
+        let mut address = http("http://localhost");
+        address.set("token", "xyzzy").unwrap();
+        assert!(!format!("{address:?}{address}").contains("xyzzy"));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_a_hint() {
+        for text in [
+            "http://",
+            "http://:80",
+            "http://h:",
+            "http://h:0",
+            "http://h:99999",
+            "http://h:80:80",
+            "http://[::1",
+            "http://[::1]80",
+            "http://[zz]",
+            "http://::1",
+            "http://h/records",
+            "http://h#x",
+            "http://h x",
+            "http://h?colour=red",
+            "http://h?request_timeout_ms=0",
+        ] {
+            let error = text.parse::<StoreAddress>().unwrap_err();
+            assert!(error.hint().is_some(), "{text}: {error}");
+        }
+    }
+}
