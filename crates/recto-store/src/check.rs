@@ -36,6 +36,13 @@ impl Limits {
             require(mutation.stamp.is_some(), || {
                 format!("a plain write to table {} has no stamp", write.table.name())
             })?;
+            // Both stores keep it for what was never written (Cassandra: `NO_TIMESTAMP`).
+            require(mutation.stamp != Some(Stamp(i64::MIN)), || {
+                format!(
+                    "a write to table {} has the stamp that stands for none",
+                    write.table.name()
+                )
+            })?;
             self.check_mutation(&write.table, mutation, WriteKind::Plain)?;
         }
         self.check_mutation_size(&write.table, write.byte_len())
@@ -391,6 +398,15 @@ mod tests {
             counted,
             4 + MUTATION_OVERHEAD_BYTES + 6 + 10 + 2 * CELL_OVERHEAD_BYTES
         );
+    }
+
+    #[test]
+    fn the_stamp_of_what_was_never_written_is_refused() {
+        let mut write = put_of(10);
+        write.mutations[0].stamp = Some(Stamp(i64::MIN));
+        assert!(LIMITS.check_write(&write).is_err());
+        write.mutations[0].stamp = Some(Stamp(i64::MIN + 1));
+        assert!(LIMITS.check_write(&write).is_ok());
     }
 
     #[test]
