@@ -12,11 +12,20 @@ use crate::paging::{PageSpec, Place};
 use crate::query::Planned;
 use crate::session::{ExplainedSource, Explanation};
 
+/// A plan's shape, and whether rows are checked one by one.
+pub(crate) fn shape(plan: &Plan) -> String {
+    let shape = plan.shape.name();
+    if plan.residual.is_empty() {
+        shape.to_owned()
+    } else {
+        format!("{shape} + residual")
+    }
+}
+
 /// How the page of `spec` is answered by `planned`.
 pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec) -> Explanation {
     let plan = &planned.plan;
     let arrangement = &plan.arrangement;
-    let shape = plan.shape.name();
     let rejected = planned
         .rejected
         .iter()
@@ -40,11 +49,7 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
     let sources: Vec<ExplainedSource> = sources.collect();
     let round_trips = expected_round_trips(core, plan, &sources);
     Explanation {
-        shape: if plan.residual.is_empty() {
-            shape.to_owned()
-        } else {
-            format!("{shape} + residual")
-        },
+        shape: shape(plan),
         arrangement: arrangement.describe(),
         table: arrangement.table.name().to_owned(),
         order: order_text(plan),

@@ -155,6 +155,7 @@ fn reply(page: &Page<DynamicRecord>, request: &PageRequest) -> PageReply {
                 .map(|index| page.cursor(index).into_string())
                 .collect()
         }),
+        shape: page.shape(),
         cost: page.cost(),
     }
 }

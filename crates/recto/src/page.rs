@@ -6,6 +6,7 @@ use recto_plan::cursor::Cursor;
 use recto_plan::{Plan, Position, Side, Travel};
 
 use crate::core::CollectionCore;
+use crate::explain;
 use crate::paging::{Edge, RawPage, Stop};
 use crate::session::PageCost;
 
@@ -109,6 +110,11 @@ impl<T> Page<T> {
     /// The budget that cut the page short, if one did.
     pub fn stop(&self) -> Option<Stop> {
         self.raw.stop
+    }
+
+    /// How the page was found, as an explanation names it.
+    pub(crate) fn shape(&self) -> String {
+        explain::shape(&self.plan)
     }
 
     /// What the page cost.

@@ -58,6 +58,9 @@ pub struct PageReply {
     pub stop: Option<String>,
     /// If asked for: one token per record.
     pub row_tokens: Option<Vec<String>>,
+    /// How it was found, as [`Explanation::shape`] names it; empty where that is not known. No part of
+    /// the JSON.
+    pub shape: String,
     /// What it cost.
     pub cost: PageCost,
 }

@@ -183,6 +183,7 @@ impl Session for FakeSession {
             next_page_token: token((page + 1 < self.pages).then_some(page + 1)),
             previous_page_token: token(page.checked_sub(1)),
             stop: request.allow_residual.then(|| "scanned".to_owned()),
+            shape: "scan".to_owned(),
             cost: COST,
         })
     }
