@@ -1,8 +1,8 @@
 //! What can be asked of a collection beside what is being asked: the planner says, field by field.
 
-use recto::Session;
 use recto::schema::Collection;
 use recto::session::{Explanation, PageRequest};
+use recto::{Session, Type};
 
 use super::filter::{Chip, Operator, with};
 use super::page_url::PageUrl;
@@ -94,7 +94,18 @@ async fn operators(
             other => served.push(other),
         }
     }
+    if is_mostly_ranged(&field.ty) {
+        served.sort_by_key(|operator| !Operator::RANGE.contains(operator));
+    }
     served
+}
+
+/// Whether people ask for ranges of values rather than for one: the operator offered first.
+fn is_mostly_ranged(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::Timestamp | Type::Date | Type::Time | Type::Float | Type::Double | Type::Decimal
+    )
 }
 
 fn is_checked_row_by_row(explanation: &Explanation, field: &str) -> bool {

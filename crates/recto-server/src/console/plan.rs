@@ -46,7 +46,7 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
                         (entry("Not taken", &format!("{arrangement}: {reason}")))
                     }
                 }
-                (sources(&explanation.sources))
+                div { (sources(&explanation.sources)) }
             }
         }
     }
@@ -78,7 +78,7 @@ fn actual(reply: &PageReply) -> String {
 fn sources(sources: &[ExplainedSource]) -> Markup {
     let more = sources.len().saturating_sub(MAX_SOURCES_SHOWN);
     html! {
-        h3 { (counted(sources.len() as u64, "source", "sources")) }
+        h2 { (counted(sources.len() as u64, "source", "sources")) }
         ol.sources {
             @for source in sources.iter().take(MAX_SOURCES_SHOWN) {
                 li {

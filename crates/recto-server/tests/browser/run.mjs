@@ -1,0 +1,308 @@
+// Drives the console in headless Chromium: node run.mjs URL FOLDER-FOR-SCREENSHOTS
+// Every test has a page of its own, under a content security policy that forbids what is inline, and
+// fails on anything the browser complains about.
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const [base, screenshots] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+const UNITED = "/collections/flights?filter=carrier%20%3D%20%22UA%22";
+const PLACES = "/collections/places?filter=country%20%3D%20%22CH%22";
+
+const executablePath = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
+  .find((path) => path && existsSync(path));
+if (!executablePath) {
+  console.error("there is no Chromium: `scripts/test install`, or name one in CHROMIUM");
+  process.exit(2);
+}
+
+const browser = await chromium.launch({
+  executablePath,
+  args: [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+  ],
+});
+
+const tests = [];
+const test = (name, options, run) => tests.push({ name, options, run });
+
+/** A screenshot; Playwright would hide the caret by an inline style, which the policy forbids. */
+const shoot = (page, path) => page.screenshot({ path, caret: "initial" });
+
+/** The first cell of each row. */
+const firsts = (page) => page.$$eval("tbody tr", (rows) => rows.map((row) => row.innerText.replaceAll("\t", "|")));
+const turned = (page, act) => swapped(page, act);
+
+/** Does something that swaps the page, and waits until it has settled. */
+async function swapped(page, act) {
+  await page.evaluate(() => {
+    window.settled = new Promise((done) => document.addEventListener("htmx:afterSettle", done, { once: true }));
+  });
+  await act();
+  await page.evaluate(() => window.settled);
+}
+
+async function accessible(page, what) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const told = found.violations.map((violation) =>
+    `${violation.id}: ${violation.help}\n` + violation.nodes.map((node) => `    ${node.html}\n    ${node.failureSummary}`).join("\n"));
+  assert.equal(told.join("\n"), "", `${what} is accessible`);
+}
+
+async function fits(page, what) {
+  const [wide, window] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  assert.ok(wide <= window, `${what}: ${wide} px in a window of ${window} px`);
+}
+
+test("browse from the list to a page", {}, async (page) => {
+  await page.goto(base + "/");
+  await shoot(page, `${screenshots}/home.png`);
+  await swapped(page, () => page.click("text=flights"));
+  await shoot(page, `${screenshots}/partition.png`);
+  assert.match(await page.textContent(".pin h2"), /Which carrier/);
+  await page.fill(".pin input[name='is.carrier']", "UA");
+  await swapped(page, () => page.keyboard.press("Enter"));
+  assert.equal(page.url(), base + UNITED);
+  assert.equal((await firsts(page)).length, 50);
+  assert.equal(await page.title(), "flights · Recto");
+});
+
+test("turn pages both ways without moving anything, and share them", {}, async (page, context) => {
+  await page.goto(`${base}${UNITED}&page_size=20`);
+  const first = await firsts(page);
+  const place = async () => JSON.stringify(await (await page.$(".rows")).boundingBox());
+  const at = await place();
+  await turned(page, () => page.click("#turn-n"));
+  const second = await firsts(page);
+  assert.equal(await place(), at);
+  assert.notDeepEqual(second, first);
+  assert.equal(await page.evaluate(() => document.activeElement.id), "turn-n", "the focus stays");
+  assert.equal(await page.textContent("#status"), "20 rows");
+  const other = await context.newPage();
+  await other.goto(page.url());
+  assert.deepEqual(await firsts(other), second, "an address is shared");
+  await turned(page, () => page.click("#turn-p"));
+  assert.deepEqual(await firsts(page), first);
+  await turned(page, () => page.click("#turn-l"));
+  assert.equal(await page.getAttribute("#turn-n", "aria-disabled"), "true");
+  await turned(page, () => page.click("#turn-f"));
+  assert.deepEqual(await firsts(page), first);
+  await page.goBack();
+  await page.waitForSelector("#turn-n[aria-disabled]");
+});
+
+test("filter by a panel, take a condition away, and by text", {}, async (page) => {
+  await page.goto(base + UNITED);
+  await page.click("#open-filter");
+  await shoot(page, `${screenshots}/filter.png`);
+  await page.selectOption("select[name='op.time_hour']", "<");
+  await page.fill("input[name='is.time_hour']", "2013-01-02");
+  await swapped(page, () => page.click(".pop[open] button[type=submit]"));
+  assert.equal((await firsts(page)).length, 24);
+  assert.equal(await page.locator(".chips .chip").count(), 2);
+  await swapped(page, () => page.click("a[aria-label^='Remove time_hour']"));
+  assert.equal((await firsts(page)).length, 50);
+  await page.click("summary:text('Text')");
+  await page.fill("#filter-text", 'carrier = "UA" AND dest ! 1');
+  await swapped(page, () => page.keyboard.press("Enter"));
+  assert.equal(await page.textContent("mark"), "!");
+  await shoot(page, `${screenshots}/filter-error.png`);
+  await accessible(page, "an error");
+});
+
+test("sort by what a view serves; the others say what is missing", {}, async (page) => {
+  await page.goto(base + UNITED);
+  await swapped(page, () => page.click("th a.sort:text('time_hour')"));
+  assert.match((await firsts(page))[0], /^2013-01-01 00:00:00/);
+  await swapped(page, () => page.click("th a.unserved:text('dep_delay')"));
+  assert.match(await page.textContent(".problem"), /\[collection\.flights\.view/);
+  await shoot(page, `${screenshots}/missing-view.png`);
+});
+
+test("jump to a value", {}, async (page) => {
+  await page.goto(base + UNITED);
+  await page.fill("#jump", "2013-01-05 12:00");
+  await swapped(page, () => page.keyboard.press("Enter"));
+  assert.match((await firsts(page))[0], /^2013-01-05 12:00:00/);
+});
+
+test("the plan says how and at what cost", {}, async (page) => {
+  await page.goto(base + UNITED);
+  await page.click("#plan summary");
+  const plan = await page.textContent("#plan");
+  for (const word of ["scan", "carrier = \"UA\"", "51 rows", "time_hour desc, flight asc"]) {
+    assert.ok(plan.includes(word), `${word} is in ${plan}`);
+  }
+  await shoot(page, `${screenshots}/plan.png`);
+  await turned(page, () => page.keyboard.press("n"));
+  assert.ok(await page.evaluate(() => document.querySelector("#plan").open), "it stays open");
+});
+
+test("keys", {}, async (page) => {
+  await page.goto(base + UNITED);
+  const first = await firsts(page);
+  await turned(page, () => page.keyboard.press("n"));
+  await turned(page, () => page.keyboard.press("p"));
+  assert.deepEqual(await firsts(page), first);
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  assert.equal(await page.evaluate(() => document.activeElement.closest("tr").rowIndex), 2);
+  await page.keyboard.press("k");
+  await shoot(page, `${screenshots}/row-focus.png`);
+  await swapped(page, () => page.keyboard.press("Enter"));
+  assert.match(page.url(), /\/record\?key=/);
+  await swapped(page, () => page.keyboard.press("u"));
+  assert.deepEqual(await firsts(page), first);
+  await page.keyboard.press("/");
+  assert.ok(await page.isVisible("input[name='is.time_hour']"));
+  await page.keyboard.type("n");
+  await page.keyboard.press("Escape");
+  assert.ok(!(await page.isVisible("input[name='is.time_hour']")));
+  await page.keyboard.press("?");
+  assert.ok(await page.isVisible("#keys"));
+  await accessible(page, "the keys");
+  await shoot(page, `${screenshots}/keys.png`);
+  await page.keyboard.press("Escape");
+  assert.ok(!(await page.isVisible("#keys")));
+  await page.keyboard.press("g");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "jump");
+});
+
+/** Adds, edits and deletes a record; the same with and without scripts. */
+async function change(page, name) {
+  const arrives = (act) => Promise.all([page.waitForNavigation(), act()]);
+  await page.goto(base + PLACES);
+  await page.goto(base + "/collections/places/new");
+  await page.fill("[name='value.country']", "CH");
+  await page.fill("[name='value.name']", name);
+  await page.fill("[name='value.population']", "12");
+  await arrives(() => page.click("form.record button[type=submit]"));
+  assert.match(await page.textContent(".notice"), /added/);
+  await page.goto((await page.getAttribute("a:text('Edit')", "href")).replace(/^/, base));
+  await page.fill("[name='value.population']", "lots");
+  await arrives(() => page.click("form.record button[type=submit]"));
+  assert.match(await page.textContent(".problem"), /population/i);
+  await page.fill("[name='value.population']", "13");
+  await page.selectOption("[name='value.capital']", "false");
+  await arrives(() => page.click("form.record button[type=submit]"));
+  const record = await page.textContent("dl.record");
+  assert.ok(record.includes("13") && record.includes("false"), record);
+  await page.goto((await page.getAttribute("a:text('Delete')", "href")).replace(/^/, base));
+  await arrives(() => page.click("form button:text('Delete')"));
+  assert.match(page.url(), /\/collections\/places/);
+  const gone = await page.goto(`${base}/collections/places/record?key=CH&key=${name}`);
+  assert.equal(gone.status(), 404);
+}
+
+test("add, edit, delete", { complaints: /404|400/ }, (page) => change(page, "Basel"));
+test("add, edit, delete without scripts", { javaScriptEnabled: false, complaints: /404|400/ }, (page) => change(page, "Genf"));
+
+test("read without scripts", { javaScriptEnabled: false }, async (page) => {
+  await page.goto(base + "/");
+  await page.click("text=flights");
+  await page.fill(".pin input[name='is.carrier']", "UA");
+  await page.click(".pin button");
+  const first = await page.locator("tbody tr").first().innerText();
+  await page.click("#turn-n");
+  assert.notEqual(await page.locator("tbody tr").first().innerText(), first);
+  await page.click("#turn-p");
+  assert.equal(await page.locator("tbody tr").first().innerText(), first);
+  await page.click("#turn-l");
+  await page.click("#turn-f");
+  assert.equal(await page.locator("tbody tr").first().innerText(), first);
+  await page.click("#open-filter");
+  await page.fill("input[name='is.time_hour']", "2013-02-05");
+  await page.click(".pop[open] button[type=submit]");
+  assert.equal(await page.locator(".chips .chip").count(), 2);
+  await page.click("#plan summary");
+  assert.ok(await page.isVisible(".plan-body"));
+  await page.locator("a.row").first().click();
+  assert.match(page.url(), /\/record\?/);
+});
+
+const EVERYWHERE = {
+  home: "/",
+  partition: "/collections/flights",
+  page: UNITED,
+  "empty page": "/collections/flights?filter=carrier%20%3D%20%22ZZ%22",
+  record: "/collections/places/record?key=CH&key=Bern",
+  new: "/collections/flights/new",
+  edit: "/collections/places/edit?key=CH&key=Bern",
+  delete: "/collections/places/delete?key=CH&key=Bern",
+};
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`accessible everywhere, ${colorScheme}`, { colorScheme }, async (page) => {
+    for (const [name, path] of Object.entries(EVERYWHERE)) {
+      await page.goto(base + path);
+      await accessible(page, name);
+      await shoot(page, `${screenshots}/${name.replace(" ", "-")}-${colorScheme}.png`);
+    }
+    await page.goto(base + UNITED);
+    await page.keyboard.press("/");
+    await accessible(page, "the filter's panel");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("x");
+    await accessible(page, "the plan");
+    const [red, green, blue] = (await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor))
+      .match(/\d+/g).map(Number);
+    assert.equal(red + green + blue < 200, colorScheme === "dark");
+  });
+}
+
+test("375 pixels", { viewport: { width: 375, height: 720 } }, async (page) => {
+  for (const [name, path] of Object.entries(EVERYWHERE)) {
+    await page.goto(base + path);
+    await fits(page, name);
+    await shoot(page, `${screenshots}/${name.replace(" ", "-")}-375.png`);
+  }
+  await page.goto(base + UNITED);
+  for (const panel of await page.$$(".pop > summary")) {
+    await panel.click();
+    await fits(page, "an open panel");
+    const box = await (await page.$(".pop[open] .panel")).boundingBox();
+    assert.ok(box.x >= 0 && box.x + box.width <= 375, JSON.stringify(box));
+  }
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("x");
+  await fits(page, "the plan");
+});
+
+let failed = 0;
+for (const { name, options: { complaints, ...options }, run } of tests) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options });
+  const complained = [];
+  const listen = (page) => {
+    page.setDefaultTimeout(10_000);
+    page.on("pageerror", (error) => complained.push(error.message));
+    page.on("console", (message) => {
+      const isAnswer = /status of 400/.test(message.text());
+      if (["error", "warning"].includes(message.type()) && !isAnswer && !complaints?.test(message.text())) complained.push(message.text());
+    });
+  };
+  context.on("page", listen);
+  await context.route(`${base}/**`, async (route) => {
+    const answer = await route.fetch({ maxRedirects: 0 });
+    await route.fulfill({ response: answer, headers: { ...answer.headers(), "content-security-policy": POLICY } });
+  });
+  const page = await context.newPage();
+  try {
+    await run(page, context);
+    assert.deepEqual(complained, [], "the browser has nothing to complain about");
+    console.log(`ok      ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAILED  ${name}\n${error.stack}\n${complained.join("\n")}`);
+    await shoot(page, `${screenshots}/failed-${failed}.png`).catch(() => {});
+  }
+  await context.unrouteAll({ behavior: "ignoreErrors" });
+  await context.close();
+}
+await browser.close();
+process.exit(failed ? 1 : 0);

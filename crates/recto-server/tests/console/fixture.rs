@@ -1,0 +1,208 @@
+//! A store with records, and a client of the console over it.
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode, header};
+use axum::{Extension, Router};
+use recto::schema::Schema;
+use recto::{LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use recto_server::access::Access;
+use recto_server::{App, router};
+use serde_json::{Value as Json, json};
+use tower_service::Service as _;
+
+/// An append-only collection that is paged by carrier, and one that is changed.
+const SCHEMA: &str = r#"
+[collection.flights]
+fields = { carrier = "text", time_hour = "timestamp", flight = "int", dest = "text", dep_delay = "smallint", remark = "text" }
+key = ["time_hour", "carrier", "flight"]
+partition = ["carrier"]
+order = ["-time_hour"]
+writes = "append"
+
+[collection.places]
+fields = { country = "text", name = "text", population = "bigint", capital = "boolean", founded = "date", updated = "timestamp", area = "double", tags = "list<text>", remark = "text" }
+key = ["country", "name"]
+partition = ["country"]
+order = ["name"]
+writes = "overwrite"
+"#;
+
+/// The longest page that is read.
+const MAX_PAGE_BYTES: usize = 4 << 20;
+/// Flights of each carrier.
+pub(crate) const FLIGHTS: usize = 1_000;
+
+/// An open store; its folder goes with it.
+pub(crate) struct Fixture {
+    pub(crate) session: LocalSession,
+    _folder: tempfile::TempDir,
+}
+
+impl Fixture {
+    pub(crate) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
+        let mut recto = Recto::open_with(&address, OpenOptions::new().create())
+            .await
+            .unwrap();
+        recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+        let session = LocalSession::new(recto);
+        for carrier in ["AA", "UA"] {
+            let flights = (0..FLIGHTS).map(|number| flight(carrier, number)).collect();
+            session.put("flights", flights).await.unwrap();
+        }
+        session.put("places", places()).await.unwrap();
+        Self {
+            session,
+            _folder: folder,
+        }
+    }
+
+    pub(crate) fn client(&self, access: Access) -> Client {
+        Client {
+            router: router(App::new(self.session.clone())).layer(Extension(access)),
+        }
+    }
+}
+
+fn object(json: Json) -> recto::session::JsonRecord {
+    match json {
+        Json::Object(record) => record,
+        other => panic!("{other} is no record"),
+    }
+}
+
+fn flight(carrier: &str, number: usize) -> recto::session::JsonRecord {
+    let (day, hour) = (1 + number / 24 % 28, number % 24);
+    let month = 1 + number / (24 * 28);
+    let mut record = object(json!({
+        "carrier": carrier,
+        "time_hour": format!("2013-{month:02}-{day:02}T{hour:02}:00:00.000Z"),
+        "flight": number * 7 % 5_000,
+        "dest": (["LAX", "SFO", "ORD"][number % 3]),
+        "remark": "A remark that is longer than a column is wide, so that it is cut and can be read in a tooltip",
+    }));
+    if !number.is_multiple_of(5) {
+        record.insert("dep_delay".into(), json!(number % 90));
+    }
+    record
+}
+
+fn places() -> Vec<recto::session::JsonRecord> {
+    vec![
+        object(json!({
+            "country": "CH", "name": "Bern", "population": "133883", "capital": true, "founded": "1191-01-01",
+            "updated": "2024-02-29T12:30:15.250Z", "area": 51.6, "tags": ["river", "bears"], "remark": "on the Aare\nand <b>old</b>",
+        })),
+        object(json!({ "country": "CH", "name": "Zürich & \"more\"", "remark": "" })),
+        object(json!({ "country": "CH", "name": "Control", "remark": "a\u{1}b" })),
+    ]
+}
+
+/// Asks the console as a browser without scripts would.
+pub(crate) struct Client {
+    router: Router,
+}
+
+/// What was answered.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) location: Option<String>,
+    pub(crate) html: String,
+}
+
+impl Client {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    /// Sends a form, its fields percent-encoded already.
+    pub(crate) async fn post(&self, path: &str, form: &str) -> Answer {
+        let request = Request::post(path).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        self.send(request.body(Body::from(form.to_owned())).unwrap())
+            .await
+    }
+
+    async fn send(&self, request: Request<Body>) -> Answer {
+        let answer = self.router.clone().call(request).await.unwrap();
+        let (parts, body) = answer.into_parts();
+        let location = parts.headers.get(header::LOCATION);
+        Answer {
+            status: parts.status,
+            location: location.map(|location| location.to_str().unwrap().to_owned()),
+            html: String::from_utf8(to_bytes(body, MAX_PAGE_BYTES).await.unwrap().to_vec()).unwrap(),
+        }
+    }
+
+    /// Follows the link whose tag holds `mark`.
+    pub(crate) async fn follow(&self, answer: &Answer, mark: &str) -> Answer {
+        let href = answer.href(mark);
+        self.get(&href).await
+    }
+}
+
+impl Answer {
+    /// The address of the link whose tag holds `mark`.
+    pub(crate) fn href(&self, mark: &str) -> String {
+        let tag = self
+            .html
+            .split('<')
+            .find(|tag| tag.starts_with("a ") && tag.contains(mark));
+        let tag = tag.unwrap_or_else(|| panic!("no link with {mark} in\n{}", self.html));
+        let href = tag.split("href=\"").nth(1).unwrap().split('"').next().unwrap();
+        href.replace("&amp;", "&")
+    }
+
+    /// The texts of each row's cells.
+    pub(crate) fn rows(&self) -> Vec<Vec<String>> {
+        let body = self.html.split("<tbody>").nth(1).unwrap_or_default();
+        let body = body.split("</tbody>").next().unwrap();
+        let cell = |cell: &str| {
+            let cell = cell
+                .split_once('>')
+                .map_or("", |(_, rest)| rest)
+                .split("</td>")
+                .next()
+                .unwrap();
+            without_tags(cell)
+        };
+        body.split("<tr>")
+            .skip(1)
+            .map(|row| row.split("<td").skip(1).map(cell).collect())
+            .collect()
+    }
+
+    /// What stands in the middle, a tag a line, without what differs from run to run.
+    pub(crate) fn main(&self) -> String {
+        let main = self
+            .html
+            .split("<main")
+            .nth(1)
+            .unwrap()
+            .split("</main>")
+            .next()
+            .unwrap();
+        let main = main.replace("><", ">\n<");
+        let main = masked(&main, "page_token=", |next| next == '&' || next == '"');
+        let main = masked(&main, "<span class=\"time\">", |next| next == '<');
+        let main = masked(&main, "name=\"seen\" value=\"", |next| next == '"');
+        masked(&main, "requests, ", |next| next == '<')
+    }
+}
+
+fn masked(text: &str, after: &str, ends: impl Fn(char) -> bool) -> String {
+    let mut parts = text.split(after);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str(after);
+        out.push('…');
+        out.push_str(part.find(&ends).map_or("", |end| &part[end..]));
+    }
+    out
+}
+
+fn without_tags(html: &str) -> String {
+    html.split('<')
+        .map(|part| part.split_once('>').map_or(part, |(_, text)| text))
+        .collect()
+}

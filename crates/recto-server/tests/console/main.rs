@@ -1,0 +1,8 @@
+//! The console: its pages as a client without scripts gets them, and in a real browser.
+#![allow(clippy::unwrap_used)]
+
+mod access;
+mod browser;
+mod changes;
+mod fixture;
+mod pages;

@@ -1,0 +1,219 @@
+//! Reading, without scripts: what the pages say, and where their links lead.
+
+use axum::http::StatusCode;
+use recto_server::access::Access;
+
+use crate::fixture::Fixture;
+
+const UNITED: &str = "/collections/flights?filter=carrier%20%3D%20%22UA%22";
+
+#[tokio::test]
+async fn the_collections_are_listed() {
+    let fixture = Fixture::new().await;
+    let home = fixture.client(Access::all()).get("/").await;
+    assert_eq!(home.status, StatusCode::OK);
+    let main = home.main();
+    let (before, rest) = main.split_once(" in <b>").unwrap();
+    insta::assert_snapshot!("home", format!("{before}{}", rest.split_once("</b>").unwrap().1));
+}
+
+#[tokio::test]
+async fn a_collection_without_an_order_of_its_own_asks_for_the_partition() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let asked = client.get("/collections/flights").await;
+    assert_eq!(asked.status, StatusCode::OK);
+    insta::assert_snapshot!("pin", asked.main());
+    let answered = client.get("/collections/flights?filter=&is.carrier=UA").await;
+    assert_eq!(answered.status, StatusCode::SEE_OTHER);
+    assert_eq!(answered.location.as_deref(), Some(UNITED));
+    let example = client.follow(&asked, "UA").await;
+    assert_eq!(example.rows().len(), 50);
+}
+
+#[tokio::test]
+async fn a_page_has_rows_controls_and_its_plan() {
+    let fixture = Fixture::new().await;
+    let page = fixture
+        .client(Access::all())
+        .get(&format!("{UNITED}&page_size=2"))
+        .await;
+    assert_eq!(page.status, StatusCode::OK);
+    insta::assert_snapshot!("page", page.main());
+}
+
+#[tokio::test]
+async fn pages_turn_both_ways_and_end() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let first = client.get(&format!("{UNITED}&page_size=400")).await;
+    assert!(first.html.contains(r#"id="turn-p" aria-disabled="true""#));
+    let second = client.follow(&first, "data-key=\"n\"").await;
+    let third = client.follow(&second, "data-key=\"n\"").await;
+    assert!(third.html.contains(r#"id="turn-n" aria-disabled="true""#));
+    let all: Vec<_> = [&first, &second, &third]
+        .iter()
+        .flat_map(|page| page.rows())
+        .collect();
+    assert_eq!(all.len(), crate::fixture::FLIGHTS);
+    assert!(all.windows(2).all(|pair| pair[0][0] >= pair[1][0]));
+    let back = client
+        .follow(&client.follow(&third, "data-key=\"p\"").await, "data-key=\"p\"")
+        .await;
+    assert_eq!(back.rows(), first.rows());
+    let last = client.follow(&first, "data-key=\"l\"").await;
+    assert_eq!(last.rows().last(), all.last());
+    assert_eq!(client.follow(&last, "data-key=\"f\"").await.rows(), first.rows());
+}
+
+#[tokio::test]
+async fn forms_change_the_filter_the_columns_and_the_place() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let location = |path: String| {
+        let client = &client;
+        async move { client.get(&path).await.location.unwrap() }
+    };
+    let to = location(format!(
+        "{UNITED}&is.carrier=&is.time_hour=2013-02-01&op.time_hour=%3E%3D"
+    ))
+    .await;
+    let narrowed = client.get(&to).await;
+    assert!(narrowed.html.contains("time_hour ≥"), "{}", narrowed.html);
+    assert!(
+        to.ends_with("carrier%20%3D%20%22UA%22%20AND%20time_hour%20%3E%3D%20%222013-02-01T00%3A00%3A00Z%22"),
+        "{to}"
+    );
+    let to = location(format!("{UNITED}&jump_field=time_hour&jump=2013-01-05%2012:00")).await;
+    assert_eq!(client.get(&to).await.rows()[0][0], "2013-01-05 12:00:00");
+    let to = location(format!("{UNITED}&is.dest=LAX&residual.dest=true")).await;
+    assert!(to.ends_with("&allow_residual=true"), "{to}");
+    assert!(client.get(&to).await.rows().iter().all(|row| row[3] == "LAX"));
+    let narrow = client.get(&format!("{UNITED}&fields=flight&fields=dest")).await;
+    assert!(narrow.rows().iter().all(|row| row.len() == 2));
+}
+
+#[tokio::test]
+async fn a_header_sorts_or_names_the_view_that_would() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let page = client.get(UNITED).await;
+    let oldest = client.follow(&page, "Sort by time_hour").await;
+    assert_eq!(oldest.rows()[0][0], "2013-01-01 00:00:00");
+    assert!(oldest.html.contains(r#"aria-sort="ascending""#));
+    let newest = client.follow(&oldest, "Sort by time_hour").await;
+    assert_eq!(newest.rows(), page.rows());
+    let unserved = client.follow(&page, "No view sorts by dep_delay").await;
+    assert_eq!(unserved.status, StatusCode::BAD_REQUEST);
+    insta::assert_snapshot!("unserved-sort", unserved.main());
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_where_it_is() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let wrong = client
+        .get("/collections/flights?filter=carrier%20%3D%20%22UA%22%20AND%20flihgt%20%3D%201")
+        .await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    assert!(wrong.html.contains("AND <mark>f</mark>lihgt"), "{}", wrong.html);
+    assert!(wrong.html.contains("flight"), "the nearest name is there");
+    for (path, status) in [
+        (format!("{UNITED}&page_token=made-up"), StatusCode::BAD_REQUEST),
+        (format!("{UNITED}&page_size=many"), StatusCode::BAD_REQUEST),
+        (format!("{UNITED}&page_size=-1"), StatusCode::BAD_REQUEST),
+        (format!("{UNITED}&fields=none"), StatusCode::BAD_REQUEST),
+        (format!("{UNITED}&from=%5B"), StatusCode::BAD_REQUEST),
+        ("/collections/none".to_owned(), StatusCode::NOT_FOUND),
+        (
+            "/collections/places/record?key=CH&key=None".to_owned(),
+            StatusCode::NOT_FOUND,
+        ),
+        (
+            "/collections/places/record?key=CH".to_owned(),
+            StatusCode::BAD_REQUEST,
+        ),
+        (
+            "/collections/flights?filter=%00%ff%22".to_owned(),
+            StatusCode::BAD_REQUEST,
+        ),
+    ] {
+        let answer = client.get(&path).await;
+        assert_eq!(answer.status, status, "{path}");
+        assert!(answer.html.contains(r#"role="alert""#), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn where_nothing_matches_it_is_said_why() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let none = client
+        .get("/collections/flights?filter=carrier%20%3D%20%22ZZ%22")
+        .await;
+    assert_eq!(none.status, StatusCode::OK);
+    assert!(none.html.contains("No rows match"));
+    let beyond = client
+        .get(&format!("{UNITED}&from=%5B%221999-01-01T00:00:00Z%22%5D"))
+        .await;
+    assert!(
+        beyond.html.contains("Nothing stands after this place"),
+        "{}",
+        beyond.html
+    );
+}
+
+#[tokio::test]
+async fn values_are_escaped_and_one_record_is_shown_in_full() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let page = client
+        .get("/collections/places?filter=country%20%3D%20%22CH%22")
+        .await;
+    assert!(!page.html.contains("<b>old</b>"));
+    let bern = client.follow(&page, "key=Bern").await;
+    assert_eq!(bern.status, StatusCode::OK);
+    insta::assert_snapshot!("record", bern.main());
+    assert_eq!(client.follow(&bern, "data-key=\"u\"").await.rows(), page.rows());
+    let odd = client.follow(&page, "key=Z%C3%BCrich%20%26%20%22more%22").await;
+    assert!(odd.html.contains("Zürich &amp; &quot;more&quot;"));
+}
+
+#[tokio::test]
+async fn nothing_is_inline() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    for path in ["/", UNITED, "/collections/flights", "/collections/places/new"] {
+        let page = client.get(path).await;
+        for tag in page
+            .html
+            .split('<')
+            .filter_map(|part| part.split_once('>'))
+            .map(|(tag, _)| tag)
+        {
+            // Between quotes stand values; what is left are names.
+            let names: String = tag.split('"').step_by(2).collect();
+            for name in names.split_whitespace().skip(1) {
+                assert!(
+                    name != "style=" && !name.starts_with("on") && !name.starts_with("hx-on"),
+                    "{path}: {tag}"
+                );
+            }
+        }
+        assert!(
+            page.html
+                .split("<script")
+                .skip(1)
+                .all(|script| script.starts_with(" src=\"/assets/")),
+            "{path}"
+        );
+        for asset in page.html.split("\"/assets/").skip(1) {
+            let path = format!("/assets/{}", asset.split('"').next().unwrap());
+            assert_eq!(client.get(&path).await.status, StatusCode::OK, "{path}");
+        }
+    }
+    assert_eq!(
+        client.get("/assets/console.rs").await.status,
+        StatusCode::NOT_FOUND
+    );
+}
