@@ -145,7 +145,14 @@ impl Report {
     }
 
     fn push_targets(&self, text: &mut String) {
-        let targets = self.sections.iter().flat_map(|section| &section.targets);
+        let targets: Vec<&Target> = self
+            .sections
+            .iter()
+            .flat_map(|section| &section.targets)
+            .collect();
+        if targets.is_empty() {
+            return;
+        }
         text.push_str("\n## Targets\n\n| target | wanted | found | |\n|---|---|---|---|\n");
         for target in targets {
             let _ = writeln!(
@@ -178,7 +185,10 @@ impl Section {
 
 impl Table {
     fn push_to(&self, text: &mut String) {
-        let _ = writeln!(text, "\n{}\n", self.caption);
+        text.push('\n');
+        if !self.caption.is_empty() {
+            let _ = writeln!(text, "{}\n", self.caption);
+        }
         let _ = writeln!(text, "| {} |", self.columns.join(" | "));
         let _ = writeln!(
             text,
