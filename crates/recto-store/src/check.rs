@@ -7,7 +7,8 @@ use recto_model::table::{ColumnKind, WriteKind};
 use recto_model::{Bound, Cells, Column, Slice, Table};
 
 use crate::{
-    Cas, Limits, Mutation, Operation, PartitionWrite, PointRead, RowAddress, StoreError, StoreErrorKind,
+    Cas, Limits, Mutation, Operation, PartitionWrite, PointRead, RowAddress, Stamp, StoreError,
+    StoreErrorKind,
 };
 
 /// What a mutation is counted with beside its bytes, against [`Limits::mutation_bytes`].
@@ -354,7 +355,6 @@ mod tests {
     use recto_model::{Direction, Type};
 
     use super::*;
-    use crate::Stamp;
 
     const LIMITS: Limits = Limits {
         mutation_bytes: 200,
