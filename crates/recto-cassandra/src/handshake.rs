@@ -31,7 +31,7 @@ pub(crate) fn failed(error: NewSessionError, config: &CassandraConfig) -> StoreE
 
 fn of_connection(error: &ConnectionError, hosts: &str, config: &CassandraConfig) -> StoreError {
     if let Some(tls) = tls_cause(error) {
-        return of_tls(tls, hosts);
+        return of_tls(tls, hosts, config);
     }
     if let ConnectionError::ConnectionSetupRequestError(setup) = error {
         match &setup.error {
@@ -98,9 +98,10 @@ fn io_cause(broken: &BrokenConnectionError) -> Option<&io::Error> {
     }
 }
 
-fn of_tls(error: &rustls::Error, hosts: &str) -> StoreError {
+fn of_tls(error: &rustls::Error, hosts: &str, config: &CassandraConfig) -> StoreError {
     use StoreErrorKind as Kind;
     use rustls::Error as Tls;
+    let shows_certificate = config.tls.as_ref().is_some_and(|tls| tls.client.is_some());
     let (kind, message, hint) = match error {
         Tls::InvalidCertificate(reason) => {
             let (what, hint) = of_certificate(reason);
@@ -115,7 +116,7 @@ fn of_tls(error: &rustls::Error, hosts: &str) -> StoreError {
             format!("Cassandra at {hosts} wants a client's certificate"),
             "give this client's certificate and key: `tls_certificate` and `tls_key` in the address",
         ),
-        Tls::AlertReceived(alert) if is_about_certificate(*alert) => (
+        Tls::AlertReceived(alert) if is_about_certificate(*alert, shows_certificate) => (
             Kind::Unauthorized,
             format!("Cassandra at {hosts} does not take this client's certificate: {alert:?}"),
             "see whether `tls_certificate` and `tls_key` are given, and signed by an authority that the nodes \
@@ -135,7 +136,15 @@ fn of_tls(error: &rustls::Error, hosts: &str) -> StoreError {
     StoreError::new(kind, message).with_hint(hint)
 }
 
-fn is_about_certificate(alert: AlertDescription) -> bool {
+/// Whether an alert says that the client's certificate is not taken. Cassandra itself says of one that it
+/// does not trust `internal_error`.
+fn is_about_certificate(alert: AlertDescription, shows_certificate: bool) -> bool {
+    if matches!(
+        alert,
+        AlertDescription::InternalError | AlertDescription::HandshakeFailure
+    ) {
+        return shows_certificate;
+    }
     matches!(
         alert,
         AlertDescription::BadCertificate

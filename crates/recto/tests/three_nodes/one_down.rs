@@ -18,7 +18,9 @@ use super::reader::{Reader, Tally};
 use super::writer::Writer;
 
 const WRITERS: i64 = 3;
-const READERS: usize = 3;
+const READERS: usize = 2;
+/// What a request may take of those who do not wait for a node that hangs to be given up.
+const HASTE: Duration = Duration::from_millis(1_200);
 /// How long requests go on before a fault, and between the faults.
 const CALM: Duration = Duration::from_secs(2);
 /// How long a node is gone or frozen.
@@ -42,10 +44,15 @@ fn no_page_is_wrong_and_no_acknowledged_row_missing() {
         recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
         recto
     });
+    let hasty = CassandraAddress {
+        request_timeout: Some(HASTE),
+        ..address.clone()
+    };
+    let hasty = Tables::new(&runtime.block_on(open(&hasty)).unwrap());
     let tables = Tables::new(&recto);
     let (history, tally, versions) = (History::default(), Tally::default(), AtomicI64::new(1));
-    let writers = [0, 1, 2].map(|index| Writer {
-        tables: &tables,
+    let writers = [(0, &tables), (1, &tables), (2, &hasty)].map(|(index, tables)| Writer {
+        tables,
         history: &history,
         versions: &versions,
         index,
@@ -56,6 +63,13 @@ fn no_page_is_wrong_and_no_acknowledged_row_missing() {
         history: &history,
         tally: &tally,
     };
+    let readers = [
+        reader,
+        Reader {
+            tables: &hasty,
+            ..reader
+        },
+    ];
     let stop = AtomicBool::new(false);
     let mut seeds = Rng::with_seed(seed);
     let mut draw = || Rng::with_seed(seeds.u64(..));
@@ -66,13 +80,13 @@ fn no_page_is_wrong_and_no_acknowledged_row_missing() {
             runtime.block_on(hurt(cluster, &address, &recto, for_faults))
         });
         let _stop = SetOnDrop(&stop);
-        runtime.block_on(requests(&reader, &writers, &stop, draw));
+        runtime.block_on(requests(&readers, &writers, &stop, draw));
         faults
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     println!(
-        "{tally:?}; writes done {}, unknown {}, not done {}",
+        "{tally:?}; changes done {}, unknown {}, not done {}",
         history.count(Outcome::Done),
         history.count(Outcome::Unknown),
         history.count(Outcome::NotDone)
@@ -99,13 +113,17 @@ fn no_page_is_wrong_and_no_acknowledged_row_missing() {
 
 /// Pages, scans, puts, deletes and batches, until told to stop.
 async fn requests(
-    reader: &Reader<'_>,
+    readers: &[Reader<'_>],
     writers: &[Writer<'_>],
     stop: &AtomicBool,
     mut draw: impl FnMut() -> Rng,
 ) {
     futures::future::join_all(writers.iter().map(Writer::fill)).await;
-    let reading: Vec<_> = (0..READERS).map(|_| reader.page_until(stop, draw())).collect();
+    let mut reading = Vec::new();
+    for reader in readers {
+        reading.extend((0..READERS).map(|_| reader.page_until(stop, draw())));
+    }
+    let scanning = readers.iter().map(|reader| reader.scan_until(stop));
     let writing: Vec<_> = writers
         .iter()
         .map(|writer| writer.write_until(stop, draw()))
@@ -113,7 +131,7 @@ async fn requests(
     futures::join!(
         futures::future::join_all(reading),
         futures::future::join_all(writing),
-        reader.scan_until(stop)
+        futures::future::join_all(scanning)
     );
 }
 

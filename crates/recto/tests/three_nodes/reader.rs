@@ -51,6 +51,7 @@ enum Place {
     Before(Key, String),
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) tables: &'a Tables,
     pub(crate) history: &'a History,
@@ -116,6 +117,12 @@ impl Reader<'_> {
                 Some(page)
             }
             Err(error) => {
+                println!(
+                    "{}, after {:.1?}: {:?}: {error}",
+                    shape.name,
+                    clock.elapsed(),
+                    error.kind()
+                );
                 self.tally.note(&error, shape.name);
                 None
             }
@@ -231,6 +238,7 @@ impl Reader<'_> {
                 }
             };
             let Some(error) = error else { break };
+            println!("scan: {:?}: {error}", error.kind());
             self.tally.note(&error, "scan");
             tokio::time::sleep(PAUSE).await;
         }
