@@ -8,8 +8,10 @@
 //! | `body` | JSON bodies, read strictly |
 //! | `answer` | representations: entity tags, caching, methods |
 //! | `collections` | the collections of the schema |
+//! | `schema` | the schema as it is recorded |
 //! | `question` | the parameters of a page as a request to the engine |
 //! | `pages` | lists of records |
+//! | `cost` | what a page cost, in a header |
 //! | `explain` | how a list is found |
 //! | `records` | one record by its key |
 //! | `keys` | key text beside record JSON |
@@ -22,6 +24,7 @@ mod batch;
 mod body;
 mod caller;
 mod collections;
+mod cost;
 mod explain;
 mod export;
 mod keys;
@@ -29,6 +32,7 @@ mod pages;
 mod parameters;
 mod question;
 mod records;
+mod schema;
 
 use axum::Router;
 use axum::http::Uri;
@@ -60,6 +64,7 @@ fn resources() -> Router<App> {
         .patch(records::patch)
         .delete(records::delete);
     Router::new()
+        .route("/schema", resource(READ, get(schema::get)))
         .route("/collections", resource(READ, get(collections::list)))
         .route("/collections/{collection}", resource(READ, get(collections::get)))
         .route(

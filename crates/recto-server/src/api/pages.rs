@@ -11,6 +11,7 @@ use super::address;
 use super::answer;
 use super::caller::Caller;
 use super::collections::check_view;
+use super::cost;
 use super::question::{PLACES, Question};
 use crate::access::Operation;
 use crate::problem::Problem;
@@ -36,6 +37,7 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
     };
     let links = links(&question, &reply);
     answer::set(response.headers_mut(), header::LINK, &links);
+    answer::set(response.headers_mut(), cost::COST, &cost::text(&reply.cost));
     // For whoever counts what pages cost.
     response.extensions_mut().insert(reply.cost);
     Ok(response)

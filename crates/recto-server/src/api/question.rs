@@ -116,7 +116,7 @@ fn page_size(parameters: &Parameters) -> Result<Option<i64>, Problem> {
     match parameters.whole("page_size")? {
         Some(negative) if negative < 0 => Err(Problem::invalid_parameter(
             "page_size",
-            "page_size cannot be negative",
+            format!("page_size is {negative}; it cannot be negative"),
         )),
         size => Ok(size),
     }

@@ -69,6 +69,7 @@ async fn style(headers: HeaderMap) -> Response {
 /// The document: what `access` sees of `schema`.
 fn document(schema: &Schema, access: &Access) -> Json {
     let mut paths = Map::new();
+    paths.insert("/v1/schema".into(), operations::schema());
     paths.insert("/v1/collections".into(), operations::collections());
     let mut schemas = schemas::shared(schema);
     let mut tags = vec![json!({ "name": "collections", "description": "What there is." })];

@@ -39,6 +39,18 @@ pub(super) fn collections() -> Json {
     } })
 }
 
+/// The path of the schema.
+pub(super) fn schema() -> Json {
+    let response = tagged_json_of("Schema", "The schema.");
+    json!({ "get": {
+        "operationId": "schema",
+        "summary": "The schema as it is recorded, in the schema language",
+        "tags": ["collections"],
+        "parameters": [parameters::reference("If-None-Match")],
+        "responses": of_operation(vec![("200", response), not_modified()], &[]),
+    } })
+}
+
 /// The paths of a collection, with the operations that are allowed.
 pub(super) fn of_collection(collection: &Collection, access: &Access) -> Map<String, Json> {
     let name = &collection.name;
@@ -115,6 +127,11 @@ fn list(collection: &Collection) -> Json {
     response["headers"]["Link"] = json!({
         "schema": { "type": "string" },
         "description": "Where the first, the previous and the next page are (RFC 8288), relative to this one.",
+    });
+    response["headers"]["Recto-Cost"] = json!({
+        "schema": { "type": "string" },
+        "description": "What the page cost: rows and bytes read, round trips, statements, tombstones, microseconds \
+             (RFC 9651, a dictionary).",
     });
     json!({
         "operationId": format!("list_{name}"),

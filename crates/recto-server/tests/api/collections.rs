@@ -45,6 +45,23 @@ pub(crate) async fn are_described(client: Client) {
     assert_eq!(field("tags")["operators"], json!(["="]));
 }
 
+pub(crate) async fn are_a_schema(client: Client) {
+    let reply = client.get("/v1/schema").await;
+    let told = reply.json();
+    let schema = recto::schema::Schema::parse(told["toml"].as_str().unwrap()).unwrap();
+    let names: Vec<&str> = schema.collections.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["notes", "log", "exported", "everything"]);
+    assert!(told["generation"].as_u64().unwrap() > 0);
+    let known = [("if-none-match", reply.header("etag"))];
+    let again = client.send(Method::GET, "/v1/schema", &known, "").await;
+    assert_eq!(again.status, 304);
+    let problem = client
+        .get("/v1/schema?x=1")
+        .await
+        .problem(400, "invalid-parameter");
+    assert_eq!(problem["hint"], "it takes none");
+}
+
 pub(crate) async fn that_are_not_there_are_not_found(client: Client) {
     for path in [
         "",

@@ -28,6 +28,7 @@ on_both_stores! {
     collections {
         are_listed,
         are_described,
+        are_a_schema,
         that_are_not_there_are_not_found,
     }
     described {

@@ -53,6 +53,11 @@ pub(crate) async fn rows_of_others_are_not_seen(client: Client) {
         "{}",
         exported.text()
     );
+    // Of other collections it learns nothing.
+    let told = scoped.get("/v1/schema").await.json();
+    let schema = recto::schema::Schema::parse(told["toml"].as_str().unwrap()).unwrap();
+    let names: Vec<&str> = schema.collections.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["notes"]);
     // Resume tokens hold keys of all rows.
     for parameter in ["resume_tokens=true", "resume_token=x"] {
         let target = format!("/v1/collections/notes/records:export?{parameter}");

@@ -1,0 +1,81 @@
+//! The schema as it is recorded, for tools.
+
+use std::collections::BTreeSet;
+
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use recto::schema::Schema;
+use recto::{Session as _, Type};
+use serde_json::json;
+
+use super::answer;
+use super::caller::Caller;
+use super::parameters::Parameters;
+use crate::problem::Problem;
+
+/// `GET /v1/schema`: the collections that are seen, in the schema language, and the generation.
+pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+    Parameters::read(&uri, &[])?;
+    let store = caller.app_session().describe().await?;
+    let mut schema = caller.schema().await?;
+    keep_used_types(&mut schema);
+    let document = json!({ "generation": store.generation, "toml": schema.to_toml() });
+    Ok(answer::json(&headers, &document))
+}
+
+/// Drops types that only collections outside the schema use.
+fn keep_used_types(schema: &mut Schema) {
+    let mut used = BTreeSet::new();
+    let fields = schema.collections.iter().flat_map(|one| &one.fields);
+    fields.for_each(|field| names(&field.ty, &mut used));
+    schema.types.retain(|ty| used.contains(&ty.name));
+}
+
+/// The names of the types of its own that a type is made of.
+fn names(ty: &Type, found: &mut BTreeSet<String>) {
+    match ty {
+        Type::List(inner) | Type::Set(inner) | Type::Vector(inner, _) => names(inner, found),
+        Type::Map(key, value) => {
+            names(key, found);
+            names(value, found);
+        }
+        Type::Tuple(parts) => parts.iter().for_each(|part| names(part, found)),
+        Type::Udt(udt) => {
+            found.insert(udt.name.clone());
+            udt.fields.iter().for_each(|(_, ty)| names(ty, found));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn types_that_no_seen_collection_uses_are_not_told() {
+        let text = r#"
+[type.inner]
+x = "int"
+
+[type.outer]
+inside = "list<inner>"
+
+[type.secret]
+y = "int"
+
+[collection.seen]
+fields = { id = "int", value = "map<text, outer>" }
+key = ["id"]
+partition = ["id"]
+writes = "overwrite"
+"#;
+        let mut schema = Schema::parse(text).unwrap();
+        keep_used_types(&mut schema);
+        let left: Vec<&str> = schema.types.iter().map(|ty| ty.name.as_str()).collect();
+        assert_eq!(left, ["inner", "outer"]);
+        assert_eq!(Schema::parse(&schema.to_toml()).unwrap().types, schema.types);
+    }
+}
