@@ -1,0 +1,115 @@
+//! The token, and whom it may be shown to.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use hyper::header::HeaderValue;
+use recto::{Error, ErrorKind, HttpAddress, Result};
+
+/// The longest file of a token, in bytes.
+const MAX_TOKEN_FILE_BYTES: u64 = 4 << 10;
+
+/// The `Authorization` that requests carry, if there is a token.
+///
+/// # Errors
+/// The token's file cannot be read, the token is none, or it would travel in the clear to another
+/// machine. No error holds the token.
+pub(crate) fn authorization(address: &HttpAddress) -> Result<Option<HeaderValue>> {
+    let token = match (&address.token, &address.token_file) {
+        (Some(token), _) => token.reveal().trim().to_owned(),
+        (None, Some(file)) => read(file)?,
+        (None, None) => return Ok(None),
+    };
+    // RFC 6750's characters; a line break in it would be a header of its own.
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_token {
+        return Err(Error::new(ErrorKind::InvalidArgument, "the token is not one")
+            .with_hint("a token is what `recto token create` printed: one word"));
+    }
+    if !address.tls && !address.is_loopback() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("the token would travel in the clear to {address}"),
+        )
+        .with_hint("name the server by https://, or leave RECTO_TOKEN and token_file away"));
+    }
+    let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+        .map_err(|_| Error::new(ErrorKind::InvalidArgument, "the token is not one"))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+fn read(path: &Path) -> Result<String> {
+    let failed = |error: std::io::Error| {
+        let kind = if error.kind() == std::io::ErrorKind::NotFound {
+            ErrorKind::NotFound
+        } else {
+            ErrorKind::Io
+        };
+        Error::new(
+            kind,
+            format!("cannot read the token's file {}: {error}", path.display()),
+        )
+    };
+    let mut text = String::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(MAX_TOKEN_FILE_BYTES)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(text.trim().to_owned())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn with_token(tls: bool, host: &str, token: &str) -> HttpAddress {
+        let mut address = HttpAddress::new(tls, host, 8080);
+        address.set("token", token).unwrap();
+        address
+    }
+
+    #[test]
+    fn a_token_goes_to_this_machine_or_by_tls() {
+        for (tls, host) in [
+            (false, "127.0.0.1"),
+            (false, "localhost"),
+            (true, "db.example.org"),
+        ] {
+            let value = authorization(&with_token(tls, host, "abc\n")).unwrap().unwrap();
+            assert_eq!(value.to_str().unwrap(), "Bearer abc");
+            assert!(!format!("{value:?}").contains("abc"));
+        }
+        let error = authorization(&with_token(false, "db.example.org", "xyzzy")).unwrap_err();
+        assert!(error.to_string().contains("in the clear"));
+        assert!(!format!("{error:?}").contains("xyzzy"));
+    }
+
+    #[test]
+    fn a_token_is_one_word() {
+        for token in ["", " ", "xyzzy plugh", "xyzzy\r\nHost: h", "xyzzyé"] {
+            let error = authorization(&with_token(true, "h", token)).unwrap_err();
+            assert!(!format!("{error:?}").contains("xyzzy"));
+        }
+        assert!(
+            authorization(&HttpAddress::new(false, "h", 80))
+                .unwrap()
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_token_is_read_from_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        let mut address = HttpAddress::new(false, "localhost", 8080);
+        address.token_file = Some(file.clone());
+        assert_eq!(authorization(&address).unwrap_err().kind(), ErrorKind::NotFound);
+        std::fs::write(&file, "abc\n").unwrap();
+        assert!(authorization(&address).unwrap().is_some());
+        std::fs::write(&file, "").unwrap();
+        assert!(authorization(&address).is_err());
+    }
+}

@@ -1,0 +1,287 @@
+//! All records of a collection: a stream that goes on after a cut connection.
+//!
+//! Lines are records, and after each step of the scan a token. Records are handed on when the token
+//! after them has come: a cut connection takes with it only what is asked for again.
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use hyper::body::Incoming;
+use recto::session::{JsonRecord, ScanRequest, ScanStep};
+use recto::{Error, ErrorKind, Result};
+use serde::Deserialize;
+use tokio::time::sleep;
+
+use crate::problem::Problem;
+use crate::replies::misunderstood;
+use crate::target::{self, Query};
+use crate::transport::{Transport, backoff};
+
+/// How often in a row an export is asked to go on without having come further.
+pub const MAX_RESUMES: u32 = 5;
+/// The most bytes of the records between two tokens, and of one line.
+pub const MAX_STEP_BYTES: usize = 256 << 20;
+
+/// A line of an export with tokens.
+#[derive(Debug, Deserialize)]
+struct Line {
+    record: Option<JsonRecord>,
+    resume_token: Option<String>,
+    problem: Option<Problem>,
+}
+
+/// The steps of an export; nothing is asked until it is polled.
+pub(crate) fn steps<'a>(
+    transport: &'a Transport,
+    collection: &str,
+    request: &ScanRequest,
+) -> BoxStream<'a, Result<ScanStep>> {
+    let export = Export {
+        transport,
+        collection: collection.to_owned(),
+        fields: request.fields.join(","),
+        token: request.resume.clone(),
+        has_tokens: true,
+        body: None,
+        unread: Unread::default(),
+        records: Vec::new(),
+        step_bytes: 0,
+        failures: 0,
+        is_over: false,
+    };
+    let parallel = request.parallel;
+    let begun = async move {
+        if parallel == 0 {
+            return Ok(export);
+        }
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "how much is read side by side is the server's to choose",
+        )
+        .with_hint("leave --parallel away"))
+    };
+    let steps = |mut export: Export<'a>| {
+        stream::once(async move { (export.next().await, export) })
+            .flat_map(|(first, export)| {
+                let rest = stream::unfold(export, |mut export| async move {
+                    let step = export.next().await?;
+                    Some((step, export))
+                });
+                stream::iter(first).chain(rest)
+            })
+            .left_stream()
+    };
+    stream::once(begun)
+        .flat_map(move |begun| match begun {
+            Ok(export) => steps(export),
+            Err(error) => stream::once(async { Err(error) }).right_stream(),
+        })
+        .boxed()
+}
+
+/// An export under way.
+struct Export<'a> {
+    transport: &'a Transport,
+    collection: String,
+    fields: String,
+    /// Everything before it was handed on.
+    token: Option<String>,
+    /// Whether lines are wrapped and tokens come: not for who sees some rows only.
+    has_tokens: bool,
+    body: Option<Incoming>,
+    unread: Unread,
+    /// Records after the token.
+    records: Vec<JsonRecord>,
+    step_bytes: usize,
+    /// Connections cut since the last token.
+    failures: u32,
+    is_over: bool,
+}
+
+impl Export<'_> {
+    /// The next step; nothing after the last one, and nothing after an error.
+    async fn next(&mut self) -> Option<Result<ScanStep>> {
+        while !self.is_over {
+            match self.advance().await {
+                Ok(Some(step)) => return Some(Ok(step)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+
+    /// Reads one more piece, which may complete a step.
+    async fn advance(&mut self) -> Result<Option<ScanStep>> {
+        if self.body.is_none() {
+            self.body = self.begin().await?;
+            return Ok(None);
+        }
+        while let Some(line) = self.unread.line() {
+            self.step_bytes += line.len();
+            if let Some(step) = self.take(&line)? {
+                return Ok(Some(step));
+            }
+        }
+        if self.step_bytes + self.unread.len() > MAX_STEP_BYTES {
+            return Err(misunderstood(self.transport.server()));
+        }
+        if !self.has_tokens && !self.records.is_empty() {
+            return Ok(Some(self.step(None)));
+        }
+        let Some(body) = &mut self.body else {
+            return Ok(None);
+        };
+        match self.transport.next_piece(body).await {
+            Some(Ok(data)) => self.unread.add(&data),
+            Some(Err(error)) => self.cut(error).await?,
+            None if self.has_tokens => {
+                let message = format!("the export of {} ended before its end", self.transport.server());
+                self.cut(Error::new(ErrorKind::Unavailable, message)).await?;
+            }
+            None if self.unread.len() > 0 => return Err(misunderstood(self.transport.server())),
+            None => self.is_over = true,
+        }
+        Ok(None)
+    }
+
+    /// Asks for what comes after the token.
+    async fn begin(&mut self) -> Result<Option<Incoming>> {
+        let mut query = Query::default();
+        query.add_text("fields", &self.fields);
+        query.add_flag("resume_tokens", self.has_tokens);
+        query.add_text("resume_token", self.token.as_deref().unwrap_or_default());
+        let target = query.after(&target::of_collection(&self.collection, "/records:export"));
+        match self.transport.stream(&target).await {
+            Ok(response) => Ok(Some(response.into_body())),
+            // Whoever sees some rows only gets no tokens, which would tell of the others.
+            Err(error) if error.kind() == ErrorKind::Forbidden && self.has_tokens && self.token.is_none() => {
+                self.has_tokens = false;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The connection was cut: what came after the token is asked for again.
+    ///
+    /// # Errors
+    /// There is no token to go on from, or it was cut too often.
+    async fn cut(&mut self, error: Error) -> Result<()> {
+        self.body = None;
+        self.unread = Unread::default();
+        self.records.clear();
+        self.step_bytes = 0;
+        if !self.has_tokens || self.failures >= MAX_RESUMES {
+            return Err(error);
+        }
+        sleep(backoff(self.failures)).await;
+        self.failures += 1;
+        Ok(())
+    }
+
+    fn take(&mut self, line: &[u8]) -> Result<Option<ScanStep>> {
+        let server = self.transport.server();
+        let wrong = |error: serde_json::Error| misunderstood(server).with_source(error);
+        if !self.has_tokens {
+            self.records.push(serde_json::from_slice(line).map_err(wrong)?);
+            return Ok(None);
+        }
+        let line: Line = serde_json::from_slice(line).map_err(wrong)?;
+        match line {
+            Line {
+                problem: Some(problem),
+                ..
+            } => Err(problem.into_error_of_line()),
+            Line {
+                record: Some(record), ..
+            } => {
+                self.records.push(record);
+                Ok(None)
+            }
+            Line {
+                resume_token: Some(token),
+                ..
+            } if token.is_empty() => {
+                self.is_over = true;
+                self.token = None;
+                Ok((!self.records.is_empty()).then(|| self.step(None)))
+            }
+            Line {
+                resume_token: Some(token),
+                ..
+            } => {
+                self.failures = 0;
+                self.token = Some(token.clone());
+                Ok(Some(self.step(Some(token))))
+            }
+            Line { .. } => Err(misunderstood(server)),
+        }
+    }
+
+    fn step(&mut self, resume: Option<String>) -> ScanStep {
+        self.step_bytes = 0;
+        ScanStep {
+            records: std::mem::take(&mut self.records),
+            resume,
+        }
+    }
+}
+
+/// Bytes that came and were not yet taken as lines.
+#[derive(Debug, Default)]
+struct Unread {
+    bytes: Vec<u8>,
+    /// Where the first line begins.
+    start: usize,
+    /// Up to where there is no line end.
+    searched: usize,
+}
+
+impl Unread {
+    fn add(&mut self, data: &[u8]) {
+        self.bytes.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        self.bytes.extend_from_slice(data);
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// The next whole line, without its end.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let found = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n');
+        let Some(found) = found else {
+            self.searched = self.bytes.len();
+            return None;
+        };
+        let end = self.searched + found;
+        let line = self.bytes[self.start..end].to_vec();
+        self.start = end + 1;
+        self.searched = self.start;
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_whole_however_they_come() {
+        for size in 1..8 {
+            let mut unread = Unread::default();
+            let mut lines = Vec::new();
+            for piece in b"one\n\ntwo three\nfour".chunks(size) {
+                unread.add(piece);
+                lines.extend(std::iter::from_fn(|| unread.line()));
+            }
+            let expected: [&[u8]; 3] = [b"one", b"", b"two three"];
+            assert_eq!(lines, expected, "{size}");
+            assert_eq!(unread.len(), 4);
+        }
+    }
+}

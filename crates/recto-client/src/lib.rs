@@ -1,0 +1,31 @@
+//! A Recto server as a [`Session`](recto::Session): what tools ask of an open store, asked over HTTP.
+//!
+//! The same questions have the same answers and the same errors as on the machine where the store is.
+//! What a server does not offer (applying a schema, loading files, looking after a store) is refused
+//! with [`Unsupported`](recto::ErrorKind::Unsupported) and says where it is done.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `session` | [`HttpSession`]: the questions as requests |
+//! | `export` | all records of a collection, resumed after a cut connection |
+//! | `replies` | answers read |
+//! | `problem` | problems (RFC 9457) as errors |
+//! | `target` | paths and queries |
+//! | `transport` | connections, deadlines, limits, what is tried again |
+//! | `credentials` | the token, and whom it may be shown to |
+//! | `tls` | whom `https://` trusts |
+
+mod credentials;
+mod export;
+mod problem;
+mod replies;
+mod session;
+mod target;
+mod tls;
+mod transport;
+
+pub use export::{MAX_RESUMES, MAX_STEP_BYTES};
+pub use session::HttpSession;
+pub use transport::{
+    DEFAULT_CONNECT_TIMEOUT, DEFAULT_REQUEST_TIMEOUT, MAX_ATTEMPTS, MAX_REPLY_BYTES, MAX_RETRY_AFTER,
+};

@@ -1,0 +1,169 @@
+//! Problems (RFC 9457) as errors: the same kind, field, column and hint as where the store is.
+
+use hyper::StatusCode;
+use recto::{Error, ErrorKind};
+use serde::Deserialize;
+
+/// What a problem's `type` begins with.
+const TYPE_PREFIX: &str = "urn:recto:problem:";
+
+/// A problem as servers answer it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Problem {
+    #[serde(rename = "type")]
+    name: String,
+    detail: String,
+    field: Option<String>,
+    parameter: Option<String>,
+    position: Option<usize>,
+    hint: Option<String>,
+}
+
+/// The error that an answer of this status and body is.
+pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
+    match serde_json::from_slice::<Problem>(body) {
+        Ok(problem) if problem.name.starts_with(TYPE_PREFIX) => problem.into_error(status),
+        _ => strange(server, status),
+    }
+}
+
+impl Problem {
+    /// The error that stands in a line of an export.
+    pub(crate) fn into_error_of_line(self) -> Error {
+        self.into_error(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn into_error(self, status: StatusCode) -> Error {
+        let name = self.name.strip_prefix(TYPE_PREFIX).unwrap_or_default();
+        let kind = kind(name).unwrap_or_else(|| kind_of_status(status));
+        let mut error = Error::new(kind, self.detail);
+        if let Some(field) = self.field.as_deref().and_then(field) {
+            error = error.with_field(field);
+        }
+        // Of the parameters, only these two are texts whose places are shown.
+        let is_text = matches!(self.parameter.as_deref(), Some("filter" | "order_by"));
+        if let Some(column) = self.position.filter(|_| is_text) {
+            error = error.with_column(column);
+        }
+        match (kind, self.hint) {
+            (ErrorKind::Unauthorized, _) => error.with_hint(
+                "give a token in the environment, RECTO_TOKEN, or name a file that holds one: ?token_file=FILE",
+            ),
+            (_, Some(hint)) => error.with_hint(hint),
+            (_, None) => error,
+        }
+    }
+}
+
+/// The field of the record, without which change of a batch it stands in.
+fn field(field: &str) -> Option<&str> {
+    match field.strip_prefix("changes[") {
+        Some(rest) => rest.split_once("].").map(|(_, field)| field),
+        None => Some(field),
+    }
+}
+
+fn kind(name: &str) -> Option<ErrorKind> {
+    Some(match name {
+        "invalid-query" | "invalid-parameter" => ErrorKind::InvalidQuery,
+        "no-view" => ErrorKind::NoPlan,
+        "invalid-page-token" => ErrorKind::InvalidCursor,
+        "invalid-record" => ErrorKind::InvalidRecord,
+        "invalid-argument" | "invalid-body" => ErrorKind::InvalidArgument,
+        "schema-mismatch" => ErrorKind::SchemaMismatch,
+        "unsupported" => ErrorKind::Unsupported,
+        "not-found" => ErrorKind::NotFound,
+        "forbidden" => ErrorKind::Forbidden,
+        "unavailable" => ErrorKind::Unavailable,
+        "timeout" => ErrorKind::Timeout,
+        "outcome-unknown" => ErrorKind::OutcomeUnknown,
+        "limit-exceeded" => ErrorKind::LimitExceeded,
+        "corrupt" => ErrorKind::Corrupt,
+        "store" => ErrorKind::Store,
+        _ => return None,
+    })
+}
+
+fn kind_of_status(status: StatusCode) -> ErrorKind {
+    match status.as_u16() {
+        401 => ErrorKind::Unauthorized,
+        403 => ErrorKind::Forbidden,
+        404 => ErrorKind::NotFound,
+        413 | 414 | 431 => ErrorKind::LimitExceeded,
+        408 | 504 => ErrorKind::Timeout,
+        429 | 502 | 503 => ErrorKind::Unavailable,
+        400..=499 => ErrorKind::InvalidArgument,
+        _ => ErrorKind::Store,
+    }
+}
+
+/// An answer that no Recto gives: of a proxy, or of another program.
+fn strange(server: &str, status: StatusCode) -> Error {
+    let message = format!("{server} answered {status}, which is not how Recto answers");
+    let kind = match status.as_u16() {
+        404 | 405 => ErrorKind::Unavailable,
+        _ => kind_of_status(status),
+    };
+    Error::new(kind, message).with_hint("is it the address that `recto serve` printed, or a proxy before it?")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn read(status: u16, body: &str) -> Error {
+        error("http://h", StatusCode::from_u16(status).unwrap(), body.as_bytes())
+    }
+
+    #[test]
+    fn a_problem_is_the_error_it_was_made_of() {
+        let found = read(
+            400,
+            r#"{"type": "urn:recto:problem:invalid-query", "title": "t", "status": 400,
+                "detail": "filter, column 9: no", "field": "carrier", "parameter": "filter",
+                "position": 9, "hint": "do this"}"#,
+        );
+        assert_eq!(found.kind(), ErrorKind::InvalidQuery);
+        assert_eq!(found.to_string(), "filter, column 9: no");
+        assert_eq!((found.field(), found.column()), (Some("carrier"), Some(9)));
+        assert_eq!(found.hint(), Some("do this"));
+    }
+
+    #[test]
+    fn places_in_bodies_and_batches_are_not_those_of_texts_and_records() {
+        let of = |more: &str| {
+            let text = format!(r#"{{"type": "urn:recto:problem:invalid-record", "detail": "d", {more}}}"#);
+            read(400, &text)
+        };
+        assert_eq!(of(r#""position": 3"#).column(), None);
+        assert_eq!(of(r#""field": "changes[12].note""#).field(), Some("note"));
+        assert_eq!(of(r#""field": "changes[12]""#).field(), None);
+    }
+
+    #[test]
+    fn what_no_recto_answers_is_told_as_such() {
+        for (status, body) in [
+            (502, "<html>"),
+            (404, "{}"),
+            (500, ""),
+            (302, r#"{"type": "about:blank", "detail": "x"}"#),
+        ] {
+            let found = read(status, body);
+            assert!(found.to_string().contains(&status.to_string()), "{found}");
+            assert!(found.hint().is_some());
+        }
+    }
+
+    #[test]
+    fn a_kind_of_a_later_release_is_told_by_its_status() {
+        let found = read(
+            429,
+            r#"{"type": "urn:recto:problem:too-fast", "detail": "slow down"}"#,
+        );
+        assert_eq!(
+            (found.kind(), found.to_string().as_str()),
+            (ErrorKind::Unavailable, "slow down")
+        );
+    }
+}

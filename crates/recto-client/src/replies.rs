@@ -1,0 +1,191 @@
+//! Answers read.
+
+use hyper::HeaderMap;
+use recto::session::{ExplainedSource, Explanation, JsonRecord, PageCost, PageReply};
+use recto::{Error, ErrorKind, Result};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// The header of a list that says what it cost: a dictionary (RFC 9651) of whole numbers.
+const COST: &str = "recto-cost";
+
+/// The JSON of an answer.
+pub(crate) fn read<T: DeserializeOwned>(server: &str, body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body).map_err(|error| misunderstood(server).with_source(error))
+}
+
+/// An answer that is none of this release's.
+#[cold]
+pub(crate) fn misunderstood(server: &str) -> Error {
+    Error::new(
+        ErrorKind::Store,
+        format!("the answer of {server} is not one that this release understands"),
+    )
+    .with_hint("is it a Recto server of the same release?")
+}
+
+/// A page as HTTP's list returns it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PageBody {
+    records: Vec<JsonRecord>,
+    next_page_token: String,
+    previous_page_token: String,
+    stop: Option<String>,
+    row_tokens: Option<Vec<String>>,
+}
+
+impl PageBody {
+    pub(crate) fn into_reply(self, headers: &HeaderMap) -> PageReply {
+        PageReply {
+            records: self.records,
+            next_page_token: self.next_page_token,
+            previous_page_token: self.previous_page_token,
+            stop: self.stop,
+            row_tokens: self.row_tokens,
+            cost: cost(headers),
+            ..PageReply::default()
+        }
+    }
+}
+
+/// What a page cost; what is not told is 0.
+fn cost(headers: &HeaderMap) -> PageCost {
+    let text = headers.get(COST).and_then(|value| value.to_str().ok());
+    let mut cost = PageCost::default();
+    for (name, value) in text
+        .unwrap_or_default()
+        .split(',')
+        .filter_map(|pair| pair.split_once('='))
+    {
+        let value: u64 = value.trim().parse().unwrap_or(0);
+        match name.trim() {
+            "rows_read" => cost.rows_read = value,
+            "bytes_read" => cost.bytes_read = value,
+            "round_trips" => cost.round_trips = narrow(value),
+            "statements" => cost.statements = narrow(value),
+            "tombstones" => cost.tombstones = value,
+            "time_micros" => cost.time_micros = value,
+            _ => {}
+        }
+    }
+    cost
+}
+
+fn narrow(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// An explanation as HTTP returns it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ExplanationBody {
+    shape: String,
+    arrangement: String,
+    table: String,
+    order: String,
+    direction: String,
+    sources: Vec<SourceBody>,
+    residual: Vec<String>,
+    expected_rows: u64,
+    expected_round_trips: u32,
+    actual: Option<ActualBody>,
+    rejected: Vec<RejectedBody>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SourceBody {
+    partition: String,
+    bounds: String,
+    requests: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ActualBody {
+    rows_read: u64,
+    rows_returned: Option<u64>,
+    bytes_read: u64,
+    round_trips: u32,
+    statements: u32,
+    tombstones: u64,
+    time_micros: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct RejectedBody {
+    arrangement: String,
+    reason: String,
+}
+
+impl From<ExplanationBody> for Explanation {
+    fn from(body: ExplanationBody) -> Self {
+        let sources = body.sources.into_iter().map(|source| ExplainedSource {
+            partition: source.partition,
+            bounds: source.bounds,
+            requests: source.requests,
+        });
+        let rejected = body.rejected.into_iter();
+        Self {
+            shape: body.shape,
+            arrangement: body.arrangement,
+            table: body.table,
+            order: body.order,
+            direction: body.direction,
+            sources: sources.collect(),
+            residual: body.residual,
+            expected_rows: body.expected_rows,
+            expected_round_trips: body.expected_round_trips,
+            actual_rows_returned: body.actual.as_ref().and_then(|actual| actual.rows_returned),
+            actual: body.actual.map(|actual| PageCost {
+                rows_read: actual.rows_read,
+                bytes_read: actual.bytes_read,
+                round_trips: actual.round_trips,
+                statements: actual.statements,
+                tombstones: actual.tombstones,
+                time_micros: actual.time_micros,
+            }),
+            rejected: rejected.map(|one| (one.arrangement, one.reason)).collect(),
+        }
+    }
+}
+
+/// The schema as HTTP returns it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SchemaBody {
+    pub(crate) generation: u64,
+    pub(crate) toml: String,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_and_its_cost_are_read() {
+        let body =
+            br#"{"records": [{"a": 0.1}], "next_page_token": "n", "previous_page_token": "", "later": 1}"#;
+        let body: PageBody = read("http://h", body).unwrap();
+        let mut headers = HeaderMap::new();
+        let text = "rows_read=51, bytes_read=9800, round_trips=2,statements=3, more=\"x\", time_micros=7";
+        headers.insert(COST, text.parse().unwrap());
+        let reply = body.into_reply(&headers);
+        assert_eq!(reply.next_page_token, "n");
+        assert_eq!(reply.records[0]["a"], 0.1);
+        let expected = PageCost {
+            rows_read: 51,
+            bytes_read: 9_800,
+            round_trips: 2,
+            statements: 3,
+            tombstones: 0,
+            time_micros: 7,
+        };
+        assert_eq!(reply.cost, expected);
+    }
+
+    #[test]
+    fn what_is_no_answer_of_recto_is_told() {
+        for body in ["", "{}", "[1]", "<html>", r#"{"records": 1}"#] {
+            let error = read::<PageBody>("http://h", body.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains("http://h"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The questions as requests.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use recto::schema::Schema;
+use recto::session::{
+    Applied, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
+    StoreProgress,
+};
+use recto::{Error, ErrorKind, HttpAddress, Result, Session, no_collection};
+use serde_json::{Value as Json, json};
+
+use crate::export;
+use crate::replies::{self, ExplanationBody, PageBody, SchemaBody, misunderstood};
+use crate::target::{self, Query};
+use crate::transport::Transport;
+
+/// A [`Session`] over a running server.
+#[derive(Debug)]
+pub struct HttpSession {
+    transport: Transport,
+}
+
+impl HttpSession {
+    /// The session of the server at an address. Nothing is asked of it yet.
+    ///
+    /// # Errors
+    /// The token or the certificate authorities cannot be used.
+    pub fn new(address: &HttpAddress) -> Result<Self> {
+        Ok(Self {
+            transport: Transport::new(address)?,
+        })
+    }
+
+    async fn recorded(&self) -> Result<SchemaBody> {
+        let reply = self.transport.get("/v1/schema").await?;
+        replies::read(self.transport.server(), &reply.body)
+    }
+
+    fn parse(&self, recorded: &SchemaBody) -> Result<Schema> {
+        Schema::parse(&recorded.toml)
+            .map_err(|errors| misunderstood(self.transport.server()).with_source(errors))
+    }
+
+    /// An error about a collection that is not there, in the words of every session.
+    async fn about(&self, collection: &str, error: Error) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        match self.schema().await {
+            Ok(schema) if schema.collection(collection).is_none() => no_collection(&schema, collection),
+            _ => error,
+        }
+    }
+
+    async fn change(&self, collection: &str, changes: Vec<Json>) -> Result<()> {
+        let target = target::of_collection(collection, "/records:batchWrite");
+        let body = json!({ "changes": changes });
+        match self.transport.post(&target, &body).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.about(collection, error).await),
+        }
+    }
+}
+
+/// A page's question as query parameters.
+fn question(request: &PageRequest) -> Query {
+    let mut query = Query::default();
+    query.add_text("filter", &request.filter);
+    query.add_text("order_by", &request.order_by);
+    if let Some(size) = request.page_size {
+        query.add("page_size", &size.to_string());
+    }
+    query.add_text("page_token", &request.page_token);
+    query.add_flag("last", request.last);
+    if let Some(from) = &request.from {
+        query.add("from", from);
+    }
+    if let Some(around) = &request.around {
+        query.add("around", around);
+    }
+    query.add_text("fields", &request.fields.join(","));
+    query.add_flag("allow_residual", request.allow_residual);
+    query.add_flag("row_tokens", request.row_tokens);
+    if request.edges_both {
+        query.add("edges", "both");
+    }
+    query
+}
+
+/// What a server does not do for whom asks it.
+#[cold]
+fn not_offered<T>(what: &str) -> Result<T> {
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!("{what} is not done through a server"),
+    )
+    .with_hint(
+        "do it where the store is, with --store naming its folder or cassandra://…; an embedded store's \
+             server must be stopped first",
+    ))
+}
+
+fn change_json(change: RecordChange) -> Json {
+    match change {
+        RecordChange::Put { collection, record } => json!({ "collection": collection, "put": record }),
+        RecordChange::Delete { collection, key } => json!({ "collection": collection, "delete": key }),
+    }
+}
+
+#[async_trait]
+impl Session for HttpSession {
+    async fn describe(&self) -> Result<StoreDescription> {
+        let recorded = self.recorded().await?;
+        let collections = self.parse(&recorded)?.collections;
+        Ok(StoreDescription {
+            store: self.transport.server().to_owned(),
+            generation: recorded.generation,
+            collections: collections.iter().map(|one| one.name.clone()).collect(),
+        })
+    }
+
+    async fn schema(&self) -> Result<Arc<Schema>> {
+        let recorded = self.recorded().await?;
+        self.parse(&recorded).map(Arc::new)
+    }
+
+    async fn plan(&self, _: &Schema) -> Result<SchemaPlan> {
+        not_offered("changing the schema")
+    }
+
+    async fn apply(&self, _: &Schema) -> Result<Applied> {
+        not_offered("changing the schema")
+    }
+
+    async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
+        let target = question(request).after(&target::of_collection(collection, "/records"));
+        let reply = match self.transport.get(&target).await {
+            Ok(reply) => reply,
+            Err(error) => return Err(self.about(collection, error).await),
+        };
+        let body: PageBody = replies::read(self.transport.server(), &reply.body)?;
+        Ok(body.into_reply(&reply.headers))
+    }
+
+    async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
+        let mut query = question(request);
+        query.add_flag("run", run);
+        let target = query.after(&target::of_collection(collection, "/records:explain"));
+        let reply = match self.transport.get(&target).await {
+            Ok(reply) => reply,
+            Err(error) => return Err(self.about(collection, error).await),
+        };
+        let body: ExplanationBody = replies::read(self.transport.server(), &reply.body)?;
+        Ok(body.into())
+    }
+
+    async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
+        let target = target::of_record(collection, key);
+        match self.transport.get(&target).await {
+            Ok(reply) => replies::read(self.transport.server(), &reply.body).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let schema = self.schema().await?;
+                match schema.collection(collection) {
+                    Some(_) => Ok(None),
+                    None => Err(no_collection(&schema, collection)),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()> {
+        let changes = records.into_iter().map(|record| json!({ "put": record }));
+        self.change(collection, changes.collect()).await
+    }
+
+    async fn delete(&self, collection: &str, key: &[String]) -> Result<()> {
+        self.change(collection, vec![json!({ "delete": key })]).await
+    }
+
+    async fn write(&self, changes: Vec<RecordChange>) -> Result<()> {
+        let Some(first) = changes.first() else {
+            return Ok(());
+        };
+        let collection = first.collection().to_owned();
+        let changes = changes.into_iter().map(change_json);
+        self.change(&collection, changes.collect()).await
+    }
+
+    fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
+        export::steps(&self.transport, collection, request)
+    }
+
+    async fn load(&self, _: &LoadRequest, _: Progress<'_, LoadProgress>) -> Result<LoadReport> {
+        not_offered("loading a file")
+    }
+
+    async fn backup(&self, _: &Path, _: Progress<'_, StoreProgress>) -> Result<u64> {
+        not_offered("backup")
+    }
+
+    async fn compact(&self, _: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
+        not_offered("compact")
+    }
+
+    async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
+        not_offered("looking at cursor keys")
+    }
+
+    async fn rotate_cursor_keys(&self, _: u32) -> Result<Vec<CursorKey>> {
+        not_offered("rotating cursor keys")
+    }
+
+    async fn check(&self, _: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
+        not_offered("check")
+    }
+}

@@ -1,0 +1,60 @@
+//! Whom `https://` trusts.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use recto::{Error, ErrorKind, HttpAddress, Result};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+/// TLS to the server: trust in the authorities of `tls_ca`, else in those the machine trusts. For
+/// `http://` it is there and not used.
+///
+/// # Errors
+/// The file cannot be used, or the machine trusts nobody.
+pub(crate) fn config(address: &HttpAddress) -> Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    if let Some(file) = &address.tls_ca {
+        for certificate in certificates(file)? {
+            roots
+                .add(certificate)
+                .map_err(|error| unusable(&file.display().to_string(), &error))?;
+        }
+    } else if address.tls {
+        let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if added == 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "this machine trusts no certificate authorities",
+            )
+            .with_hint(
+                "name a file of those to trust, PEM: ?tls_ca=FILE (Debian: apt-get install ca-certificates)",
+            ));
+        }
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable("the TLS library's defaults", &error))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let name = file.display().to_string();
+    let certificates: Vec<_> = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect)
+        .map_err(|error| unusable(&name, &error))?;
+    if certificates.is_empty() {
+        return Err(unusable(&name, &"it holds no certificate"));
+    }
+    Ok(certificates)
+}
+
+fn unusable(what: &str, reason: &dyn std::fmt::Display) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        format!("{what} cannot be used for TLS: {reason}"),
+    )
+    .with_hint("certificates are PEM files")
+}

@@ -1,0 +1,322 @@
+//! Connections, deadlines, limits, and what is tried again.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use recto::{Error, ErrorKind, HttpAddress, Result};
+use tokio::time::{sleep, timeout};
+
+use crate::{credentials, problem, tls};
+
+/// How long connecting may take unless the address says otherwise.
+pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the server may take to answer unless the address says otherwise: longer than a server
+/// gives itself, so that its own answer is heard.
+pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// The most bytes of an answer that is read as a whole.
+pub const MAX_REPLY_BYTES: usize = 256 << 20;
+/// The most bytes of an answer that says what is wrong.
+const MAX_PROBLEM_BYTES: usize = 1 << 20;
+/// How often a request is sent that may be sent again: one that only reads, or one that the server
+/// did not take.
+pub const MAX_ATTEMPTS: u32 = 3;
+/// The wait before the second attempt; it doubles from one to the next.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+/// The longest wait that a busy server is granted before the next attempt.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
+
+const AGENT: &str = concat!("recto/", env!("CARGO_PKG_VERSION"));
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const ACCEPTED: HeaderValue =
+    HeaderValue::from_static("application/json, application/x-ndjson, application/problem+json");
+
+/// A way to one server.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    server: String,
+    authorization: Option<HeaderValue>,
+    request_timeout: Duration,
+}
+
+/// An answer read to its end.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Why an attempt failed, as far as the next one is concerned.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The server was not reached: nothing was sent.
+    NotSent(Error),
+    /// No answer came, or not all of it: what was asked may have been done.
+    Lost(Error),
+    /// The server answered that it did not do it, and will later.
+    Later(Error, Duration),
+    /// The server answered that it did not do it.
+    Refused(Error),
+}
+
+impl Transport {
+    /// The way to the server of an address. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The token or the certificate authorities cannot be used.
+    pub(crate) fn new(address: &HttpAddress) -> Result<Self> {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(address.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT)));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls::config(address)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        Ok(Self {
+            client: Client::builder(TokioExecutor::new()).build(connector),
+            server: address.to_string(),
+            authorization: credentials::authorization(address)?,
+            request_timeout: address.request_timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT),
+        })
+    }
+
+    /// The server's address, for people.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Asks for a resource; asks again if the answer is lost.
+    pub(crate) async fn get(&self, target: &str) -> Result<Reply> {
+        let mut attempts = Attempts::default();
+        loop {
+            let attempt = match self.send(Method::GET, target, Bytes::new()).await {
+                Ok(response) => self.read(response).await,
+                Err(failed) => Err(failed),
+            };
+            match attempt {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => attempts.again(failed).await?,
+            }
+        }
+    }
+
+    /// Asks for a resource whose answer is read as it comes; asks again if it does not begin.
+    pub(crate) async fn stream(&self, target: &str) -> Result<Response<Incoming>> {
+        let mut attempts = Attempts::default();
+        loop {
+            match self.send(Method::GET, target, Bytes::new()).await {
+                Ok(response) => return Ok(response),
+                Err(failed) => attempts.again(failed).await?,
+            }
+        }
+    }
+
+    /// Asks for a change. It is sent again only if the server has certainly not taken it.
+    ///
+    /// # Errors
+    /// `OutcomeUnknown`, if it was sent and no answer came.
+    pub(crate) async fn post(&self, target: &str, body: &serde_json::Value) -> Result<()> {
+        let body = Bytes::from(body.to_string());
+        let mut attempts = Attempts::default();
+        loop {
+            match self.send(Method::POST, target, body.clone()).await {
+                // That it was done is said by the status; the rest of the answer only repeats what was asked.
+                Ok(_) => return Ok(()),
+                Err(Failed::Lost(error)) => return Err(self.unknown(error)),
+                Err(Failed::Refused(error)) if error.kind() == ErrorKind::Timeout => {
+                    return Err(self.unknown(error));
+                }
+                Err(failed) => attempts.again(failed).await?,
+            }
+        }
+    }
+
+    /// Waits for what comes next of an answer, as long as for a whole one.
+    pub(crate) async fn next_piece(&self, body: &mut Incoming) -> Option<Result<Bytes, Error>> {
+        loop {
+            let frame = match timeout(self.request_timeout, body.frame()).await {
+                Ok(frame) => frame?,
+                Err(_) => return Some(Err(self.too_slow())),
+            };
+            match frame.map(hyper::body::Frame::into_data) {
+                Ok(Ok(data)) => return Some(Ok(data)),
+                // Trailers.
+                Ok(Err(_)) => {}
+                Err(error) => return Some(Err(self.cut(&error))),
+            }
+        }
+    }
+
+    /// Sends a request once; returns when a good answer begins.
+    async fn send(&self, method: Method, target: &str, body: Bytes) -> Result<Response<Incoming>, Failed> {
+        let request = self.request(method, target, body).map_err(Failed::Refused)?;
+        let response = match timeout(self.request_timeout, self.client.request(request)).await {
+            Err(_) => return Err(Failed::Lost(self.too_slow())),
+            Ok(Err(error)) if error.is_connect() => return Err(Failed::NotSent(self.unreachable(&error))),
+            Ok(Err(error)) => return Err(Failed::Lost(self.cut(&error))),
+            Ok(Ok(response)) => response,
+        };
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refused(response).await)
+    }
+
+    fn request(&self, method: Method, target: &str, body: Bytes) -> Result<Request<Full<Bytes>>> {
+        // Longer ones do not fit the type; servers take shorter ones.
+        let uri = Uri::try_from(format!("{}{target}", self.server)).map_err(|_| {
+            Error::new(
+                ErrorKind::LimitExceeded,
+                "the request is longer than an address can be",
+            )
+            .with_hint("shorten the filter, or name fewer fields")
+        })?;
+        let mut request = Request::new(Full::new(body));
+        let has_body = method == Method::POST;
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        let headers = request.headers_mut();
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        headers.insert(ACCEPT, ACCEPTED);
+        if has_body {
+            headers.insert(CONTENT_TYPE, JSON);
+        }
+        if let Some(authorization) = &self.authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        Ok(request)
+    }
+
+    async fn read(&self, response: Response<Incoming>) -> Result<Reply, Failed> {
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, MAX_REPLY_BYTES).collect();
+        match timeout(self.request_timeout, body).await {
+            Ok(Ok(body)) => Ok(Reply {
+                headers: parts.headers,
+                body: body.to_bytes(),
+            }),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Failed::Refused(too_large(&self.server))),
+            Ok(Err(error)) => Err(Failed::Lost(self.cut(&*error))),
+            Err(_) => Err(Failed::Lost(self.too_slow())),
+        }
+    }
+
+    /// What an answer other than a good one says.
+    async fn refused(&self, response: Response<Incoming>) -> Failed {
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, MAX_PROBLEM_BYTES).collect();
+        let body = match timeout(self.request_timeout, body).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            // The status says enough.
+            Ok(Err(_)) | Err(_) => Bytes::new(),
+        };
+        let error = problem::error(&self.server, parts.status, &body);
+        let is_busy = matches!(
+            parts.status,
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+        );
+        let after = parts
+            .headers
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok());
+        let after = after.and_then(|text| text.parse().ok()).map(Duration::from_secs);
+        match after {
+            Some(after) if is_busy && after <= MAX_RETRY_AFTER => Failed::Later(error, after),
+            _ => Failed::Refused(error),
+        }
+    }
+
+    fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> Error {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("{} cannot be reached", self.server),
+        )
+        .with_hint("is `recto serve` running there, and is that the address it printed?")
+        .with_source(innermost(error))
+    }
+
+    fn cut(&self, error: &(dyn std::error::Error + 'static)) -> Error {
+        let message = format!("the connection to {} was cut", self.server);
+        Error::new(ErrorKind::Unavailable, message).with_source(innermost(error))
+    }
+
+    fn too_slow(&self) -> Error {
+        let limit = self.request_timeout.as_millis();
+        Error::new(
+            ErrorKind::Timeout,
+            format!("{} did not answer within {limit} ms", self.server),
+        )
+        .with_hint("request_timeout_ms says how long it is waited for")
+    }
+
+    fn unknown(&self, error: Error) -> Error {
+        let message = format!(
+            "{} did not say whether it made the change: it may or may not have",
+            self.server
+        );
+        Error::new(ErrorKind::OutcomeUnknown, message)
+            .with_hint("repeating it settles it")
+            .with_source(error)
+    }
+}
+
+/// The attempts at one request.
+#[derive(Debug, Default)]
+struct Attempts {
+    failed: u32,
+}
+
+impl Attempts {
+    /// Waits until the next attempt is due.
+    ///
+    /// # Errors
+    /// There is none: it would not help, or there were enough.
+    async fn again(&mut self, failed: Failed) -> Result<()> {
+        let (error, wait) = match failed {
+            Failed::Refused(error) => return Err(error),
+            Failed::Later(error, wait) => (error, wait),
+            Failed::NotSent(error) | Failed::Lost(error) => (error, backoff(self.failed)),
+        };
+        self.failed += 1;
+        if self.failed >= MAX_ATTEMPTS {
+            return Err(error);
+        }
+        sleep(wait).await;
+        Ok(())
+    }
+}
+
+/// How long is waited after as many failures.
+pub(crate) fn backoff(failures: u32) -> Duration {
+    FIRST_WAIT * 2_u32.saturating_pow(failures)
+}
+
+#[cold]
+fn too_large(server: &str) -> Error {
+    Error::new(
+        ErrorKind::LimitExceeded,
+        format!(
+            "the answer of {server} is larger than {} MiB",
+            MAX_REPLY_BYTES >> 20
+        ),
+    )
+    .with_hint("ask for a smaller page, or fewer fields")
+}
+
+/// The first cause, as text: the layers above it only repeat that something failed.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
