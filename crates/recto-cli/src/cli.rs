@@ -3,7 +3,10 @@
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, cursor_keys, demo, describe, explain, load, page, records, scan, schema, serve, upkeep};
+use crate::commands::{
+    completions, config, cursor_keys, demo, describe, explain, load, page, records, scan, schema, serve,
+    token, upkeep,
+};
 use crate::failure::EXIT_CODES;
 use crate::store::STORES;
 
@@ -63,6 +66,10 @@ pub(crate) enum Command {
     Delete(records::DeleteArgs),
     /// Serves the store over HTTP
     Serve(serve::ServeArgs),
+    /// Makes, lists and revokes the tokens that a server asks for
+    Token(token::TokenArgs),
+    /// Shows and checks the configuration of a server
+    Config(config::ConfigArgs),
     /// Copies an embedded store, while it is open, to a new folder
     Backup(upkeep::BackupArgs),
     /// Gives unused space of an embedded store back

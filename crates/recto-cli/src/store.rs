@@ -225,6 +225,8 @@ fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
                         .push((name.clone(), parameter_text(&name, value)?));
                 }
             }
+            // The server's part of a file that both read.
+            ("serve", toml::Value::Table(_)) => {}
             ("cassandra", _) => return Err("`cassandra` is a table: [cassandra]".into()),
             (other, _) => return Err(format!("there is no key `{other}`")),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use recto::{LocalSession, Session};
 
+use crate::operation::Observed;
 use crate::problem::Problem;
 
 /// What may be done with a collection.
@@ -101,6 +102,17 @@ impl Access {
             .is_some_and(|grant| grant.operations.contains(&operation))
     }
 
+    /// Whether it may read all rows of every collection.
+    pub(crate) fn reads_everything(&self) -> bool {
+        let unrestricted = |grant: &Grant| grant.rows.is_empty() && grant.operations.contains(&Operation::Read);
+        match &self.grants {
+            Grants::All => true,
+            Grants::Some(grants) => {
+                grants.contains_key(EVERY_COLLECTION) && grants.values().all(unrestricted)
+            }
+        }
+    }
+
     /// Whether it sees the collection: without any operation it is as if it were not there.
     pub fn sees(&self, collection: &str) -> bool {
         self.grant(collection)
@@ -146,9 +158,9 @@ impl Access {
             }
         }
         if rows.is_empty() {
-            return Ok(Arc::new(session.clone()));
+            return Ok(Arc::new(Observed::new(session.clone())));
         }
-        Ok(Arc::new(session.restricted(rows)))
+        Ok(Arc::new(Observed::new(session.restricted(rows))))
     }
 
     /// Whether it sees some rows of the collection only.

@@ -25,9 +25,12 @@ pub mod auth;
 pub mod config;
 mod console;
 mod openapi;
+mod guard;
+mod operation;
 mod problem;
 mod serve;
 
 pub use app::{App, router};
 pub use config::Config;
+pub use operation::start_logs;
 pub use serve::{ServeError, Server};

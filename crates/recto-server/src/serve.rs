@@ -1,106 +1,230 @@
 //! Listening, connections, shutting down.
 
+mod connection;
+mod error;
+mod stream;
+mod tls;
+
+use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use axum::body::Body;
-use axum::{Extension, Router};
 use futures::FutureExt as _;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use recto::LocalSession;
-use tokio::net::TcpListener;
+use recto::{Environment, LocalSession};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
 
-use crate::access::Access;
 use crate::app::{App, router};
+use crate::auth::{RELOAD_INTERVAL, Tokens};
 use crate::config::Config;
+use crate::guard::{Guard, note_route};
+use crate::operation::{Metrics, Observer, Readiness};
+use connection::Connections;
+pub use error::ServeError;
+use tls::Tls;
 
-/// Why a server does not serve.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// Without authentication it listens on loopback only.
-    #[error("{address} can be reached from other machines, and no tokens are set")]
-    Unprotected {
-        /// The address.
-        address: SocketAddr,
-    },
-}
+/// How long the server waits after it could not accept a connection: mostly there are no file
+/// handles left, and some must be closed first.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A server that listens and does not answer yet.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    router: Router,
+    config: Config,
+    guard: Arc<Guard>,
+    tokens: Option<Arc<Tokens>>,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Server {
+    /// Whether a server with this configuration could start: what [`bind`](Self::bind) does before it
+    /// listens.
+    ///
+    /// # Errors
+    /// As `bind`, but for the address.
+    pub fn check(config: &Config) -> Result<(), ServeError> {
+        read_files(config).map(|_| ())
+    }
+
     /// Listens; requests are answered once it [runs](Self::run).
     ///
     /// # Errors
-    /// The address cannot be listened on, or must not be without authentication.
+    /// The configuration is refused ([`Config::check`]), tokens or certificate cannot be read, or the
+    /// address cannot be listened on.
     pub async fn bind(session: LocalSession, config: &Config) -> Result<Self, ServeError> {
-        let address = config.listen;
-        if !address.ip().is_loopback() {
-            return Err(ServeError::Unprotected { address });
-        }
-        let failed = |source| ServeError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let environment = Environment::system();
+        let (tokens, tls) = read_files(config)?;
+        let failed = |source| ServeError::Listen {
+            address: config.listen,
+            source,
+        };
+        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let router = router(App::new(session)).layer(Extension(Access::all()));
+        let observer = Arc::new(Observer {
+            environment: environment.clone(),
+            metrics: Metrics::default(),
+            slow_query: config.slow_query,
+        });
+        let routes = router(App::new(session.clone())).route_layer(axum::middleware::from_fn(note_route));
+        let readiness = Readiness::new(session, environment);
+        let guard = Guard::new(routes, config.clone(), tokens.clone(), readiness, observer);
         Ok(Self {
             listener,
             address,
-            router,
+            config: config.clone(),
+            guard: Arc::new(guard),
+            tokens,
+            tls,
         })
     }
 
-    /// Where it listens: the port that was given where port 0 was asked for.
+    /// Where it listens: with the port that was found where port 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Where a browser finds it.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
-    /// Answers until `stop`, then finishes what it is answering.
+    /// Answers until `stop`. Then no connection is accepted any more, requests in flight are
+    /// answered, and connections closed, for at most the configured time.
     ///
     /// # Errors
-    /// None yet.
+    /// That time was over before all requests were answered.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let graceful = GracefulShutdown::new();
+        let (tell, told) = watch::channel(false);
+        let reloading = tokio::spawn(reload(self.tokens.clone(), self.tls.clone()));
+        tracing::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");
+        let connections = Connections::new(Arc::clone(&self.guard), &self.config.limits, told);
+        let permits = usize::try_from(self.config.limits.connections).unwrap_or(Semaphore::MAX_PERMITS);
+        let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        let mut tasks = JoinSet::new();
         let mut stop = std::pin::pin!(stop.fuse());
         loop {
-            let stream = tokio::select! {
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(_) => continue,
-                },
+            tokio::select! {
+                accepted = accept(&self.listener, &permits) => {
+                    if let Some((stream, peer, permit)) = accepted {
+                        let (connections, tls) = (connections.clone(), self.tls.clone());
+                        tasks.spawn(async move {
+                            connections.serve(stream, peer.ip(), tls.as_deref()).await;
+                            drop(permit);
+                        });
+                    }
+                }
+                // Tasks that ended are let go.
+                Some(_) = tasks.join_next() => {}
                 () = &mut stop => break,
-            };
-            let mut router = self.router.clone();
-            let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                tower_service::Service::call(&mut router.clone(), request.map(Body::new))
-            });
-            let builder = auto::Builder::new(TokioExecutor::new());
-            let connection = builder
-                .serve_connection(TokioIo::new(stream), service)
-                .into_owned();
-            tokio::spawn(graceful.watch(connection));
+            }
         }
         drop(self.listener);
-        graceful.shutdown().await;
-        Ok(())
+        self.guard.stop();
+        // Nobody listening means that no connection is left.
+        let _ = tell.send(true);
+        tracing::info!(connections = tasks.len(), "stopping");
+        let outcome = finish(&mut tasks, self.config.limits.shutdown_time, &self.guard).await;
+        reloading.abort();
+        outcome
+    }
+}
+
+/// What the configuration names, if it is right.
+#[allow(clippy::type_complexity)] // two files, each of which may be absent
+fn read_files(config: &Config) -> Result<(Option<Arc<Tokens>>, Option<Arc<Tls>>), ServeError> {
+    config.check()?;
+    let tokens = match &config.tokens {
+        Some(path) => Some(Arc::new(Tokens::open(path, Environment::system())?)),
+        None => None,
+    };
+    let tls = match (&config.tls_certificate, &config.tls_key) {
+        (Some(certificate), Some(key)) => Some(Arc::new(Tls::open(certificate, key)?)),
+        _ => None,
+    };
+    Ok((tokens, tls))
+}
+
+/// The next connection, once there may be one more; none if it could not be accepted.
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, peer)) => {
+            // Answers are written whole: waiting to fill a segment would only delay them.
+            let _ = stream.set_nodelay(true);
+            Some((stream, peer, permit))
+        }
+        Err(error) if is_of_one_connection(&error) => None,
+        Err(error) => {
+            tracing::error!(%error, "a connection could not be accepted");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+/// Whether the error is about a connection that went away before it was accepted.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    )
+}
+
+/// Waits for connections to end, for at most `limit`.
+async fn finish(tasks: &mut JoinSet<()>, limit: Duration, guard: &Guard) -> Result<(), ServeError> {
+    let all = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(limit, all).await.is_ok() {
+        tracing::info!("stopped");
+        return Ok(());
+    }
+    let requests = guard.observer.metrics.in_flight.load(Ordering::Relaxed);
+    let connections = tasks.len();
+    tasks.shutdown().await;
+    tracing::warn!(requests, connections, "stopped before all requests were answered");
+    Err(ServeError::Unfinished { connections, limit })
+}
+
+/// Reads tokens and certificate again whenever they change.
+async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>) {
+    if tokens.is_none() && tls.is_none() {
+        return;
+    }
+    let mut failing = false;
+    loop {
+        tokio::time::sleep(RELOAD_INTERVAL).await;
+        let (tokens, tls) = (tokens.clone(), tls.clone());
+        // Reading files blocks.
+        let read = tokio::task::spawn_blocking(move || {
+            let tokens = tokens.map_or(Ok(false), |tokens| tokens.reload());
+            let tls = tls.map_or(Ok(false), |tls| tls.reload());
+            (tokens, tls)
+        });
+        let Ok((of_tokens, of_tls)) = read.await else {
+            return;
+        };
+        let failed = of_tokens.is_err() || of_tls.is_err();
+        match of_tokens {
+            Ok(true) => tracing::info!("tokens read again"),
+            Err(error) if !failing => tracing::error!(%error, "tokens cannot be read: nobody is let in"),
+            _ => {}
+        }
+        match of_tls {
+            Ok(true) => tracing::info!("certificate read again"),
+            Err(error) if !failing => {
+                tracing::error!(%error, "certificate cannot be read: the last one stays")
+            }
+            _ => {}
+        }
+        failing = failed;
     }
 }

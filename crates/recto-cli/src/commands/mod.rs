@@ -1,6 +1,7 @@
 //! The commands.
 
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod cursor_keys;
 pub(crate) mod demo;
 pub(crate) mod describe;
@@ -11,6 +12,7 @@ pub(crate) mod records;
 pub(crate) mod scan;
 pub(crate) mod schema;
 pub(crate) mod serve;
+pub(crate) mod token;
 pub(crate) mod upkeep;
 
 use std::sync::Arc;
@@ -38,6 +40,8 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Put(args) => records::put(&args, &*args.store.open().await?, console).await,
         Command::Delete(args) => records::delete(&args, &*args.store.open().await?, console).await,
         Command::Serve(args) => serve::run(&args, console).await,
+        Command::Token(args) => token::run(&args, console).await,
+        Command::Config(args) => config::run(&args, console),
         Command::Backup(args) => upkeep::backup(&args, &*args.store.open().await?, console).await,
         Command::Compact(args) => upkeep::compact(&args, &*args.store.open().await?, console).await,
         Command::Check(args) => upkeep::check(&args, &*args.store.open().await?, console).await,

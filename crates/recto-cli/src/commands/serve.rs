@@ -1,50 +1,61 @@
 //! `recto serve`: the store over HTTP.
 
-use std::net::SocketAddr;
-
 use clap::Args;
 use recto::{LocalSession, OpenOptions, Recto};
-use recto_server::{Config, ServeError, Server};
+use recto_server::{Server, start_logs};
 
+use super::config::ServerArgs;
 use crate::console::Console;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Exit, Result};
 use crate::stop::Stop;
-use crate::store::{DEFAULT_STORE, StoreArgs, environment};
+use crate::store::{DEFAULT_STORE, environment};
 
 const EXAMPLES: &str = "\
 Examples:
-  recto serve                                  on http://127.0.0.1:8080, for this machine only
-  recto serve --listen 127.0.0.1:0             on any free port, which is printed";
+  recto serve                                    on http://127.0.0.1:8080, for this machine only
+  recto serve --listen 127.0.0.1:0               on any free port, which is printed
+  recto serve --config /etc/recto/recto.toml     as a file says; `recto config check` shows what that is
+  recto serve --listen 0.0.0.0:8443 --tokens tokens.toml --tls-certificate cert.pem --tls-key key.pem
+
+Other machines are served only with tokens (`recto token create`), and with TLS or behind a proxy that has it.
+Each setting may also stand in the environment (RECTO_SERVE_LISTEN) or in the table [serve] of the file; a flag \
+goes before the environment, and that before the file.
+Ctrl-C or SIGTERM: requests in flight are answered, then it ends; a second one ends it at once.";
 
 /// Arguments of `recto serve`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// The address and port to listen on
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
+    pub(crate) server: ServerArgs,
 }
 
 /// Serves until it is told to stop.
 pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit> {
-    let mut config = Config::default();
-    if let Some(listen) = args.listen {
-        config.listen = listen;
-    }
-    let address = args.store.address(DEFAULT_STORE, environment())?;
+    let config = args.server.effective()?.config;
+    // What is wrong with it is told before a store is opened.
+    Server::check(&config)?;
+    let address = args.server.store().address(DEFAULT_STORE, environment())?;
     let recto = Recto::open_with(&address, OpenOptions::new()).await?;
+    allow_open_files();
+    start_logs(&config);
     let server = Server::bind(LocalSession::new(recto), &config).await?;
     let mut stop = Stop::listen();
-    console.line(format_args!("serving on {}", server.url()))?;
+    console.line(format_args!("serving {address} on {}", server.url()))?;
     console.flush()?;
     server.run(stop.requested()).await?;
     Ok(Exit::Done)
 }
 
-impl From<ServeError> for Failure {
-    fn from(error: ServeError) -> Self {
-        Self::new(Exit::Failed, error.to_string())
-    }
+/// Each connection is an open file. Systems start programs with a low limit (often 1,024) and let them
+/// raise it; where that fails, fewer connections are accepted at a time.
+#[cfg(unix)]
+fn allow_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
 }
+
+#[cfg(not(unix))]
+fn allow_open_files() {}

@@ -29,7 +29,8 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 const OWNER_ONLY: u32 = 0o600;
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-const HEADER: &str = "# Tokens of a Recto server, made by `recto token create`. It holds hashes, no secrets.\n";
+const HEADER: &str =
+    "# Tokens of a Recto server, made by `recto token create`. It holds hashes, no secrets.\n";
 
 /// A token as it is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +69,10 @@ impl TokenFile {
             .read_to_string(&mut text)
             .map_err(|error| TokenError::file("read", path, error))?;
         if text.len() as u64 > MAX_TOKEN_FILE_BYTES {
-            return Err(TokenError::invalid(path, format!("it is larger than {MAX_TOKEN_FILE_BYTES} bytes")));
+            return Err(TokenError::invalid(
+                path,
+                format!("it is larger than {MAX_TOKEN_FILE_BYTES} bytes"),
+            ));
         }
         parse(&text).map_err(|reason| TokenError::invalid(path, reason))
     }
@@ -85,13 +89,20 @@ impl TokenFile {
         lifetime_seconds: Option<i64>,
         grants: BTreeMap<String, Grant>,
     ) -> Result<(TokenText, StoredToken), TokenError> {
-        if name.is_empty() || name.chars().count() > MAX_NAME_CHARACTERS || name.chars().any(char::is_control) {
-            let hint = format!("it has 1 to {MAX_NAME_CHARACTERS} characters, none of them control characters");
-            return Err(TokenError::refused(format!("{name:?} is no name for a token"), hint));
+        if name.is_empty() || name.chars().count() > MAX_NAME_CHARACTERS || name.chars().any(char::is_control)
+        {
+            let hint =
+                format!("it has 1 to {MAX_NAME_CHARACTERS} characters, none of them control characters");
+            return Err(TokenError::refused(
+                format!("{name:?} is no name for a token"),
+                hint,
+            ));
         }
         let _lock = lock(path)?;
         let mut file = match Self::read(path) {
-            Err(TokenError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Self::default(),
+            Err(TokenError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Self::default()
+            }
             read => read?,
         };
         if file.tokens.len() >= MAX_TOKENS {
@@ -146,7 +157,11 @@ impl TokenFile {
     }
 
     fn to_text(&self) -> String {
-        let tokens: Vec<Value> = self.tokens.iter().map(|token| Value::Table(to_table(token))).collect();
+        let tokens: Vec<Value> = self
+            .tokens
+            .iter()
+            .map(|token| Value::Table(to_table(token)))
+            .collect();
         let mut table = Table::new();
         table.insert("version".into(), Value::Integer(FORMAT_VERSION));
         table.insert("token".into(), Value::Array(tokens));
@@ -178,10 +193,15 @@ fn to_table(token: &StoredToken) -> Table {
 }
 
 fn parse(text: &str) -> Result<TokenFile, String> {
-    let mut table: Table = toml::from_str(text).map_err(|error| format!("not valid TOML: {}", error.message()))?;
+    let mut table: Table =
+        toml::from_str(text).map_err(|error| format!("not valid TOML: {}", error.message()))?;
     match table.remove("version").and_then(|version| version.as_integer()) {
         Some(FORMAT_VERSION) => {}
-        Some(version) => return Err(format!("its version is {version}; this release reads {FORMAT_VERSION}")),
+        Some(version) => {
+            return Err(format!(
+                "its version is {version}; this release reads {FORMAT_VERSION}"
+            ));
+        }
         None => return Err("it has no version, and so is no file of tokens".into()),
     }
     let tokens = match table.remove("token") {
@@ -292,20 +312,28 @@ fn lock(path: &Path) -> Result<File, TokenError> {
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, OWNER_ONLY);
-    let file = options.open(&path).map_err(|error| TokenError::file("lock", &path, error))?;
-    file.lock().map_err(|error| TokenError::file("lock", &path, error))?;
+    let file = options
+        .open(&path)
+        .map_err(|error| TokenError::file("lock", &path, error))?;
+    file.lock()
+        .map_err(|error| TokenError::file("lock", &path, error))?;
     Ok(file)
 }
 
 #[cfg(unix)]
 fn check_owner_only(path: &Path, file: &File) -> Result<(), TokenError> {
     use std::os::unix::fs::PermissionsExt as _;
-    let metadata = file.metadata().map_err(|error| TokenError::file("read", path, error))?;
+    let metadata = file
+        .metadata()
+        .map_err(|error| TokenError::file("read", path, error))?;
     if metadata.permissions().mode() & WRITABLE_BY_OTHERS == 0 {
         return Ok(());
     }
     Err(TokenError::refused(
-        format!("{} can be written by others than its owner, who could grant themselves anything", path.display()),
+        format!(
+            "{} can be written by others than its owner, who could grant themselves anything",
+            path.display()
+        ),
         format!("chmod 600 {}", path.display()),
     ))
 }

@@ -7,8 +7,12 @@ use crate::access::{EVERY_COLLECTION, Grant, Operation};
 use crate::config::nearest;
 
 /// The operations there are.
-pub(crate) const OPERATIONS: [Operation; 4] =
-    [Operation::Read, Operation::Export, Operation::Write, Operation::Delete];
+pub(crate) const OPERATIONS: [Operation; 4] = [
+    Operation::Read,
+    Operation::Export,
+    Operation::Write,
+    Operation::Delete,
+];
 /// Stands for all of them.
 const ALL: &str = "all";
 /// The longest row filter, in bytes: what a query may have, too.
@@ -43,7 +47,9 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
         return Err(refused(format!("{text:?} has no filter after `where`")));
     }
     if rows.len() > MAX_FILTER_BYTES {
-        return Err(refused(format!("the filter of {collection} is longer than {MAX_FILTER_BYTES} bytes")));
+        return Err(refused(format!(
+            "the filter of {collection} is longer than {MAX_FILTER_BYTES} bytes"
+        )));
     }
     let grant = Grant {
         operations: parse_operations(operations)?,
@@ -107,7 +113,11 @@ pub(crate) fn operation(name: &str) -> Option<Operation> {
 
 /// A grant as [`parse_grant`] reads it.
 pub fn show_grant(collection: &str, grant: &Grant) -> String {
-    let names: Vec<&str> = grant.operations.iter().map(|operation| operation.name()).collect();
+    let names: Vec<&str> = grant
+        .operations
+        .iter()
+        .map(|operation| operation.name())
+        .collect();
     let names = names.join(",");
     match grant.rows.as_str() {
         "" => format!("{collection}:{names}"),
@@ -126,7 +136,10 @@ mod tests {
             ("orders:read", "orders:read"),
             (" orders : write, read ", "orders:read,write"),
             ("*:all", "*:read,export,write,delete"),
-            ("orders:read,read where tenant = \"a where b\"", "orders:read where tenant = \"a where b\""),
+            (
+                "orders:read,read where tenant = \"a where b\"",
+                "orders:read where tenant = \"a where b\"",
+            ),
         ] {
             let (collection, grant) = parse_grant(text).unwrap();
             assert_eq!(show_grant(&collection, &grant), shown);
@@ -148,7 +161,10 @@ mod tests {
             let error = parse_grant(text).unwrap_err();
             assert!(error.to_string().contains(message), "{text}: {error}");
         }
-        assert_eq!(parse_grant("a:raed").unwrap_err().hint(), Some("did you mean read?"));
+        assert_eq!(
+            parse_grant("a:raed").unwrap_err().hint(),
+            Some("did you mean read?")
+        );
         let error = parse_grants(["a:read", "a:write"]).unwrap_err();
         assert!(error.to_string().contains("two grants"));
         assert!(parse_grants([]).unwrap_err().to_string().contains("nothing"));

@@ -46,6 +46,14 @@ struct Entry {
     access: Access,
 }
 
+/// A token that is taken.
+#[derive(Debug)]
+pub(crate) struct Bearer {
+    /// Which token, as a number.
+    pub(crate) token: u64,
+    pub(crate) access: Access,
+}
+
 /// What of a file changes with its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileStamp {
@@ -100,7 +108,10 @@ impl Tokens {
             Ok(file) => (entries(file), Ok(true)),
             Err(error) => (HashMap::new(), Err(error)),
         };
-        let mut current = self.current.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut current = self
+            .current
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         *current = Current {
             by_id: Arc::new(by_id),
             stamp: if outcome.is_ok() { stamp } else { None },
@@ -109,7 +120,9 @@ impl Tokens {
     }
 
     fn current(&self) -> std::sync::RwLockReadGuard<'_, Current> {
-        self.current.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.current
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// How many there are.
@@ -122,8 +135,8 @@ impl Tokens {
         self.len() == 0
     }
 
-    /// What the bearer of a token may do.
-    pub(crate) fn access(&self, text: &str) -> Result<Access, Denied> {
+    /// Who bears a token, and what they may do.
+    pub(crate) fn bearer(&self, text: &str) -> Result<Bearer, Denied> {
         let token = TokenText::parse(text).ok_or(Denied::Unknown)?;
         let by_id = Arc::clone(&self.current().by_id);
         let entry = by_id.get(token.id()).ok_or(Denied::Unknown)?;
@@ -135,7 +148,11 @@ impl Tokens {
         if entry.expires_at_seconds.is_some_and(|expires| expires <= now) {
             return Err(Denied::Expired);
         }
-        Ok(entry.access.clone())
+        Ok(Bearer {
+            // An id is that number in hexadecimal digits.
+            token: u64::from_str_radix(token.id(), 16).unwrap_or(0),
+            access: entry.access.clone(),
+        })
     }
 }
 

@@ -36,7 +36,9 @@ impl TokenText {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_at_checked(2 * ID_BYTES)?;
         let mut bytes = [0; SECRET_BYTES];
-        let length = URL_SAFE_NO_PAD.decode_slice(secret.strip_prefix('_')?, &mut bytes).ok()?;
+        let length = URL_SAFE_NO_PAD
+            .decode_slice(secret.strip_prefix('_')?, &mut bytes)
+            .ok()?;
         (length == SECRET_BYTES && is_id(id)).then(|| Self {
             id: id.to_owned(),
             secret: bytes,
@@ -62,7 +64,9 @@ impl TokenText {
 
 impl fmt::Debug for TokenText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenText").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("TokenText")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -86,7 +90,14 @@ mod tests {
         for end in 0..text.len() {
             assert!(TokenText::parse(&text[..end]).is_none(), "{end}");
         }
-        for spoilt in ["recto_é", "recto_ABCDEFABCDEFABCD_", "", "Bearer x", &format!("{text}A"), &format!("{text}=")] {
+        for spoilt in [
+            "recto_é",
+            "recto_ABCDEFABCDEFABCD_",
+            "",
+            "Bearer x",
+            &format!("{text}A"),
+            &format!("{text}="),
+        ] {
             assert!(TokenText::parse(spoilt).is_none(), "{spoilt}");
         }
     }
@@ -94,6 +105,9 @@ mod tests {
     #[test]
     fn another_secret_has_another_hash() {
         let environment = Environment::seeded(2, 0);
-        assert_ne!(TokenText::new(&environment).hash(), TokenText::new(&environment).hash());
+        assert_ne!(
+            TokenText::new(&environment).hash(),
+            TokenText::new(&environment).hash()
+        );
     }
 }

@@ -38,7 +38,7 @@ fn a_token_is_taken_until_it_is_revoked_and_the_file_holds_no_secret() {
     assert_eq!(TokenFile::read(&path).unwrap().tokens[0], stored);
 
     let tokens = Tokens::open(&path, environment).unwrap();
-    let access = tokens.access(&text.reveal()).unwrap();
+    let access = tokens.bearer(&text.reveal()).unwrap().access;
     assert_eq!(&*access.name, "acme");
     assert!(access.allows("orders", Operation::Write) && !access.allows("orders", Operation::Delete));
     assert!(!access.sees("users"));
@@ -46,8 +46,8 @@ fn a_token_is_taken_until_it_is_revoked_and_the_file_holds_no_secret() {
 
     TokenFile::revoke(&path, text.id()).unwrap();
     assert!(tokens.reload().unwrap());
-    assert_eq!(tokens.access(&text.reveal()).unwrap_err(), Denied::Unknown);
-    tokens.access(&other.reveal()).unwrap();
+    assert_eq!(tokens.bearer(&text.reveal()).unwrap_err(), Denied::Unknown);
+    tokens.bearer(&other.reveal()).unwrap();
     let error = TokenFile::revoke(&path, text.id()).unwrap_err();
     assert!(matches!(error, TokenError::NotFound { .. }));
 }
@@ -60,18 +60,19 @@ fn the_secret_of_one_with_the_id_of_another_is_refused() {
     let (two, _) = TokenFile::create(&path, &environment, "two", None, grants("*:all")).unwrap();
     let mixed = one.reveal().replace(one.id(), two.id());
     let tokens = Tokens::open(&path, environment).unwrap();
-    assert_eq!(tokens.access(&mixed).unwrap_err(), Denied::Unknown);
-    assert_eq!(tokens.access("").unwrap_err(), Denied::Unknown);
+    assert_eq!(tokens.bearer(&mixed).unwrap_err(), Denied::Unknown);
+    assert_eq!(tokens.bearer("").unwrap_err(), Denied::Unknown);
 }
 
 #[test]
 fn a_token_expires() {
     let (_folder, path) = place();
-    let (text, stored) = TokenFile::create(&path, &environment(), "brief", Some(60), grants("a:read")).unwrap();
+    let (text, stored) =
+        TokenFile::create(&path, &environment(), "brief", Some(60), grants("a:read")).unwrap();
     assert_eq!(stored.expires_at_seconds, Some(START / MICROS_PER_SECOND + 60));
     let at = |seconds: i64| {
         let environment = Environment::seeded(1, START + seconds * MICROS_PER_SECOND);
-        Tokens::open(&path, environment).unwrap().access(&text.reveal())
+        Tokens::open(&path, environment).unwrap().bearer(&text.reveal())
     };
     at(59).unwrap();
     assert_eq!(at(60).unwrap_err(), Denied::Expired);
@@ -83,16 +84,26 @@ fn a_file_that_is_gone_or_damaged_lets_nobody_in_until_it_is_back() {
     let (text, _) = TokenFile::create(&path, &environment(), "a", None, grants("a:read")).unwrap();
     let tokens = Tokens::open(&path, environment()).unwrap();
     let good = fs::read_to_string(&path).unwrap();
-    for bad in ["", "version = 2\n", "version = 1\nextra = 1\n", "[[", &good.replace("read", "raed")] {
+    for bad in [
+        "",
+        "version = 2\n",
+        "version = 1\nextra = 1\n",
+        "[[",
+        &good.replace("read", "raed"),
+    ] {
         fs::write(&path, bad).unwrap();
         tokens.reload().unwrap_err();
-        assert_eq!(tokens.access(&text.reveal()).unwrap_err(), Denied::Unknown, "{bad}");
+        assert_eq!(
+            tokens.bearer(&text.reveal()).unwrap_err(),
+            Denied::Unknown,
+            "{bad}"
+        );
     }
     fs::remove_file(&path).unwrap();
     tokens.reload().unwrap_err();
     fs::write(&path, &good).unwrap();
     assert!(tokens.reload().unwrap());
-    tokens.access(&text.reveal()).unwrap();
+    tokens.bearer(&text.reveal()).unwrap();
 }
 
 #[cfg(unix)]

@@ -162,7 +162,11 @@ pub const SETTINGS: &[Setting] = &[
         value_name: "COUNT",
         help: "Requests a second of one token or address; 0 for no limit",
         show: |config| {
-            let unset = if config.tokens.is_some() { DEFAULT_REQUESTS_PER_SECOND } else { 0 };
+            let unset = if config.tokens.is_some() {
+                DEFAULT_REQUESTS_PER_SECOND
+            } else {
+                0
+            };
             config.limits.requests_per_second.unwrap_or(unset).to_string()
         },
         set: |config, text| {

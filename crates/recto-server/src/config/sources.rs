@@ -10,7 +10,7 @@ pub const MAX_CONFIG_BYTES: u64 = 64 << 10;
 /// Variables of the environment that start so hold settings.
 const ENVIRONMENT_PREFIX: &str = "RECTO_SERVE_";
 /// What else may stand in the file: the store's own part of it.
-const STORE_KEYS: [&str; 2] = ["store", "cassandra"];
+const STORE_KEYS: [&str; 3] = ["store", "cassandra", "http"];
 /// The file's table of settings.
 const TABLE: &str = "serve";
 /// How many letters may differ for a name to be what was meant.
@@ -137,7 +137,11 @@ fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, ConfigErr
     // The parser's own message would show the line, and with it a password of the store.
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let before = error.span().map_or(0, |span| span.start.min(text.len()));
-        let line = text.as_bytes()[..before].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = text.as_bytes()[..before]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
+            + 1;
         at(format!("line {line} is not valid TOML"))
     })?;
     let mut settings = Vec::new();
@@ -146,7 +150,9 @@ fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, ConfigErr
             toml::Value::Table(table) if key == TABLE => {
                 for (name, value) in table {
                     let value = value_text(value).ok_or_else(|| {
-                        at(format!("{name} takes text, a whole number, true, false, or a list of texts"))
+                        at(format!(
+                            "{name} takes text, a whole number, true, false, or a list of texts"
+                        ))
                     })?;
                     settings.push((name, value));
                 }
@@ -212,7 +218,9 @@ mod tests {
 
     fn sources(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources {
         let pairs = |pairs: &[(&str, &str)]| {
-            let owned = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let owned = pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             owned.collect::<Vec<_>>()
         };
         Sources {
@@ -232,7 +240,9 @@ mod tests {
             ("RECTO_STORE", "elsewhere"),
             ("HOME", "/"),
         ];
-        let effective = sources(file, &environment, &[("max_body_bytes", "3")]).resolve().unwrap();
+        let effective = sources(file, &environment, &[("max_body_bytes", "3")])
+            .resolve()
+            .unwrap();
         let found = |name: &str| {
             let mut settings = effective.settings();
             let (_, value, origin) = settings.find(|(setting, ..)| setting.name == name).unwrap();
@@ -248,14 +258,56 @@ mod tests {
     #[test]
     fn names_that_are_none_are_refused_with_the_nearest() {
         for (file, environment, flags, message, hint) in [
-            ("[serve]\nlisten_ = 1", None, None, "recto.toml: listen_ is no setting", "did you mean listen?"),
-            ("[server]\n", None, None, "there is no key `server`", "did you mean serve?"),
-            ("listen = \"x\"", None, None, "there is no key `listen`", "belongs into the table [serve]"),
+            (
+                "[serve]\nlisten_ = 1",
+                None,
+                None,
+                "recto.toml: listen_ is no setting",
+                "did you mean listen?",
+            ),
+            (
+                "[server]\n",
+                None,
+                None,
+                "there is no key `server`",
+                "did you mean serve?",
+            ),
+            (
+                "listen = \"x\"",
+                None,
+                None,
+                "there is no key `listen`",
+                "belongs into the table [serve]",
+            ),
             ("zebra = 1", None, None, "there is no key `zebra`", "[serve]"),
-            ("", Some(("RECTO_SERVE_TOKEN", "x")), None, "RECTO_SERVE_TOKEN is no", "RECTO_SERVE_TOKENS?"),
-            ("", Some(("RECTO_SERVE_listen", "x")), None, "RECTO_SERVE_listen is no", "RECTO_SERVE_LISTEN?"),
-            ("", None, Some(("hots", "x")), "--hots is no setting", "did you mean hosts?"),
-            ("", None, Some(("elephants", "x")), "--elephants is no setting", "recto config check"),
+            (
+                "",
+                Some(("RECTO_SERVE_TOKEN", "x")),
+                None,
+                "RECTO_SERVE_TOKEN is no",
+                "RECTO_SERVE_TOKENS?",
+            ),
+            (
+                "",
+                Some(("RECTO_SERVE_listen", "x")),
+                None,
+                "RECTO_SERVE_listen is no",
+                "RECTO_SERVE_LISTEN?",
+            ),
+            (
+                "",
+                None,
+                Some(("hots", "x")),
+                "--hots is no setting",
+                "did you mean hosts?",
+            ),
+            (
+                "",
+                None,
+                Some(("elephants", "x")),
+                "--elephants is no setting",
+                "recto config check",
+            ),
         ] {
             let environment: Vec<(&str, &str)> = environment.into_iter().collect();
             let flags: Vec<(&str, &str)> = flags.into_iter().collect();
@@ -267,15 +319,22 @@ mod tests {
 
     #[test]
     fn a_value_that_is_not_taken_says_where_and_no_secret() {
-        let error = sources("[serve]\nmax_body_bytes = 1.5", &[], &[]).resolve().unwrap_err();
+        let error = sources("[serve]\nmax_body_bytes = 1.5", &[], &[])
+            .resolve()
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "recto.toml: max_body_bytes takes text, a whole number, true, false, or a list of texts"
         );
         let environment = [("RECTO_SERVE_LOG_FORMAT", "xml")];
         let error = sources("", &environment, &[]).resolve().unwrap_err();
-        assert_eq!(error.to_string(), "RECTO_SERVE_LOG_FORMAT takes one of `human`, `json`");
-        let error = sources("[cassandra]\npassword = \"secret\n", &[], &[]).resolve().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "RECTO_SERVE_LOG_FORMAT takes one of `human`, `json`"
+        );
+        let error = sources("[cassandra]\npassword = \"secret\n", &[], &[])
+            .resolve()
+            .unwrap_err();
         assert_eq!(error.to_string(), "recto.toml: line 2 is not valid TOML");
     }
 }

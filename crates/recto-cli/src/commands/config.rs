@@ -1,0 +1,211 @@
+//! `recto config check`, and the settings of a server as flags: one for each in
+//! [`recto_server::config::SETTINGS`].
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use recto_server::config::{ConfigError, Effective, MAX_CONFIG_BYTES, SETTINGS, Sources};
+use recto_server::{ServeError, Server};
+use serde_json::{Map, Value as Json, json};
+
+use super::print_json;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::store::{DEFAULT_STORE, StoreArgs, environment};
+
+const EXAMPLES: &str = "\
+Examples:
+  recto config check                             what `recto serve` here would do, and why
+  recto config check --config recto.toml         the same with a file, which is checked whole
+  recto config check --json
+
+Each value is shown with where it comes from: a flag goes before the environment (RECTO_SERVE_LISTEN), that before \
+the table [serve] of the file, that before the default. Nothing shown is a secret.";
+
+/// The heading of the settings in help.
+const HEADING: &str = "Server";
+
+/// Arguments of `recto config`.
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+/// What can be done with a configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Shows the configuration a server would have, and refuses one that is not right
+    Check(CheckArgs),
+}
+
+/// Arguments of `recto config check`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CheckArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// What a server is told by flags.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    #[arg(help = "A TOML file with the server's settings in [serve], and the store [env: RECTO_CONFIG]")]
+    #[arg(long, value_name = "FILE", env = "RECTO_CONFIG", hide_env = true, help_heading = HEADING)]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// The flags that were given, by the settings' names.
+#[derive(Debug, Default)]
+pub(crate) struct SettingFlags(Vec<(String, String)>);
+
+impl Args for SettingFlags {
+    fn augment_args(command: Command) -> Command {
+        command.args(SETTINGS.iter().map(|setting| {
+            let arg = Arg::new(setting.name)
+                .long(setting.name.replace('_', "-"))
+                .value_name(setting.value_name)
+                .help(setting.help)
+                .help_heading(HEADING)
+                .action(ArgAction::Set);
+            if setting.is_switch() {
+                arg.num_args(0..=1)
+                    .require_equals(true)
+                    .default_missing_value("true")
+            } else {
+                arg
+            }
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SettingFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let given = SETTINGS.iter().filter_map(|setting| {
+            let value = matches.get_one::<String>(setting.name)?;
+            Some((setting.name.to_owned(), value.clone()))
+        });
+        Ok(Self(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl ServerArgs {
+    /// The configuration that holds.
+    pub(crate) fn effective(&self) -> Result<Effective> {
+        let file = match &self.config {
+            Some(path) => Some((path.clone(), read(path)?)),
+            None => None,
+        };
+        let sources = Sources {
+            file,
+            environment: environment().collect(),
+            flags: self.settings.0.clone(),
+        };
+        Ok(sources.resolve()?)
+    }
+
+    /// The store: of its own options, else of the configuration file.
+    pub(crate) fn store(&self) -> StoreArgs {
+        let mut store = self.store.clone();
+        store.store_config = store.store_config.or_else(|| self.config.clone());
+        store
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|error| Failure::file("read", path, &error))?;
+    file.take(MAX_CONFIG_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::file("read", path, &error))?;
+    if text.len() as u64 > MAX_CONFIG_BYTES {
+        let message = format!("{}: it is larger than {MAX_CONFIG_BYTES} bytes", path.display());
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    Ok(text)
+}
+
+/// Shows the configuration a server would have.
+pub(crate) fn run(args: &ConfigArgs, console: &mut Console) -> Result<Exit> {
+    let ConfigCommand::Check(args) = &args.command;
+    let effective = args.server.effective()?;
+    let store = args
+        .server
+        .store()
+        .address(DEFAULT_STORE, environment())?
+        .to_string();
+    if args.json {
+        let settings = effective.settings().map(|(setting, value, origin)| {
+            let described = json!({ "value": value, "origin": origin.name() });
+            (setting.name.to_owned(), described)
+        });
+        let settings: Map<String, Json> = settings.collect();
+        print_json(console, &json!({ "store": store, "settings": settings }))?;
+    } else {
+        show(&effective, &store, console)?;
+    }
+    // Shown before it is judged: what is wrong is easier found with all of it in sight.
+    console.flush()?;
+    Server::check(&effective.config)?;
+    Ok(Exit::Done)
+}
+
+fn show(effective: &Effective, store: &str, console: &mut Console) -> Result<()> {
+    let settings: Vec<_> = effective.settings().collect();
+    let names = settings
+        .iter()
+        .map(|(setting, ..)| setting.name.len())
+        .max()
+        .unwrap_or(0);
+    let values = settings
+        .iter()
+        .map(|(_, value, _)| value.len())
+        .max()
+        .unwrap_or(0);
+    console.line(format_args!("{:names$}  {store}", "store"))?;
+    for (setting, value, origin) in &settings {
+        let value = if value.is_empty() { "-" } else { value };
+        let origin = console.paint(Tone::Dim, origin.name());
+        console.line(format_args!("{:names$}  {value:values$}  {origin}", setting.name))?;
+    }
+    Ok(())
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::from(ServeError::from(error))
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        let exit = match &error {
+            ServeError::Config(_) | ServeError::Certificate { .. } => Exit::Refused,
+            ServeError::Tokens(error) => super::token::exit_of(error),
+            _ => Exit::Failed,
+        };
+        let failure = Self::new(exit, error.to_string());
+        match error.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! `recto token`: who may ask a server for what.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use recto::session::PageRequest;
+use recto::{Environment, ErrorKind, LocalSession, OpenOptions, Recto, Session as _};
+use recto_server::access::{EVERY_COLLECTION, Grant};
+use recto_server::auth::{StoredToken, TokenError, TokenFile, parse_grants, show_grant};
+use serde_json::{Value as Json, json};
+
+use super::{collection_of, print_json};
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::store::{DEFAULT_STORE, StoreArgs, environment};
+use crate::text::{counted, duration, printable};
+
+const SECONDS_PER_MINUTE: i64 = 60;
+const SECONDS_PER_HOUR: i64 = 60 * SECONDS_PER_MINUTE;
+const SECONDS_PER_DAY: i64 = 24 * SECONDS_PER_HOUR;
+/// The longest a token may be made for, in seconds: ten years.
+const MAX_LIFETIME_SECONDS: i64 = 3_660 * SECONDS_PER_DAY;
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto token create ada --grant '*:all'
+  recto token create shop --grant 'orders:read,write' --grant 'users:read' --expires 90d
+  recto token create acme --grant 'orders:read where tenant = \"acme\"'
+  recto token list
+  recto token revoke 1f0c7a52d9e4b683
+
+A grant is COLLECTION:OPERATIONS, with `where FILTER` for a part of the rows; `*` stands for every collection that \
+no other grant names. Operations: read, export, write, delete; all of them: all. Whatever is asked with the token, \
+it sees and changes only rows that the filter lets through.
+The secret is shown once; the file holds its hash. A running server sees changes of the file within a second.";
+
+/// Arguments of `recto token`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct TokenArgs {
+    #[command(subcommand)]
+    pub(crate) command: TokenCommand,
+}
+
+/// What can be done with tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Makes a token and shows it, once
+    Create(CreateArgs),
+    /// Shows the tokens there are, without their secrets
+    List(ListArgs),
+    /// Takes a token back: a running server refuses it within a second
+    Revoke(RevokeArgs),
+}
+
+/// Where tokens are.
+#[derive(Debug, Args)]
+pub(crate) struct FileArgs {
+    /// The file of tokens
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "RECTO_SERVE_TOKENS",
+        default_value = "tokens.toml"
+    )]
+    pub(crate) tokens: PathBuf,
+}
+
+/// Arguments of `recto token create`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CreateArgs {
+    /// Who gets it; shown in lists and logs
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// What it allows: 'COLLECTION:OPERATIONS' or 'COLLECTION:OPERATIONS where FILTER'
+    #[arg(long = "grant", value_name = "GRANT", required = true)]
+    pub(crate) grants: Vec<String>,
+    /// For how long: 30m, 12h, 90d, 4w; without it, until it is revoked
+    #[arg(long, value_name = "TIME", value_parser = lifetime_seconds)]
+    pub(crate) expires: Option<i64>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Arguments of `recto token list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+}
+
+/// Arguments of `recto token revoke`.
+#[derive(Debug, Args)]
+pub(crate) struct RevokeArgs {
+    /// The token's id, as `recto token list` shows it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+}
+
+/// Makes, lists or revokes tokens.
+pub(crate) async fn run(args: &TokenArgs, console: &mut Console) -> Result<Exit> {
+    match &args.command {
+        TokenCommand::Create(args) => create(args, console).await,
+        TokenCommand::List(args) => list(args, console),
+        TokenCommand::Revoke(args) => revoke(args, console),
+    }
+}
+
+async fn create(args: &CreateArgs, console: &mut Console) -> Result<Exit> {
+    let grants = parse_grants(args.grants.iter().map(String::as_str))?;
+    check(&grants, &args.store, console).await?;
+    let environment = Environment::system();
+    let (text, token) = TokenFile::create(&args.file.tokens, &environment, &args.name, args.expires, grants)?;
+    if args.json {
+        let mut json = token_json(&token);
+        json["token"] = text.reveal().into();
+        print_json(console, &json)?;
+        return Ok(Exit::Done);
+    }
+    let mark = console.err_paint(Tone::Good, "✓");
+    let file = args.file.tokens.display();
+    console.note(format_args!(
+        "{mark} token {} for {} is in {file}",
+        token.id,
+        printable(&token.name)
+    ))?;
+    console.note("This is its secret. It is shown this once:")?;
+    console.line(text.reveal())?;
+    Ok(Exit::Done)
+}
+
+/// Refuses grants that the store's schema does not know, where the store can be opened: the embedded
+/// one cannot while a server has it. What is not checked here is refused when it is used.
+async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mut Console) -> Result<()> {
+    let address = store.address(DEFAULT_STORE, environment())?;
+    let session = match Recto::open_with(&address, OpenOptions::new()).await {
+        Ok(recto) => LocalSession::new(recto),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unavailable) => {
+            let note = format!("note: the grants were not checked against a schema: {error}");
+            console.note(console.err_paint(Tone::Dim, &note))?;
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let schema = session.schema().await?;
+    for (name, grant) in grants {
+        let mut names = vec![name.clone()];
+        if name == EVERY_COLLECTION {
+            let others = schema
+                .collections
+                .iter()
+                .map(|collection| collection.name.clone());
+            names = others.filter(|other| !grants.contains_key(other)).collect();
+        } else {
+            collection_of(&schema, name)?;
+        }
+        for name in names.into_iter().filter(|_| !grant.rows.is_empty()) {
+            check_rows(&session, &name, &grant.rows).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a row filter that does not fit the collection's fields.
+async fn check_rows(session: &LocalSession, collection: &str, rows: &str) -> Result<()> {
+    let restricted = session.restricted(BTreeMap::from([(collection.to_owned(), rows.to_owned())]));
+    let request = PageRequest {
+        allow_residual: true,
+        ..PageRequest::default()
+    };
+    match restricted.explain(collection, &request, false).await {
+        Err(error) if error.kind() == ErrorKind::Forbidden => Err(error.into()),
+        // That no view serves all of its rows is no fault of the filter: requests add to it.
+        _ => Ok(()),
+    }
+}
+
+fn list(args: &ListArgs, console: &mut Console) -> Result<Exit> {
+    let file = TokenFile::read(&args.file.tokens)?;
+    if args.json {
+        let tokens: Vec<Json> = file.tokens.iter().map(token_json).collect();
+        print_json(console, &json!({ "tokens": tokens }))?;
+        return Ok(Exit::Done);
+    }
+    if file.tokens.is_empty() {
+        console.line("no tokens; `recto token create` makes them")?;
+    }
+    let now = Environment::system().now_micros() / MICROS_PER_SECOND;
+    for token in &file.tokens {
+        let times = console.paint(Tone::Dim, &times(token, now));
+        console.line(format_args!("{}  {}  {times}", token.id, printable(&token.name)))?;
+        for (collection, grant) in &token.grants {
+            console.line(format_args!("    {}", printable(&show_grant(collection, grant))))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn times(token: &StoredToken, now: i64) -> String {
+    let made = format!("made {} ago", span(now - token.created_at_seconds));
+    match token.expires_at_seconds {
+        None => made,
+        Some(expires) if expires <= now => format!("{made}, expired {} ago", span(now - expires)),
+        Some(expires) => format!("{made}, expires in {}", span(expires - now)),
+    }
+}
+
+fn span(seconds: i64) -> String {
+    let seconds = seconds.max(0).unsigned_abs();
+    match seconds / SECONDS_PER_DAY.unsigned_abs() {
+        0 | 1 => duration(Duration::from_secs(seconds)),
+        days => counted(days, "day", "days"),
+    }
+}
+
+fn token_json(token: &StoredToken) -> Json {
+    let grants = token
+        .grants
+        .iter()
+        .map(|(collection, grant)| show_grant(collection, grant));
+    json!({
+        "id": token.id,
+        "name": token.name,
+        "grants": grants.collect::<Vec<_>>(),
+        "created_at_seconds": token.created_at_seconds,
+        "expires_at_seconds": token.expires_at_seconds,
+    })
+}
+
+fn revoke(args: &RevokeArgs, console: &mut Console) -> Result<Exit> {
+    let token = TokenFile::revoke(&args.file.tokens, &args.id)?;
+    let mark = console.paint(Tone::Good, "✓");
+    let name = printable(&token.name);
+    console.line(format_args!(
+        "{mark} token {} of {name} is revoked; servers refuse it within a second",
+        token.id
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// A time as people write it: `30m`, `12h`, `90d`, `4w`.
+fn lifetime_seconds(text: &str) -> std::result::Result<i64, String> {
+    let expected = || "a whole number with m, h, d or w, at most ten years: 30m, 12h, 90d, 4w".to_owned();
+    let unit = match text.chars().last() {
+        Some('m') => SECONDS_PER_MINUTE,
+        Some('h') => SECONDS_PER_HOUR,
+        Some('d') => SECONDS_PER_DAY,
+        Some('w') => 7 * SECONDS_PER_DAY,
+        _ => return Err(expected()),
+    };
+    let number: i64 = text[..text.len() - 1].parse().map_err(|_| expected())?;
+    let seconds = number
+        .checked_mul(unit)
+        .filter(|seconds| (1..=MAX_LIFETIME_SECONDS).contains(seconds));
+    seconds.ok_or_else(expected)
+}
+
+/// How the program ends when something about tokens failed.
+pub(crate) fn exit_of(error: &TokenError) -> Exit {
+    match error {
+        TokenError::NotFound { .. } => Exit::NotFound,
+        TokenError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Exit::NotFound,
+        TokenError::File { .. } => Exit::Failed,
+        _ => Exit::Refused,
+    }
+}
+
+impl From<TokenError> for Failure {
+    fn from(error: TokenError) -> Self {
+        let failure = Self::new(exit_of(&error), error.to_string());
+        match error.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_have_units() {
+        assert_eq!(lifetime_seconds("30m"), Ok(1_800));
+        assert_eq!(lifetime_seconds("90d"), Ok(7_776_000));
+        assert_eq!(lifetime_seconds("2w"), Ok(1_209_600));
+        for text in [
+            "",
+            "90",
+            "d",
+            "0d",
+            "-1d",
+            "1.5h",
+            "9999999d",
+            "99999999999999999999w",
+            "1é",
+        ] {
+            assert!(lifetime_seconds(text).is_err(), "{text}");
+        }
+    }
+}

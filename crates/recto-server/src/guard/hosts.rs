@@ -1,0 +1,137 @@
+//! Which hosts a request may be for.
+//!
+//! A page of any site can ask a name of its own that leads to 127.0.0.1 (DNS rebinding); to the
+//! browser the answer is then that site's. The name stands in the request, and is none of ours.
+
+use axum::http::{Request, StatusCode, header};
+
+use crate::config::Config;
+use crate::problem::Problem;
+
+/// Names of this machine for itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// The hosts a request may be for.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    /// None: any.
+    names: Option<Vec<String>>,
+}
+
+impl Hosts {
+    /// On loopback, the machine's names for itself and those configured; elsewhere those configured,
+    /// if there are any, and loopback's.
+    pub(crate) fn new(config: &Config) -> Self {
+        let checked = config.listen.ip().is_loopback() || !config.hosts.is_empty();
+        let names = LOOPBACK
+            .iter()
+            .map(|name| (*name).to_owned())
+            .chain(config.hosts.iter().cloned());
+        Self {
+            names: checked.then(|| names.collect()),
+        }
+    }
+
+    /// Refuses a request for another host, or that says two, or none.
+    pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), Problem> {
+        let Some(names) = &self.names else {
+            return Ok(());
+        };
+        let mut headers = request.headers().get_all(header::HOST).iter();
+        let (of_header, more) = (headers.next(), headers.next());
+        let of_url = request.uri().authority().map(|authority| authority.as_str());
+        let of_header = of_header.map(|value| value.to_str().unwrap_or(""));
+        let allowed = |text: &str| {
+            names
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(without_port(text)))
+        };
+        let said = of_header.is_some() || of_url.is_some();
+        if said && more.is_none() && of_header.is_none_or(allowed) && of_url.is_none_or(allowed) {
+            return Ok(());
+        }
+        Err(Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "misdirected",
+            "Not for this server",
+            "the request is for a host that is none of this server's",
+        )
+        .with_hint("ask for localhost, or name the host with --hosts"))
+    }
+}
+
+/// The host of `host:port`; brackets of IPv6 addresses stay.
+pub(crate) fn without_port(text: &str) -> &str {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') && port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn ask(url: &str, hosts: &[&str]) -> Request<()> {
+        let mut request = Request::builder().uri(url);
+        for host in hosts {
+            request = request.header("host", *host);
+        }
+        request.body(()).unwrap()
+    }
+
+    #[test]
+    fn on_loopback_only_its_names_and_those_configured() {
+        let config = Config {
+            hosts: vec!["db.example".into()],
+            ..Config::default()
+        };
+        let hosts = Hosts::new(&config);
+        for good in [
+            "localhost",
+            "LOCALHOST:8080",
+            "127.0.0.1:1",
+            "[::1]:8080",
+            "[::1]",
+            "db.example:80",
+        ] {
+            hosts
+                .check(&ask("/", &[good]))
+                .unwrap_or_else(|_| panic!("{good}"));
+        }
+        for bad in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.2",
+            "",
+            "localhost:80:80",
+            "::1",
+            "0.0.0.0",
+        ] {
+            hosts.check(&ask("/", &[bad])).unwrap_err();
+        }
+        hosts.check(&ask("/", &[])).unwrap_err();
+        hosts
+            .check(&ask("/", &["localhost", "evil.example"]))
+            .unwrap_err();
+        hosts
+            .check(&ask("http://evil.example/", &["localhost"]))
+            .unwrap_err();
+        hosts.check(&ask("http://localhost/", &[])).unwrap();
+    }
+
+    #[test]
+    fn elsewhere_any_unless_configured() {
+        let mut config = Config {
+            listen: "0.0.0.0:80".parse().unwrap(),
+            ..Config::default()
+        };
+        Hosts::new(&config).check(&ask("/", &["any.example"])).unwrap();
+        config.hosts = vec!["db.example".into()];
+        Hosts::new(&config)
+            .check(&ask("/", &["any.example"]))
+            .unwrap_err();
+        Hosts::new(&config).check(&ask("/", &["db.example"])).unwrap();
+    }
+}

@@ -1,0 +1,109 @@
+//! Which site a request that changes something comes from.
+//!
+//! A browser sends what it knows of a person with every request, also with those that a page of
+//! another site makes (cross-site request forgery). It says which site it was (`Sec-Fetch-Site`, Fetch
+//! Metadata; `Origin`, RFC 6454), and no page can alter that. Programs that are no browsers send
+//! neither, and are not sent by others' pages. A bearer token is never added by a browser on its own:
+//! such requests are not looked at.
+
+use axum::http::{Method, Request, StatusCode, header};
+
+use super::hosts::without_port;
+use crate::problem::Problem;
+
+/// Refuses a request that changes something and comes from another site.
+pub(crate) fn check<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Problem> {
+    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(());
+    }
+    let headers = request.headers();
+    // `none` is a person's own doing: an address typed, a bookmark.
+    let from_here = match headers.get("sec-fetch-site") {
+        None => true,
+        Some(site) => matches!(site.as_bytes(), b"same-origin" | b"none"),
+    };
+    let same_origin = match headers.get(header::ORIGIN) {
+        None => true,
+        Some(origin) => origin
+            .to_str()
+            .is_ok_and(|origin| is_ours(origin, request, hosts)),
+    };
+    if from_here && same_origin {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::FORBIDDEN,
+        "cross-site",
+        "From another site",
+        "a page of another site made this request, which would change something",
+    )
+    .with_hint("programs send a bearer token, or neither Origin nor Sec-Fetch-Site"))
+}
+
+/// Whether an origin is the server that was asked, or one of its configured names.
+fn is_ours<B>(origin: &str, request: &Request<B>, hosts: &[String]) -> bool {
+    let Some((_, authority)) = origin.split_once("://") else {
+        return false;
+    };
+    let of_header = request
+        .headers()
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let asked = of_header.or_else(|| request.uri().authority().map(|authority| authority.as_str()));
+    asked.is_some_and(|asked| asked.eq_ignore_ascii_case(authority))
+        || hosts
+            .iter()
+            .any(|host| host.eq_ignore_ascii_case(without_port(authority)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn ask(method: &str, headers: &[(&str, &str)]) -> bool {
+        let mut request = Request::builder()
+            .method(method)
+            .uri("/")
+            .header("host", "localhost:8080");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        check(&request.body(()).unwrap(), &["db.example".to_owned()]).is_ok()
+    }
+
+    #[test]
+    fn other_sites_change_nothing() {
+        for method in ["POST", "PUT", "PATCH", "DELETE"] {
+            assert!(ask(method, &[]), "no browser");
+            assert!(ask(method, &[("sec-fetch-site", "same-origin")]));
+            assert!(ask(
+                method,
+                &[
+                    ("sec-fetch-site", "same-origin"),
+                    ("origin", "http://localhost:8080")
+                ]
+            ));
+            assert!(ask(method, &[("origin", "https://db.example")]));
+            for headers in [
+                &[("sec-fetch-site", "cross-site")][..],
+                &[("sec-fetch-site", "same-site")],
+                &[("sec-fetch-site", "Same-Origin")],
+                &[("origin", "null")],
+                &[("origin", "http://localhost:8081")],
+                &[("origin", "http://localhost:8080.evil.example")],
+                &[
+                    ("sec-fetch-site", "same-origin"),
+                    ("origin", "http://evil.example"),
+                ],
+                &[
+                    ("sec-fetch-site", "cross-site"),
+                    ("origin", "http://localhost:8080"),
+                ],
+            ] {
+                assert!(!ask(method, headers), "{headers:?}");
+            }
+        }
+        assert!(ask("GET", &[("sec-fetch-site", "cross-site")]), "links lead here");
+    }
+}

@@ -1,0 +1,216 @@
+//! Metrics as Prometheus reads them: its text format, version 0.0.4.
+
+use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Metrics;
+use super::histogram::Histogram;
+
+/// The format's media type.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        requests(self, f)?;
+        pages(self, f)?;
+        let by_kind = self.store_errors.all();
+        head(
+            f,
+            "recto_store_errors_total",
+            "counter",
+            "Errors of the store, by kind.",
+        )?;
+        for (kind, count) in sorted(by_kind) {
+            writeln!(f, "recto_store_errors_total{{kind=\"{kind}\"}} {}", read(&count))?;
+        }
+        head(
+            f,
+            "recto_http_refused_total",
+            "counter",
+            "Requests turned away before they were answered, by reason.",
+        )?;
+        for (reason, count) in sorted(self.refusals.all()) {
+            writeln!(
+                f,
+                "recto_http_refused_total{{reason=\"{reason}\"}} {}",
+                read(&count)
+            )?;
+        }
+        for (name, kind, help, value) in [
+            (
+                "recto_http_in_flight",
+                "gauge",
+                "Requests being answered.",
+                &self.in_flight,
+            ),
+            (
+                "recto_http_connections",
+                "gauge",
+                "Open connections.",
+                &self.connections,
+            ),
+            (
+                "recto_http_connections_accepted_total",
+                "counter",
+                "Connections accepted.",
+                &self.connections_accepted,
+            ),
+            (
+                "recto_slow_pages_total",
+                "counter",
+                "Pages that were logged as slow.",
+                &self.slow_pages,
+            ),
+        ] {
+            head(f, name, kind, help)?;
+            writeln!(f, "{name} {}", read(value))?;
+        }
+        Ok(())
+    }
+}
+
+fn requests(metrics: &Metrics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let name = "recto_http_request_seconds";
+    let help = "Time from a request's headers to the beginning of its answer, by route.";
+    head(f, name, "histogram", help)?;
+    let mut all = metrics.requests.all();
+    all.sort_by(|(one, _), (other, _)| {
+        (&one.route, one.method, one.status).cmp(&(&other.route, other.method, other.status))
+    });
+    for (labels, seconds) in all {
+        let text = format!(
+            "route=\"{}\",method=\"{}\",status=\"{}\"",
+            escaped(&labels.route),
+            labels.method,
+            labels.status
+        );
+        histogram(f, name, &text, &seconds)?;
+    }
+    Ok(())
+}
+
+fn pages(metrics: &Metrics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let all = sorted(metrics.pages.all());
+    let shape = |shape: &str| format!("shape=\"{}\"", escaped(shape));
+    let name = "recto_page_seconds";
+    head(
+        f,
+        name,
+        "histogram",
+        "Time to find a page, by the shape of its plan.",
+    )?;
+    for (label, page) in &all {
+        histogram(f, name, &shape(label), &page.seconds)?;
+    }
+    let name = "recto_page_rows_per_row";
+    head(
+        f,
+        name,
+        "histogram",
+        "Rows scanned per row returned, by the shape of the plan.",
+    )?;
+    for (label, page) in &all {
+        histogram(f, name, &shape(label), &page.rows_per_row)?;
+    }
+    let name = "recto_page_rows_scanned_total";
+    head(f, name, "counter", "Rows read from the store for pages.")?;
+    for (label, page) in &all {
+        writeln!(f, "{name}{{{}}} {}", shape(label), read(&page.rows_scanned))?;
+    }
+    let name = "recto_page_rows_returned_total";
+    head(f, name, "counter", "Rows of pages.")?;
+    for (label, page) in &all {
+        writeln!(f, "{name}{{{}}} {}", shape(label), read(&page.rows_returned))?;
+    }
+    Ok(())
+}
+
+fn head(f: &mut fmt::Formatter<'_>, name: &str, kind: &str, help: &str) -> fmt::Result {
+    writeln!(f, "# HELP {name} {help}\n# TYPE {name} {kind}")
+}
+
+fn histogram(f: &mut fmt::Formatter<'_>, name: &str, labels: &str, histogram: &Histogram) -> fmt::Result {
+    let mut count = 0;
+    for (bound, total) in histogram.cumulative() {
+        match bound {
+            Some(bound) => writeln!(f, "{name}_bucket{{{labels},le=\"{bound}\"}} {total}")?,
+            None => writeln!(f, "{name}_bucket{{{labels},le=\"+Inf\"}} {total}")?,
+        }
+        count = total;
+    }
+    writeln!(f, "{name}_sum{{{labels}}} {}", histogram.sum())?;
+    writeln!(f, "{name}_count{{{labels}}} {count}")
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn sorted<K: Ord, V>(mut series: Vec<(K, V)>) -> Vec<(K, V)> {
+    series.sort_by(|(one, _), (other, _)| one.cmp(other));
+    series
+}
+
+fn escaped(label: &str) -> String {
+    let mut text = String::with_capacity(label.len());
+    for character in label.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            _ => {
+                // A string takes every character.
+                let _ = text.write_char(character);
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use recto::ErrorKind;
+    use recto::session::{PageCost, PageReply};
+
+    use super::*;
+    use crate::operation::Refusal;
+    use crate::operation::metrics::RequestLabels;
+
+    #[test]
+    fn metrics_are_text() {
+        let metrics = Metrics::default();
+        let labels = RequestLabels {
+            route: "/v1/{a\"b}".into(),
+            method: "GET",
+            status: 200,
+        };
+        metrics.request(labels, 0.003);
+        let reply = PageReply {
+            shape: "scan".into(),
+            cost: PageCost {
+                rows_read: 21,
+                ..PageCost::default()
+            },
+            ..PageReply::default()
+        };
+        metrics.page(&reply, 0.5);
+        metrics.error(ErrorKind::Timeout);
+        metrics.error(ErrorKind::InvalidQuery);
+        metrics.refused(Refusal::Rate);
+        let text = metrics.to_string();
+        for line in [
+            "recto_http_request_seconds_bucket{route=\"/v1/{a\\\"b}\",method=\"GET\",status=\"200\",le=\"0.0025\"} 0",
+            "recto_http_request_seconds_bucket{route=\"/v1/{a\\\"b}\",method=\"GET\",status=\"200\",le=\"0.005\"} 1",
+            "recto_page_seconds_bucket{shape=\"scan\",le=\"+Inf\"} 1",
+            "recto_page_seconds_sum{shape=\"scan\"} 0.5",
+            "recto_page_rows_scanned_total{shape=\"scan\"} 21",
+            "recto_page_rows_per_row_bucket{shape=\"scan\",le=\"100\"} 1",
+            "recto_store_errors_total{kind=\"timeout\"} 1",
+            "recto_http_refused_total{reason=\"rate\"} 1",
+            "recto_http_in_flight 0",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("query"), "an asker's error is none of the store's");
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether the server should be asked: `/healthz` and `/readyz`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::{Environment, LocalSession, Session as _};
+use tokio::sync::Mutex;
+
+/// How long the store may take to answer that it is there.
+pub(crate) const READY_TIME: Duration = Duration::from_secs(2);
+/// How long what it answered holds: so that asking often costs the store nothing.
+const READY_CACHE: Duration = Duration::from_secs(1);
+
+/// Whether the store answers.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    session: LocalSession,
+    environment: Environment,
+    /// When it was last asked (nanoseconds of the monotonic clock), and whether it answered.
+    last: Mutex<Option<(u64, bool)>>,
+}
+
+impl Readiness {
+    pub(crate) fn new(session: LocalSession, environment: Environment) -> Arc<Self> {
+        Arc::new(Self {
+            session,
+            environment,
+            last: Mutex::new(None),
+        })
+    }
+
+    /// Asks the store for its cursor keys: a small read that every store answers from where it keeps
+    /// its data, and that any page needs.
+    pub(crate) async fn is_ready(&self) -> bool {
+        let mut last = self.last.lock().await;
+        let now = self.environment.monotonic_nanos();
+        if let Some((asked, ready)) = *last
+            && u128::from(now.saturating_sub(asked)) < READY_CACHE.as_nanos()
+        {
+            return ready;
+        }
+        let answered = tokio::time::timeout(READY_TIME, self.session.cursor_keys()).await;
+        let ready = matches!(answered, Ok(Ok(_)));
+        if let Ok(Err(error)) = &answered {
+            tracing::warn!(kind = ?error.kind(), "the store is not ready");
+        } else if answered.is_err() {
+            tracing::warn!(kind = "Timeout", "the store is not ready");
+        }
+        *last = Some((self.environment.monotonic_nanos(), ready));
+        ready
+    }
+}

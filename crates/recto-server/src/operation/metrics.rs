@@ -1,0 +1,191 @@
+//! What is counted.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use recto::ErrorKind;
+use recto::session::PageReply;
+
+use super::histogram::{Histogram, ROWS_PER_ROW, SECONDS};
+
+/// The most label values of one metric; what comes later is not counted by label.
+const MAX_SERIES: usize = 1_000;
+
+/// Why a request was turned away before its handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Refusal {
+    /// The URL was too long.
+    Url,
+    /// The headers were too large.
+    Headers,
+    /// The body was too large.
+    Body,
+    /// The host is none of ours.
+    Host,
+    /// It came from another site.
+    Origin,
+    /// There was no token, or none that is taken.
+    Unauthorized,
+    /// The token asked too often.
+    Rate,
+    /// Too many at the same time.
+    Concurrency,
+}
+
+impl Refusal {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Url => "url",
+            Self::Headers => "headers",
+            Self::Body => "body",
+            Self::Host => "host",
+            Self::Origin => "origin",
+            Self::Unauthorized => "unauthorized",
+            Self::Rate => "rate",
+            Self::Concurrency => "concurrency",
+        }
+    }
+}
+
+/// Which requests are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RequestLabels {
+    /// The route's pattern, never a path: paths hold keys.
+    pub(crate) route: Arc<str>,
+    pub(crate) method: &'static str,
+    pub(crate) status: u16,
+}
+
+/// What is counted of pages of one shape.
+#[derive(Debug)]
+pub(crate) struct PageMetrics {
+    pub(crate) seconds: Histogram,
+    pub(crate) rows_scanned: AtomicU64,
+    pub(crate) rows_returned: AtomicU64,
+    pub(crate) rows_per_row: Histogram,
+}
+
+/// What is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    pub(crate) requests: Family<RequestLabels, Histogram>,
+    pub(crate) pages: Family<String, PageMetrics>,
+    pub(crate) store_errors: Family<&'static str, AtomicU64>,
+    pub(crate) refusals: Family<&'static str, AtomicU64>,
+    pub(crate) in_flight: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) connections_accepted: AtomicU64,
+    pub(crate) slow_pages: AtomicU64,
+}
+
+impl Metrics {
+    pub(crate) fn request(&self, labels: RequestLabels, seconds: f64) {
+        if let Some(histogram) = self.requests.of(labels, || Histogram::new(SECONDS)) {
+            histogram.observe(seconds);
+        }
+    }
+
+    pub(crate) fn page(&self, reply: &PageReply, seconds: f64) {
+        let metrics = self.pages.of(reply.shape.clone(), || PageMetrics {
+            seconds: Histogram::new(SECONDS),
+            rows_scanned: AtomicU64::new(0),
+            rows_returned: AtomicU64::new(0),
+            rows_per_row: Histogram::new(ROWS_PER_ROW),
+        });
+        let Some(metrics) = metrics else {
+            return;
+        };
+        let (scanned, returned) = (reply.cost.rows_read, reply.records.len() as u64);
+        metrics.seconds.observe(seconds);
+        metrics.rows_scanned.fetch_add(scanned, Ordering::Relaxed);
+        metrics.rows_returned.fetch_add(returned, Ordering::Relaxed);
+        metrics
+            .rows_per_row
+            .observe(scanned as f64 / returned.max(1) as f64);
+    }
+
+    /// Counts an error that is the store's and not the asker's.
+    pub(crate) fn error(&self, kind: ErrorKind) {
+        let name = match kind {
+            ErrorKind::Unavailable => "unavailable",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::OutcomeUnknown => "outcome_unknown",
+            ErrorKind::Unauthorized => "unauthorized",
+            ErrorKind::Corrupt => "corrupt",
+            ErrorKind::Io => "io",
+            ErrorKind::Store => "store",
+            _ => return,
+        };
+        count(&self.store_errors, name);
+    }
+
+    pub(crate) fn refused(&self, refusal: Refusal) {
+        count(&self.refusals, refusal.name());
+    }
+}
+
+fn count(family: &Family<&'static str, AtomicU64>, name: &'static str) {
+    if let Some(counter) = family.of(name, || AtomicU64::new(0)) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A metric by its labels.
+#[derive(Debug)]
+pub(crate) struct Family<K, V>(RwLock<HashMap<K, Arc<V>>>);
+
+impl<K, V> Default for Family<K, V> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<K: Eq + Hash + Clone, V> Family<K, V> {
+    /// The series of these labels; none if there are too many.
+    fn of(&self, labels: K, make: impl FnOnce() -> V) -> Option<Arc<V>> {
+        let found = self
+            .0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&labels)
+            .cloned();
+        if found.is_some() {
+            return found;
+        }
+        let mut series = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if series.len() >= MAX_SERIES && !series.contains_key(&labels) {
+            return None;
+        }
+        Some(Arc::clone(
+            series.entry(labels).or_insert_with(|| Arc::new(make())),
+        ))
+    }
+
+    /// All series.
+    pub(crate) fn all(&self) -> Vec<(K, Arc<V>)> {
+        let series = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        series
+            .iter()
+            .map(|(labels, value)| (labels.clone(), Arc::clone(value)))
+            .collect()
+    }
+}
+
+/// Counts something while it is there.
+#[derive(Debug)]
+pub(crate) struct InFlight<'a>(&'a AtomicU64);
+
+impl<'a> InFlight<'a> {
+    pub(crate) fn enter(gauge: &'a AtomicU64) -> Self {
+        gauge.fetch_add(1, Ordering::Relaxed);
+        Self(gauge)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

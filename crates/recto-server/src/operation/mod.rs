@@ -1,0 +1,30 @@
+//! What an operator sees of a server: health, readiness, metrics, logs.
+
+mod context;
+mod exposition;
+mod health;
+mod histogram;
+mod logs;
+mod metrics;
+mod observed;
+mod request_id;
+
+pub(crate) use context::Context;
+pub(crate) use exposition::CONTENT_TYPE as METRICS_TYPE;
+pub(crate) use health::Readiness;
+pub use logs::start_logs;
+pub(crate) use metrics::{InFlight, Metrics, Refusal, RequestLabels};
+pub(crate) use observed::Observed;
+pub(crate) use request_id::{REQUEST_ID, RequestIds};
+
+use recto::Environment;
+use std::time::Duration;
+
+/// Where what is seen goes.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    pub(crate) environment: Environment,
+    pub(crate) metrics: Metrics,
+    /// From when on a page is logged with its plan.
+    pub(crate) slow_query: Duration,
+}

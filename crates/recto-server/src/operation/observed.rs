@@ -1,0 +1,165 @@
+//! A session that is watched: how long pages take and how they are found, what fails.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use recto::schema::Schema;
+use recto::session::{
+    Applied, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
+    StoreProgress,
+};
+use recto::{Result, Session};
+
+use super::Context;
+
+/// How long explaining a slow query may take: planning it again reads no rows.
+const EXPLAIN_TIME: Duration = Duration::from_secs(1);
+const NANOS_PER_SECOND: f64 = 1e9;
+const MICROS_PER_MILLI: u64 = 1_000;
+
+/// A session that is watched, for the request that it was made for.
+pub(crate) struct Observed<S> {
+    session: S,
+    context: Option<Context>,
+}
+
+impl<S: Session> Observed<S> {
+    /// Watches a session for the request that the task answers; outside a request nothing is kept.
+    pub(crate) fn new(session: S) -> Self {
+        Self {
+            session,
+            context: Context::current(),
+        }
+    }
+
+    fn seen<T>(&self, result: Result<T>) -> Result<T> {
+        if let (Err(error), Some(context)) = (&result, &self.context) {
+            context.observer().metrics.error(error.kind());
+        }
+        result
+    }
+
+    /// Logs a slow page with its plan. Neither filter nor cursor nor bounds are in the line: they hold
+    /// values.
+    async fn log_slow(&self, context: &Context, collection: &str, request: &PageRequest, reply: &PageReply) {
+        context
+            .observer()
+            .metrics
+            .slow_pages
+            .fetch_add(1, Ordering::Relaxed);
+        let explained = self.session.explain(collection, request, false);
+        let explained = tokio::time::timeout(EXPLAIN_TIME, explained).await;
+        let plan = explained
+            .ok()
+            .and_then(std::result::Result::ok)
+            .unwrap_or_default();
+        let cost = &reply.cost;
+        tracing::warn!(
+            request_id = context.request_id(),
+            bearer = context.bearer(),
+            collection,
+            shape = reply.shape,
+            arrangement = plan.arrangement,
+            table = plan.table,
+            sources = plan.sources.len(),
+            page_size = request.page_size.unwrap_or(0),
+            rows_read = cost.rows_read,
+            rows_returned = reply.records.len(),
+            bytes_read = cost.bytes_read,
+            round_trips = cost.round_trips,
+            tombstones = cost.tombstones,
+            stop = reply.stop.as_deref().unwrap_or(""),
+            ms = cost.time_micros / MICROS_PER_MILLI,
+            "slow query"
+        );
+    }
+}
+
+#[async_trait]
+impl<S: Session> Session for Observed<S> {
+    async fn describe(&self) -> Result<StoreDescription> {
+        self.seen(self.session.describe().await)
+    }
+
+    async fn schema(&self) -> Result<Arc<Schema>> {
+        self.seen(self.session.schema().await)
+    }
+
+    async fn plan(&self, schema: &Schema) -> Result<SchemaPlan> {
+        self.seen(self.session.plan(schema).await)
+    }
+
+    async fn apply(&self, schema: &Schema) -> Result<Applied> {
+        self.seen(self.session.apply(schema).await)
+    }
+
+    async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
+        let Some(context) = &self.context else {
+            return self.session.page(collection, request).await;
+        };
+        let observer = context.observer();
+        let started = observer.environment.monotonic_nanos();
+        let reply = self.seen(self.session.page(collection, request).await)?;
+        let nanos = observer.environment.monotonic_nanos().saturating_sub(started);
+        observer.metrics.page(&reply, nanos as f64 / NANOS_PER_SECOND);
+        if Duration::from_nanos(nanos) >= observer.slow_query {
+            self.log_slow(context, collection, request, &reply).await;
+        }
+        Ok(reply)
+    }
+
+    async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
+        self.seen(self.session.explain(collection, request, run).await)
+    }
+
+    async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
+        self.seen(self.session.get(collection, key).await)
+    }
+
+    async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()> {
+        self.seen(self.session.put(collection, records).await)
+    }
+
+    async fn delete(&self, collection: &str, key: &[String]) -> Result<()> {
+        self.seen(self.session.delete(collection, key).await)
+    }
+
+    async fn write(&self, changes: Vec<RecordChange>) -> Result<()> {
+        self.seen(self.session.write(changes).await)
+    }
+
+    fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
+        let steps = self.session.scan(collection, request);
+        steps.map(|step| self.seen(step)).boxed()
+    }
+
+    async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
+        self.seen(self.session.load(request, progress).await)
+    }
+
+    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<u64> {
+        self.seen(self.session.backup(to, progress).await)
+    }
+
+    async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
+        self.seen(self.session.compact(progress).await)
+    }
+
+    async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
+        self.seen(self.session.cursor_keys().await)
+    }
+
+    async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
+        self.seen(self.session.rotate_cursor_keys(earlier).await)
+    }
+
+    async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
+        self.seen(self.session.check(progress).await)
+    }
+}

@@ -1,0 +1,57 @@
+//! Request ids: the client's own where it sends one, else one of ours.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::http::{HeaderMap, HeaderName};
+use recto::Environment;
+
+/// Where it stands, in requests and answers.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The longest id that is taken from a client.
+const MAX_REQUEST_ID_BYTES: usize = 64;
+
+/// Gives requests their ids: random for the process, then counted.
+#[derive(Debug)]
+pub(crate) struct RequestIds {
+    process: u32,
+    next: AtomicU64,
+}
+
+impl RequestIds {
+    pub(crate) fn new(environment: &Environment) -> Self {
+        Self {
+            process: u32::from_le_bytes(environment.random()),
+            next: AtomicU64::new(1),
+        }
+    }
+
+    /// The client's id if it is short and plain, so that it can forge no log line; else a new one.
+    pub(crate) fn of(&self, headers: &HeaderMap) -> String {
+        let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+        match given {
+            Some(id) if is_plain(id) => id.to_owned(),
+            _ => {
+                let number = self.next.fetch_add(1, Ordering::Relaxed);
+                format!("{:08x}-{number:x}", self.process)
+            }
+        }
+    }
+}
+
+fn is_plain(id: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_ids_are_kept_and_others_replaced() {
+        assert!(is_plain("3f2c-AB_9.1"));
+        for id in ["", "a b", "a\"b", "ä", &"x".repeat(65)] {
+            assert!(!is_plain(id), "{id}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! A connection's bytes, watched for clients that are too slow.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// How an HTTP/2 connection begins. Its frames come without a request, too: pings, settings.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2";
+
+/// What a connection is doing.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    /// Requests begun.
+    begun: AtomicU64,
+    /// Requests being answered.
+    in_flight: AtomicU64,
+    is_http2: AtomicBool,
+}
+
+impl Activity {
+    /// A request begins: its headers have been read.
+    pub(crate) fn begin(self: &Arc<Self>) -> Busy {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(self))
+    }
+
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// A request is being answered.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Activity>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A stream that fails when its client sends the headers of a request too slowly, or reads nothing of
+/// what is sent to it. Timers are made only once there is something to wait for.
+pub(crate) struct Watched<S> {
+    stream: S,
+    activity: Arc<Activity>,
+    header_time: Duration,
+    stall_time: Duration,
+    /// Bytes have come of a request whose headers are not complete, when so many had begun.
+    head_after: Option<u64>,
+    head_timer: Option<Pin<Box<Sleep>>>,
+    stall_timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Watched<S> {
+    pub(crate) fn new(
+        stream: S,
+        activity: Arc<Activity>,
+        header_time: Duration,
+        stall_time: Duration,
+    ) -> Self {
+        Self {
+            stream,
+            activity,
+            header_time,
+            stall_time,
+            head_after: None,
+            head_timer: None,
+            stall_timer: None,
+        }
+    }
+
+    /// Notes that bytes have come.
+    fn arrived(&mut self, bytes: &[u8]) {
+        let begun = self.activity.begun();
+        if begun == 0 && self.head_after.is_none() && bytes.starts_with(HTTP2_PREFACE) {
+            self.activity.is_http2.store(true, Ordering::Relaxed);
+        }
+        if self.activity.is_idle()
+            && !self.activity.is_http2.load(Ordering::Relaxed)
+            && self.head_after != Some(begun)
+        {
+            self.head_after = Some(begun);
+            self.head_timer = None;
+        }
+    }
+
+    /// Whether headers are taking too long.
+    fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        if self
+            .head_after
+            .is_some_and(|begun| begun != self.activity.begun())
+        {
+            self.head_after = None;
+            self.head_timer = None;
+        }
+        if self.head_after.is_none() {
+            return Poll::Pending;
+        }
+        let time = self.header_time;
+        let timer = self
+            .head_timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
+        timer
+            .as_mut()
+            .poll(context)
+            .map(|()| io::ErrorKind::TimedOut.into())
+    }
+
+    /// What a write came to, with the time it may take.
+    fn watch_write<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stall_timer = None;
+            return written;
+        }
+        let time = self.stall_time;
+        let timer = self
+            .stall_timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
+        timer
+            .as_mut()
+            .poll(context)
+            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        match Pin::new(&mut self.stream).poll_read(context, buffer) {
+            Poll::Ready(Ok(())) => {
+                self.arrived(&buffer.filled()[before..]);
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => self.poll_head(context).map(Err),
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch_write(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.watch_write(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.watch_write(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let closed = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.watch_write(context, closed)
+    }
+}
