@@ -54,14 +54,14 @@
   };
 
   function closePanels(but) {
-    for (const panel of document.querySelectorAll("details.pop[open]")) {
+    for (const panel of document.querySelectorAll("details.pop[open]:not(.inline)")) {
       if (panel !== but) panel.open = false;
     }
   }
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {
-      const panel = event.target.closest?.("details.pop[open]");
+      const panel = event.target.closest?.("details.pop[open]:not(.inline)");
       closePanels();
       panel?.querySelector("summary").focus();
       return;

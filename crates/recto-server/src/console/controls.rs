@@ -169,8 +169,9 @@ fn control_type(field: &Field) -> &recto::Type {
 fn filter_text(url: &PageUrl, error: Option<&TextError>) -> Markup {
     let failed = error.is_some_and(|error| !error.is_sort);
     html! {
-        details.pop.wide name="pop" open[failed] {
-            summary { "Text" }
+        // An error stands below its text, which a panel over the page would hide.
+        details.pop.wide .inline[failed] name=[(!failed).then_some("pop")] open[failed] {
+            summary { "As text" }
             form.panel method="get" action=(action(url)) {
                 (hidden(url, &["filter"]))
                 label for="filter-text" { "Filter text" }

@@ -110,14 +110,28 @@ pub(super) fn problem_panel(problem: &Problem) -> Markup {
         section.problem role="alert" {
             h2 { (text("title")) }
             p { (sentence(&text("detail"))) }
-            @if hint.contains('\n') || hint.starts_with('[') {
-                p { "This view would serve it:" }
-                pre tabindex="0" { code { (hint) } }
+            @if let Some((introduction, view)) = view_of(&hint) {
+                p { (introduction) }
+                pre tabindex="0" { code { (view) } }
             } @else if !hint.is_empty() {
                 p.hint { (sentence(&hint)) }
             }
         }
     }
+}
+
+/// The view that a planner's hint names, as text for the schema, and what is said before it.
+pub(super) fn view_of(hint: &str) -> Option<(String, &str)> {
+    let start = if hint.starts_with('[') {
+        0
+    } else {
+        hint.find("\n[")? + 1
+    };
+    let introduction = match hint[..start].trim() {
+        "" => "This view would serve it:".to_owned(),
+        said => sentence(said),
+    };
+    Some((introduction, &hint[start..]))
 }
 
 /// A message as a sentence.
@@ -162,4 +176,28 @@ impl IntoResponse for Failure {
 pub(super) fn page(status: StatusCode, layout: &Layout<'_>, content: &Markup) -> Response {
     let headers = [(axum::http::header::CACHE_CONTROL, "no-store")];
     (status, headers, Html(layout.render(content).into_string())).into_response()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_names_a_view_or_is_a_sentence() {
+        assert_eq!(
+            view_of("[a]\nb").unwrap(),
+            ("This view would serve it:".to_owned(), "[a]\nb")
+        );
+        assert_eq!(view_of("with it:\n[a]").unwrap(), ("With it:".to_owned(), "[a]"));
+        assert_eq!(view_of("pin [a] field"), None);
+    }
+
+    #[test]
+    fn a_message_becomes_a_sentence() {
+        assert_eq!(sentence("there is none"), "There is none.");
+        assert_eq!(sentence("why?"), "Why?");
+        assert_eq!(sentence(""), "");
+        assert_eq!(sentence("ß"), "SS.");
+    }
 }

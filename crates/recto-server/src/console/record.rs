@@ -13,7 +13,7 @@ use super::layout::{Failure, Layout, page, problem_panel};
 use super::page_url::first;
 use super::subject::Subject;
 use super::table::columns;
-use super::value::{full, type_label};
+use super::value::{full, short, type_label};
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
@@ -111,7 +111,14 @@ pub(super) fn layout(subject: &Subject, here: &str) -> Layout<'static> {
 
 /// A record's key as a title.
 pub(super) fn title(subject: &Subject) -> String {
-    subject.key.join(" · ")
+    let names = subject.collection.key.iter();
+    let texts = names
+        .zip(&subject.key)
+        .map(|(name, text)| match subject.collection.field(name) {
+            Some((_, field)) => short(&field.ty, text),
+            None => text.clone(),
+        });
+    texts.collect::<Vec<_>>().join(" · ")
 }
 
 fn fields(collection: &Collection, record: &JsonRecord) -> Markup {

@@ -66,7 +66,7 @@ pub(super) fn cell(ty: &Type, value: Option<&Json>) -> Markup {
 }
 
 /// A timestamp without what is zero in it and what the header says (UTC); other values as they are.
-fn short(ty: &Type, text: &str) -> String {
+pub(super) fn short(ty: &Type, text: &str) -> String {
     if *ty != Type::Timestamp || !text.is_ascii() || text.len() < "2013-01-01T00:00:00Z".len() {
         return text.to_owned();
     }

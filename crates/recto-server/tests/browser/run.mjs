@@ -47,6 +47,9 @@ async function swapped(page, act) {
   await page.evaluate(() => window.settled);
 }
 
+/** Does something that leads to another page. */
+const arrives = (page, act) => Promise.all([page.waitForNavigation(), act()]);
+
 async function accessible(page, what) {
   await page.evaluate(axe);
   const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
@@ -176,25 +179,24 @@ test("keys", {}, async (page) => {
 
 /** Adds, edits and deletes a record; the same with and without scripts. */
 async function change(page, name) {
-  const arrives = (act) => Promise.all([page.waitForNavigation(), act()]);
   await page.goto(base + PLACES);
   await page.goto(base + "/collections/places/new");
   await page.fill("[name='value.country']", "CH");
   await page.fill("[name='value.name']", name);
   await page.fill("[name='value.population']", "12");
-  await arrives(() => page.click("form.record button[type=submit]"));
+  await arrives(page, () => page.click("form.record button[type=submit]"));
   assert.match(await page.textContent(".notice"), /added/);
   await page.goto((await page.getAttribute("a:text('Edit')", "href")).replace(/^/, base));
   await page.fill("[name='value.population']", "lots");
-  await arrives(() => page.click("form.record button[type=submit]"));
+  await arrives(page, () => page.click("form.record button[type=submit]"));
   assert.match(await page.textContent(".problem"), /population/i);
   await page.fill("[name='value.population']", "13");
   await page.selectOption("[name='value.capital']", "false");
-  await arrives(() => page.click("form.record button[type=submit]"));
+  await arrives(page, () => page.click("form.record button[type=submit]"));
   const record = await page.textContent("dl.record");
   assert.ok(record.includes("13") && record.includes("false"), record);
   await page.goto((await page.getAttribute("a:text('Delete')", "href")).replace(/^/, base));
-  await arrives(() => page.click("form button:text('Delete')"));
+  await arrives(page, () => page.click("form button:text('Delete')"));
   assert.match(page.url(), /\/collections\/places/);
   const gone = await page.goto(`${base}/collections/places/record?key=CH&key=${name}`);
   assert.equal(gone.status(), 404);
@@ -205,24 +207,24 @@ test("add, edit, delete without scripts", { javaScriptEnabled: false, complaints
 
 test("read without scripts", { javaScriptEnabled: false }, async (page) => {
   await page.goto(base + "/");
-  await page.click("text=flights");
+  await arrives(page, () => page.click("text=flights"));
   await page.fill(".pin input[name='is.carrier']", "UA");
-  await page.click(".pin button");
+  await arrives(page, () => page.click(".pin button"));
   const first = await page.locator("tbody tr").first().innerText();
-  await page.click("#turn-n");
+  await arrives(page, () => page.click("#turn-n"));
   assert.notEqual(await page.locator("tbody tr").first().innerText(), first);
-  await page.click("#turn-p");
+  await arrives(page, () => page.click("#turn-p"));
   assert.equal(await page.locator("tbody tr").first().innerText(), first);
-  await page.click("#turn-l");
-  await page.click("#turn-f");
+  await arrives(page, () => page.click("#turn-l"));
+  await arrives(page, () => page.click("#turn-f"));
   assert.equal(await page.locator("tbody tr").first().innerText(), first);
   await page.click("#open-filter");
   await page.fill("input[name='is.time_hour']", "2013-02-05");
-  await page.click(".pop[open] button[type=submit]");
+  await arrives(page, () => page.click(".pop[open] button[type=submit]"));
   assert.equal(await page.locator(".chips .chip").count(), 2);
   await page.click("#plan summary");
   assert.ok(await page.isVisible(".plan-body"));
-  await page.locator("a.row").first().click();
+  await arrives(page, () => page.locator("a.row").first().click());
   assert.match(page.url(), /\/record\?/);
 });
 
