@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use recto::{CassandraAddress, ErrorKind, OpenOptions, Session, StoreAddress};
+use recto::{CassandraAddress, ErrorKind, HttpAddress, OpenOptions, Session, StoreAddress};
+use recto_client::HttpSession;
 
 use crate::failure::{Exit, Failure, Result};
 
@@ -12,13 +13,18 @@ use crate::failure::{Exit, Failure, Result};
 pub(crate) const DEFAULT_STORE: &str = "recto.data";
 /// Environment variables that start so hold Cassandra's parameters.
 const ENVIRONMENT_PREFIX: &str = "RECTO_CASSANDRA_";
+/// Environment variables that start so hold a server's parameters.
+const HTTP_PREFIX: &str = "RECTO_HTTP_";
+/// The environment variable that holds the token to show a server.
+const TOKEN_VARIABLE: &str = "RECTO_TOKEN";
 /// The largest store file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 64 << 10;
 
 /// Where stores are and how their options combine, for `--help`.
 pub(crate) const STORES: &str = "\
 Stores:
-  A store is a folder, or cassandra://host[:port][,host…]/keyspace[?parameter=value&…]
+  A store is a folder, or cassandra://host[:port][,host…]/keyspace[?parameter=value&…], or a running \
+`recto serve`: http[s]://host[:port][?parameter=value&…]
   Without --store: RECTO_STORE, else `store` of the --store-config file, else ./recto.data
 
   Parameters of Cassandra: username, password, local_datacenter, consistency, replication, tls, tls_ca, \
@@ -29,13 +35,16 @@ it wins:
       [cassandra]
       username = \"ada\"
       password = \"…\"
-  Other users of a machine can see command lines: keep passwords in the environment or the file.";
+  Other users of a machine can see command lines: keep passwords in the environment or the file.
+
+  Parameters of a server: token_file, tls_ca, connect_timeout_ms, request_timeout_ms, in the same places (RECTO_HTTP_TLS_CA, \
+a table [http]). The token itself stands in RECTO_TOKEN, in the file that token_file names, or as `token` in [http]; never in the address.";
 
 /// Options that say which store.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct StoreArgs {
     #[arg(
-        help = "The store: a folder, or cassandra://host/keyspace [env: RECTO_STORE] [default: recto.data]"
+        help = "The store: a folder, cassandra://host/keyspace, or http://host of a running server [env: RECTO_STORE] [default: recto.data]"
     )]
     #[arg(
         long,
@@ -45,7 +54,7 @@ pub(crate) struct StoreArgs {
         help_heading = "Store"
     )]
     pub(crate) store: Option<String>,
-    #[arg(help = "A TOML file with the store and Cassandra's parameters [env: RECTO_STORE_CONFIG]")]
+    #[arg(help = "A TOML file with the store and its parameters [env: RECTO_STORE_CONFIG]")]
     #[arg(
         long,
         value_name = "FILE",
@@ -61,6 +70,7 @@ pub(crate) struct StoreArgs {
 struct StoreConfig {
     store: Option<String>,
     cassandra: Vec<(String, String)>,
+    http: Vec<(String, String)>,
 }
 
 impl StoreArgs {
@@ -101,6 +111,11 @@ impl StoreArgs {
                 overlay(&mut address, *given, text);
                 Ok(StoreAddress::Cassandra(Box::new(address)))
             }
+            StoreAddress::Http(given) => Ok(StoreAddress::Http(Box::new(server(
+                *given,
+                &config.http,
+                environment,
+            )?))),
             embedded => Ok(embedded),
         }
     }
@@ -108,8 +123,50 @@ impl StoreArgs {
     /// Opens the store.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
-        Ok(recto::open(&address, OpenOptions::new()).await?)
+        Ok(session(&address, OpenOptions::new()).await?)
     }
+}
+
+/// The session of the store at an address; of the server, if it is one's.
+async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<Arc<dyn Session>> {
+    match address {
+        StoreAddress::Http(address) => Ok(Arc::new(HttpSession::new(address)?)),
+        address => recto::open(address, options).await,
+    }
+}
+
+/// A server's address with what the file and the environment say of it.
+fn server(
+    given: HttpAddress,
+    config: &[(String, String)],
+    environment: impl Iterator<Item = (String, String)>,
+) -> Result<HttpAddress> {
+    let mut address = HttpAddress::new(given.tls, given.host, given.port);
+    for (name, value) in config {
+        address
+            .set(name, value)
+            .map_err(|error| named(&error, "in the store file"))?;
+    }
+    let mut token = None;
+    for (variable, value) in environment {
+        if variable == TOKEN_VARIABLE {
+            token = Some(value);
+        } else if let Some(name) = variable.strip_prefix(HTTP_PREFIX) {
+            address
+                .set(&name.to_ascii_lowercase(), &value)
+                .map_err(|error| named(&error, &format!("in the environment, {variable}")))?;
+        }
+    }
+    if let Some(token) = token {
+        address.set("token", &token)?;
+    }
+    if given.token_file.is_some() {
+        (address.token, address.token_file) = (None, given.token_file);
+    }
+    address.tls_ca = given.tls_ca.or(address.tls_ca);
+    address.connect_timeout = given.connect_timeout.or(address.connect_timeout);
+    address.request_timeout = given.request_timeout.or(address.request_timeout);
+    Ok(address)
 }
 
 /// A store that may have to be made first.
@@ -121,7 +178,7 @@ pub(crate) struct Place {
 impl Place {
     /// The session of the store, if it is there.
     pub(crate) async fn open(&self) -> Result<Option<Arc<dyn Session>>> {
-        match recto::open(&self.address, OpenOptions::new()).await {
+        match session(&self.address, OpenOptions::new()).await {
             Ok(session) => Ok(Some(session)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
@@ -130,7 +187,7 @@ impl Place {
 
     /// The session of the store, which is made if it is not there.
     pub(crate) async fn open_or_create(&self) -> Result<Arc<dyn Session>> {
-        Ok(recto::open(&self.address, OpenOptions::new().create()).await?)
+        Ok(session(&self.address, OpenOptions::new().create()).await?)
     }
 }
 
@@ -199,7 +256,7 @@ fn read_config(path: &Path) -> Result<StoreConfig> {
 
 fn refused(path: &Path, reason: &str) -> Failure {
     Failure::new(Exit::Refused, format!("{}: {reason}", path.display())).with_hint(
-        "a store file has `store = \"…\"` and a table [cassandra] with parameters; see recto --help",
+        "a store file has `store = \"…\"` and a table [cassandra] or [http] with parameters; see recto --help",
     )
 }
 
@@ -218,31 +275,26 @@ fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
         match (key.as_str(), value) {
             ("store", toml::Value::String(store)) => config.store = Some(store),
             ("store", _) => return Err("`store` takes text".into()),
-            ("cassandra", toml::Value::Table(parameters)) => {
-                for (name, value) in parameters {
-                    config
-                        .cassandra
-                        .push((name.clone(), parameter_text(&name, value)?));
-                }
-            }
+            ("cassandra", toml::Value::Table(table)) => config.cassandra = parameters("cassandra", table)?,
+            ("http", toml::Value::Table(table)) => config.http = parameters("http", table)?,
             // The server's part of a file that both read.
             ("serve", toml::Value::Table(_)) => {}
-            ("cassandra", _) => return Err("`cassandra` is a table: [cassandra]".into()),
+            (kind @ ("cassandra" | "http"), _) => return Err(format!("`{kind}` is a table: [{kind}]")),
             (other, _) => return Err(format!("there is no key `{other}`")),
         }
     }
     Ok(config)
 }
 
-fn parameter_text(name: &str, value: toml::Value) -> std::result::Result<String, String> {
-    match value {
-        toml::Value::String(text) => Ok(text),
-        toml::Value::Integer(number) => Ok(number.to_string()),
-        toml::Value::Boolean(flag) => Ok(flag.to_string()),
-        _ => Err(format!(
-            "cassandra.{name} takes text, a whole number, true or false"
-        )),
-    }
+/// The parameters in a table of the store file, each as text.
+fn parameters(kind: &str, table: toml::Table) -> std::result::Result<Vec<(String, String)>, String> {
+    let text = |(name, value): (String, toml::Value)| match value {
+        toml::Value::String(text) => Ok((name, text)),
+        toml::Value::Integer(number) => Ok((name, number.to_string())),
+        toml::Value::Boolean(flag) => Ok((name, flag.to_string())),
+        _ => Err(format!("{kind}.{name} takes text, a whole number, true or false")),
+    };
+    table.into_iter().map(text).collect()
 }
 
 #[cfg(test)]
@@ -297,6 +349,50 @@ mod tests {
         assert_eq!(address.request_timeout.unwrap().as_millis(), 7_000);
         assert!(!address.tls);
         assert!(cassandra(None, Some(CONFIG), &[]).unwrap().tls);
+    }
+
+    fn http(store: &str, config: Option<&str>, environment: &[(&str, &str)]) -> Result<HttpAddress> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.toml");
+        let store_config = config.map(|text| {
+            std::fs::write(&path, text).unwrap();
+            path.clone()
+        });
+        let args = StoreArgs {
+            store: Some(store.to_owned()),
+            store_config,
+        };
+        let environment = environment.iter();
+        let environment = environment.map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        match args.address(DEFAULT_STORE, environment)? {
+            StoreAddress::Http(address) => Ok(*address),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_servers_token_stands_in_the_environment_or_in_files() {
+        let config = "[http]\ntoken = \"file\"\nrequest_timeout_ms = 7000\ntls_ca = \"ca.pem\"\n";
+        let shown = |address: &HttpAddress| address.token.as_ref().map(|token| token.reveal().to_owned());
+        let address = http("https://db", Some(config), &[]).unwrap();
+        assert_eq!(shown(&address).as_deref(), Some("file"));
+        assert_eq!(address.request_timeout.unwrap().as_millis(), 7_000);
+        let environment = [("RECTO_TOKEN", "environment"), ("RECTO_HTTP_TLS_CA", "other.pem")];
+        let address = http("https://db?request_timeout_ms=5", Some(config), &environment).unwrap();
+        assert_eq!(shown(&address).as_deref(), Some("environment"));
+        assert_eq!(address.tls_ca.as_deref(), Some("other.pem".as_ref()));
+        assert_eq!(address.request_timeout.unwrap().as_millis(), 5);
+        let address = http("https://db?token_file=t", Some(config), &environment).unwrap();
+        assert_eq!((shown(&address), address.token_file), (None, Some("t".into())));
+        for (config, environment) in [
+            (Some("[http]\ntoken = hunter2\n"), &[][..]),
+            (Some("[http]\ntoken = [\"hunter2\"]\n"), &[]),
+            (Some("[http]\ntokken = \"hunter2\"\n"), &[]),
+            (None, &[("RECTO_HTTP_TOKKEN", "hunter2")]),
+        ] {
+            let failure = http("https://db", config, environment).unwrap_err();
+            assert!(!format!("{failure:?}").contains("hunter2"), "{failure:?}");
+        }
     }
 
     #[test]

@@ -74,14 +74,14 @@ impl HttpAddress {
     }
 
     /// Sets the parameter `name`, as an address, an environment or a file gives it. An address cannot
-    /// give `token`.
+    /// give `token`. Of `token` and `token_file`, the one set last holds.
     ///
     /// # Errors
     /// There is no such parameter, or the value is not one of its.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
-            "token" => self.token = Some(Secret::new(value)),
-            "token_file" => self.token_file = Some(value.into()),
+            "token" => (self.token, self.token_file) = (Some(Secret::new(value)), None),
+            "token_file" => (self.token, self.token_file) = (None, Some(value.into())),
             "tls_ca" => self.tls_ca = Some(value.into()),
             "connect_timeout_ms" => self.connect_timeout = Some(milliseconds(name, value)?),
             "request_timeout_ms" => self.request_timeout = Some(milliseconds(name, value)?),
