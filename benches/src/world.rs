@@ -22,6 +22,9 @@ const POSTGRESQL_CACHE_BYTES: u64 = 2 << 30;
 /// The smallest cache that is tried.
 const MIN_CACHE_BYTES: u64 = 4 << 20;
 
+/// A file in the folder of data that are there whole.
+const COMPLETE: &str = "complete";
+
 /// What the phases share.
 pub(crate) struct World {
     pub(crate) arguments: Arguments,
@@ -96,7 +99,7 @@ impl Data {
             cluster,
         };
         let base = flights::read();
-        let complete = data.folder.join("complete");
+        let complete = data.folder.join(COMPLETE);
         if !complete.exists() {
             let _ = fs::remove_dir_all(&data.folder);
             fs::create_dir_all(&data.folder).unwrap();
@@ -108,6 +111,11 @@ impl Data {
         }
         data.store_postgresql(&base, &mut world.progress);
         Ok(data)
+    }
+
+    /// Says that each store holds other rows from now on, so that no later run takes them for the data.
+    pub(crate) fn spoil(&self) {
+        let _ = fs::remove_file(self.folder.join(COMPLETE));
     }
 
     pub(crate) fn recto(&self) -> PathBuf {

@@ -50,6 +50,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let spell = if world.arguments.quick { SPELL / 5 } else { SPELL };
     world.data()?.start_postgresql(Cache::Whole);
     let data = world.data.as_ref().expect("it was made");
+    data.spoil();
     let progress = &mut world.progress;
     let mut ours = data.ours(Cache::Whole);
     let question = Question {
