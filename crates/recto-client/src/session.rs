@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use recto::schema::Schema;
+use hyper::Method;
+use recto::schema::{Collection, Schema};
 use recto::session::{
     Applied, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
     PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
     StoreProgress,
 };
-use recto::{Error, ErrorKind, HttpAddress, Result, Session, no_collection};
+use recto::{Error, ErrorKind, HttpAddress, Result, Session, Type, no_collection};
 use serde_json::{Value as Json, json};
 
 use crate::export;
@@ -60,11 +61,42 @@ impl HttpSession {
     async fn change(&self, collection: &str, changes: Vec<Json>) -> Result<()> {
         let target = target::of_collection(collection, "/records:batchWrite");
         let body = json!({ "changes": changes });
-        match self.transport.post(&target, &body).await {
+        match self.transport.change(Method::POST, &target, Some(&body)).await {
             Ok(()) => Ok(()),
             Err(error) => Err(self.about(collection, error).await),
         }
     }
+}
+
+/// A change as it stands in a batch.
+fn change_json(schema: &Schema, change: RecordChange) -> Result<Json> {
+    match change {
+        RecordChange::Put { collection, record } => Ok(json!({ "collection": collection, "put": record })),
+        RecordChange::Delete { collection, key } => {
+            let definition = schema.collection(&collection);
+            let definition = definition.ok_or_else(|| no_collection(schema, &collection))?;
+            Ok(json!({ "collection": collection, "delete": key_json(definition, &key) }))
+        }
+    }
+}
+
+/// The record JSON that key texts stand for. Text that is no value of its type stays text, which the
+/// server refuses.
+fn key_json(definition: &Collection, key: &[String]) -> Vec<Json> {
+    let values = key.iter().enumerate().map(|(index, text)| {
+        let field = definition.key.get(index).and_then(|name| definition.field(name));
+        let value = match field.map(|(_, field)| &field.ty) {
+            Some(Type::Boolean) => text.parse().ok().map(Json::Bool),
+            Some(Type::TinyInt | Type::SmallInt | Type::Int) => text.parse::<i64>().ok().map(Json::from),
+            Some(Type::Float | Type::Double) => {
+                let number = text.parse().ok().and_then(serde_json::Number::from_f64);
+                number.map(Json::Number)
+            }
+            _ => None,
+        };
+        value.unwrap_or_else(|| text.as_str().into())
+    });
+    values.collect()
 }
 
 /// A page's question as query parameters.
@@ -103,13 +135,6 @@ fn not_offered<T>(what: &str) -> Result<T> {
         "do it where the store is, with --store naming its folder or cassandra://…; an embedded store's \
              server must be stopped first",
     ))
-}
-
-fn change_json(change: RecordChange) -> Json {
-    match change {
-        RecordChange::Put { collection, record } => json!({ "collection": collection, "put": record }),
-        RecordChange::Delete { collection, key } => json!({ "collection": collection, "delete": key }),
-    }
 }
 
 #[async_trait]
@@ -180,7 +205,11 @@ impl Session for HttpSession {
     }
 
     async fn delete(&self, collection: &str, key: &[String]) -> Result<()> {
-        self.change(collection, vec![json!({ "delete": key })]).await
+        let target = target::of_record(collection, key);
+        match self.transport.change(Method::DELETE, &target, None).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.about(collection, error).await),
+        }
     }
 
     async fn write(&self, changes: Vec<RecordChange>) -> Result<()> {
@@ -188,8 +217,9 @@ impl Session for HttpSession {
             return Ok(());
         };
         let collection = first.collection().to_owned();
-        let changes = changes.into_iter().map(change_json);
-        self.change(&collection, changes.collect()).await
+        let schema = self.schema().await?;
+        let changes = changes.into_iter().map(|change| change_json(&schema, change));
+        self.change(&collection, changes.collect::<Result<_>>()?).await
     }
 
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {

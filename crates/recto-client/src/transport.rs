@@ -11,6 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use recto::{Error, ErrorKind, HttpAddress, Result};
+use serde_json::Value as Json;
 use tokio::time::{sleep, timeout};
 
 use crate::{credentials, problem, tls};
@@ -33,7 +34,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 const AGENT: &str = concat!("recto/", env!("CARGO_PKG_VERSION"));
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/json, application/x-ndjson, application/problem+json");
 
@@ -120,15 +121,16 @@ impl Transport {
         }
     }
 
-    /// Asks for a change. It is sent again only if the server has certainly not taken it.
+    /// Asks for a change, with a body or without. It is sent again only if the server has certainly not
+    /// taken it: were it sent twice, the second could undo what another did in between.
     ///
     /// # Errors
     /// `OutcomeUnknown`, if it was sent and no answer came.
-    pub(crate) async fn post(&self, target: &str, body: &serde_json::Value) -> Result<()> {
-        let body = Bytes::from(body.to_string());
+    pub(crate) async fn change(&self, method: Method, target: &str, body: Option<&Json>) -> Result<()> {
+        let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let mut attempts = Attempts::default();
         loop {
-            match self.send(Method::POST, target, body.clone()).await {
+            match self.send(method.clone(), target, body.clone()).await {
                 // That it was done is said by the status; the rest of the answer only repeats what was asked.
                 Ok(_) => return Ok(()),
                 Err(Failed::Lost(error)) => return Err(self.unknown(error)),
@@ -180,15 +182,15 @@ impl Transport {
             )
             .with_hint("shorten the filter, or name fewer fields")
         })?;
+        let has_body = !body.is_empty();
         let mut request = Request::new(Full::new(body));
-        let has_body = method == Method::POST;
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         headers.insert(ACCEPT, ACCEPTED);
         if has_body {
-            headers.insert(CONTENT_TYPE, JSON);
+            headers.insert(CONTENT_TYPE, APPLICATION_JSON);
         }
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
