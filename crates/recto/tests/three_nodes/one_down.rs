@@ -23,6 +23,9 @@ const READERS: usize = 2;
 const HASTE: Duration = Duration::from_millis(1_200);
 /// How long requests go on before a fault, and between the faults.
 const CALM: Duration = Duration::from_secs(2);
+/// How long requests go on before the first fault: coordinators look every 5 s how long to wait for a replica
+/// until they ask another, and wait half a read's time before they have looked.
+const WARM: Duration = Duration::from_secs(6);
 /// How long a node is gone or frozen.
 const DOWN: Duration = Duration::from_secs(7);
 /// How long opening or applying may take while a node is down, until it has succeeded once.
@@ -167,7 +170,7 @@ async fn hurt(
     random.shuffle(&mut order);
     let [killed, paused, both] = order.map(|number| cluster.node(number));
     let mut rotated = BTreeSet::new();
-    tokio::time::sleep(CALM).await;
+    tokio::time::sleep(WARM).await;
 
     say("kill", killed);
     killed.kill().unwrap();
