@@ -92,7 +92,7 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
     for (index, options) in browse.options.iter().enumerate() {
         match of(index) {
             Some(field) if !options.operators.is_empty() => {
-                served.push((field, options.operators.as_slice()))
+                served.push((field, options.operators.as_slice()));
             }
             Some(field) if field.ty.is_orderable() => others.push(field),
             _ => {}
@@ -104,8 +104,6 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
             .position(|name| *name == field.name)
     };
     served.sort_by_key(|(field, _)| place(field));
-    let boolean_like = [Operator::Equal, Operator::OneOf];
-    let all: Vec<Operator> = boolean_like.into_iter().chain(Operator::RANGE).collect();
     html! {
         details.pop name="pop" {
             summary #open-filter { "Filter" }
@@ -123,7 +121,7 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
                         summary { "Other fields: rows are read and checked one by one" }
                         div.conditions {
                             @for field in &others {
-                                (condition_row(field, &all))
+                                (condition_row(field, &row_by_row(field)))
                                 input type="hidden" name=(format!("residual.{}", field.name)) value="true";
                             }
                         }
@@ -133,6 +131,16 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
             }
         }
     }
+}
+
+/// What can be checked of any row.
+fn row_by_row(field: &Field) -> Vec<Operator> {
+    let mut operators = vec![Operator::Equal, Operator::OneOf];
+    operators.extend(Operator::RANGE);
+    if field.ty.is_textual() {
+        operators.push(Operator::StartsWith);
+    }
+    operators
 }
 
 fn condition_row(field: &Field, operators: &[Operator]) -> Markup {
@@ -149,9 +157,8 @@ fn condition_row(field: &Field, operators: &[Operator]) -> Markup {
             id: &id,
             ty: control_type(field),
             value: "",
-            label: None,
             required: false,
-            described_by: None,
+            none: "any",
             invalid: false,
         }.render())
     }
@@ -274,9 +281,8 @@ fn jump(collection: &Collection, url: &PageUrl, explanation: &Explanation) -> Ma
                 id: "jump",
                 ty: &field.ty,
                 value: "",
-                label: None,
                 required: false,
-                described_by: None,
+                none: "any",
                 invalid: false,
             }.render())
             button type="submit" { "Go" }

@@ -299,10 +299,9 @@ impl<'a> Form<'a> {
                         id: &id,
                         ty: &field.ty,
                         value: &text,
-                        label: None,
                         // An empty text is a value.
                         required: required && !field.ty.is_textual(),
-                        described_by: None,
+                        none: "null",
                         invalid,
                     }.render())
                     (self.null_box(field, required, held.is_none()))

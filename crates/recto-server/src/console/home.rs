@@ -69,7 +69,7 @@ fn entry(collection: &Collection) -> Markup {
         p.fields {
             @for name in names.iter().take(MAX_FIELDS_NAMED) {
                 @let key = collection.is_required(name);
-                span.key[key] title=[collection.field(name).map(|(_, field)| field.ty.to_string())] { (name) } " "
+                span class=[key.then_some("key")] title=[collection.field(name).map(|(_, field)| field.ty.to_string())] { (name) } " "
             }
             @if more > 0 { "and " (more) " more" }
         }

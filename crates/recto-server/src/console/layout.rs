@@ -42,7 +42,7 @@ impl Layout<'_> {
                 body hx-boost="true" hx-target="#page" hx-select="#page" hx-swap="outerHTML show:none" {
                     a.skip href="#main" hx-boost="false" { "Skip to content" }
                     p #status .unseen role="status" aria-live="polite" {}
-                    div #page .fills[self.fills_window] {
+                    div #page class=[self.fills_window.then_some("fills")] {
                         (self.bar())
                         main #main tabindex="-1" { (content) }
                     }

@@ -66,9 +66,8 @@ pub(super) fn render(browse: &Browse<'_>, missing: &[&Field], examples: &[Vec<St
                             id: &id,
                             ty: &field.ty,
                             value: "",
-                            label: None,
                             required: true,
-                            described_by: None,
+                            none: "any",
                             invalid: false,
                         }.render())
                     }

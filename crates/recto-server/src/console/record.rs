@@ -127,7 +127,7 @@ fn fields(collection: &Collection, record: &JsonRecord) -> Markup {
             @for name in columns(collection) {
                 @if let Some((_, field)) = collection.field(name) {
                     div {
-                        dt .key[collection.is_required(name)] { (name) span.type { (type_label(&field.ty)) } }
+                        dt class=[collection.is_required(name).then_some("key")] { (name) span.type { (type_label(&field.ty)) } }
                         dd { (full(record.get(name))) }
                     }
                 }

@@ -1,10 +1,12 @@
 //! Records as a table.
 
 use maud::{Markup, html};
+use recto::Type;
 use recto::schema::Collection;
 use recto::session::{Explanation, JsonRecord};
 
 use super::browse::Browse;
+use super::layout::view_of;
 use super::options::SortOption;
 use super::value;
 
@@ -54,7 +56,7 @@ fn row(browse: &Browse<'_>, shown: &[&str], record: &JsonRecord) -> Markup {
         tr {
             @for (index, name) in shown.iter().enumerate() {
                 @if let Some((_, field)) = collection.field(name) {
-                    td.number[value::is_number(&field.ty)] {
+                    td class=[number(&field.ty)] {
                         @if index == 0 {
                             a.row href=(href) { (value::cell(&field.ty, record.get(*name))) }
                         } @else {
@@ -87,13 +89,13 @@ fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup 
     });
     let arrow = direction.map(|direction| if direction == "asc" { "↑" } else { "↓" });
     html! {
-        th scope="col" .number[value::is_number(&field.ty)] aria-sort=[aria_sort] {
+        th scope="col" class=[number(&field.ty)] aria-sort=[aria_sort] {
             @match sort {
                 Some(SortOption::Served) => {
                     a.sort href=(href) title=(format!("Sort by {name}")) { (name) }
                 }
                 Some(SortOption::Missing(hint)) => {
-                    a.unserved href=(href) title=(format!("No view sorts by {name}. This one would:\n{hint}")) {
+                    a.unserved href=(href) title=(unserved(name, hint)) {
                         (name) span.unseen { ", no view sorts by it" }
                     }
                 }
@@ -102,6 +104,18 @@ fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup 
             @if let Some(arrow) = arrow { span.arrow .first[first] aria-hidden="true" { (arrow) } }
             span.type { (value::type_label(&field.ty)) }
         }
+    }
+}
+
+/// Numbers stand at the right of their column.
+fn number(ty: &Type) -> Option<&'static str> {
+    value::is_number(ty).then_some("number")
+}
+
+fn unserved(name: &str, hint: &str) -> String {
+    match view_of(hint) {
+        Some((_, view)) => format!("No view sorts by {name}. This one would:\n{view}"),
+        None => format!("No view sorts by {name}: {hint}"),
     }
 }
 

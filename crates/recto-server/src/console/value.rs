@@ -151,10 +151,9 @@ pub(super) struct Control<'a> {
     pub(super) id: &'a str,
     pub(super) ty: &'a Type,
     pub(super) value: &'a str,
-    /// Named for assistive technology where no label element is.
-    pub(super) label: Option<&'a str>,
     pub(super) required: bool,
-    pub(super) described_by: Option<&'a str>,
+    /// What an empty choice means.
+    pub(super) none: &'static str,
     pub(super) invalid: bool,
 }
 
@@ -164,9 +163,9 @@ impl Control<'_> {
         let invalid = self.invalid.then_some("true");
         if *self.ty == Type::Boolean {
             return html! {
-                select name=(self.name) id=(self.id) aria-label=[self.label]
-                    aria-describedby=[self.described_by] aria-invalid=[invalid] {
-                    @if !self.required { option value="" selected[self.value.is_empty()] { "null" } }
+                select name=(self.name) id=(self.id)
+                    aria-invalid=[invalid] {
+                    @if !self.required { option value="" selected[self.value.is_empty()] { (self.none) } }
                     @for value in ["true", "false"] {
                         option value=(value) selected[self.value == value] { (value) }
                     }
@@ -175,8 +174,8 @@ impl Control<'_> {
         }
         if is_nested(self.ty) || self.value.contains('\n') || self.value.len() > MAX_CELL_CHARACTERS {
             return html! {
-                textarea name=(self.name) id=(self.id) rows="4" spellcheck="false" aria-label=[self.label]
-                    aria-describedby=[self.described_by] aria-invalid=[invalid]
+                textarea name=(self.name) id=(self.id) rows="4" spellcheck="false"
+                    aria-invalid=[invalid]
                     placeholder=[placeholder(self.ty)] required[self.required] {
                     // A browser drops one line end at the start of a text area.
                     "\n" (self.value)
@@ -195,7 +194,7 @@ impl Control<'_> {
         html! {
             input type=(kind) name=(self.name) id=(self.id) value=(self.value) inputmode=[mode]
                 autocomplete="off" spellcheck="false" placeholder=[placeholder(self.ty)]
-                aria-label=[self.label] aria-describedby=[self.described_by] aria-invalid=[invalid]
+                aria-invalid=[invalid]
                 required[self.required];
         }
     }
