@@ -184,7 +184,11 @@ async fn check_rows(session: &LocalSession, collection: &str, rows: &str) -> Res
         ..PageRequest::default()
     };
     match restricted.explain(collection, &request, false).await {
-        Err(error) if error.kind() == ErrorKind::Forbidden => Err(error.into()),
+        Err(error) if error.kind() == ErrorKind::Forbidden => {
+            let mut failure = Failure::from(error);
+            failure.exit = Exit::Refused;
+            Err(failure)
+        }
         // That no view serves all of its rows is no fault of the filter: requests add to it.
         _ => Ok(()),
     }

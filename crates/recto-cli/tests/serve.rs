@@ -1,0 +1,336 @@
+//! `recto serve`, `recto token` and `recto config` as programs.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
+
+const SCHEMA: &str = r#"
+[collection.orders]
+fields = { tenant = "text", id = "int", note = "text" }
+key = ["tenant", "id"]
+partition = ["tenant"]
+order = ["id"]
+writes = "overwrite"
+"#;
+
+/// A folder with a store in which the program runs.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        std::fs::write(place.0.path().join("recto.toml"), SCHEMA).unwrap();
+        place.done(&["apply", "--yes"]);
+        let records: String = (0..30)
+            .map(|id| format!("{{\"tenant\":\"acme\",\"id\":{id},\"note\":\"kept quiet\"}}\n"))
+            .collect();
+        std::fs::write(place.0.path().join("orders.ndjson"), records).unwrap();
+        place.done(&["load", "orders", "orders.ndjson"]);
+        place
+    }
+
+    fn command(&self, line: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
+        command.args(line).current_dir(self.0.path()).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("RECTO_") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+
+    fn run(&self, line: &[&str]) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    fn done(&self, line: &[&str]) -> String {
+        let output = self.run(line);
+        assert!(output.status.success(), "{line:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// The program was refused with this code, and said this.
+    fn refused(&self, line: &[&str], code: i32, said: &str) {
+        let output = self.run(line);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{line:?}: {err}");
+        assert!(err.contains(said), "{line:?}: {err}");
+    }
+
+    fn serve(&self, options: &[&str]) -> Running {
+        let mut line = vec!["serve", "--listen", "127.0.0.1:0"];
+        line.extend(options);
+        let mut child = self
+            .command(&line)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        out.read_line(&mut said).unwrap();
+        let address = said.trim().rsplit("//").next().unwrap().to_owned();
+        Running { child, address, said }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+struct Running {
+    child: Child,
+    address: String,
+    said: String,
+}
+
+impl Running {
+    fn get(&self, path: &str, headers: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for its end: the exit code and the log.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let mut log = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut log)
+            .unwrap();
+        (self.child.wait().unwrap().code(), log)
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
+    let place = Place::new();
+    let made = place.run(&["token", "create", "ada", "--grant", "*:all"]);
+    let token = text(&made.stdout).trim().to_owned();
+    assert!(token.starts_with("recto_"), "{token}");
+    let options = [
+        "--tokens",
+        "tokens.toml",
+        "--log-format",
+        "json",
+        "--log-level",
+        "debug",
+        "--slow-query-ms",
+        "0",
+    ];
+    let running = place.serve(&options);
+    let bearer = format!("Authorization: Bearer {token}\r\nX-Request-Id: find-me\r\n");
+    let list = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22&page_size=5";
+    let answer = running.get(list, &bearer);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let page: Json = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    let cursor = page["next_page_token"].as_str().unwrap();
+    running.get(&format!("{list}&page_token={cursor}"), &bearer);
+    running.get("/v1/collections/orders/records/acme,7", &bearer);
+    running.get(list, "Authorization: Bearer recto_wrong_token\r\n");
+    running.get(&format!("{list}&page_token=spoilt{cursor}"), &bearer);
+    running.signal("TERM");
+    let (code, log) = running.ended();
+    assert_eq!(code, Some(0), "{log}");
+
+    for secret in [
+        "acme",
+        "kept quiet",
+        cursor,
+        &token,
+        &token[25..],
+        "wrong_token",
+        "tenant%20",
+    ] {
+        assert!(!log.contains(secret), "{secret} is in the log:\n{log}");
+    }
+    let lines: Vec<Json> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let slow = lines.iter().find(|line| line["message"] == "slow query").unwrap();
+    assert_eq!(slow["request_id"], "find-me");
+    assert_eq!(slow["bearer"], "ada");
+    assert_eq!(
+        (&slow["shape"], &slow["arrangement"]),
+        (&"scan".into(), &"(tenant), id".into())
+    );
+    assert_eq!(
+        (&slow["rows_read"], &slow["rows_returned"]),
+        (&6.into(), &5.into())
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line["route"] == "/v1/collections/{collection}/records/{key}")
+    );
+    assert!(lines.iter().any(|line| line["status"] == 401));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_it_and_a_second_one_at_once() {
+    let place = Place::new();
+    let running = place.serve(&[]);
+    assert!(running.said.contains("on http://127.0.0.1:"), "{}", running.said);
+    running.signal("INT");
+    assert_eq!(running.ended().0, Some(0));
+
+    // A request that does not end holds up the first signal, not the second.
+    let running = place.serve(&[]);
+    let mut stream = TcpStream::connect(&running.address).unwrap();
+    let request = "PUT /v1/collections/orders/records/acme,1 HTTP/1.1\r\nHost: localhost\r\n\
+                   Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    stream.write_all(request.as_bytes()).unwrap();
+    let began = Instant::now();
+    while !running.get("/metrics", "").contains("recto_http_in_flight 2") {
+        assert!(began.elapsed() < Duration::from_secs(20));
+    }
+    running.signal("TERM");
+    while TcpStream::connect(&running.address).is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(20));
+    }
+    running.signal("TERM");
+    assert_eq!(running.ended().0, Some(130));
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn tokens_are_made_listed_and_revoked() {
+    let place = Place::new();
+    let line = [
+        "token",
+        "create",
+        "acme",
+        "--grant",
+        "orders:read,export where tenant = \"acme\"",
+        "--expires",
+        "90d",
+        "--json",
+    ];
+    let made: Json = serde_json::from_str(&place.done(&line)).unwrap();
+    let id = made["id"].as_str().unwrap();
+    assert!(made["token"].as_str().unwrap().contains(id));
+    let lifetime =
+        made["expires_at_seconds"].as_i64().unwrap() - made["created_at_seconds"].as_i64().unwrap();
+    assert_eq!(lifetime, 90 * 24 * 60 * 60);
+
+    let listed: Json = serde_json::from_str(&place.done(&["token", "list", "--json"])).unwrap();
+    assert_eq!(
+        listed["tokens"][0]["grants"][0],
+        "orders:read,export where tenant = \"acme\""
+    );
+    assert!(listed["tokens"][0].get("token").is_none());
+    let shown = place.done(&["token", "list"]);
+    assert!(shown.contains(id) && shown.contains("expires in"), "{shown}");
+
+    place.done(&["token", "revoke", id]);
+    place.refused(&["token", "revoke", id], 3, "there is no token");
+    let shown = place.done(&["token", "list"]);
+    assert!(shown.contains("no tokens"), "{shown}");
+}
+
+#[test]
+fn grants_that_the_schema_does_not_know_are_refused() {
+    let place = Place::new();
+    for (grant, code, said) in [
+        ("order:read", 3, "did you mean orders?"),
+        ("orders:read where tennant = \"a\"", 2, "does not fit its fields"),
+        ("*:read where total = 1", 2, "does not fit its fields"),
+        ("orders:fly", 2, "is no operation"),
+        ("orders", 2, "is no grant"),
+    ] {
+        place.refused(&["token", "create", "x", "--grant", grant], code, said);
+    }
+    assert!(
+        !place.0.path().join("tokens.toml").exists(),
+        "nothing half-done is left"
+    );
+    place.refused(&["token", "list"], 3, "recto token create");
+}
+
+#[test]
+fn the_configuration_is_shown_with_its_sources_and_refused_where_it_is_wrong() {
+    let place = Place::new();
+    let file = "store = \"recto.data\"\n[serve]\nlisten = \"127.0.0.1:9001\"\nidle_time_ms = 5000\n";
+    std::fs::write(place.0.path().join("server.toml"), file).unwrap();
+    let output = place
+        .command(&[
+            "config",
+            "check",
+            "--config",
+            "server.toml",
+            "--json",
+            "--behind-proxy",
+        ])
+        .env("RECTO_SERVE_LISTEN", "127.0.0.1:9002")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let settings = &shown["settings"];
+    assert_eq!(settings["listen"]["value"], "127.0.0.1:9002");
+    assert_eq!(settings["listen"]["origin"], "environment");
+    assert_eq!(settings["idle_time_ms"]["origin"], "file");
+    assert_eq!(
+        (
+            &settings["behind_proxy"]["value"],
+            &settings["behind_proxy"]["origin"]
+        ),
+        (&"true".into(), &"flag".into())
+    );
+    assert_eq!(settings["max_body_bytes"]["origin"], "default");
+    assert_eq!(shown["store"], "recto.data");
+
+    place.refused(
+        &["config", "check", "--listen", "0.0.0.0:80"],
+        2,
+        "recto token create",
+    );
+    place.refused(
+        &["serve", "--listen", "0.0.0.0:80"],
+        2,
+        "no tokens say who may ask",
+    );
+    place.refused(
+        &["serve", "--tokens", "absent.toml"],
+        3,
+        "cannot read absent.toml",
+    );
+    std::fs::write(place.0.path().join("server.toml"), "[serve]\nlistn = \"x\"\n").unwrap();
+    place.refused(&["serve", "--config", "server.toml"], 2, "did you mean listen?");
+    place.refused(&["serve", "--listen", "nowhere"], 2, "takes an IP address");
+}
+
+#[test]
+fn settings_and_a_store_stand_in_one_file() {
+    let place = Place::new();
+    std::fs::rename(place.0.path().join("recto.data"), place.0.path().join("shop")).unwrap();
+    std::fs::write(
+        place.0.path().join("server.toml"),
+        "store = \"shop\"\n[serve]\nlog_level = \"error\"\n",
+    )
+    .unwrap();
+    let mut running = place.serve(&["--config", "server.toml"]);
+    assert!(running.said.starts_with("serving shop on "), "{}", running.said);
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+}

@@ -1,0 +1,11 @@
+//! A server over real sockets: what it lets in, what it says of itself, how it ends.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod limits;
+mod operation;
+mod safety;
+mod shutdown;
+mod slow_clients;
+mod support;
+mod tls;
+mod tokens;

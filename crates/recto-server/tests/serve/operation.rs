@@ -1,0 +1,75 @@
+//! What a server says of itself.
+
+use std::time::Duration;
+
+use super::support::{serve, serve_with_tokens};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_say_what_was_done_and_hold_no_values() {
+    let served = serve(|config| config.slow_query = Duration::ZERO).await;
+    let path = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22&page_size=4";
+    for _ in 0..3 {
+        assert_eq!(served.get(path).await.status, 200);
+    }
+    assert_eq!(served.get("/v1/collections/absent/records").await.status, 404);
+    let reply = served.get("/metrics").await;
+    assert_eq!(
+        reply.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
+    let route = "route=\"/v1/collections/{collection}/records\",method=\"GET\"";
+    for line in [
+        format!("recto_http_request_seconds_count{{{route},status=\"200\"}} 3"),
+        format!("recto_http_request_seconds_count{{{route},status=\"404\"}} 1"),
+        "recto_page_seconds_count{shape=\"scan\"} 3".into(),
+        "recto_page_rows_returned_total{shape=\"scan\"} 12".into(),
+        "recto_page_rows_scanned_total{shape=\"scan\"} 15".into(),
+        "recto_slow_pages_total 3".into(),
+        "recto_http_in_flight 1".into(),
+    ] {
+        assert!(
+            reply.body.lines().any(|one| one == line),
+            "{line}\n{}",
+            reply.body
+        );
+    }
+    assert!(!reply.body.contains("acme") && !reply.body.contains("absent"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_for_who_sees_everything() {
+    let grants = [
+        "*:read",
+        "*:read; orders:read where tenant = \"acme\"",
+        "orders:read",
+    ];
+    let (served, tokens) = serve_with_tokens(&grants).await;
+    for (token, status) in tokens.iter().zip([200, 403, 403]) {
+        assert_eq!(served.with(token, "GET", "/metrics", "").await.status, status);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_readiness() {
+    let served = serve(|_| {}).await;
+    assert_eq!(served.get("/healthz").await.body, "ok\n");
+    assert_eq!(served.get("/readyz").await.body, "ready\n");
+    assert_eq!(served.ask("POST", "/healthz", &[], "").await.status, 405);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn request_ids_come_back_if_they_are_plain() {
+    let served = serve(|_| {}).await;
+    let given = served
+        .ask("GET", "/healthz", &["X-Request-Id: abc-1.2"], "")
+        .await;
+    assert_eq!(given.header("x-request-id"), Some("abc-1.2"));
+    for forged in ["a b", "\"}", &"x".repeat(100)] {
+        let reply = served
+            .ask("GET", "/healthz", &[&format!("X-Request-Id: {forged}")], "")
+            .await;
+        assert_ne!(reply.header("x-request-id"), Some(forged));
+    }
+    let (one, other) = (served.get("/healthz").await, served.get("/healthz").await);
+    assert_ne!(one.header("x-request-id"), other.header("x-request-id"));
+}

@@ -1,0 +1,266 @@
+//! A store, a server over it, and a client that sends the very bytes it is given.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use recto::schema::Schema;
+use recto::{Environment, LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use recto_server::auth::{TokenFile, parse_grants};
+use recto_server::{Config, ServeError, Server};
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+const SCHEMA: &str = r#"
+[collection.orders]
+fields = { tenant = "text", id = "int", total = "double", note = "text" }
+key = ["tenant", "id"]
+partition = ["tenant"]
+order = ["id"]
+writes = "overwrite"
+
+[collection.secrets]
+fields = { id = "int", note = "text" }
+key = ["id"]
+partition = ["id"]
+writes = "overwrite"
+"#;
+
+/// The longest a test waits for anything.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Orders of each tenant.
+pub(crate) const ORDERS: i32 = 10;
+
+/// A server that runs; it is told to stop when this goes.
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    pub(crate) session: LocalSession,
+    pub(crate) folder: tempfile::TempDir,
+    stop: Option<oneshot::Sender<()>>,
+    task: Option<JoinHandle<Result<(), ServeError>>>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    fn parse(text: &str) -> Self {
+        let (head, body) = text
+            .split_once("\r\n\r\n")
+            .unwrap_or_else(|| panic!("no answer: {text:?}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Self {
+            status,
+            head: head.to_ascii_lowercase(),
+            body: body.to_owned(),
+        }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(one, _)| *one == name).map(|(_, value)| value)
+    }
+
+    /// Its body, which is JSON and not in chunks.
+    pub(crate) fn json(&self) -> Json {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+/// A store with orders of two tenants, and a secret.
+pub(crate) async fn store(folder: &tempfile::TempDir) -> LocalSession {
+    let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
+    let mut recto = Recto::open_with(&address, OpenOptions::new().create())
+        .await
+        .unwrap();
+    recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+    let session = LocalSession::new(recto);
+    for tenant in ["acme", "umbrella"] {
+        let orders = (0..ORDERS).map(|id| {
+            let order = json!({ "tenant": tenant, "id": id, "total": 1.5, "note": format!("of {tenant}") });
+            order.as_object().unwrap().clone()
+        });
+        session.put("orders", orders.collect()).await.unwrap();
+    }
+    let secret = json!({ "id": 1, "note": "hidden" });
+    session
+        .put("secrets", vec![secret.as_object().unwrap().clone()])
+        .await
+        .unwrap();
+    session
+}
+
+/// A server on a free port of loopback, without tokens.
+pub(crate) async fn serve(change: impl FnOnce(&mut Config)) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    start(folder, change).await
+}
+
+/// The same, with tokens: by grant, the text of each.
+pub(crate) async fn serve_with_tokens(grants: &[&str]) -> (Served, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    let texts = grants
+        .iter()
+        .map(|grant| make_token(&path, grant, None))
+        .collect();
+    let served = start(folder, |config| config.tokens = Some(path)).await;
+    (served, texts)
+}
+
+pub(crate) fn make_token(path: &std::path::Path, grants: &str, lifetime_seconds: Option<i64>) -> String {
+    let grants: BTreeMap<_, _> = parse_grants(grants.split("; ")).unwrap();
+    let environment = Environment::system();
+    let (text, _) = TokenFile::create(path, &environment, "tester", lifetime_seconds, grants).unwrap();
+    text.reveal()
+}
+
+async fn start(folder: tempfile::TempDir, change: impl FnOnce(&mut Config)) -> Served {
+    let session = store(&folder).await;
+    let mut config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        ..Config::default()
+    };
+    change(&mut config);
+    let server = Server::bind(session.clone(), &config).await.unwrap();
+    let address = server.address();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(server.run(async {
+        let _ = stopped.await;
+    }));
+    Served {
+        address,
+        session,
+        folder,
+        stop: Some(stop),
+        task: Some(task),
+    }
+}
+
+impl Served {
+    pub(crate) fn tokens(&self) -> PathBuf {
+        self.folder.path().join("tokens.toml")
+    }
+
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Sends bytes on a connection of their own and reads to its end.
+    pub(crate) async fn send(&self, bytes: &[u8]) -> Reply {
+        let mut stream = self.connect().await;
+        // A server that refuses early may close before all is sent.
+        let _ = stream.write_all(bytes).await;
+        Reply::parse(&read_to_end(&mut stream).await)
+    }
+
+    /// A request with these headers, a line each.
+    pub(crate) async fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
+        let host = if headers.iter().any(|line| line.starts_with("Host:")) {
+            String::new()
+        } else {
+            format!("Host: localhost:{}\r\n", self.address.port())
+        };
+        let headers: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
+        let length = body.len();
+        let text = format!(
+            "{method} {path} HTTP/1.1\r\n{host}{headers}Content-Type: application/json\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}"
+        );
+        self.send(text.as_bytes()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.ask("GET", path, &[], "").await
+    }
+
+    /// A request with a token.
+    pub(crate) async fn with(&self, token: &str, method: &str, path: &str, body: &str) -> Reply {
+        self.ask(method, path, &[&format!("Authorization: Bearer {token}")], body)
+            .await
+    }
+
+    /// A number of `/metrics`, which the server must let anyone read.
+    pub(crate) async fn metric(&self, line: &str) -> f64 {
+        let text = self.get("/metrics").await.body;
+        let value = text
+            .lines()
+            .find_map(|one| one.strip_prefix(line)?.strip_prefix(' '));
+        value.map_or(0.0, |value| value.parse().unwrap())
+    }
+
+    /// Tells it to stop, and says how it ended.
+    pub(crate) async fn stop(mut self) -> Result<(), ServeError> {
+        self.tell();
+        self.ended().await
+    }
+
+    /// Tells it to stop.
+    pub(crate) fn tell(&mut self) {
+        let _ = self.stop.take().unwrap().send(());
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> Result<(), ServeError> {
+        let task = self.task.take().unwrap();
+        tokio::time::timeout(PATIENCE, task).await.unwrap().unwrap()
+    }
+}
+
+/// Reads until the server closes; what was read before an error counts.
+pub(crate) async fn read_to_end(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> String {
+    let mut bytes = Vec::new();
+    let read = async {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+            bytes.extend_from_slice(&buffer[..count]);
+        }
+    };
+    tokio::time::timeout(PATIENCE, read)
+        .await
+        .expect("the server closes");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Reads one answer whose length is told, and leaves the connection open.
+pub(crate) async fn read_reply(stream: &mut TcpStream) -> Reply {
+    let mut bytes = Vec::new();
+    let read = async {
+        loop {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            if text.contains("\r\n\r\n") {
+                let reply = Reply::parse(&text);
+                let length: usize = reply.header("content-length").unwrap().parse().unwrap();
+                if reply.body.len() >= length {
+                    return reply;
+                }
+            }
+            let mut buffer = [0; 4096];
+            let count = stream.read(&mut buffer).await.unwrap();
+            assert!(count > 0, "closed after {text:?}");
+            bytes.extend_from_slice(&buffer[..count]);
+        }
+    };
+    tokio::time::timeout(PATIENCE, read).await.expect("an answer")
+}
+
+/// Waits until something holds.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let wait = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .unwrap_or_else(|_| panic!("{what}"));
+}
