@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use recto::Session;
 use recto::schema::Schema;
 use recto::session::{LoadReport, LoadRequest, PageReply, PageRequest};
+use recto::{LocalSession, OpenOptions, Recto, Session, StoreAddress};
 
 use super::load::load;
 use super::page::{View, cost};
+use super::serve::serve_console;
 use super::{arrangement, collection_of};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
@@ -41,7 +42,8 @@ Examples:
   recto demo --store cassandra://db1/flights     the same on Cassandra; makes the keyspace
 
 The flights are part of this program: nothing is downloaded. A demo that was stopped goes on where it was \
-stopped; one that is complete only shows its pages.";
+stopped; one that is complete only shows its pages. On a terminal, and with --serve, the console follows: its \
+address is printed, and Ctrl-C ends it.";
 
 /// Arguments of `recto demo`.
 #[derive(Debug, Args)]
@@ -50,6 +52,9 @@ pub(crate) struct DemoArgs {
     /// Show no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Serve the console in the end, as on a terminal
+    #[arg(long)]
+    pub(crate) serve: bool,
     // Not from the environment: the demo goes into a store only where it is told to.
     #[arg(help = "The store: a folder, or cassandra://host/keyspace [default: recto-demo]")]
     #[arg(long, value_name = "STORE", help_heading = "Store")]
@@ -117,19 +122,32 @@ pub(crate) async fn run(args: &DemoArgs, console: &mut Console) -> Result<Exit> 
     let place = Place {
         address: store.address(FOLDER, crate::store::environment())?,
     };
-    let session = place.open_or_create().await?;
+    let (session, own) = open(&place).await?;
     let address = place.address.to_string();
     let input_folder = if address == FOLDER { FOLDER } else { INPUT_FOLDER };
-    show(
-        Demo {
-            session,
-            address,
-            folder: Path::new(input_folder),
-            quiet: args.quiet,
-        },
-        console,
-    )
-    .await
+    let demo = Demo {
+        session,
+        address,
+        folder: Path::new(input_folder),
+        quiet: args.quiet,
+    };
+    let exit = show(demo, console).await?;
+    match own {
+        Some(own) if exit == Exit::Done && (args.serve || console.is_interactive()) => {
+            serve_console(own, console).await
+        }
+        _ => Ok(exit),
+    }
+}
+
+/// The store's session; once more, if it is this process that has it open and not a server.
+async fn open(place: &Place) -> Result<(Arc<dyn Session>, Option<LocalSession>)> {
+    if let StoreAddress::Http(_) = place.address {
+        return Ok((place.open_or_create().await?, None));
+    }
+    let recto = Recto::open_with(&place.address, OpenOptions::new().create()).await?;
+    let own = LocalSession::new(recto);
+    Ok((Arc::new(own.clone()), Some(own)))
 }
 
 /// What a demo needs.
@@ -365,6 +383,10 @@ fn say_what_next(address: &str, console: &mut Console) -> Result<()> {
         (
             "every record, as NDJSON",
             format!("recto scan flights_by_carrier --store {store} | head -3"),
+        ),
+        (
+            "the console, in a browser",
+            format!("recto serve --store {store}"),
         ),
         ("a schema of your own", "recto init".to_owned()),
     ];

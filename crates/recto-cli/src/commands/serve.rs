@@ -2,10 +2,10 @@
 
 use clap::Args;
 use recto::{LocalSession, OpenOptions, Recto};
-use recto_server::{Server, start_logs};
+use recto_server::{Config, ServeError, Server, start_logs};
 
 use super::config::ServerArgs;
-use crate::console::Console;
+use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};
 use crate::stop::Stop;
 use crate::store::{DEFAULT_STORE, environment};
@@ -42,6 +42,31 @@ pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit>
     let server = Server::bind(LocalSession::new(recto), &config).await?;
     let mut stop = Stop::listen();
     console.line(format_args!("serving {address} on {}", server.url()))?;
+    console.flush()?;
+    server.run(stop.requested()).await?;
+    Ok(Exit::Done)
+}
+
+/// Serves a store's console to this machine until it is told to stop: at the usual port, or, where that
+/// is taken, at a free one.
+pub(crate) async fn serve_console(session: LocalSession, console: &mut Console) -> Result<Exit> {
+    let config = Config::default();
+    let server = match Server::bind(session.clone(), &config).await {
+        Err(ServeError::Listen { .. }) => {
+            let mut listen = config.listen;
+            listen.set_port(0);
+            Server::bind(session, &Config { listen, ..config }).await?
+        }
+        bound => bound?,
+    };
+    let mut stop = Stop::listen();
+    let url = server.url();
+    console.line("")?;
+    console.line(console.paint(Tone::Strong, &format!("The console: {url}")))?;
+    console.line(console.paint(
+        Tone::Dim,
+        &format!("Ctrl-C ends it. Until then the store is reached by --store {url}"),
+    ))?;
     console.flush()?;
     server.run(stop.requested()).await?;
     Ok(Exit::Done)
