@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::artefacts::Artefacts;
-use super::process::{Output, is_alive, is_gone, run, signal, tail, wait_until};
+use super::process::{Output, is_alive, is_gone, is_stopped, run, signal, tail, wait_until};
 use super::{HEAP_VARIABLE, RigError, block};
 
 /// How long a node may take from launch to its first answer. Generous, for machines that compile meanwhile.
@@ -162,9 +162,17 @@ impl Node {
         self.wait_until_gone("killing", KILL_TIMEOUT)
     }
 
-    /// Freezes it, by SIGSTOP: its connections stay open and nothing answers.
+    /// Freezes it, by SIGSTOP: its connections stay open and nothing answers. Waits until all of it is frozen.
     pub fn pause(&self) -> Result<(), RigError> {
-        self.signal(Signal::STOP)
+        let Some(pid) = self.pid() else { return Ok(()) };
+        signal(pid, Signal::STOP)?;
+        if wait_until(KILL_TIMEOUT, || is_stopped(pid)) {
+            return Ok(());
+        }
+        Err(RigError::TookTooLong {
+            what: format!("pausing node {} (process {pid})", self.number),
+            limit: KILL_TIMEOUT,
+        })
     }
 
     /// Lets a paused node go on, by SIGCONT.

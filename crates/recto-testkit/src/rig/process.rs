@@ -142,6 +142,21 @@ pub(super) fn is_gone(pid: u32, mark: &str) -> bool {
     !zombie || threads <= 1
 }
 
+/// Whether every thread of a process is stopped, or the process is gone. The signal that stops it is sent to one of
+/// them: others may run on for a moment.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    threads.flatten().all(|thread| {
+        let Ok(stat) = fs::read_to_string(thread.path().join("stat")) else {
+            return true;
+        };
+        let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+        state.starts_with(['T', 't', 'Z', 'X'])
+    })
+}
+
 /// Signals a process, which the caller knows to be the rig's. Gone meanwhile: nothing is signalled, and that is fine.
 pub(super) fn signal(pid: u32, signal: Signal) -> Result<(), RigError> {
     let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
