@@ -1,0 +1,130 @@
+//! The binary, run in a folder of its own; and its server.
+// Each suite uses a part of it.
+#![allow(dead_code)]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) code: i32,
+}
+
+impl Ran {
+    fn of(output: &Output) -> Self {
+        Self {
+            out: String::from_utf8(output.stdout.clone()).unwrap(),
+            err: String::from_utf8(output.stderr.clone()).unwrap(),
+            code: output.status.code().unwrap(),
+        }
+    }
+
+    /// It ended well; returns standard output.
+    pub(crate) fn done(self) -> String {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        self.out
+    }
+
+    /// It ended with `code` and said `text` on standard error.
+    pub(crate) fn failed(self, code: i32, text: &str) -> String {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        assert!(self.err.contains(text), "{}", self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self.err
+    }
+}
+
+/// A command of the binary in a folder, in an environment without Recto's variables.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("RECTO_") {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(folder);
+    command
+}
+
+/// Runs the binary in a folder.
+pub(crate) fn recto(folder: &Path, line: &[&str]) -> Ran {
+    recto_with(folder, line, &[], b"")
+}
+
+/// Runs the binary in a folder, with variables and standard input.
+pub(crate) fn recto_with(folder: &Path, line: &[&str], variables: &[(&str, &str)], input: &[u8]) -> Ran {
+    let mut command = command(folder);
+    command.args(line).envs(variables.iter().copied());
+    let command = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A command that refuses its input early closes it: that shows in its output.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    Ran::of(&child.wait_with_output().unwrap())
+}
+
+/// A running `recto serve`; ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    folder: PathBuf,
+    line: Vec<String>,
+    pub(crate) url: String,
+}
+
+impl Server {
+    /// Serves on a free port; `more` are further options.
+    pub(crate) fn start(folder: &Path, more: &[&str]) -> Self {
+        Self::start_at(folder, "127.0.0.1:0", more)
+    }
+
+    fn start_at(folder: &Path, listen: &str, more: &[&str]) -> Self {
+        let mut command = command(folder);
+        command.args(["serve", "--listen", listen]).args(more);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        // What it says later is read, so that it is never held up.
+        std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
+        let url = line.split_whitespace().find(|word| word.starts_with("http"));
+        let url = url.unwrap_or_else(|| panic!("it did not say where it serves: {line:?}"));
+        Self {
+            child,
+            folder: folder.to_owned(),
+            line: more.iter().map(|&one| one.to_owned()).collect(),
+            url: url.to_owned(),
+        }
+    }
+
+    /// Its host and port.
+    pub(crate) fn address(&self) -> &str {
+        self.url.split_once("://").unwrap().1
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Ends it and starts it again at the same address.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        let more: Vec<&str> = self.line.iter().map(String::as_str).collect();
+        *self = Self::start_at(&self.folder, &self.address().to_owned(), &more);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,146 @@
+"""A client of Recto in Python, with nothing but httpx.
+
+    python client.py URL pages      every page forwards, then every page backwards, by Link headers
+    python client.py URL problem    what is wrong with a filter
+    python client.py URL put        a record, put and read again
+    python client.py URL export     all records as NDJSON, resumed if the connection is cut
+
+URL is what `recto serve` printed. If the server asks for a token, it stands in RECTO_TOKEN.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import httpx
+
+MAX_RESUMES = 5
+"""How often in a row an export is asked to go on without having come further."""
+
+
+class Problem(Exception):
+    """What the server says is wrong (RFC 9457)."""
+
+    def __init__(self, problem: dict):
+        super().__init__(problem["detail"])
+        self.kind = problem["type"].removeprefix("urn:recto:problem:")
+        self.parameter = problem.get("parameter")
+        self.position = problem.get("position")
+        self.hint = problem.get("hint")
+
+
+class Collection:
+    """One collection of a server."""
+
+    def __init__(self, url: str, name: str, token: str | None = None):
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx.Client(base_url=f"{url}/v1/collections/{name}/", headers=headers, timeout=60)
+
+    def pages(self, relation: str = "next", **query) -> Iterator[list[dict]]:
+        """The records of each page, from the one asked for on: to the end, or with "prev" to the beginning."""
+        response = checked(self._client.get("records", params=query))
+        while True:
+            yield response.json()["records"]
+            link = response.links.get(relation)
+            if link is None:
+                return
+            # The address stands in the header, relative to the page's own; the token in it is opaque.
+            response = checked(self._client.get(response.url.join(link["url"])))
+
+    def get(self, *key: str) -> dict | None:
+        """The record with this key, if there is one."""
+        response = self._client.get(record_path(key))
+        return None if response.status_code == 404 else checked(response).json()
+
+    def put(self, *key: str, record: dict) -> None:
+        """Stores a record, in the place of one with its key. Sent twice, it does the same as once."""
+        checked(self._client.put(record_path(key), json=record))
+
+    def export(self) -> Iterator[dict]:
+        """Every record once, however often the connection is cut."""
+        token, failures = "", 0
+        while True:
+            # Records are handed on when the token after them has come: what a cut takes comes again.
+            records = []
+            try:
+                query = {"resume_tokens": "true", "resume_token": token}
+                with self._client.stream("GET", "records:export", params=query) as response:
+                    if response.is_error:
+                        response.read()
+                    for line in checked(response).iter_lines():
+                        message = json.loads(line)
+                        if "record" in message:
+                            records.append(message["record"])
+                        elif "resume_token" in message:
+                            yield from records
+                            records, failures, token = [], 0, message["resume_token"]
+                            if token == "":
+                                return
+                        else:
+                            raise Problem(message["problem"])
+                raise httpx.RemoteProtocolError("the export ended before its end")
+            except httpx.TransportError:
+                failures += 1
+                if failures > MAX_RESUMES:
+                    raise
+                time.sleep(0.1 * 2**failures)
+
+
+def record_path(key: tuple[str, ...]) -> str:
+    """The key's values in order, each percent-encoded by itself, joined by commas."""
+    return "records/" + ",".join(quote(part, safe="") for part in key)
+
+
+def checked(response: httpx.Response) -> httpx.Response:
+    """The response; what the server says is wrong is raised."""
+    if response.headers.get("Content-Type") == "application/problem+json":
+        raise Problem(response.json())
+    return response.raise_for_status()
+
+
+def show_pages(orders: Collection) -> None:
+    query = {"filter": 'status = "open"', "page_size": 100, "fields": "id"}
+    forwards = [[order["id"] for order in page] for page in orders.pages(**query)]
+    print(f"forwards: {sum(map(len, forwards))} orders on {len(forwards)} pages")
+    backwards = [[order["id"] for order in page] for page in orders.pages("prev", last="true", **query)]
+    print(f"backwards: {sum(map(len, backwards))} orders on {len(backwards)} pages")
+    same = sum(forwards, []) == sum(reversed(backwards), [])
+    print("the same orders" if same else "other orders")
+
+
+def show_problem(orders: Collection) -> None:
+    try:
+        next(orders.pages(filter='status = "open" AND totl > 5'))
+    except Problem as problem:
+        print(f"{problem.kind} in {problem.parameter}, character {problem.position}: {problem}")
+        print(f"hint: {problem.hint}")
+
+
+def show_put(orders: Collection) -> None:
+    key = ("open", "2026-11-21T12:00:00Z", "7000")
+    orders.put(*key, record={"customer": "Ada, Byron & Co", "total": 0.1})
+    print(json.dumps(orders.get(*key)))
+    print(orders.get("open", "2026-11-21T12:00:00Z", "7001"))
+
+
+def main() -> None:
+    url, command = sys.argv[1:]
+    orders = Collection(url, "orders", os.environ.get("RECTO_TOKEN"))
+    if command == "pages":
+        show_pages(orders)
+    elif command == "problem":
+        show_problem(orders)
+    elif command == "put":
+        show_put(orders)
+    elif command == "export":
+        for order in orders.export():
+            print(json.dumps(order))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
