@@ -221,7 +221,7 @@ async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>) {
         match of_tls {
             Ok(true) => tracing::info!("certificate read again"),
             Err(error) if !failing => {
-                tracing::error!(%error, "certificate cannot be read: the last one stays")
+                tracing::error!(%error, "certificate cannot be read: the last one stays");
             }
             _ => {}
         }

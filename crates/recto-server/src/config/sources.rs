@@ -137,11 +137,7 @@ fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, ConfigErr
     // The parser's own message would show the line, and with it a password of the store.
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let before = error.span().map_or(0, |span| span.start.min(text.len()));
-        let line = text.as_bytes()[..before]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count()
-            + 1;
+        let line = text.get(..before).unwrap_or(text).matches('\n').count() + 1;
         at(format!("line {line} is not valid TOML"))
     })?;
     let mut settings = Vec::new();

@@ -74,7 +74,7 @@ impl Guard {
         let outcome = self.pass(request, peer, &id, &mut bearer).await;
         let mut response = outcome.unwrap_or_else(|turned| {
             self.observer.metrics.refused(turned.refusal);
-            turned.answer
+            *turned.answer
         });
         self.add_headers(&mut response, &id);
         self.record(&response, &method, &id, &bearer, started);

@@ -39,7 +39,7 @@ impl Hosts {
         };
         let mut headers = request.headers().get_all(header::HOST).iter();
         let (of_header, more) = (headers.next(), headers.next());
-        let of_url = request.uri().authority().map(|authority| authority.as_str());
+        let of_url = request.uri().authority().map(axum::http::uri::Authority::as_str);
         let of_header = of_header.map(|value| value.to_str().unwrap_or(""));
         let allowed = |text: &str| {
             names

@@ -55,14 +55,14 @@ pub(crate) struct Guard {
 #[derive(Debug)]
 struct Turned {
     refusal: Refusal,
-    answer: Response,
+    answer: Box<Response>,
 }
 
 impl Turned {
     fn new(refusal: Refusal, problem: Problem) -> Self {
         Self {
             refusal,
-            answer: problem.into_response(),
+            answer: Box::new(problem.into_response()),
         }
     }
 

@@ -49,7 +49,7 @@ fn is_ours<B>(origin: &str, request: &Request<B>, hosts: &[String]) -> bool {
         .headers()
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
-    let asked = of_header.or_else(|| request.uri().authority().map(|authority| authority.as_str()));
+    let asked = of_header.or_else(|| request.uri().authority().map(axum::http::uri::Authority::as_str));
     asked.is_some_and(|asked| asked.eq_ignore_ascii_case(authority))
         || hosts
             .iter()
