@@ -27,6 +27,7 @@ const HEADING: &str = "Server";
 
 /// Arguments of `recto config`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
