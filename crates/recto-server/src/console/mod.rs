@@ -10,6 +10,7 @@
 //! | `browse` | a page of records, and what is shown where there is none |
 //! | `heading`, `controls`, `table`, `plan` | its parts, from top to bottom |
 //! | `pin` | asking for the partition |
+//! | `export` | all rows of a query |
 //! | `options` | what the planner says could be asked |
 //! | `filter` | filter text as chips |
 //! | `page_url` | which page, as an address |
@@ -20,6 +21,7 @@
 mod assets;
 mod browse;
 mod controls;
+mod export;
 mod filter;
 mod form;
 mod heading;
@@ -45,6 +47,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/", get(home::get))
         .route(record, get(browse::get))
+        .route(&format!("{record}/export"), get(export::get))
         .route(&format!("{record}/record"), get(record::get))
         .route(&format!("{record}/new"), get(form::ask_new).post(form::new))
         .route(&format!("{record}/edit"), get(form::ask_edit).post(form::edit))

@@ -178,13 +178,21 @@ impl PageUrl {
         )
     }
 
-    /// Where all rows that are looked at are exported.
+    /// Where all rows of the query are exported: without a query, by the API, in no order.
     pub(super) fn export_href(&self) -> String {
-        let path = format!(
-            "/v1/collections/{}/records:export",
-            path_segment(&self.collection)
-        );
-        with_query(path, &encoded(&self.query_parameters()))
+        let collection = path_segment(&self.collection);
+        if !self.filter.is_empty() || !self.order_by.is_empty() {
+            let path = format!("/collections/{collection}/export");
+            return with_query(path, &encoded(&self.query_parameters()));
+        }
+        let fields = ("fields", self.fields.join(","));
+        let parameters = if self.fields.is_empty() {
+            vec![]
+        } else {
+            vec![fields]
+        };
+        let path = format!("/v1/collections/{collection}/records:export");
+        with_query(path, &encoded(&parameters))
     }
 
     /// The address of something about one record, from which one comes back here.

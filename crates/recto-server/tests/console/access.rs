@@ -45,6 +45,10 @@ async fn collections_and_buttons_that_are_not_allowed_are_not_there() {
             "{action}"
         );
     }
+    let export = client
+        .get("/collections/places/export?filter=country%20%3D%20%22CH%22")
+        .await;
+    assert_eq!(export.status, StatusCode::FORBIDDEN);
     let bern = ["CH".to_owned(), "Bern".to_owned()];
     assert!(fixture.session.get("places", &bern).await.unwrap().is_some());
 }

@@ -164,6 +164,25 @@ async fn where_nothing_matches_it_is_said_why() {
 }
 
 #[tokio::test]
+async fn what_is_looked_at_is_exported_whole_and_in_order() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let page = client
+        .get(&format!("{UNITED}&order_by=time_hour&fields=flight"))
+        .await;
+    let export = client.follow(&page, "download=").await;
+    assert_eq!(export.status, StatusCode::OK);
+    let lines: Vec<&str> = export.html.lines().collect();
+    assert_eq!(lines.len(), crate::fixture::FLIGHTS);
+    assert_eq!(lines[0], r#"{"flight":0}"#);
+    assert_eq!(lines[999], r#"{"flight":1993}"#);
+    let all = client.get("/collections/flights").await.href("download=");
+    assert_eq!(all, "/v1/collections/flights/records:export");
+    let wrong = client.get("/collections/flights/export?filter=none").await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
 async fn values_are_escaped_and_one_record_is_shown_in_full() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());

@@ -1,0 +1,89 @@
+//! `GET /collections/{collection}/export`: all rows of the query that is looked at, as NDJSON.
+//!
+//! The API's own export is of whole collections, in no order; this one turns the query's pages, and
+//! reads the next when the one before was taken.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use futures::stream;
+use recto::session::{JsonRecord, PageReply, PageRequest};
+use recto::{Error, Session};
+use serde_json::Value as Json;
+
+use super::layout::Failure;
+use super::page_url::{PageUrl, parameters};
+use crate::access::{Access, Operation};
+use crate::app::App;
+
+/// Rows read at a time.
+const PAGE_ROWS: i64 = 500;
+
+pub(super) async fn get(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let session = access.session(app.session(), &name, Operation::Export)?;
+    let url = PageUrl::parse(&name, &parameters(query.unwrap_or_default().as_bytes()))?;
+    let request = PageRequest {
+        page_size: Some(PAGE_ROWS),
+        fields: url.fields.clone(),
+        edges_both: false,
+        ..url.first_page().request()
+    };
+    // What is wrong with the query is told before anything is sent.
+    let first = session.page(&name, &request).await?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/x-ndjson".to_owned()),
+        (
+            header::CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{name}.ndjson\""),
+        ),
+    ];
+    Ok((headers, body(session, name, request, first)).into_response())
+}
+
+/// The lines of a page and of those after it. An error cuts the connection: a file that ends early must
+/// not look whole.
+fn body(session: Arc<dyn Session>, name: String, request: PageRequest, first: PageReply) -> Body {
+    let begin = (session, name, request, Some(Step::Have(first)));
+    Body::from_stream(stream::try_unfold(
+        begin,
+        |(session, name, request, step)| async move {
+            let reply = match step {
+                None => return Ok::<_, Error>(None),
+                Some(Step::Have(reply)) => reply,
+                Some(Step::Ask(page_token)) => {
+                    let request = PageRequest {
+                        page_token,
+                        ..request.clone()
+                    };
+                    session.page(&name, &request).await?
+                }
+            };
+            let next = (!reply.next_page_token.is_empty()).then_some(Step::Ask(reply.next_page_token));
+            Ok(Some((lines(reply.records), (session, name, request, next))))
+        },
+    ))
+}
+
+/// Where the export goes on.
+enum Step {
+    Have(PageReply),
+    Ask(String),
+}
+
+fn lines(records: Vec<JsonRecord>) -> String {
+    let mut text = String::new();
+    for record in records {
+        text.push_str(&Json::Object(record).to_string());
+        text.push('\n');
+    }
+    text
+}
