@@ -52,6 +52,15 @@ impl Problem {
         self
     }
 
+    /// As a part of something: its field is one of that.
+    pub(crate) fn within(mut self, whole: &str) -> Self {
+        self.field = Some(match self.field {
+            Some(field) => format!("{whole}.{field}"),
+            None => whole.to_owned(),
+        });
+        self
+    }
+
     pub(crate) fn with_parameter(mut self, parameter: impl Into<String>) -> Self {
         self.parameter = Some(parameter.into());
         self

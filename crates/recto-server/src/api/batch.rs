@@ -6,10 +6,10 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
-use recto::schema::{Collection, Schema};
+use recto::schema::Schema;
 use recto::session::RecordChange;
 use recto::{DynamicRecord, Error, ErrorKind, MAX_BATCH_CHANGES};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use super::caller::Caller;
 use super::parameters::Parameters;
@@ -26,14 +26,15 @@ pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<
     let collection = address::collection(&uri)?;
     caller.definition(&collection).await?;
     Parameters::read(&uri, &[])?;
-    let changes = read(&collection, body::json(request).await?)?;
+    let schema = caller.schema().await?;
+    let changes = read(&schema, &collection, body::json(request).await?)?;
     let needed: BTreeSet<(&str, Operation)> = changes.iter().map(needed).collect();
     let session = caller.access.session_over(caller.app_session(), needed)?;
     let puts = changes.iter().filter(|change| is_put(change)).count();
     let deletes = changes.len() - puts;
     match session.write(changes.clone()).await {
         Ok(()) => Ok(answer::json_once(&json!({ "puts": puts, "deletes": deletes }))),
-        Err(error) => Err(located(&caller.schema().await?, &changes, error)),
+        Err(error) => Err(located(&schema, &changes, error)),
     }
 }
 
@@ -50,7 +51,7 @@ fn needed(change: &RecordChange) -> (&str, Operation) {
     (change.collection(), operation)
 }
 
-fn read(collection: &str, body: Json) -> Result<Vec<RecordChange>, Problem> {
+fn read(schema: &Schema, collection: &str, body: Json) -> Result<Vec<RecordChange>, Problem> {
     let shape = || {
         Problem::invalid_body("the body is {\"changes\": […]}")
             .with_hint("each change is {\"put\": {record}} or {\"delete\": [values of its key]}")
@@ -73,11 +74,16 @@ fn read(collection: &str, body: Json) -> Result<Vec<RecordChange>, Problem> {
     }
     let changes = changes.into_iter().enumerate();
     changes
-        .map(|(index, change)| read_change(collection, index, change))
+        .map(|(index, change)| read_change(schema, collection, index, change))
         .collect()
 }
 
-fn read_change(collection: &str, index: usize, change: Json) -> Result<RecordChange, Problem> {
+fn read_change(
+    schema: &Schema,
+    collection: &str,
+    index: usize,
+    change: Json,
+) -> Result<RecordChange, Problem> {
     let shape = |detail: String| {
         Problem::invalid_body(detail)
             .with_field(format!("changes[{index}]"))
@@ -94,8 +100,10 @@ fn read_change(collection: &str, index: usize, change: Json) -> Result<RecordCha
     let read = match (change.remove("put"), change.remove("delete")) {
         (Some(Json::Object(record)), None) => RecordChange::Put { collection, record },
         (None, Some(Json::Array(values))) => {
-            let key = values.iter().map(keys::text_of).collect::<Option<_>>();
-            let key = key.ok_or_else(|| shape("a key's values are strings, numbers or booleans".into()))?;
+            let definition = schema.collection(&collection);
+            let definition = definition.ok_or_else(|| Problem::no_collection(&collection))?;
+            let key = keys::texts_of(definition, &values);
+            let key = key.map_err(|problem| problem.within(&format!("changes[{index}]")))?;
             RecordChange::Delete { collection, key }
         }
         (Some(_), None) => return Err(shape("put takes a record: an object".into())),
@@ -114,29 +122,20 @@ fn located(schema: &Schema, changes: &[RecordChange], error: Error) -> Problem {
         ErrorKind::InvalidRecord => changes.iter().position(|change| is_invalid(schema, change)),
         _ => None,
     };
-    let field = error.field().map(str::to_owned);
     let problem = Problem::from(error);
-    match (index, field) {
-        (Some(index), Some(field)) => problem.with_field(format!("changes[{index}].{field}")),
-        (Some(index), None) => problem.with_field(format!("changes[{index}]")),
-        _ => problem,
+    match index {
+        Some(index) => problem.within(&format!("changes[{index}]")),
+        None => problem,
     }
 }
 
 fn is_invalid(schema: &Schema, change: &RecordChange) -> bool {
-    let Some(definition) = schema.collection(change.collection()) else {
+    // The key of a delete was read before.
+    let RecordChange::Put { collection, record } = change else {
         return false;
     };
-    match change {
-        RecordChange::Put { record, .. } => {
-            let lacks = |name: &String| record.get(name).is_none_or(Json::is_null);
-            definition.key.iter().any(lacks)
-                || DynamicRecord::from_json(Arc::clone(definition), record).is_err()
-        }
-        RecordChange::Delete { key, .. } => is_no_key(definition, key),
-    }
-}
-
-fn is_no_key(definition: &Arc<Collection>, key: &[String]) -> bool {
-    keys::complete(definition, key, &mut Map::new()).is_err()
+    schema.collection(collection).is_some_and(|definition| {
+        let lacks = |name: &String| record.get(name).is_none_or(Json::is_null);
+        definition.key.iter().any(lacks) || DynamicRecord::from_json(Arc::clone(definition), record).is_err()
+    })
 }

@@ -21,27 +21,34 @@ fn json_of(ty: &Type, text: &str) -> Json {
     read.unwrap_or_else(|| text.into())
 }
 
-/// The key text of record JSON; `None` for what no key value is written as.
-pub(super) fn text_of(value: &Json) -> Option<String> {
-    match value {
-        Json::String(text) => Some(text.clone()),
-        Json::Number(number) => Some(number_text(number)),
-        Json::Bool(value) => Some(value.to_string()),
-        _ => None,
+/// The key texts of values in record JSON, which are of the key fields' types.
+pub(super) fn texts_of(definition: &Arc<Collection>, values: &[Json]) -> Result<Vec<String>, Problem> {
+    let names = &definition.key;
+    if names.len() != values.len() {
+        return Err(wrong_count(definition, values.len()));
     }
+    let given: JsonRecord = names.iter().cloned().zip(values.iter().cloned()).collect();
+    let read = DynamicRecord::from_json(Arc::clone(definition), &given)?.to_json();
+    let text = |name: &String| match read.get(name) {
+        Some(Json::String(text)) => Ok(text.clone()),
+        Some(other) => Ok(other.to_string()),
+        None => {
+            let detail = format!("{name} is part of the key and cannot be null");
+            Err(Problem::invalid_record(detail).with_field(name))
+        }
+    };
+    names.iter().map(text).collect()
 }
 
-/// The largest whole number up to which a double holds all of them.
-const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
-
-/// 5.0 is JSON's way to write 5 too.
-fn number_text(number: &Number) -> String {
-    let text = number.to_string();
-    let is_whole = number.is_f64() && number.as_f64().is_some_and(|value| value.abs() <= MAX_WHOLE);
-    match text.strip_suffix(".0") {
-        Some(whole) if is_whole && whole != "-0" => whole.to_owned(),
-        _ => text,
-    }
+#[cold]
+fn wrong_count(definition: &Collection, count: usize) -> Problem {
+    let names = &definition.key;
+    let detail = format!(
+        "the key of {} has {} values, {count} were given",
+        definition.name,
+        names.len()
+    );
+    Problem::invalid_record(detail).with_hint(format!("its key is {}", names.join(", ")))
 }
 
 /// The fields of the key that texts name.
@@ -51,13 +58,7 @@ fn number_text(number: &Number) -> String {
 fn fields_of(definition: &Collection, key: &[String]) -> Result<JsonRecord, Problem> {
     let names = &definition.key;
     if names.len() != key.len() {
-        let detail = format!(
-            "the key of {} has {} values, {} were given",
-            definition.name,
-            names.len(),
-            key.len()
-        );
-        return Err(Problem::invalid_record(detail).with_hint(format!("its key is {}", names.join(", "))));
+        return Err(wrong_count(definition, key.len()));
     }
     let fields = names.iter().zip(key).filter_map(|(name, text)| {
         let (_, field) = definition.field(name)?;

@@ -126,7 +126,7 @@ pub(super) fn key(collection: &Collection) -> Vec<Json> {
             "in": "path",
             "required": true,
             "description": format!("Of the key: a {}, percent-encoded by itself.", field.ty),
-            "schema": types::schema(&field.ty, Side::Path),
+            "schema": types::of_field(collection, field, Side::Path),
         })
     });
     parameters.collect()

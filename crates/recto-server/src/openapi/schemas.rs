@@ -26,6 +26,7 @@ pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
         .collect();
     let mut shared = Map::from_iter([
         ("Problem".to_owned(), problem()),
+        ("Schema".to_owned(), recorded()),
         ("Collections".to_owned(), collections()),
         ("Collection".to_owned(), collection()),
         ("Explanation".to_owned(), explanation()),
@@ -35,6 +36,18 @@ pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
         shared.insert("Change".to_owned(), json!({ "anyOf": changes }));
     }
     shared
+}
+
+/// The schema as it is recorded.
+fn recorded() -> Json {
+    json!({
+        "type": "object",
+        "required": ["generation", "toml"],
+        "properties": {
+            "generation": { "type": "integer", "minimum": 0, "description": "Grows with each change of the schema." },
+            "toml": { "type": "string", "description": "The collections, as a schema file declares them." },
+        },
+    })
 }
 
 /// The schemas of a collection.
@@ -51,7 +64,12 @@ pub(super) fn of_collection(collection: &Collection) -> Map<String, Json> {
 
 fn record(collection: &Collection) -> Json {
     let fields = collection.fields.iter();
-    let fields = fields.map(|field| (field.name.clone(), types::schema(&field.ty, Side::Stored)));
+    let fields = fields.map(|field| {
+        (
+            field.name.clone(),
+            types::of_field(collection, field, Side::Stored),
+        )
+    });
     let mut schema = object(fields.collect(), &[]);
     schema["description"] = format!(
         "A record of {}. Fields that are null are left out; {} are never null, and left out only by `fields`.",
@@ -62,12 +80,11 @@ fn record(collection: &Collection) -> Json {
     schema
 }
 
+/// A record to be stored at an address: the key's fields may be left to that.
 fn given(collection: &Collection) -> Json {
     let fields = collection.fields.iter().map(|field| {
-        let schema = types::schema(&field.ty, Side::Given);
-        let is_required = collection.is_required(&field.name);
-        let schema = if is_required { schema } else { nullable(schema) };
-        (field.name.clone(), schema)
+        let schema = types::of_field(collection, field, Side::Given);
+        (field.name.clone(), nullable(schema))
     });
     object(fields.collect(), &[])
 }
@@ -97,11 +114,20 @@ fn page(name: &str) -> Json {
 /// What a change is: a put or a delete, with these members besides.
 fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     let of_key = collection.key.iter().filter_map(|name| collection.field(name));
-    let key: Vec<Json> = of_key
-        .map(|(_, field)| types::schema(&field.ty, Side::Given))
+    let of_key: Map<String, Json> = of_key
+        .map(|(_, field)| {
+            (
+                field.name.clone(),
+                types::of_field(collection, field, Side::Given),
+            )
+        })
         .collect();
+    let key: Vec<Json> = of_key.values().cloned().collect();
     let whole = json!({
-        "allOf": [reference(&format!("{}.put", collection.name)), { "required": collection.key }],
+        "allOf": [
+            reference(&format!("{}.put", collection.name)),
+            { "required": collection.key, "properties": of_key },
+        ],
     });
     let one = |verb: &str, what: Json| {
         let mut properties = Map::from_iter([(verb.to_owned(), what)]);

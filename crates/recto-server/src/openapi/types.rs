@@ -1,12 +1,15 @@
 //! Fields' types as JSON Schema: the mapping of record JSON.
 
 use recto::Type;
+use recto::schema::{Collection, Field};
 use serde_json::{Map, Value as Json, json};
 
 use super::patterns;
 
-/// Numbers a double holds one by one, and so JSON in most languages.
-const MAX_FLOAT: f64 = 3.402_823_5e38;
+/// The largest double whose shortest text is nearest to a float that is finite.
+const MAX_FLOAT: f64 = 3.402_823_567_797_336_6e38;
+/// The largest whole number of as many digits as a double always holds.
+const MAX_EXACT_WHOLE: i64 = 999_999_999_999_999;
 
 /// Where a value stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +52,17 @@ pub(super) fn schema(ty: &Type, side: Side) -> Json {
     }
 }
 
+/// The schema of a field's values: those of its type, but that Cassandra has no partition whose only
+/// value is empty.
+pub(super) fn of_field(collection: &Collection, field: &Field, side: Side) -> Json {
+    let mut schema = schema(&field.ty, side);
+    let is_alone = collection.partition.len() == 1 && collection.partition[0] == field.name;
+    if is_alone && matches!(field.ty, Type::Ascii | Type::Text | Type::Blob) {
+        schema["minLength"] = 1.into();
+    }
+    schema
+}
+
 fn of_scalar(ty: &Type, side: Side) -> Json {
     let text = |pattern: &str| json!({ "type": "string", "pattern": pattern });
     match ty {
@@ -65,8 +79,11 @@ fn of_scalar(ty: &Type, side: Side) -> Json {
         Type::Varint if side == Side::Stored => text(patterns::WHOLE_STORED),
         Type::Varint => or_whole(text(patterns::WHOLE_GIVEN), u64::MAX, side),
         Type::Decimal if side == Side::Given => json!({
-            "anyOf": [text(patterns::DECIMAL), { "type": "number" }],
-            "description": "A number of at most 15 digits; a longer one is written as a string.",
+            "anyOf": [
+                text(patterns::DECIMAL),
+                { "type": "integer", "minimum": -MAX_EXACT_WHOLE, "maximum": MAX_EXACT_WHOLE },
+            ],
+            "description": "Numbers with a point are read too, if they have at most 15 digits.",
         }),
         Type::Decimal => text(patterns::DECIMAL),
         Type::Float => floating(Some(MAX_FLOAT)),
@@ -112,7 +129,9 @@ fn or_whole(text: Json, maximum: u64, side: Side) -> Json {
 fn floating(limit: Option<f64>) -> Json {
     let number = match limit {
         None => json!({ "type": "number" }),
-        Some(limit) => json!({ "type": "number", "minimum": -limit, "maximum": limit }),
+        Some(limit) => {
+            json!({ "type": "number", "minimum": -limit, "maximum": limit })
+        }
     };
     json!({ "anyOf": [number, { "enum": ["NaN", "Infinity", "-Infinity"] }] })
 }

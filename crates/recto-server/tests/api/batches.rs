@@ -74,6 +74,9 @@ pub(crate) async fn name_the_change_that_is_wrong(client: Client) {
         ),
         (json!({ "delete": ["whole", 2] }), "changes[1]"),
         (json!({ "delete": ["whole", "x", 1] }), "changes[1].at"),
+        (json!({ "delete": ["whole", null, 1] }), "changes[1].at"),
+        (json!({ "delete": ["whole", "1", 1] }), "changes[1].at"),
+        (json!({ "delete": [true, 1, 1] }), "changes[1].tenant"),
     ] {
         let reply = send(&client, json!([note("whole", 1), wrong, note("whole", 3)])).await;
         let problem = reply.problem(400, "invalid-record");
@@ -90,7 +93,6 @@ pub(crate) async fn of_the_wrong_shape_are_refused(client: Client) {
         json!({}),
         json!({ "put": [] }),
         json!({ "delete": {} }),
-        json!({ "delete": [null] }),
         json!({ "put": {}, "collection": 1 }),
         json!({ "put": {}, "more": 1 }),
         json!(1),

@@ -123,9 +123,14 @@ pub(crate) async fn descriptions_hold_what_is_seen(client: Client) {
     let paths = document.json()["paths"].clone();
     let paths = paths.as_object().unwrap();
     let named: Vec<&String> = paths.keys().collect();
-    assert_eq!(named.len(), 5, "{named:?}");
+    let mut of_log = named
+        .iter()
+        .filter(|path| path.contains("/log") || path.contains("export"));
+    assert!(of_log.next().is_none(), "{named:?}");
+    assert!(paths.contains_key("/v1/collections/notes/records"), "{named:?}");
     assert!(!reader.get("/docs").await.text().contains("everything"));
     let nobody = granted(&client, []).await;
     let paths = nobody.get("/openapi.json").await.json()["paths"].clone();
-    assert_eq!(paths.as_object().unwrap().len(), 1);
+    let mut named = paths.as_object().unwrap().keys();
+    assert!(named.all(|path| !path.starts_with("/v1/collections/")), "{paths}");
 }

@@ -50,6 +50,13 @@ fn one(
         }
         "minimum" => unless(value.as_f64().is_none_or(|value| value >= number())),
         "maximum" => unless(value.as_f64().is_none_or(|value| value <= number())),
+        "exclusiveMinimum" => unless(value.as_f64().is_none_or(|value| value > number())),
+        "exclusiveMaximum" => unless(value.as_f64().is_none_or(|value| value < number())),
+        "minLength" => unless(
+            value
+                .as_str()
+                .is_none_or(|text| text.chars().count() as f64 >= number()),
+        ),
         "minItems" => unless(length.is_none_or(|length| length as f64 >= number())),
         "maxItems" => unless(length.is_none_or(|length| length as f64 <= number())),
         "required" => {

@@ -1,0 +1,44 @@
+//! A server over an embedded store in a folder of its own that holds the schema and some rows of the
+//! API's suite: what tools that read the description are pointed at. It says where it listens and
+//! serves until it is killed.
+#![allow(clippy::print_stdout)]
+
+use std::error::Error;
+
+use axum::Extension;
+use recto::schema::Schema;
+use recto::session::RecordChange;
+use recto::{LocalSession, OpenOptions, Recto, Session as _, StoreAddress};
+use recto_server::access::Access;
+use recto_server::{App, router};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+const SCHEMA: &str = include_str!("../tests/api/schema.toml");
+const ROWS: i32 = 200;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let address = StoreAddress::Embedded(folder.path().join("suite"));
+    let mut recto = Recto::open_with(&address, OpenOptions::new().create()).await?;
+    recto.apply(&Schema::parse(SCHEMA)?).await?;
+    let session = LocalSession::new(recto);
+    let row = |at: i32| {
+        let record =
+            json!({ "tenant": "acme", "at": at, "id": at.to_string(), "title": format!("note {at}") });
+        RecordChange::Put {
+            collection: "notes".into(),
+            record: record.as_object().cloned().unwrap_or_default(),
+        }
+    };
+    session.write((0..ROWS).map(row).collect()).await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("http://{}", listener.local_addr()?);
+    axum::serve(
+        listener,
+        router(App::new(session)).layer(Extension(Access::all())),
+    )
+    .await?;
+    Ok(())
+}
