@@ -6,13 +6,11 @@ mod support;
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use serde_json::Value as Json;
+use support::cutter::Cutter;
 use support::{Ran, Server, recto, recto_with};
 
 const SCHEMA: &str = r#"
@@ -411,56 +409,6 @@ fn a_server_that_is_gone_is_told() {
     recto(place.path(), &elsewhere).failed(1, "cannot be reached");
 }
 
-/// A way to a server that is cut: of each connection, only so many bytes of answers come through.
-struct Cutter {
-    url: String,
-    connections: Arc<AtomicUsize>,
-}
-
-impl Cutter {
-    /// `limits` in order of connections: bytes of answers that come through; later ones are refused.
-    fn new(server: &str, limits: Vec<usize>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let connections = Arc::new(AtomicUsize::new(0));
-        let (server, counted) = (server.to_owned(), Arc::clone(&connections));
-        std::thread::spawn(move || {
-            for limit in limits {
-                let Ok((client, _)) = listener.accept() else {
-                    return;
-                };
-                counted.fetch_add(1, Ordering::SeqCst);
-                let server = TcpStream::connect(&server).unwrap();
-                std::thread::spawn(move || pass(client, server, limit));
-            }
-        });
-        Self { url, connections }
-    }
-}
-
-fn pass(client: TcpStream, server: TcpStream, limit: usize) {
-    let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-    std::thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
-    let (mut server, mut client, mut left) = (server, client, limit);
-    let mut buffer = [0_u8; 4_096];
-    while left > 0 {
-        let Ok(read @ 1..) = server.read(&mut buffer) else {
-            break;
-        };
-        let taken = read.min(left);
-        if client.write_all(&buffer[..taken]).is_err() {
-            break;
-        }
-        left -= taken;
-    }
-    if left == 0 {
-        // What was written is let out before the connection is cut.
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let _ = client.shutdown(Shutdown::Both);
-    let _ = server.shutdown(Shutdown::Both);
-}
-
 /// Ranges of a table are read side by side, so that their lines come in one order or another.
 fn sorted(lines: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = lines.lines().collect();
@@ -480,7 +428,7 @@ fn a_scan_goes_on_after_its_connection_was_cut() {
         found.len(),
         expected.len()
     );
-    assert_eq!(way.connections.load(Ordering::SeqCst), 4);
+    assert_eq!(way.count(), 4);
 }
 
 #[test]

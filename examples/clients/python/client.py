@@ -37,11 +37,12 @@ class Collection:
 
     def __init__(self, url: str, name: str, token: str | None = None):
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._client = httpx.Client(base_url=f"{url}/v1/collections/{name}/", headers=headers, timeout=60)
+        self._client = httpx.Client(headers=headers, timeout=60)
+        self._records = f"{url}/v1/collections/{name}/records"
 
     def pages(self, relation: str = "next", **query) -> Iterator[list[dict]]:
         """The records of each page, from the one asked for on: to the end, or with "prev" to the beginning."""
-        response = checked(self._client.get("records", params=query))
+        response = checked(self._client.get(self._records, params=query))
         while True:
             yield response.json()["records"]
             link = response.links.get(relation)
@@ -52,12 +53,12 @@ class Collection:
 
     def get(self, *key: str) -> dict | None:
         """The record with this key, if there is one."""
-        response = self._client.get(record_path(key))
+        response = self._client.get(self._record(key))
         return None if response.status_code == 404 else checked(response).json()
 
     def put(self, *key: str, record: dict) -> None:
         """Stores a record, in the place of one with its key. Sent twice, it does the same as once."""
-        checked(self._client.put(record_path(key), json=record))
+        checked(self._client.put(self._record(key), json=record))
 
     def export(self) -> Iterator[dict]:
         """Every record once, however often the connection is cut."""
@@ -67,7 +68,7 @@ class Collection:
             records = []
             try:
                 query = {"resume_tokens": "true", "resume_token": token}
-                with self._client.stream("GET", "records:export", params=query) as response:
+                with self._client.stream("GET", f"{self._records}:export", params=query) as response:
                     if response.is_error:
                         response.read()
                     for line in checked(response).iter_lines():
@@ -88,10 +89,9 @@ class Collection:
                     raise
                 time.sleep(0.1 * 2**failures)
 
-
-def record_path(key: tuple[str, ...]) -> str:
-    """The key's values in order, each percent-encoded by itself, joined by commas."""
-    return "records/" + ",".join(quote(part, safe="") for part in key)
+    def _record(self, key: tuple[str, ...]) -> str:
+        """The record's address: the key's values in order, each percent-encoded by itself, joined by commas."""
+        return f"{self._records}/" + ",".join(quote(part, safe="") for part in key)
 
 
 def checked(response: httpx.Response) -> httpx.Response:

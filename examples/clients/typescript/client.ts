@@ -29,17 +29,17 @@ class Problem extends Error {
 
 /** One collection of a server. */
 class Collection {
-  readonly #base: string;
+  readonly #records: string;
   readonly #headers: Record<string, string>;
 
   constructor(url: string, name: string, token?: string) {
-    this.#base = `${url}/v1/collections/${name}/`;
+    this.#records = `${url}/v1/collections/${name}/records`;
     this.#headers = token ? { Authorization: `Bearer ${token}` } : {};
   }
 
   /** The records of each page, from the one asked for on: to the end, or with "prev" to the beginning. */
   async *pages(query: Record<string, string>, relation: "next" | "prev" = "next"): AsyncGenerator<Order[]> {
-    let address: URL | undefined = new URL(`records?${new URLSearchParams(query)}`, this.#base);
+    let address: URL | undefined = new URL(`${this.#records}?${new URLSearchParams(query)}`);
     while (address) {
       const response: Response = await this.#ask(address);
       const page = (await response.json()) as { records: Order[] };
@@ -75,7 +75,7 @@ class Collection {
       let records: Order[] = [];
       try {
         const query = new URLSearchParams({ resume_tokens: "true", resume_token: token });
-        const response = await this.#ask(new URL(`records:export?${query}`, this.#base));
+        const response = await this.#ask(new URL(`${this.#records}:export?${query}`));
         for await (const line of lines(response)) {
           const message = JSON.parse(line) as ExportLine;
           if (message.record) {
@@ -99,7 +99,7 @@ class Collection {
 
   /** The key's values in order, each percent-encoded by itself, joined by commas. */
   #recordAddress(key: string[]): URL {
-    return new URL(`records/${key.map(encodeURIComponent).join(",")}`, this.#base);
+    return new URL(`${this.#records}/${key.map(encodeURIComponent).join(",")}`);
   }
 
   async #ask(address: URL, init: RequestInit = {}): Promise<Response> {

@@ -2,6 +2,8 @@
 // Each suite uses a part of it.
 #![allow(dead_code)]
 
+pub(crate) mod cutter;
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

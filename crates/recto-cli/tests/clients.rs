@@ -1,0 +1,290 @@
+//! Clients in other languages, and the guide's commands, against a running server. They need python3 with
+//! venv, node with npm, and curl, which scripts/test installs; without one of them these tests fail.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod support;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value as Json;
+use support::cutter::Cutter;
+use support::{Server, recto};
+
+const SCHEMA: &str = r#"
+[collection.orders]
+fields = { status = "text", created = "timestamp", id = "bigint", customer = "text", total = "double" }
+key = ["status", "created", "id"]
+partition = ["status"]
+order = ["-created"]
+writes = "append"
+"#;
+
+/// Orders: more than one step of an export.
+const ORDERS: u32 = 3_000;
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs a command to its end; returns its standard output.
+fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?} cannot be run: {error}"));
+    let err = String::from_utf8_lossy(&output.stderr);
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{command:?}: {out}{err}");
+    out
+}
+
+/// A folder that outlives one run of the tests, beside what cargo builds.
+fn kept(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// A client's program and the first of its arguments.
+struct Client {
+    program: PathBuf,
+    script: PathBuf,
+}
+
+/// The client in Python, with what its requirements name and nothing else.
+fn python() -> &'static Client {
+    static CLIENT: OnceLock<Client> = OnceLock::new();
+    CLIENT.get_or_init(|| {
+        let (from, venv) = (project().join("examples/clients/python"), kept("python-client"));
+        run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+        let install = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "-r",
+        ];
+        let program = venv.join("bin/python");
+        run(Command::new(&program)
+            .args(install)
+            .arg(from.join("requirements.txt")));
+        Client {
+            program,
+            script: from.join("client.py"),
+        }
+    })
+}
+
+/// The client in TypeScript, whose types are checked first.
+fn typescript() -> &'static Client {
+    static CLIENT: OnceLock<Client> = OnceLock::new();
+    CLIENT.get_or_init(|| {
+        let (from, to) = (
+            project().join("examples/clients/typescript"),
+            kept("typescript-client"),
+        );
+        std::fs::create_dir_all(&to).unwrap();
+        for file in ["client.ts", "package.json", "package-lock.json", "tsconfig.json"] {
+            std::fs::copy(from.join(file), to.join(file)).unwrap();
+        }
+        let install = [
+            "ci",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--loglevel",
+            "error",
+        ];
+        run(Command::new("npm").args(install).current_dir(&to));
+        run(Command::new("npx").args(["--no-install", "tsc"]).current_dir(&to));
+        Client {
+            program: "node".into(),
+            script: to.join("build/client.js"),
+        }
+    })
+}
+
+impl Client {
+    fn run(&self, url: &str, command: &str) -> String {
+        let mut client = Command::new(&self.program);
+        run(client
+            .arg(&self.script)
+            .args([url, command])
+            .env_remove("RECTO_TOKEN"))
+    }
+}
+
+/// A store of orders, and its server.
+fn shop() -> (tempfile::TempDir, Server) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("recto.toml"), SCHEMA).unwrap();
+    let mut csv = String::from("status,created,id,customer,total\n");
+    for id in 0..ORDERS {
+        let status = if id % 4 == 0 { "paid" } else { "open" };
+        let (minute, second) = (id / 60, id % 60);
+        writeln!(
+            csv,
+            "{status},2026-11-20T12:{minute:02}:{second:02}Z,{id},ada {id},{id}.25"
+        )
+        .unwrap();
+    }
+    std::fs::write(path.join("orders.csv"), csv).unwrap();
+    recto(path, &["apply", "--yes", "--store", "shop"]).done();
+    recto(
+        path,
+        &[
+            "load",
+            "orders",
+            "orders.csv",
+            "--store",
+            "shop",
+            "--quiet",
+            "--json",
+        ],
+    )
+    .done();
+    let server = Server::start(path, &["--store", "shop"]);
+    (folder, server)
+}
+
+fn does_it_all(client: &Client) {
+    let (folder, server) = shop();
+    let pages = client.run(&server.url, "pages");
+    assert_eq!(
+        pages,
+        "forwards: 2250 orders on 23 pages\nbackwards: 2250 orders on 23 pages\nthe same orders\n"
+    );
+    let problem = client.run(&server.url, "problem");
+    let (what, hint) = problem.split_once('\n').unwrap();
+    assert!(
+        what.starts_with("invalid-query in filter, character 21: filter, column 21"),
+        "{what}"
+    );
+    assert!(hint.starts_with("hint: ") && hint.contains("total"), "{hint}");
+
+    // The first connection is cut in the midst, the second at its beginning.
+    let way = Cutter::new(server.address(), vec![150_000, 10, usize::MAX, usize::MAX]);
+    let exported = client.run(&way.url, "export");
+    let local = recto(folder.path(), &["scan", "orders", "--store", &server.url]).done();
+    assert!(records(&exported) == records(&local));
+    assert_eq!(records(&exported).len(), ORDERS as usize);
+    assert!(way.count() >= 3);
+
+    let put = client.run(&server.url, "put");
+    let (record, missing) = put.split_once('\n').unwrap();
+    let record: Json = serde_json::from_str(record).unwrap();
+    assert_eq!(record["customer"], "Ada, Byron & Co");
+    assert_eq!((&record["total"], &record["id"]), (&0.1.into(), &"7000".into()));
+    assert!(["None\n", "undefined\n"].contains(&missing), "{missing}");
+}
+
+fn records(lines: &str) -> Vec<String> {
+    let parse = |line: &str| serde_json::from_str::<Json>(line).unwrap().to_string();
+    let mut records: Vec<String> = lines.lines().map(parse).collect();
+    records.sort_unstable();
+    records
+}
+
+#[test]
+fn the_python_client_does_it_all() {
+    does_it_all(python());
+}
+
+#[test]
+fn the_typescript_client_does_it_all() {
+    does_it_all(typescript());
+}
+
+/// A fenced block of the guide.
+struct Block<'a> {
+    language: &'a str,
+    text: &'a str,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut pieces = page.split("```");
+    let mut blocks = Vec::new();
+    while let (Some(_), Some(block)) = (pieces.next(), pieces.next()) {
+        let (language, text) = block.split_once('\n').unwrap();
+        blocks.push(Block { language, text });
+    }
+    blocks
+}
+
+/// Whether a text is what the guide shows, in which … stands for anything within a line.
+fn is_shown(shown: &str, found: &str) -> bool {
+    let line = |(shown, found): (&str, &str)| {
+        let Some((before, after)) = shown.split_once('…') else {
+            return shown == found;
+        };
+        let (inner, last) = after.rsplit_once('…').unwrap_or(("", after));
+        let rest = found
+            .strip_prefix(before)
+            .and_then(|rest| rest.strip_suffix(last));
+        let Some(mut rest) = rest else { return false };
+        for piece in inner.split('…') {
+            let Some(at) = rest.find(piece) else { return false };
+            rest = &rest[at + piece.len()..];
+        }
+        true
+    };
+    shown.lines().count() == found.lines().count() && shown.lines().zip(found.lines()).all(line)
+}
+
+#[test]
+fn the_guides_commands_do_what_it_says() {
+    let page = std::fs::read_to_string(project().join("docs/book/http.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_recto")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let (mut server, mut settings) = (None, String::new());
+    let mut out = String::new();
+    let mut checked = 0;
+    for block in blocks(&page) {
+        match block.language {
+            // The server goes on while the rest is run, on a port that is free here.
+            "sh" if block.text.starts_with("recto serve") => {
+                let more: Vec<&str> = block.text.split_whitespace().skip(2).collect();
+                server = Some(Server::start(folder.path(), &more));
+            }
+            "sh" => {
+                let mut text = block.text.to_owned();
+                if let Some(server) = &server {
+                    text = text.replace("127.0.0.1:8080", server.address());
+                }
+                // Variables set in one block are there in the next, as in a shell that stays open.
+                let script = format!("set -euo pipefail\n{settings}\n{text}\ndeclare -p > variables\n");
+                let mut shell = Command::new("bash");
+                out = run(shell
+                    .args(["-c", &script])
+                    .current_dir(folder.path())
+                    .env("PATH", &path));
+                let kept = std::fs::read_to_string(folder.path().join("variables")).unwrap();
+                let is_own = |line: &&str| {
+                    ["url=", "next=", "previous=", "tag="]
+                        .iter()
+                        .any(|name| line.starts_with(&format!("declare -- {name}")))
+                };
+                settings = kept
+                    .lines()
+                    .filter(is_own)
+                    .map(|line| format!("{line}\n"))
+                    .collect();
+            }
+            "text" => {
+                assert!(
+                    is_shown(block.text, &out),
+                    "the guide shows\n{}and it is\n{out}",
+                    block.text
+                );
+                checked += 1;
+            }
+            other => panic!("a block of {other:?}: commands are sh, what they print is text"),
+        }
+    }
+    assert!(checked >= 10, "{checked}");
+}
