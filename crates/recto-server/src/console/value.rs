@@ -172,7 +172,7 @@ impl Control<'_> {
                 }
             };
         }
-        if is_nested(self.ty) || self.value.contains('\n') || self.value.len() > MAX_CELL_CHARACTERS {
+        if is_nested(self.ty) || self.value.contains(['\n', '\r']) || self.value.len() > MAX_CELL_CHARACTERS {
             return html! {
                 textarea name=(self.name) id=(self.id) rows="4" spellcheck="false"
                     aria-invalid=[invalid]
@@ -184,7 +184,7 @@ impl Control<'_> {
         }
         let (kind, mode) = if is_small_integer(self.ty) {
             ("number", Some("numeric"))
-        } else if *self.ty == Type::Date && (self.value.is_empty() || self.value.len() == 10) {
+        } else if *self.ty == Type::Date && is_for_date_field(self.value) {
             ("date", None)
         } else if is_number(self.ty) {
             ("text", Some("decimal"))
@@ -198,6 +198,11 @@ impl Control<'_> {
                 required[self.required];
         }
     }
+}
+
+/// Browsers know the years 1 to 9999 and clear a field with another.
+fn is_for_date_field(value: &str) -> bool {
+    value.is_empty() || (value.len() == "2013-01-01".len() && !value.starts_with("0000"))
 }
 
 fn placeholder(ty: &Type) -> Option<&'static str> {
@@ -267,6 +272,13 @@ mod tests {
             );
         }
         assert_eq!(literal(&Type::Timestamp, "soon"), "\"soon\"");
+    }
+
+    #[test]
+    fn browsers_are_given_no_date_that_they_would_clear() {
+        assert!(is_for_date_field("") && is_for_date_field("2013-01-01"));
+        assert!(!is_for_date_field("0000-01-01") && !is_for_date_field("-0044-03-15"));
+        assert!(!is_for_date_field("+12013-01-01"));
     }
 
     #[test]
