@@ -192,7 +192,6 @@ fn reads_print_the_same() {
 #[test]
 fn errors_print_the_same() {
     let place = Place::new(30);
-    let put = |record: &'static str| vec!["put", "flights", record];
     let lines = [
         (3, vec!["page", "nowhere", "--json"]),
         (3, vec!["page", "flihgts"]),
@@ -288,6 +287,17 @@ fn errors_print_the_same() {
         ),
         (2, vec!["scan", "flights", "--fields", "zz"]),
         (2, vec!["scan", "flights", "--resume", "nonsense"]),
+    ];
+    for (code, line) in lines {
+        assert_eq!(place.same(&line), code, "{line:?}");
+    }
+}
+
+#[test]
+fn errors_of_records_print_the_same() {
+    let place = Place::new(30);
+    let put = |record: &'static str| vec!["put", "flights", record];
+    let lines = [
         (2, put("{\"carrier\": \"UA\"}")),
         (
             2,
@@ -387,7 +397,7 @@ fn pages_turn_both_ways_while_the_server_is_started_again() {
         .as_str()
         .filter(|token| !token.is_empty())
     {
-        last = page(&place, &token.to_owned());
+        last = page(&place, token);
         back.splice(0..0, last["records"].as_array().unwrap().iter().cloned());
     }
     assert_eq!(back, seen);

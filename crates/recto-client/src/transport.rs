@@ -322,3 +322,100 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     }
     cause.to_string()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
+    use super::*;
+
+    const DONE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+    const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n";
+    const LATER: &str = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 3600\r\ncontent-length: 0\r\n\r\n";
+    const SHORT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n{";
+    const ELSEWHERE: &str =
+        "HTTP/1.1 302 Found\r\nlocation: http://evil.example\r\ncontent-length: 0\r\n\r\n";
+    const NOTHING: &str = "";
+
+    /// A server that gives these answers, a connection each, and returns the requests it was sent.
+    fn server(answers: &[&'static str]) -> (Transport, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut address = HttpAddress::new(false, "127.0.0.1", listener.local_addr().unwrap().port());
+        address.set("token", "secret").unwrap();
+        address.request_timeout = Some(Duration::from_millis(500));
+        let answers = answers.to_vec();
+        let requests = std::thread::spawn(move || {
+            let answer = |answer: &str| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 4_096];
+                let read = stream.read(&mut request).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+                String::from_utf8_lossy(&request[..read]).into_owned()
+            };
+            answers.into_iter().map(answer).collect()
+        });
+        (Transport::new(&address).unwrap(), requests)
+    }
+
+    #[tokio::test]
+    async fn what_only_reads_is_asked_again() {
+        for answers in [[NOTHING, SHORT, DONE], [BUSY, BUSY, DONE]] {
+            let (transport, requests) = server(&answers);
+            assert_eq!(transport.get("/x?a=%2E%2E").await.unwrap().body, "{}");
+            for request in requests.join().unwrap() {
+                assert!(request.starts_with("GET /x?a=%2E%2E HTTP/1.1\r\n"), "{request}");
+                assert!(request.contains("authorization: Bearer secret\r\n"), "{request}");
+            }
+        }
+        let (transport, requests) = server(&[NOTHING; MAX_ATTEMPTS as usize]);
+        assert_eq!(
+            transport.get("/x").await.unwrap_err().kind(),
+            ErrorKind::Unavailable
+        );
+        assert_eq!(requests.join().unwrap().len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_change_is_sent_again_only_if_it_was_not_taken() {
+        let body = serde_json::json!({ "changes": [] });
+        let (transport, requests) = server(&[BUSY, DONE]);
+        transport.change(Method::POST, "/x", Some(&body)).await.unwrap();
+        assert_eq!(requests.join().unwrap().len(), 2);
+        let (transport, _) = server(&[NOTHING, DONE]);
+        let error = transport
+            .change(Method::POST, "/x", Some(&body))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+        assert!(error.hint().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_busy_for_long_or_elsewhere_is_not_waited_for_nor_followed() {
+        let (transport, _) = server(&[LATER, DONE]);
+        assert_eq!(
+            transport.get("/x").await.unwrap_err().kind(),
+            ErrorKind::Unavailable
+        );
+        let (transport, _) = server(&[ELSEWHERE, DONE]);
+        let error = transport.get("/x").await.unwrap_err();
+        assert!(error.to_string().contains("302"), "{error}");
+        assert!(!format!("{error:?}").contains("secret"));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_says_nothing_is_not_waited_for_forever() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut address = HttpAddress::new(false, "127.0.0.1", listener.local_addr().unwrap().port());
+        address.request_timeout = Some(Duration::from_millis(50));
+        let transport = Transport::new(&address).unwrap();
+        let error = transport.change(Method::DELETE, "/x", None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+        let error = transport.get("/x").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert!(error.to_string().contains("50 ms"));
+    }
+}

@@ -121,7 +121,7 @@ impl Server {
     pub(crate) fn restart(&mut self) {
         self.kill();
         let more: Vec<&str> = self.line.iter().map(String::as_str).collect();
-        *self = Self::start_at(&self.folder, &self.address().to_owned(), &more);
+        *self = Self::start_at(&self.folder, self.address(), &more);
     }
 }
 
