@@ -1,4 +1,4 @@
-//! Recto over HTTP: the JSON API, its OpenAPI description, and the console for people.
+//! Recto over HTTP: the JSON API, its `OpenAPI` description, and the console for people.
 //!
 //! Everything a request asks of a store goes through one [`Session`](recto::Session), restricted to
 //! what the request's [`Access`](access::Access) allows, so that neither the API nor the console can

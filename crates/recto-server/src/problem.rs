@@ -10,7 +10,7 @@ use crate::access::Operation;
 
 /// An error as it is answered.
 ///
-/// `type` is `about:blank#kind`-free and stable: `urn:recto:problem:<kind>`; `title` is the kind in
+/// `type` is stable, `urn:recto:problem:<kind>`; `title` is the kind in
 /// words, `detail` what went wrong; `field` (of the record), `parameter` (of the query) and `position`
 /// (1-based, in characters of the parameter or of the body) say where, `hint` what to do.
 #[derive(Debug)]
@@ -19,6 +19,12 @@ pub struct Problem {
     kind: &'static str,
     title: &'static str,
     detail: String,
+    more: Box<More>,
+}
+
+/// What not every problem has; boxed, because results carry problems.
+#[derive(Debug, Default)]
+struct More {
     field: Option<String>,
     parameter: Option<String>,
     position: Option<usize>,
@@ -39,22 +45,18 @@ impl Problem {
             kind,
             title,
             detail: detail.into(),
-            field: None,
-            parameter: None,
-            position: None,
-            hint: None,
-            allow: None,
+            more: Box::default(),
         }
     }
 
     pub(crate) fn with_field(mut self, field: impl Into<String>) -> Self {
-        self.field = Some(field.into());
+        self.more.field = Some(field.into());
         self
     }
 
     /// As a part of something: its field is one of that.
     pub(crate) fn within(mut self, whole: &str) -> Self {
-        self.field = Some(match self.field {
+        self.more.field = Some(match self.more.field {
             Some(field) => format!("{whole}.{field}"),
             None => whole.to_owned(),
         });
@@ -62,17 +64,17 @@ impl Problem {
     }
 
     pub(crate) fn with_parameter(mut self, parameter: impl Into<String>) -> Self {
-        self.parameter = Some(parameter.into());
+        self.more.parameter = Some(parameter.into());
         self
     }
 
     pub(crate) fn with_position(mut self, position: usize) -> Self {
-        self.position = Some(position);
+        self.more.position = Some(position);
         self
     }
 
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.more.hint = Some(hint.into());
         self
     }
 
@@ -113,7 +115,7 @@ impl Problem {
             detail,
         )
         .with_hint(format!("the methods are {allow}"));
-        problem.allow = Some(allow);
+        problem.more.allow = Some(allow);
         problem
     }
 
@@ -225,16 +227,16 @@ impl Problem {
         body.insert("title".into(), self.title.into());
         body.insert("status".into(), self.status.as_u16().into());
         body.insert("detail".into(), self.detail.clone().into());
-        if let Some(field) = &self.field {
+        if let Some(field) = &self.more.field {
             body.insert("field".into(), field.clone().into());
         }
-        if let Some(parameter) = &self.parameter {
+        if let Some(parameter) = &self.more.parameter {
             body.insert("parameter".into(), parameter.clone().into());
         }
-        if let Some(position) = self.position {
+        if let Some(position) = self.more.position {
             body.insert("position".into(), json!(position));
         }
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = &self.more.hint {
             body.insert("hint".into(), hint.clone().into());
         }
         Value::Object(body)
@@ -299,11 +301,12 @@ impl From<Error> for Problem {
             kind,
             title,
             detail: error.to_string(),
-            field: error.field().map(str::to_owned),
-            parameter: None,
-            position: error.column(),
-            hint: error.hint().map(str::to_owned),
-            allow: None,
+            more: Box::new(More {
+                field: error.field().map(str::to_owned),
+                position: error.column(),
+                hint: error.hint().map(str::to_owned),
+                ..More::default()
+            }),
         }
     }
 }
@@ -317,7 +320,7 @@ impl IntoResponse for Problem {
         );
         let no_store = HeaderValue::from_static("no-store");
         response.headers_mut().insert(header::CACHE_CONTROL, no_store);
-        if let Some(allow) = self.allow {
+        if let Some(allow) = self.more.allow {
             let allow = HeaderValue::from_static(allow);
             response.headers_mut().insert(header::ALLOW, allow);
         }

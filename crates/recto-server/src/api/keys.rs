@@ -93,7 +93,8 @@ pub(super) fn complete(
     for (name, value) in normal(&of_record)? {
         let wanted = &expected[&name];
         // As text: numbers that are equal and not the same, 0.0 and -0.0, are different keys.
-        if value.to_string() != wanted.to_string() {
+        let (value, wanted) = (value.to_string(), wanted.to_string());
+        if value != wanted {
             let detail = format!("{name} is {value} in the body and {wanted} in the path");
             return Err(Problem::conflict(detail)
                 .with_field(name)

@@ -62,7 +62,7 @@ fn section(document: &Json, tag: &Json) -> Markup {
         section id=(name) {
             h2 { (name) }
             p { (text(tag, "description")) }
-            @if record.is_object() { (record_table(document, record)) }
+            @if record.is_object() { (record_table(record)) }
             @for (path, item) in members(&document["paths"]).into_iter().flatten() {
                 @for (method, operation) in members(item).into_iter().flatten() {
                     @if operation["tags"][0] == name { (one(document, path, method, item, operation)) }
@@ -72,7 +72,7 @@ fn section(document: &Json, tag: &Json) -> Markup {
     }
 }
 
-fn record_table(document: &Json, record: &Json) -> Markup {
+fn record_table(record: &Json) -> Markup {
     html! {
         div.scroll {
             table {
@@ -82,7 +82,7 @@ fn record_table(document: &Json, record: &Json) -> Markup {
                     @for (name, schema) in members(&record["properties"]).into_iter().flatten() {
                         tr {
                             th scope="row" { code { (name) } }
-                            td { (kind(document, schema)) }
+                            td { (kind(schema)) }
                             td { (text(schema, "description")) }
                         }
                     }
@@ -106,8 +106,8 @@ fn one(document: &Json, path: &str, method: &str, item: &Json, operation: &Json)
             }
             div.operation {
                 @if !text(operation, "description").is_empty() { p { (text(operation, "description")) } }
-                @if !parameters.is_empty() { (parameter_table(document, &parameters)) }
-                @if body.is_object() { p { "Body: " (kind(document, body)) " as " code { "application/json" } "." } }
+                @if !parameters.is_empty() { (parameter_table(&parameters)) }
+                @if body.is_object() { p { "Body: " (kind(body)) " as " code { "application/json" } "." } }
                 (response_table(document, &operation["responses"]))
             }
         }
@@ -124,7 +124,7 @@ fn breakable(path: &str) -> Markup {
     }
 }
 
-fn parameter_table(document: &Json, parameters: &[&Json]) -> Markup {
+fn parameter_table(parameters: &[&Json]) -> Markup {
     html! {
         div.scroll {
             table {
@@ -135,7 +135,7 @@ fn parameter_table(document: &Json, parameters: &[&Json]) -> Markup {
                         tr {
                             th scope="row" { code { (text(parameter, "name")) } }
                             td { (text(parameter, "in")) }
-                            td { (kind(document, &parameter["schema"])) }
+                            td { (kind(&parameter["schema"])) }
                             td { (text(parameter, "description")) }
                         }
                     }
@@ -157,7 +157,7 @@ fn response_table(document: &Json, responses: &Json) -> Markup {
                             th scope="row" { code { (status) } }
                             td {
                                 @for (media, content) in members(&response["content"]).into_iter().flatten() {
-                                    (kind(document, &content["schema"])) " as " code { (media) }
+                                    (kind(&content["schema"])) " as " code { (media) }
                                 }
                             }
                             td { (text(response, "description")) }
@@ -170,7 +170,7 @@ fn response_table(document: &Json, responses: &Json) -> Markup {
 }
 
 /// A schema in a few words.
-fn kind(document: &Json, schema: &Json) -> Markup {
+fn kind(schema: &Json) -> Markup {
     if let Some(at) = schema["$ref"].as_str() {
         let name = at.rsplit('/').next().unwrap_or_default();
         return html! { (name) };
@@ -179,7 +179,7 @@ fn kind(document: &Json, schema: &Json) -> Markup {
         return html! {
             @for (index, choice) in choices.iter().enumerate() {
                 @if index > 0 { " or " }
-                (kind(document, choice))
+                (kind(choice))
             }
         };
     }
@@ -203,7 +203,7 @@ fn kind(document: &Json, schema: &Json) -> Markup {
         @if let (Some(minimum), Some(maximum)) = (schema["minimum"].as_i64(), schema["maximum"].as_i64()) {
             ", " (minimum) " to " (maximum)
         }
-        @if schema["items"].is_object() { " of " (kind(document, &schema["items"])) }
+        @if schema["items"].is_object() { " of " (kind(&schema["items"])) }
     }
 }
 

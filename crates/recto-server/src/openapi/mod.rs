@@ -1,4 +1,4 @@
-//! The description of the API (OpenAPI 3.1), as JSON and for people.
+//! The description of the API (`OpenAPI` 3.1), as JSON and for people.
 //!
 //! It is made from the running schema, and holds what its asker sees: nothing of collections that a
 //! token does not reach, and no operation that it does not allow.

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::Reply;
 use super::schema_check;
 
-/// An OpenAPI document.
+/// An `OpenAPI` document.
 #[derive(Debug)]
 pub(crate) struct Description {
     pub(crate) document: Json,
