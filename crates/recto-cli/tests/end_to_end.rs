@@ -454,7 +454,7 @@ fn what_is_wrong_is_refused_with_a_code_and_changes_nothing() {
         .failed(3, "nowhere");
     place
         .run(&["describe", "--store", "http://localhost:1"])
-        .failed(2, "not yet supported");
+        .failed(1, "cannot be reached");
     place
         .run(&["describe", "--store", "mysql://db/ks"])
         .failed(2, "hint:");
