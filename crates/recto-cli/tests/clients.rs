@@ -199,6 +199,20 @@ fn the_typescript_client_does_it_all() {
     does_it_all(typescript());
 }
 
+#[test]
+fn the_readmes_request_is_answered() {
+    let (_folder, server) = shop();
+    let readme = std::fs::read_to_string(project().join("README.md")).unwrap();
+    let requests: Vec<&str> = readme.lines().filter(|line| line.starts_with("curl ")).collect();
+    assert!(!requests.is_empty());
+    for request in requests {
+        let request = request.replace("127.0.0.1:8080", server.address());
+        let page: Json = serde_json::from_str(&run(Command::new("bash").args(["-c", &request]))).unwrap();
+        assert_eq!(page["records"].as_array().unwrap().len(), 20, "{request}");
+        assert_eq!(page["records"][0]["status"], "open");
+    }
+}
+
 /// A fenced block of the guide.
 struct Block<'a> {
     language: &'a str,

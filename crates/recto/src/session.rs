@@ -1,7 +1,7 @@
 //! What a person's tools ask of Recto, in the words of the HTTP API.
 //!
 //! The command line speaks to a [`Session`] and to nothing else, so that it does the same against
-//! an open store ([`LocalSession`](crate::LocalSession)) and, later, against a running server.
+//! an open store ([`LocalSession`](crate::LocalSession)) and against a running server (`recto-client`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
