@@ -171,7 +171,7 @@ mod tests {
     fn errors_say_where_in_characters() {
         let at = |text: &str| parse(text.as_bytes()).unwrap_err().to_json()["position"].clone();
         assert_eq!(at("{\"é\": x}"), 7);
-        assert_eq!(at("{\n  \"a\": 1,\n}"), 14);
+        assert_eq!(at("{\n  \"a\": 1,\n}"), 13);
         assert_eq!(at(""), 1);
         assert_eq!(at("{} 1"), 4);
     }

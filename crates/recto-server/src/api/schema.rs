@@ -58,13 +58,13 @@ mod tests {
     fn types_that_no_seen_collection_uses_are_not_told() {
         let text = r#"
 [type.inner]
-x = "int"
+fields = { x = "int" }
 
 [type.outer]
-inside = "list<inner>"
+fields = { inside = "list<inner>" }
 
 [type.secret]
-y = "int"
+fields = { y = "int" }
 
 [collection.seen]
 fields = { id = "int", value = "map<text, outer>" }

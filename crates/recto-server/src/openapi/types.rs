@@ -8,8 +8,6 @@ use super::patterns;
 
 /// The largest double whose shortest text is nearest to a float that is finite.
 const MAX_FLOAT: f64 = 3.402_823_567_797_336_6e38;
-/// The largest whole number of as many digits as a double always holds.
-const MAX_EXACT_WHOLE: i64 = 999_999_999_999_999;
 
 /// Where a value stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +79,7 @@ fn of_scalar(ty: &Type, side: Side) -> Json {
         Type::Decimal if side == Side::Given => json!({
             "anyOf": [
                 text(patterns::DECIMAL),
-                { "type": "integer", "minimum": -MAX_EXACT_WHOLE, "maximum": MAX_EXACT_WHOLE },
+                { "type": "integer", "minimum": i64::MIN, "maximum": u64::MAX },
             ],
             "description": "Numbers with a point are read too, if they have at most 15 digits.",
         }),
