@@ -19,6 +19,8 @@ Phases:
     load           loading CSV files
     reopen         opening after kill -9
     cassandra      pages beside the same statements hand-written on the driver
+    http           pages over HTTP: `recto serve` beside axum from memory, Datasette and FastAPI; memory,
+                   idle connections, start
     instructions   instructions of one page of each shape, counted by valgrind
     render FILE…   writes the document of what `--json` saved, later files over earlier ones
     loop SHAPE N   reads N pages of a shape, for a profiler; `loop help` lists the shapes
@@ -31,13 +33,15 @@ Options:
     --document FILE        writes the document (`all` writes docs/benchmarks.md)
     --cassandra HOST:PORT  the Cassandra to ask (default 127.0.0.1:9042)
     --without-postgresql   leaves that peer out; the document says so
+    --without-python       leaves Datasette and FastAPI out of `http`; the document says so
+    --recto FILE           the program that `http` serves with (default: built now, in release mode)
 ";
 
 /// The data twenty times over: the largest partition has more than a million rows then.
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// The phases of `all`, in its order.
-pub(crate) const PHASES: [&str; 10] = [
+pub(crate) const PHASES: [&str; 11] = [
     "layers",
     "pages",
     "cache",
@@ -47,6 +51,7 @@ pub(crate) const PHASES: [&str; 10] = [
     "load",
     "reopen",
     "cassandra",
+    "http",
     "instructions",
 ];
 
@@ -61,6 +66,8 @@ pub(crate) struct Arguments {
     pub(crate) document: Option<PathBuf>,
     pub(crate) cassandra: String,
     pub(crate) postgresql: bool,
+    pub(crate) python: bool,
+    pub(crate) recto: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -75,6 +82,8 @@ impl Arguments {
             document: None,
             cassandra: "127.0.0.1:9042".to_owned(),
             postgresql: true,
+            python: true,
+            recto: None,
         };
         while let Some(word) = given.next() {
             let mut value = || given.next().ok_or_else(|| format!("{word} needs a value"));
@@ -91,6 +100,8 @@ impl Arguments {
                 "--document" => arguments.document = Some(value()?.into()),
                 "--cassandra" => arguments.cassandra = value()?,
                 "--without-postgresql" => arguments.postgresql = false,
+                "--without-python" => arguments.python = false,
+                "--recto" => arguments.recto = Some(value()?.into()),
                 option if option.starts_with("--") => return Err(format!("there is no option {option}")),
                 _ => arguments.words.push(word),
             }

@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use arguments::{Arguments, HELP};
+use peers::http::memory;
 use phases::reopen::{VICTIM, fill_until_killed};
 use report::Report;
 use world::World;
@@ -64,6 +65,11 @@ fn run(words: Vec<String>) -> Result<(), String> {
     {
         fill_until_killed(Path::new(folder), rows.parse().unwrap());
         return Ok(());
+    }
+    if let [word, file] = words.as_slice()
+        && word == memory::WORD
+    {
+        return memory::serve(Path::new(file));
     }
     let arguments = Arguments::parse(words.into_iter())?;
     match arguments.words[0].as_str() {

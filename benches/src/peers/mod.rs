@@ -2,6 +2,7 @@
 
 pub(crate) mod driver;
 pub(crate) mod engine;
+pub(crate) mod http;
 pub(crate) mod ours;
 pub(crate) mod postgresql;
 pub(crate) mod sql;

@@ -2,6 +2,7 @@
 
 mod cache;
 mod cassandra;
+mod http;
 mod instructions;
 mod layers;
 mod load;
@@ -39,6 +40,7 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "load" => Ok(load::run(world)),
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
+        "http" => http::run(world),
         _ => instructions::run(world),
     }?;
     Ok(Section {

@@ -1,0 +1,346 @@
+//! Who asks: connections that are kept, each with one request at a time, on one thread. It writes
+//! requests made beforehand and reads answers only as far as HTTP/1.1 needs (RFC 9112, sections 6 and 7),
+//! so that it takes little of the machine from the servers.
+
+use std::cell::Cell;
+use std::io::{Error, ErrorKind, Result};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::LocalSet;
+use tokio::time::timeout;
+
+use crate::measure::{micros, quantile};
+use crate::peers::ours::runtime;
+
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(60);
+/// The largest answer that is taken.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+
+/// The end of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Until {
+    Elapsed(Duration),
+    Requests(u64),
+}
+
+/// What a run found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Driven {
+    pub(crate) answered: u64,
+    /// Requests without an answer, or with another status than 200.
+    pub(crate) failed: u64,
+    pub(crate) seconds: f64,
+    /// Microseconds from a request to the whole of its answer.
+    pub(crate) half: f64,
+    pub(crate) ninety_nine: f64,
+}
+
+impl Driven {
+    pub(crate) fn rate(&self) -> f64 {
+        self.answered as f64 / self.seconds
+    }
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    /// Of all of it, on the wire.
+    pub(crate) bytes: usize,
+}
+
+/// The bytes of a request.
+pub(crate) fn request(address: SocketAddr, target: &str) -> Vec<u8> {
+    format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nAccept: application/json\r\n\r\n").into_bytes()
+}
+
+/// Asks once, on a connection of its own.
+pub(crate) fn get(address: SocketAddr, target: &str) -> Result<Answer> {
+    runtime().block_on(async {
+        let mut connection = Connection::open(address).await?;
+        connection.ask(&request(address, target)).await?;
+        connection.answer()
+    })
+}
+
+/// Asks with so many connections, each going round all requests from another one on.
+pub(crate) fn drive(
+    address: SocketAddr,
+    requests: &Rc<Vec<Vec<u8>>>,
+    connections: usize,
+    until: Until,
+) -> Driven {
+    let left = Rc::new(Cell::new(match until {
+        Until::Elapsed(_) => u64::MAX,
+        Until::Requests(requests) => requests,
+    }));
+    LocalSet::new().block_on(&runtime(), async {
+        let opened = (0..connections).map(|_| Connection::open(address));
+        let opened = futures::future::join_all(opened).await;
+        let started = Instant::now();
+        let end = match until {
+            Until::Elapsed(time) => Some(started + time),
+            Until::Requests(_) => None,
+        };
+        let tasks: Vec<_> = opened
+            .into_iter()
+            .enumerate()
+            .map(|(number, connection)| {
+                let first = number * requests.len() / connections;
+                let asker = Asker {
+                    address,
+                    requests: Rc::clone(requests),
+                    left: Rc::clone(&left),
+                    end,
+                };
+                tokio::task::spawn_local(asker.ask(connection.ok(), first))
+            })
+            .collect();
+        let mut taken = Vec::new();
+        let mut failed = 0;
+        for task in tasks {
+            let (more, failures) = task.await.expect("an asker does not panic");
+            taken.extend(more);
+            failed += failures;
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        Driven {
+            answered: taken.len() as u64,
+            failed,
+            seconds,
+            half: quantile(taken.clone(), 0.5),
+            ninety_nine: quantile(taken, 0.99),
+        }
+    })
+}
+
+/// One of those who ask at the same time.
+struct Asker {
+    address: SocketAddr,
+    requests: Rc<Vec<Vec<u8>>>,
+    /// Requests that nobody has made yet.
+    left: Rc<Cell<u64>>,
+    end: Option<Instant>,
+}
+
+impl Asker {
+    /// Asks until the end; the microseconds of each answer, and how many failed.
+    async fn ask(self, mut connection: Option<Connection>, first: usize) -> (Vec<f64>, u64) {
+        let mut taken = Vec::new();
+        let mut failed = 0;
+        for number in first.. {
+            if self.left.get() == 0 || self.end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
+            self.left.set(self.left.get() - 1);
+            let started = Instant::now();
+            if connection.is_none() {
+                connection = Connection::open(self.address).await.ok();
+            }
+            let request = &self.requests[number % self.requests.len()];
+            let status = match connection.as_mut() {
+                Some(open) => open.ask(request).await,
+                None => Err(ErrorKind::ConnectionRefused.into()),
+            };
+            match status {
+                Ok(200) => taken.push(micros(started.elapsed())),
+                Ok(_) => failed += 1,
+                Err(_) => {
+                    failed += 1;
+                    connection = None;
+                }
+            }
+        }
+        (taken, failed)
+    }
+}
+
+/// A connection that is kept.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    /// The answer to the last request.
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> Result<Self> {
+        let stream = timeout(ANSWER, TcpStream::connect(address)).await??;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Asks, and reads the whole answer: its status.
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<u16> {
+        timeout(ANSWER, self.exchange(request)).await?
+    }
+
+    async fn exchange(&mut self, request: &[u8]) -> Result<u16> {
+        self.buffer.clear();
+        self.stream.write_all(request).await?;
+        let mut head = None;
+        loop {
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            if head.is_none() {
+                head = Head::read(&self.buffer)?;
+            }
+            if let Some(head) = &head
+                && head.is_whole(&self.buffer)?
+            {
+                return Ok(head.status);
+            }
+            if self.buffer.len() > MAX_ANSWER_BYTES {
+                return Err(invalid("the answer is too large"));
+            }
+        }
+    }
+
+    /// The answer to the last request.
+    fn answer(&self) -> Result<Answer> {
+        let head = Head::read(&self.buffer)?.ok_or_else(|| invalid("there is no answer"))?;
+        let text = str::from_utf8(&self.buffer[..head.end]).map_err(|_| invalid("headers are no text"))?;
+        let headers = text
+            .lines()
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+            .collect();
+        let body = match head.length {
+            Some(_) => self.buffer[head.end..].to_vec(),
+            None => unchunked(&self.buffer[head.end..])?,
+        };
+        Ok(Answer {
+            status: head.status,
+            headers,
+            body,
+            bytes: self.buffer.len(),
+        })
+    }
+}
+
+fn invalid(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, what)
+}
+
+/// The head of an answer, as far as it matters.
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    status: u16,
+    /// Where it ends.
+    end: usize,
+    /// The bytes of the body; none where it comes in chunks.
+    length: Option<usize>,
+}
+
+impl Head {
+    /// The head, if it is there whole.
+    fn read(buffer: &[u8]) -> Result<Option<Self>> {
+        let Some(end) = buffer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
+            return Ok(None);
+        };
+        let text = str::from_utf8(&buffer[..end]).map_err(|_| invalid("headers are no text"))?;
+        let mut lines = text.lines();
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        let status = status.ok_or_else(|| invalid("there is no status"))?;
+        let (mut length, mut chunked) = (None, false);
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().ok();
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                chunked = value.trim().eq_ignore_ascii_case("chunked");
+            }
+        }
+        if length.is_none() && !chunked {
+            return Err(invalid("the answer has no length"));
+        }
+        let length = length.filter(|_| !chunked);
+        Ok(Some(Self {
+            status,
+            end: end + 4,
+            length,
+        }))
+    }
+
+    fn is_whole(&self, buffer: &[u8]) -> Result<bool> {
+        match self.length {
+            Some(length) => Ok(buffer.len() >= self.end + length),
+            // Only what ends like the last chunk can be whole: chunks are walked once, not at each read.
+            None if !buffer.ends_with(b"0\r\n\r\n") => Ok(false),
+            None => Ok(chunks(&buffer[self.end..])?.is_some()),
+        }
+    }
+}
+
+/// Where the chunks of a body lie, if all of them are there.
+fn chunks(mut body: &[u8]) -> Result<Option<Vec<&[u8]>>> {
+    let mut found = Vec::new();
+    loop {
+        let Some(end) = body.windows(2).position(|bytes| bytes == b"\r\n") else {
+            return Ok(None);
+        };
+        let size = str::from_utf8(&body[..end]).ok().and_then(|text| {
+            let digits = text.split(';').next().unwrap_or_default().trim();
+            usize::from_str_radix(digits, 16).ok()
+        });
+        let size = size.filter(|size| *size <= MAX_ANSWER_BYTES);
+        let size = size.ok_or_else(|| invalid("a chunk has no size"))?;
+        let Some(rest) = body.get(end + 2 + size + 2..) else {
+            return Ok(None);
+        };
+        if size == 0 {
+            return Ok(Some(found));
+        }
+        found.push(&body[end + 2..end + 2 + size]);
+        body = rest;
+    }
+}
+
+fn unchunked(body: &[u8]) -> Result<Vec<u8>> {
+    let chunks = chunks(body)?.ok_or_else(|| invalid("the body is cut"))?;
+    Ok(chunks.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_whole_at_its_last_byte_only() {
+        let plain = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".as_slice();
+        let chunked = b"HTTP/1.1 503 No\r\ntransfer-encoding: chunked\r\n\r\n\
+            5;a=b\r\n0\r\n\r\n\r\nA\r\n0123456789\r\n0\r\n\r\n"
+            .as_slice();
+        for (answer, status) in [(plain, 200), (chunked, 503)] {
+            for length in 0..answer.len() {
+                let part = &answer[..length];
+                let whole = Head::read(part)
+                    .unwrap()
+                    .is_some_and(|head| head.is_whole(part).unwrap());
+                assert!(!whole, "at {length} of {}", answer.len());
+            }
+            let head = Head::read(answer).unwrap().unwrap();
+            assert_eq!(head.status, status);
+            assert!(head.is_whole(answer).unwrap());
+        }
+        let body = &chunked[Head::read(chunked).unwrap().unwrap().end..];
+        assert_eq!(unchunked(body).unwrap(), b"0\r\n\r\n0123456789");
+    }
+
+    #[test]
+    fn what_has_no_length_is_refused() {
+        Head::read(b"HTTP/1.1 200 OK\r\n\r\n").unwrap_err();
+        Head::read(b"HTTP/1.1\r\ncontent-length: 1\r\n\r\n").unwrap_err();
+        chunks(b"xyz\r\n").unwrap_err();
+    }
+}

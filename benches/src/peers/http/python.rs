@@ -1,0 +1,112 @@
+//! The peers in Python, from PyPI: Datasette, and an endpoint written by hand with FastAPI.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::server::{Server, free_address};
+
+/// Everything that is installed, with its version.
+const REQUIREMENTS: &str = include_str!("requirements.txt");
+const KEYSET: &str = include_str!("keyset.py");
+/// The file that says what is installed.
+const INSTALLED: &str = "installed.txt";
+
+/// A folder of Python with the peers in it.
+#[derive(Debug)]
+pub(crate) struct Python {
+    folder: PathBuf,
+}
+
+impl Python {
+    /// The environment at a folder, made now if what it should hold is not what it holds.
+    ///
+    /// # Errors
+    /// In words: there is no Python, or it cannot install.
+    pub(crate) fn new(folder: &Path) -> Result<Self, String> {
+        let python = Self {
+            folder: folder.to_owned(),
+        };
+        let installed = folder.join(INSTALLED);
+        if fs::read_to_string(&installed).is_ok_and(|text| text == REQUIREMENTS) {
+            return Ok(python);
+        }
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+        let wanted = folder.join("requirements.txt");
+        fs::write(&wanted, REQUIREMENTS).map_err(|error| format!("{}: {error}", wanted.display()))?;
+        run(Command::new(python.program("pip"))
+            .args(["install", "--quiet", "--requirement"])
+            .arg(&wanted))?;
+        fs::write(&installed, REQUIREMENTS).map_err(|error| format!("{}: {error}", installed.display()))?;
+        Ok(python)
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.folder.join("bin").join(name)
+    }
+
+    /// Datasette over a database that nobody changes.
+    pub(crate) fn datasette(&self, database: &Path, folder: &Path) -> Result<Server, String> {
+        let address = free_address();
+        let mut command = Command::new(self.program("datasette"));
+        command.arg("serve").arg("--immutable").arg(database);
+        command.args(["--host", "127.0.0.1", "--port", &address.port().to_string()]);
+        for (setting, value) in [
+            ("suggest_facets", "off"),
+            ("cache_size_kb", "1048576"),
+            ("sql_time_limit_ms", "10000"),
+        ] {
+            command.args(["--setting", setting, value]);
+        }
+        Server::told(
+            &mut command,
+            address,
+            "/-/versions.json",
+            &folder.join("datasette.log"),
+        )
+    }
+
+    /// The endpoint over the same database, with as many workers as there are processors.
+    pub(crate) fn fastapi(&self, database: &Path, folder: &Path) -> Result<Server, String> {
+        let module = folder.join("keyset.py");
+        fs::write(&module, KEYSET).map_err(|error| format!("{}: {error}", module.display()))?;
+        let address = free_address();
+        let mut command = Command::new(self.program("uvicorn"));
+        command.arg("keyset:app").arg("--app-dir").arg(folder);
+        command.args(["--host", "127.0.0.1", "--port", &address.port().to_string()]);
+        command.args(["--workers", &processors().to_string()]);
+        command.args(["--no-access-log", "--log-level", "warning"]);
+        command.args(["--loop", "uvloop", "--http", "httptools"]);
+        command.env("FLIGHTS", database);
+        Server::told(
+            &mut command,
+            address,
+            "/flights?carrier=UA",
+            &folder.join("fastapi.log"),
+        )
+    }
+}
+
+/// The version that is installed of a package.
+pub(crate) fn version(package: &str) -> &'static str {
+    let lines = REQUIREMENTS.lines().filter_map(|line| line.split_once("=="));
+    let mut found = lines.filter(|(name, _)| *name == package);
+    found.next().map_or("?", |(_, version)| version)
+}
+
+/// The processors of this machine.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let hint = "the peers in Python need python3 with venv and a way to PyPI; or leave them out with --without-python";
+    let output = command
+        .output()
+        .map_err(|error| format!("{}: {error}: {hint}", command.get_program().display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?} failed: {hint}\n{said}"))
+}

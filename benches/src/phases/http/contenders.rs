@@ -1,0 +1,213 @@
+//! Those who are asked for pages: where their pages are, and that they hold the same rows.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use serde_json::Value as Json;
+
+use super::Site;
+use crate::flights::CARRIER;
+use crate::peers::http::generator::{Answer, get, request};
+use crate::peers::http::memory::{self, Kept};
+use crate::peers::http::server::Server;
+
+/// The pages that requests go round, one after the other from the newest flight on.
+const PAGES: usize = 64;
+const PAGE_ROWS: usize = 20;
+/// Headers that a server makes itself, for its connection or for each answer.
+const OWN_HEADERS: [&str; 4] = ["connection", "content-length", "date", "transfer-encoding"];
+
+/// Someone who answers.
+pub(super) struct Contender {
+    pub(super) name: &'static str,
+    pub(super) server: Server,
+    pub(super) requests: Rc<Vec<Vec<u8>>>,
+    /// The bytes of one answer, headers included.
+    pub(super) bytes: f64,
+}
+
+/// A page, as one server gave it.
+struct Given {
+    target: String,
+    answer: Answer,
+    /// The moment and the number of each flight.
+    rows: Vec<(i64, i64)>,
+}
+
+/// How a server is asked for the first page, and where its answer says the next one is.
+struct Dialect {
+    first: String,
+    rows: fn(&Json) -> Option<&Vec<Json>>,
+    next: fn(&str, &Json) -> Option<String>,
+}
+
+/// Starts everyone. Recto is the first, the server from memory the second.
+pub(super) fn start(site: &Site) -> Result<Vec<Contender>, String> {
+    let recto = site.serve()?;
+    let pages = walk(recto.address, &ours())?;
+    let axum = memory::start(&site.folder, &pages.iter().map(kept).collect::<Vec<_>>())?;
+    let copies = pages
+        .iter()
+        .map(|page| again(axum.address, page))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut all = vec![
+        contender("recto serve", recto, &pages),
+        contender("axum, from memory", axum, &copies),
+    ];
+    if let Some(python) = &site.python {
+        let fastapi = python.fastapi(&site.sqlite(), &site.folder)?;
+        let found = walk(fastapi.address, &by_hand())?;
+        compare("FastAPI", &pages, &found, |row| *row)?;
+        all.push(contender("FastAPI + SQLite keyset", fastapi, &found));
+        let datasette = python.datasette(&site.sqlite(), &site.folder)?;
+        let found = walk(datasette.address, &datasettes())?;
+        // Flights of the same moment stand in the order of its row numbers.
+        compare("Datasette", &pages, &found, |row| (row.0, 0))?;
+        all.push(contender("Datasette", datasette, &found));
+    }
+    Ok(all)
+}
+
+/// The requests of `recto serve` for the same pages.
+pub(super) fn requests_of(server: &Server) -> Result<Rc<Vec<Vec<u8>>>, String> {
+    Ok(requests(server.address, &walk(server.address, &ours())?))
+}
+
+fn contender(name: &'static str, server: Server, pages: &[Given]) -> Contender {
+    let bytes: usize = pages.iter().map(|page| page.answer.bytes).sum();
+    Contender {
+        name,
+        requests: requests(server.address, pages),
+        bytes: (bytes / pages.len()) as f64,
+        server,
+    }
+}
+
+fn requests(address: SocketAddr, pages: &[Given]) -> Rc<Vec<Vec<u8>>> {
+    Rc::new(pages.iter().map(|page| request(address, &page.target)).collect())
+}
+
+fn ours() -> Dialect {
+    fn first() -> String {
+        format!(
+            "/v1/collections/flights/records?filter=carrier%20%3D%20%22{CARRIER}%22&page_size={PAGE_ROWS}"
+        )
+    }
+    Dialect {
+        first: first(),
+        rows: |page| page["records"].as_array(),
+        next: |_, page| {
+            let token = page["next_page_token"].as_str()?;
+            Some(format!("{}&page_token={token}", first()))
+        },
+    }
+}
+
+fn by_hand() -> Dialect {
+    fn first() -> String {
+        format!("/flights?carrier={CARRIER}&page_size={PAGE_ROWS}")
+    }
+    Dialect {
+        first: first(),
+        rows: |page| page["records"].as_array(),
+        next: |_, page| Some(format!("{}&after={}", first(), page["next"].as_str()?)),
+    }
+}
+
+fn datasettes() -> Dialect {
+    Dialect {
+        first: format!(
+            "/flights/flights.json?_shape=objects&carrier={CARRIER}&_sort_desc=time_hour&_size={PAGE_ROWS}&_nocount=1\
+             &_nofacet=1"
+        ),
+        rows: |page| page["rows"].as_array(),
+        next: |address, page| {
+            let url = page["next_url"].as_str()?;
+            Some(url.split_once(address)?.1.to_owned())
+        },
+    }
+}
+
+/// Follows a server's own links.
+fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
+    let mut pages: Vec<Given> = Vec::new();
+    let mut target = dialect.first.clone();
+    while pages.len() < PAGES {
+        let (answer, json) = ask(address, &target)?;
+        let wrong = || format!("{target} has no page of {PAGE_ROWS} flights with one after it");
+        let rows = (dialect.rows)(&json).ok_or_else(wrong)?;
+        let rows: Vec<_> = rows.iter().filter_map(key).collect();
+        if rows.len() != PAGE_ROWS {
+            return Err(wrong());
+        }
+        let next = (dialect.next)(&address.to_string(), &json).ok_or_else(wrong)?;
+        pages.push(Given {
+            target: std::mem::replace(&mut target, next),
+            answer,
+            rows,
+        });
+    }
+    Ok(pages)
+}
+
+/// The same page from the server that has it in memory: the same bytes.
+fn again(address: SocketAddr, page: &Given) -> Result<Given, String> {
+    let (answer, _) = ask(address, &page.target)?;
+    if answer.body != page.answer.body {
+        return Err(format!("{}: the copy is another", page.target));
+    }
+    Ok(Given {
+        target: page.target.clone(),
+        answer,
+        rows: page.rows.clone(),
+    })
+}
+
+fn ask(address: SocketAddr, target: &str) -> Result<(Answer, Json), String> {
+    let answer = get(address, target).map_err(|error| format!("{target}: {error}"))?;
+    let text = String::from_utf8_lossy(&answer.body);
+    if answer.status != 200 {
+        return Err(format!("{target} was answered with {}: {text}", answer.status));
+    }
+    let json = serde_json::from_str(&text).map_err(|error| format!("{target}: {error}"))?;
+    Ok((answer, json))
+}
+
+/// The moment, in milliseconds or as RFC 3339 has it, and the number of a flight.
+fn key(row: &Json) -> Option<(i64, i64)> {
+    let moment = match &row["time_hour"] {
+        Json::String(text) => text.parse::<jiff::Timestamp>().ok()?.as_millisecond(),
+        other => other.as_i64()?,
+    };
+    Some((moment, row["flight"].as_i64()?))
+}
+
+fn compare(
+    name: &str,
+    ours: &[Given],
+    theirs: &[Given],
+    part: impl Fn(&(i64, i64)) -> (i64, i64),
+) -> Result<(), String> {
+    let all = |pages: &[Given]| -> Vec<(i64, i64)> {
+        pages
+            .iter()
+            .flat_map(|page| page.rows.iter().map(&part))
+            .collect()
+    };
+    if all(ours) == all(theirs) {
+        return Ok(());
+    }
+    Err(format!("{name} has other pages than Recto"))
+}
+
+fn kept(page: &Given) -> Kept {
+    let headers = page.answer.headers.iter();
+    Kept {
+        target: page.target.clone(),
+        headers: headers
+            .filter(|(name, _)| !OWN_HEADERS.contains(&name.as_str()))
+            .cloned()
+            .collect(),
+        body: String::from_utf8_lossy(&page.answer.body).into_owned(),
+    }
+}
