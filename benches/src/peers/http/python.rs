@@ -9,6 +9,8 @@ use super::server::{Server, free_address};
 /// Everything that is installed, with its version.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 const KEYSET: &str = include_str!("keyset.py");
+/// What Datasette is told: a query with a name, the statement of which is that of the endpoint.
+const METADATA: &str = include_str!("datasette.json");
 /// The file that says what is installed.
 const INSTALLED: &str = "installed.txt";
 
@@ -47,9 +49,12 @@ impl Python {
 
     /// Datasette over a database that nobody changes.
     pub(crate) fn datasette(&self, database: &Path, folder: &Path) -> Result<Server, String> {
+        let metadata = folder.join("datasette.json");
+        fs::write(&metadata, METADATA).map_err(|error| format!("{}: {error}", metadata.display()))?;
         let address = free_address();
         let mut command = Command::new(self.program("datasette"));
         command.arg("serve").arg("--immutable").arg(database);
+        command.arg("--metadata").arg(&metadata);
         command.args(["--host", "127.0.0.1", "--port", &address.port().to_string()]);
         for (setting, value) in [
             ("suggest_facets", "off"),

@@ -38,7 +38,7 @@ struct Given {
 struct Dialect {
     first: String,
     rows: fn(&Json) -> Option<&Vec<Json>>,
-    next: fn(&str, &Json) -> Option<String>,
+    next: fn(&Json) -> Option<String>,
 }
 
 /// Starts everyone. Recto is the first, the server from memory the second.
@@ -57,12 +57,11 @@ pub(super) fn start(site: &Site) -> Result<Vec<Contender>, String> {
     if let Some(python) = &site.python {
         let fastapi = python.fastapi(&site.sqlite(), &site.folder)?;
         let found = walk(fastapi.address, &by_hand())?;
-        compare("FastAPI", &pages, &found, |row| *row)?;
+        compare("FastAPI", &pages, &found)?;
         all.push(contender("FastAPI + SQLite keyset", fastapi, &found));
         let datasette = python.datasette(&site.sqlite(), &site.folder)?;
         let found = walk(datasette.address, &datasettes())?;
-        // Flights of the same moment stand in the order of its row numbers.
-        compare("Datasette", &pages, &found, |row| (row.0, 0))?;
+        compare("Datasette", &pages, &found)?;
         all.push(contender("Datasette", datasette, &found));
     }
     Ok(all)
@@ -96,7 +95,7 @@ fn ours() -> Dialect {
     Dialect {
         first: first(),
         rows: |page| page["records"].as_array(),
-        next: |_, page| {
+        next: |page| {
             let token = page["next_page_token"].as_str()?;
             Some(format!("{}&page_token={token}", first()))
         },
@@ -110,25 +109,25 @@ fn by_hand() -> Dialect {
     Dialect {
         first: first(),
         rows: |page| page["records"].as_array(),
-        next: |_, page| Some(format!("{}&after={}", first(), page["next"].as_str()?)),
+        next: |page| Some(format!("{}&after={}", first(), page["next"].as_str()?)),
     }
 }
 
 fn datasettes() -> Dialect {
+    fn after(moment: i64, flight: i64) -> String {
+        format!("/flights/page.json?_shape=objects&carrier={CARRIER}&moment={moment}&after={flight}")
+    }
     Dialect {
-        first: format!(
-            "/flights/flights.json?_shape=objects&carrier={CARRIER}&_sort_desc=time_hour&_size={PAGE_ROWS}&_nocount=1\
-             &_nofacet=1"
-        ),
+        first: after(i64::MAX, 0),
         rows: |page| page["rows"].as_array(),
-        next: |address, page| {
-            let url = page["next_url"].as_str()?;
-            Some(url.split_once(address)?.1.to_owned())
+        next: |page| {
+            let (moment, flight) = key(page["rows"].as_array()?.last()?)?;
+            Some(after(moment, flight))
         },
     }
 }
 
-/// Follows a server's own links.
+/// Goes from page to page as a server's clients do.
 fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
     let mut pages: Vec<Given> = Vec::new();
     let mut target = dialect.first.clone();
@@ -140,7 +139,7 @@ fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
         if rows.len() != PAGE_ROWS {
             return Err(wrong());
         }
-        let next = (dialect.next)(&address.to_string(), &json).ok_or_else(wrong)?;
+        let next = (dialect.next)(&json).ok_or_else(wrong)?;
         pages.push(Given {
             target: std::mem::replace(&mut target, next),
             answer,
@@ -182,19 +181,9 @@ fn key(row: &Json) -> Option<(i64, i64)> {
     Some((moment, row["flight"].as_i64()?))
 }
 
-fn compare(
-    name: &str,
-    ours: &[Given],
-    theirs: &[Given],
-    part: impl Fn(&(i64, i64)) -> (i64, i64),
-) -> Result<(), String> {
-    let all = |pages: &[Given]| -> Vec<(i64, i64)> {
-        pages
-            .iter()
-            .flat_map(|page| page.rows.iter().map(&part))
-            .collect()
-    };
-    if all(ours) == all(theirs) {
+fn compare(name: &str, ours: &[Given], theirs: &[Given]) -> Result<(), String> {
+    let rows = |pages: &[Given]| -> Vec<_> { pages.iter().map(|page| page.rows.clone()).collect() };
+    if rows(ours) == rows(theirs) {
         return Ok(());
     }
     Err(format!("{name} has other pages than Recto"))

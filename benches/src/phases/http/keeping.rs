@@ -9,7 +9,7 @@ use crate::measure::{median, quantile};
 use crate::peers::http::generator::{Connection, Until, drive, get};
 use crate::peers::http::server::{Server, raise_open_files};
 use crate::peers::ours::runtime;
-use crate::report::{Section, Table, Target};
+use crate::report::{Section, Table, Target, number};
 use crate::world::World;
 
 /// Connections of the load.
@@ -64,7 +64,7 @@ pub(super) fn memory(world: &mut World, site: &Site) -> Result<Section, String> 
         done = point;
         std::thread::sleep(REST);
         let bytes = server.resident_bytes();
-        table.push(crate::report::number(point as f64), [Some(megabytes(bytes))]);
+        table.push(number(point as f64), [Some(megabytes(bytes))]);
         resident.push(bytes as f64);
     }
     let growth = (resident[3] / resident[1] - 1.0) * 100.0;
@@ -72,15 +72,15 @@ pub(super) fn memory(world: &mut World, site: &Site) -> Result<Section, String> 
         text: format!(
             "Memory is what the kernel says is resident of a new server's process. Requests go round the same pages, so \
              that growth would be the server's own and not its cache's; from {} to {} requests it was {growth:.2} %.",
-            crate::report::number(points[1] as f64),
-            crate::report::number(points[3] as f64),
+            number(points[1] as f64),
+            number(points[3] as f64),
         ),
         tables: vec![table],
         targets: vec![Target::at_most(
             format!(
                 "`recto serve`, growth of memory from {} to {} requests, %",
-                crate::report::number(points[1] as f64),
-                crate::report::number(points[3] as f64)
+                number(points[1] as f64),
+                number(points[3] as f64)
             ),
             MAX_GROWTH_PERCENT,
             growth,
@@ -125,7 +125,7 @@ pub(super) fn idle(world: &mut World, site: &Site) -> Result<Section, String> {
         alive += u64::from(again.is_ok_and(|status| status == 200));
     }
     let mut table = Table::new(
-        format!("{wanted} connections that ask nothing"),
+        format!("{} connections that ask nothing", number(wanted as f64)),
         &["", "requests/s", "p50, ms", "p99, ms", "resident, MB"],
     );
     for (name, driven, bytes) in [("without them", before, resident), ("beside them", during, held)] {
@@ -135,9 +135,10 @@ pub(super) fn idle(world: &mut World, site: &Site) -> Result<Section, String> {
     let each = held.saturating_sub(resident) as f64 / 1024.0 / connections.len().max(1) as f64;
     let mut text = format!(
         "Idle: {} connections each asked for one page and were then kept for {:.0} s while others asked for pages; then \
-         each asked once more, and {alive} were answered. One takes {each:.1} KiB of the server's memory.",
-        connections.len(),
-        kept.as_secs_f64()
+         each asked once more, and {} were answered. One takes {each:.1} KiB of the server's memory.",
+        number(connections.len() as f64),
+        kept.as_secs_f64(),
+        number(alive as f64),
     );
     if wanted < IDLE {
         text +=
