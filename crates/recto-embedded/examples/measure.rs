@@ -179,7 +179,11 @@ async fn commits(store: &Arc<EmbeddedStore>, table: &Arc<Table>, writers: u64, e
                 let write = PartitionWrite {
                     table: Arc::clone(&table),
                     partition: carrier(writer % PARTITIONS),
-                    mutations: vec![put(number * 60_000 + 1, number * 1_000 + writer, 2 + number as i64)],
+                    mutations: vec![put(
+                        number * 60_000 + 1,
+                        number * 1_000 + writer,
+                        2 + number as i64,
+                    )],
                 };
                 let outcome = store.write(write, WriteOptions::default()).await.unwrap();
                 assert!(matches!(outcome, WriteOutcome::Done));

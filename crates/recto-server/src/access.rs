@@ -104,7 +104,8 @@ impl Access {
 
     /// Whether it may read all rows of every collection.
     pub(crate) fn reads_everything(&self) -> bool {
-        let unrestricted = |grant: &Grant| grant.rows.is_empty() && grant.operations.contains(&Operation::Read);
+        let unrestricted =
+            |grant: &Grant| grant.rows.is_empty() && grant.operations.contains(&Operation::Read);
         match &self.grants {
             Grants::All => true,
             Grants::Some(grants) => {

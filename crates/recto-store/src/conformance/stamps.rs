@@ -66,7 +66,10 @@ pub async fn the_newest_is_kept(bench: &dyn Bench) {
     fixture.apply(&p, 5, row(b"older")).await;
     let before = fixture.store.newest_stamp();
     if let Some(newest) = before {
-        assert!(newest >= Stamp(far), "{newest:?} is older than what was acknowledged");
+        assert!(
+            newest >= Stamp(far),
+            "{newest:?} is older than what was acknowledged"
+        );
     }
     let table = fixture.table.clone();
     drop(fixture);
