@@ -31,6 +31,7 @@ mod calendar;
 mod duration;
 mod number;
 mod scalar;
+mod text;
 
 use serde_json::Value as Json;
 
@@ -38,6 +39,7 @@ use crate::types::UdtType;
 use crate::{Type, Value, cell};
 
 pub use number::MAX_NUMBER_CHARS;
+pub use text::{write_cell, write_text};
 
 /// How much of what was found an error repeats.
 const MAX_FOUND_CHARS: usize = 60;

@@ -4,7 +4,7 @@
 mod values;
 
 use proptest::prelude::*;
-use recto_model::json::{MAX_NUMBER_CHARS, from_json, from_text, to_json, to_text};
+use recto_model::json::{MAX_NUMBER_CHARS, from_json, from_text, to_json, to_text, write_cell};
 use recto_model::{Type, Value, extremes};
 use serde_json::{Value as Json, json};
 use values::{all_types, any_type, cell_of, value};
@@ -322,6 +322,9 @@ fn check_round_trip(ty: &Type, value: &Value) {
     let wire: Json = serde_json::from_str(&written.to_string()).unwrap();
     let read = from_json(ty, &wire).unwrap().unwrap();
     assert_eq!(cell_of(ty, &read), cell, "{ty} {written}");
+    let mut written = String::new();
+    write_cell(ty, &cell, &mut written).unwrap();
+    assert_eq!(written, to_json(ty, value).to_string(), "{ty}");
     let text = to_text(ty, value);
     assert_eq!(cell_of(ty, &from_text(ty, &text).unwrap()), cell, "{ty} {text}");
 }

@@ -67,6 +67,7 @@ mod page;
 mod paging;
 mod query;
 mod record;
+mod record_text;
 mod recto;
 mod row_filter;
 mod scan;

@@ -16,12 +16,13 @@ use crate::open;
 use crate::page::Page;
 use crate::query::PageQuery;
 use crate::record::{DynamicRecord, no_field};
+use crate::record_text::RecordText;
 use crate::recto::Recto;
 use crate::row_filter::{RowFilter, RowFilters, forbidden};
 use crate::scan;
 use crate::session::{
     Applied, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
-    PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, Session,
+    PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, Session,
     StoreDescription, StoreProgress,
 };
 
@@ -139,14 +140,11 @@ fn masked(record: &DynamicRecord, fields: &[String]) -> JsonRecord {
     json
 }
 
-fn reply(page: &Page<DynamicRecord>, request: &PageRequest) -> PageReply {
+/// What is told of a page beside its records.
+fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
     let text = |cursor: Option<recto_plan::cursor::Cursor>| cursor.map(String::from).unwrap_or_default();
     PageReply {
-        records: page
-            .items()
-            .iter()
-            .map(|record| masked(record, &request.fields))
-            .collect(),
+        records: Vec::new(),
         next_page_token: text(page.next_cursor()),
         previous_page_token: text(page.previous_cursor()),
         stop: page.stop().map(|stop| stop.name().to_owned()),
@@ -204,7 +202,26 @@ impl Session for LocalSession {
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
         let page = self.query(collection, request).await?.await?;
-        Ok(reply(&page, request))
+        let masked = |record| masked(record, &request.fields);
+        Ok(PageReply {
+            records: page.items().iter().map(masked).collect(),
+            ..reply(&page, request)
+        })
+    }
+
+    async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
+        let query = self.query(collection, request).await?;
+        let page = query.decoded_by(RecordText::read).await?;
+        let mut records = String::from("[");
+        for record in page.items() {
+            record.append(&request.fields, &mut records);
+        }
+        records.push(']');
+        Ok(PageText {
+            records,
+            count: page.len(),
+            reply: reply(&page, request),
+        })
     }
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {

@@ -178,6 +178,19 @@ impl<T> PageQuery<T> {
         self.ask(|question| question.filters.push(filter))
     }
 
+    /// The same query, whose rows become other things.
+    pub(crate) fn decoded_by<U>(self, decode: Decode<U>) -> PageQuery<U> {
+        PageQuery {
+            core: self.core,
+            decode,
+            question: self.question,
+            start: self.start,
+            size: self.size,
+            budget: self.budget,
+            both_edges: self.both_edges,
+        }
+    }
+
     /// Only rows that satisfy these filter texts too, whatever other conditions there are.
     pub(crate) fn restricted(self, texts: &[String]) -> Self {
         self.ask(|question| question.row_filters.extend_from_slice(texts))

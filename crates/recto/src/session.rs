@@ -88,6 +88,17 @@ impl PageReply {
     }
 }
 
+/// A page whose records are text already.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PageText {
+    /// The records: a JSON array.
+    pub records: String,
+    /// How many there are.
+    pub count: usize,
+    /// The rest of the page; its `records` are empty.
+    pub reply: PageReply,
+}
+
 /// What a page cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PageCost {
@@ -336,6 +347,17 @@ pub trait Session: Send + Sync {
     async fn apply(&self, schema: &Schema) -> Result<Applied>;
     /// One page of a collection.
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply>;
+    /// One page of a collection, for who only passes its records on: the same as
+    /// [`page`](Self::page), without a JSON value for each field of each record.
+    async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
+        let mut reply = self.page(collection, request).await?;
+        let records = std::mem::take(&mut reply.records);
+        Ok(PageText {
+            count: records.len(),
+            records: Json::Array(records.into_iter().map(Json::Object).collect()).to_string(),
+            reply,
+        })
+    }
     /// How a page would be answered; `run`: also run it and say what it cost.
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation>;
     /// One record by its key: the text of each key field, in order.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
-use recto::session::PageReply;
+use recto::session::{PageReply, PageText};
 use serde_json::{Map, Value as Json};
 
 use super::address;
@@ -20,6 +20,9 @@ use crate::problem::Problem;
 /// clients take, and is in the body anyway.
 const MAX_LINK_CHARACTERS: usize = 4 << 10;
 
+/// What a page's text has room for beside its records: the tokens.
+const ROOM_BYTES: usize = 1 << 10;
+
 /// `GET …/records`.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
@@ -28,9 +31,10 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
     if let Some(view) = question.parameters.text("view") {
         check_view(&*caller.definition(&collection).await?, Some(view))?;
     }
-    let reply = session.page(&collection, &question.request).await;
-    let reply = reply.map_err(|error| question.problem(error))?;
-    let (text, tag) = representation(&reply)?;
+    let page = session.page_text(&collection, &question.request).await;
+    let page = page.map_err(|error| question.problem(error))?;
+    let (text, tag) = representation(&page);
+    let reply = page.reply;
     let mut response = match tag {
         Some(tag) => answer::tagged(&headers, &tag, answer::APPLICATION_JSON, text),
         None => answer::untagged(answer::APPLICATION_JSON, text),
@@ -46,10 +50,11 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
 /// What [`PageReply::to_json`] is as text, and its entity tag: a weak one, because tokens are sealed
 /// anew each time and lead to the same places. A page that a budget cut has none: its end may move
 /// while its records stay.
-fn representation(reply: &PageReply) -> Result<(String, Option<String>), Problem> {
-    let mut text = String::from("{\"records\":");
-    let records = serde_json::to_string(&reply.records);
-    text.push_str(&records.map_err(|error| Problem::internal(error.to_string()))?);
+fn representation(page: &PageText) -> (String, Option<String>) {
+    let reply = &page.reply;
+    let mut text = String::with_capacity(page.records.len() + ROOM_BYTES);
+    text.push_str("{\"records\":");
+    text.push_str(&page.records);
     let ends = [&reply.next_page_token, &reply.previous_page_token].map(String::is_empty);
     let tag = reply.stop.is_none().then(|| {
         let _ = write!(text, "{}{}", u8::from(ends[0]), u8::from(ends[1]));
@@ -72,7 +77,7 @@ fn representation(reply: &PageReply) -> Result<(String, Option<String>), Problem
     let rest = Json::Object(rest).to_string();
     text.push(',');
     text.push_str(&rest[1..]);
-    Ok((text, tag))
+    (text, tag)
 }
 
 /// RFC 8288: where the first, the previous and the next page are, relative to this one.
@@ -108,17 +113,25 @@ mod tests {
         }
     }
 
+    fn text_of(reply: &PageReply) -> PageText {
+        PageText {
+            records: serde_json::to_string(&reply.records).unwrap(),
+            count: reply.records.len(),
+            reply: reply.clone(),
+        }
+    }
+
     #[test]
     fn the_text_is_that_of_the_reply() {
         for reply in [reply("n", None), reply("", Some("bytes")), PageReply::default()] {
-            let (text, _) = representation(&reply).unwrap();
+            let (text, _) = representation(&text_of(&reply));
             assert_eq!(text, reply.to_json().to_string());
         }
     }
 
     #[test]
     fn tags_are_of_records_and_ends() {
-        let tag = |reply: PageReply| representation(&reply).unwrap().1;
+        let tag = |reply: PageReply| representation(&text_of(&reply)).1;
         assert_eq!(tag(reply("a", None)), tag(reply("b", None)));
         assert_ne!(tag(reply("a", None)), tag(reply("", None)));
         assert_ne!(tag(reply("", None)), tag(PageReply::default()));

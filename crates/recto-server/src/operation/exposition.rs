@@ -193,7 +193,7 @@ mod tests {
             },
             ..PageReply::default()
         };
-        metrics.page(&reply, 0.5);
+        metrics.page(&reply, 2, 0.5);
         metrics.error(ErrorKind::Timeout);
         metrics.error(ErrorKind::InvalidQuery);
         metrics.refused(Refusal::Rate);

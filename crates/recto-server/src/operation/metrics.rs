@@ -87,7 +87,7 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn page(&self, reply: &PageReply, seconds: f64) {
+    pub(crate) fn page(&self, reply: &PageReply, rows: usize, seconds: f64) {
         let metrics = self.pages.of(reply.shape.clone(), || PageMetrics {
             seconds: Histogram::new(SECONDS),
             rows_scanned: AtomicU64::new(0),
@@ -97,7 +97,7 @@ impl Metrics {
         let Some(metrics) = metrics else {
             return;
         };
-        let (scanned, returned) = (reply.cost.rows_read, reply.records.len() as u64);
+        let (scanned, returned) = (reply.cost.rows_read, rows as u64);
         metrics.seconds.observe(seconds);
         metrics.rows_scanned.fetch_add(scanned, Ordering::Relaxed);
         metrics.rows_returned.fetch_add(returned, Ordering::Relaxed);

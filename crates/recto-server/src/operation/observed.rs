@@ -11,8 +11,8 @@ use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
     Applied, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
-    PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
-    StoreProgress,
+    PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan,
+    StoreDescription, StoreProgress,
 };
 use recto::{Result, Session};
 
@@ -45,9 +45,43 @@ impl<S: Session> Observed<S> {
         result
     }
 
+    fn now_nanos(&self) -> u64 {
+        let clock = |context: &Context| context.observer().environment.monotonic_nanos();
+        self.context.as_ref().map_or(0, clock)
+    }
+
+    /// Counts a page that came, of `rows` rows, and logs it if it was slow.
+    async fn note(
+        &self,
+        collection: &str,
+        request: &PageRequest,
+        reply: &PageReply,
+        rows: usize,
+        started: u64,
+    ) {
+        let Some(context) = &self.context else {
+            return;
+        };
+        let observer = context.observer();
+        let nanos = self.now_nanos().saturating_sub(started);
+        observer
+            .metrics
+            .page(reply, rows, nanos as f64 / NANOS_PER_SECOND);
+        if Duration::from_nanos(nanos) >= observer.slow_query {
+            self.log_slow(context, collection, request, reply, rows).await;
+        }
+    }
+
     /// Logs a slow page with its plan. Neither filter nor cursor nor bounds are in the line: they hold
     /// values.
-    async fn log_slow(&self, context: &Context, collection: &str, request: &PageRequest, reply: &PageReply) {
+    async fn log_slow(
+        &self,
+        context: &Context,
+        collection: &str,
+        request: &PageRequest,
+        reply: &PageReply,
+        rows: usize,
+    ) {
         context
             .observer()
             .metrics
@@ -70,7 +104,7 @@ impl<S: Session> Observed<S> {
             sources = plan.sources.len(),
             page_size = request.page_size.unwrap_or(0),
             rows_read = cost.rows_read,
-            rows_returned = reply.records.len(),
+            rows_returned = rows,
             bytes_read = cost.bytes_read,
             round_trips = cost.round_trips,
             tombstones = cost.tombstones,
@@ -100,18 +134,19 @@ impl<S: Session> Session for Observed<S> {
     }
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
-        let Some(context) = &self.context else {
-            return self.session.page(collection, request).await;
-        };
-        let observer = context.observer();
-        let started = observer.environment.monotonic_nanos();
+        let started = self.now_nanos();
         let reply = self.seen(self.session.page(collection, request).await)?;
-        let nanos = observer.environment.monotonic_nanos().saturating_sub(started);
-        observer.metrics.page(&reply, nanos as f64 / NANOS_PER_SECOND);
-        if Duration::from_nanos(nanos) >= observer.slow_query {
-            self.log_slow(context, collection, request, &reply).await;
-        }
+        self.note(collection, request, &reply, reply.records.len(), started)
+            .await;
         Ok(reply)
+    }
+
+    async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
+        let started = self.now_nanos();
+        let text = self.seen(self.session.page_text(collection, request).await)?;
+        self.note(collection, request, &text.reply, text.count, started)
+            .await;
+        Ok(text)
     }
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
