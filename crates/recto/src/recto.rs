@@ -1,6 +1,7 @@
 //! An open store.
 
-use std::sync::{Arc, RwLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use recto_model::Environment;
@@ -113,8 +114,17 @@ impl OpenOptions {
 pub struct Recto {
     shared: Arc<Shared>,
     recorded: Arc<RwLock<Recorded>>,
+    cores: Arc<Mutex<Cores>>,
     operations: Operations,
     options: Arc<OpenOptions>,
+}
+
+/// Collections that were asked for, of the schema that was recorded then. Each is made once: its
+/// tables are worked out of its definition.
+#[derive(Default)]
+struct Cores {
+    schema: Arc<Schema>,
+    by_name: HashMap<String, Arc<CollectionCore>>,
 }
 
 impl std::fmt::Debug for Recto {
@@ -173,6 +183,7 @@ impl Recto {
         Ok(Self {
             shared: Arc::new(shared),
             recorded: Arc::new(RwLock::new(recorded)),
+            cores: Arc::default(),
             operations: opened.operations,
             options: Arc::new(options),
         })
@@ -191,7 +202,7 @@ impl Recto {
     fn recorded(&self) -> Recorded {
         self.recorded
             .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
@@ -318,7 +329,7 @@ impl Recto {
         *self
             .recorded
             .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = recorded;
+            .unwrap_or_else(PoisonError::into_inner) = recorded;
     }
 
     /// The collection whose records are `T`s.
@@ -367,7 +378,20 @@ impl Recto {
     }
 
     pub(crate) fn core(&self, name: &str) -> Result<Arc<CollectionCore>> {
-        self.new_core(name).map(Arc::new)
+        let schema = self.schema();
+        let mut cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&cores.schema, &schema) {
+            *cores = Cores {
+                schema,
+                by_name: HashMap::new(),
+            };
+        }
+        if let Some(core) = cores.by_name.get(name) {
+            return Ok(Arc::clone(core));
+        }
+        let core = Arc::new(self.new_core(name)?);
+        cores.by_name.insert(name.to_owned(), Arc::clone(&core));
+        Ok(core)
     }
 
     fn new_core(&self, name: &str) -> Result<CollectionCore> {

@@ -14,6 +14,8 @@ use recto::{
     PageQuery, Record, Recto, Stop,
 };
 use recto_model::environment::Source;
+use recto_store::Store;
+use recto_store::faults::{FaultRates, FaultyStore};
 use recto_store::memory::MemoryStore;
 use serde_json::json;
 
@@ -405,9 +407,20 @@ async fn a_contradiction_reads_the_same_in_any_order() {
     assert!(other.page_token(token).await.unwrap().is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_time_of_a_request_is_the_one_that_the_store_was_opened_with() {
-    let recto = open_with(OpenOptions::new().request_timeout(Duration::ZERO)).await;
+    let inner = Arc::new(MemoryStore::new(Environment::system()));
+    let store = Arc::new(FaultyStore::new(inner, 1, FaultRates::NONE));
+    let options = OpenOptions::new().request_timeout(Duration::from_millis(1));
+    let mut recto = Recto::with_store(Arc::clone(&store) as Arc<dyn Store>, options)
+        .await
+        .unwrap();
+    recto.apply(&schema()).await.unwrap();
+    store.set_rates(FaultRates {
+        delay: 1.0,
+        max_delay: Duration::from_secs(360_000),
+        ..FaultRates::NONE
+    });
     let pairs = recto.dynamic("pairs").unwrap();
     let pair = record(&pairs, &json!({ "left": 1, "right": 2 }));
     assert!(matches!(
