@@ -48,7 +48,7 @@ fn a_second_opener_is_told_who_holds_the_store() {
     assert_eq!(error.kind(), StoreErrorKind::Conflict);
     let holder = format!("process {} on ", std::process::id());
     assert!(error.to_string().contains(&holder), "{error}");
-    assert!(error.hint().unwrap().contains("server"));
+    assert!(error.hint().unwrap().contains("recto serve"));
     let reader = EmbeddedStore::open(directory.path(), read_only(), Environment::system()).map(drop);
     assert_eq!(reader.unwrap_err().kind(), StoreErrorKind::Conflict);
     drop(store);
