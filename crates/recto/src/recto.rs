@@ -326,10 +326,7 @@ impl Recto {
     }
 
     fn record(&self, recorded: Recorded) {
-        *self
-            .recorded
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = recorded;
+        *self.recorded.write().unwrap_or_else(PoisonError::into_inner) = recorded;
     }
 
     /// The collection whose records are `T`s.
