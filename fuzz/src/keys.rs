@@ -13,28 +13,6 @@ use crate::memory::{limited, limited_beside};
 /// takes a few times that.
 const FREE_BYTES: usize = 8 * encoded::MAX_KEY_PART_BYTES;
 
-/// Every type that has an order, in no order that matters but to the corpus.
-const ORDERED: [Type; 18] = [
-    Type::Ascii,
-    Type::Text,
-    Type::Blob,
-    Type::Boolean,
-    Type::TinyInt,
-    Type::SmallInt,
-    Type::Int,
-    Type::BigInt,
-    Type::Varint,
-    Type::Decimal,
-    Type::Float,
-    Type::Double,
-    Type::Date,
-    Type::Time,
-    Type::Timestamp,
-    Type::TimeUuid,
-    Type::Uuid,
-    Type::Inet,
-];
-
 /// Types that hold others.
 static NESTED: LazyLock<Vec<Type>> = LazyLock::new(|| {
     let texts = [
@@ -57,7 +35,7 @@ static NESTED: LazyLock<Vec<Type>> = LazyLock::new(|| {
 });
 
 fn ordered(choice: u8) -> (&'static Type, Direction) {
-    static TYPES: [Type; 18] = ORDERED;
+    static TYPES: [Type; 18] = Type::ORDERABLE;
     let direction = if choice & 0x80 == 0 {
         Direction::Ascending
     } else {
@@ -137,8 +115,8 @@ pub(crate) fn cell(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else {
         return;
     };
-    let place = usize::from(*choice) % (ORDERED.len() + NESTED.len());
-    let ty = match place.checked_sub(ORDERED.len()) {
+    let place = usize::from(*choice) % (Type::ORDERABLE.len() + NESTED.len());
+    let ty = match place.checked_sub(Type::ORDERABLE.len()) {
         Some(nested) => &NESTED[nested],
         None => ordered(place as u8).0,
     };

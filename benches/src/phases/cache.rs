@@ -6,6 +6,8 @@ use crate::peers::{Filter, Peer, Question, Start, count};
 use crate::report::{Section, Table};
 use crate::world::{Cache, Data, World};
 
+use super::pages::COLUMNS;
+
 /// Pages of a round.
 const PAGES: usize = 100;
 const ROUNDS: usize = 20;
@@ -23,12 +25,6 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let mut without_rowid = data.sqlite(Layout::WithoutRowid, Cache::Tenth);
     let mut postgresql = data.postgresql();
     let bytes = Data::cache_bytes(Cache::Tenth, &data.recto_file());
-    let question = |rows, backward| Question {
-        filter: Filter::AnyOf,
-        backward,
-        rows,
-        span: (0, 0),
-    };
     world.progress.say("places all over the data");
     let (starts, questions) = (
         anywhere(&mut ours, data_rows(world)?),
@@ -36,21 +32,15 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     );
     let mut table = Table::new(
         "One carrier, a page anywhere",
-        &[
-            "page",
-            "Recto, µs",
-            "SQLite, µs",
-            "SQLite WITHOUT ROWID, µs",
-            "PostgreSQL, µs",
-            "SQLite / Recto",
-            "WITHOUT ROWID / Recto",
-            "PostgreSQL / Recto",
-        ],
+        // No page has a depth here.
+        &COLUMNS[..COLUMNS.len() - 1],
     );
     for (rows, backward) in questions {
         let question = Question {
             filter: Filter::Equal,
-            ..question(rows, backward)
+            backward,
+            rows,
+            span: (0, 0),
         };
         world.progress.say(&format!("{rows} rows"));
         let mut everyone: Vec<(&'static str, &mut dyn Peer)> = vec![

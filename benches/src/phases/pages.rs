@@ -25,7 +25,8 @@ const OFFSET_ROUNDS: usize = 5;
 const COMPARED: usize = 20;
 const SIZES: [u32; 2] = [20, 100];
 
-const COLUMNS: [&str; 9] = [
+/// What a table of pages says; the depth last.
+pub(super) const COLUMNS: [&str; 9] = [
     "page",
     "Recto, µs",
     "SQLite, µs",

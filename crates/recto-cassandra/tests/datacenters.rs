@@ -1,15 +1,17 @@
 //! Two real data centres of one node each: the local one must be named, and is the one that is asked.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use recto_cassandra::{CassandraConfig, CassandraStore, create_keyspace};
-use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
-use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type};
+use recto_cassandra::{CassandraConfig, CassandraStore};
+use recto_model::table::ReadDirection;
+use recto_model::{Bound, Cells, Environment, Slice, Table};
 use recto_store::{
     ConsistencyLevel, Mutation, Operation, PartitionWrite, ReadOptions, RowsRead, Stamp, Store, StoreError,
-    StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+    StoreErrorKind, WriteOptions, WriteOutcome,
 };
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 
@@ -92,31 +94,8 @@ async fn the_local_data_centre_is_named_and_asked() {
     assert!(refused(&cluster, Some("EAST")).await.contains("\"EAST\""));
 
     let config = config(&cluster, Some("east"));
-    create_keyspace(config.clone(), Environment::system(), None)
-        .await
-        .unwrap();
-    let store = CassandraStore::connect(config, Environment::system())
-        .await
-        .unwrap();
-    let column = |name: &str, kind| Column {
-        name: name.to_owned(),
-        ty: Type::Int,
-        kind,
-    };
-    let columns = vec![
-        column("p", ColumnKind::Partition),
-        column("c", ColumnKind::Clustering(Direction::Ascending)),
-        column("v", ColumnKind::Regular(WriteKind::Plain)),
-    ];
-    let table = Table::new("t", columns, TableOptions::default()).unwrap();
-    assert!(matches!(
-        store.create_table(&table).await.unwrap(),
-        TableOutcome::Done
-    ));
-    let bench = Bench {
-        store,
-        table: Arc::new(table),
-    };
+    let (store, table) = common::with_table(config, []).await;
+    let bench = Bench { store, table };
     assert!(matches!(bench.put(1).await, Ok(WriteOutcome::Done)));
 
     // The other one hangs: nobody here waits for it, and who needs both is told.

@@ -1,15 +1,17 @@
 //! What callers are told when nodes stall, die and come back: on a node of this test's own.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use recto_cassandra::{CassandraConfig, CassandraStore, create_keyspace};
-use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
-use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type};
+use recto_cassandra::{CassandraConfig, CassandraStore};
+use recto_model::table::{ColumnKind, ReadDirection, WriteKind};
+use recto_model::{Bound, Cells, Slice, Table};
 use recto_store::{
     Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, RowsRead,
-    Stamp, Store, StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+    Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
 use recto_testkit::rig::{Cluster, Nodes};
 
@@ -33,32 +35,9 @@ struct Bench {
 impl Bench {
     async fn new(address: &str) -> Self {
         let config = CassandraConfig::new([address], "faults");
-        create_keyspace(config.clone(), Environment::system(), None)
-            .await
-            .unwrap();
-        let store = CassandraStore::connect(config, Environment::system())
-            .await
-            .unwrap();
-        let column = |name: &str, kind| Column {
-            name: name.to_owned(),
-            ty: Type::Int,
-            kind,
-        };
-        let columns = vec![
-            column("p", ColumnKind::Partition),
-            column("c", ColumnKind::Clustering(Direction::Ascending)),
-            column("s", ColumnKind::Static(WriteKind::Cas)),
-            column("v", ColumnKind::Regular(WriteKind::Plain)),
-        ];
-        let table = Table::new("t", columns, TableOptions::default()).unwrap();
-        assert!(matches!(
-            store.create_table(&table).await.unwrap(),
-            TableOutcome::Done
-        ));
-        Self {
-            store,
-            table: Arc::new(table),
-        }
+        let statics = common::int_column("s", ColumnKind::Static(WriteKind::Cas));
+        let (store, table) = common::with_table(config, [statics]).await;
+        Self { store, table }
     }
 
     async fn write(&self, timeout: Duration) -> Result<WriteOutcome, StoreError> {

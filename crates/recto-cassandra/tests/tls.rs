@@ -2,15 +2,17 @@
 // What tests print is shown when they fail.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod common;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_cassandra::{CassandraConfig, CassandraStore, TlsConfig, create_keyspace};
-use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
-use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type};
+use recto_cassandra::{CassandraConfig, CassandraStore, TlsConfig};
+use recto_model::table::ReadDirection;
+use recto_model::{Bound, Cells, Environment, Slice};
 use recto_store::{
-    Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, StoreError, StoreErrorKind, TableOutcome,
-    WriteOptions, WriteOutcome,
+    Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, StoreError, StoreErrorKind, WriteOptions,
+    WriteOutcome,
 };
 use recto_testkit::rig::certificates::{Authority, client_encryption};
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
@@ -43,27 +45,7 @@ async fn refused(cluster: &Cluster, tls: Option<TlsConfig>) -> StoreError {
 
 /// Writes rows, and reads them in both directions.
 async fn use_it(config: CassandraConfig) {
-    create_keyspace(config.clone(), Environment::system(), None)
-        .await
-        .unwrap();
-    let store = CassandraStore::connect(config, Environment::system())
-        .await
-        .unwrap();
-    let column = |name: &str, kind| Column {
-        name: name.to_owned(),
-        ty: Type::Int,
-        kind,
-    };
-    let columns = vec![
-        column("p", ColumnKind::Partition),
-        column("c", ColumnKind::Clustering(Direction::Ascending)),
-        column("v", ColumnKind::Regular(WriteKind::Plain)),
-    ];
-    let table = Arc::new(Table::new("t", columns, TableOptions::default()).unwrap());
-    assert!(matches!(
-        store.create_table(&table).await.unwrap(),
-        TableOutcome::Done
-    ));
+    let (store, table) = common::with_table(config, []).await;
     let int = |value: i32| -> Cells { [Some(&value.to_be_bytes()[..])].into_iter().collect() };
     let put = |number: i32| Mutation {
         operation: Operation::Put {

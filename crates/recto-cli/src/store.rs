@@ -238,19 +238,24 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
     }
 }
 
-fn read_config(path: &Path) -> Result<StoreConfig> {
+/// The text of a file; `None` if it is longer than `most_bytes`.
+pub(crate) fn read_text(path: &Path, most_bytes: u64) -> Result<Option<String>> {
     use std::io::Read as _;
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|error| Failure::file("read", path, &error))?;
-    file.take(MAX_CONFIG_BYTES + 1)
+    file.take(most_bytes + 1)
         .read_to_string(&mut text)
         .map_err(|error| Failure::file("read", path, &error))?;
-    if text.len() as u64 > MAX_CONFIG_BYTES {
+    Ok((text.len() as u64 <= most_bytes).then_some(text))
+}
+
+fn read_config(path: &Path) -> Result<StoreConfig> {
+    let Some(text) = read_text(path, MAX_CONFIG_BYTES)? else {
         return Err(refused(
             path,
             "it is larger than 64 KiB, which no store file needs",
         ));
-    }
+    };
     parse_config(&text).map_err(|reason| refused(path, &reason))
 }
 

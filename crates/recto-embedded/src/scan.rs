@@ -31,19 +31,13 @@ pub(crate) fn token_ranges(
     let step = rows.div_ceil(pieces).max(1);
     let mut splits = vec![Vec::new()];
     if pieces > 1 {
-        let mut last = Vec::new();
         let mut count = 0;
-        for (index, entry) in (0_u64..).zip(open.rows.range::<&[u8]>(..).map_err(engine)?) {
-            let (key, _) = entry.map_err(engine)?;
-            if index > 0 && key.value() <= last.as_slice() {
-                return Err(damaged(&open.stored, key.value(), Damage::Layout));
+        let mut walk = Walk::begin(&open, Bound::Unbounded, ReadDirection::Forward)?;
+        while let Some((key, _)) = walk.next()? {
+            if count > 0 && count % step == 0 {
+                splits.push(key.to_vec());
             }
             count += 1;
-            last.clear();
-            last.extend_from_slice(key.value());
-            if index > 0 && index % step == 0 {
-                splits.push(key.value().to_vec());
-            }
         }
         if count != rows {
             return Err(corrupt(format!(

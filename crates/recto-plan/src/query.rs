@@ -415,19 +415,29 @@ impl Query {
             cell(*field).is_some_and(|cell| satisfies(ty(*field), cell, constraint))
         };
         let inside = |tuple: &TupleRange| {
-            for (field, value) in tuple.fields.iter().zip(&tuple.values) {
-                let Some(cell) = cell(*field) else {
-                    return false;
-                };
-                let ordering = compare(ty(*field), cell, value);
-                if ordering.is_ne() {
-                    return tuple.operator.holds(ordering);
-                }
-            }
-            tuple.operator.holds(Ordering::Equal)
+            let fields = tuple.fields.iter().map(|field| (ty(*field), cell(*field)));
+            tuple_satisfies(fields, tuple.operator, &tuple.values)
         };
         !self.contradiction && self.constraints.iter().all(satisfied) && self.tuples.iter().all(inside)
     }
+}
+
+/// Whether cells, each with its type, compare to values as a tuple range says. A null satisfies nothing.
+pub(crate) fn tuple_satisfies<'a>(
+    cells: impl Iterator<Item = (&'a Type, Option<&'a [u8]>)>,
+    operator: Operator,
+    values: &[Vec<u8>],
+) -> bool {
+    for ((ty, cell), value) in cells.zip(values) {
+        let Some(cell) = cell else {
+            return false;
+        };
+        let ordering = compare(ty, cell, value);
+        if ordering.is_ne() {
+            return operator.holds(ordering);
+        }
+    }
+    operator.holds(Ordering::Equal)
 }
 
 /// Whether a value satisfies a constraint.

@@ -3,7 +3,7 @@
 use recto_model::RowRef;
 
 use crate::arrangement::Arrangement;
-use crate::query::{Constraint, compare, satisfies};
+use crate::query::{Constraint, satisfies, tuple_satisfies};
 use crate::text::Operator;
 
 /// One condition on the columns of an arrangement's table.
@@ -39,16 +39,10 @@ impl Residual {
                 operator,
                 values,
             } => {
-                for (column, value) in columns.iter().zip(values) {
-                    let Some(cell) = row.get(*column) else {
-                        return false;
-                    };
-                    let ordering = compare(arrangement.type_of(*column), cell, value);
-                    if ordering.is_ne() {
-                        return operator.holds(ordering);
-                    }
-                }
-                operator.holds(std::cmp::Ordering::Equal)
+                let cells = columns
+                    .iter()
+                    .map(|column| (arrangement.type_of(*column), row.get(*column)));
+                tuple_satisfies(cells, *operator, values)
             }
         }
     }

@@ -1,31 +1,22 @@
 //! What all requests share, and the routes together.
 
-use std::sync::Arc;
-
 use axum::Router;
 use recto::LocalSession;
 
 /// What all requests share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
-    pub(crate) shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) session: LocalSession,
+    session: LocalSession,
 }
 
 impl App {
     /// The app over an open store.
     pub fn new(session: LocalSession) -> Self {
-        Self {
-            shared: Arc::new(Shared { session }),
-        }
+        Self { session }
     }
 
     pub(crate) fn session(&self) -> &LocalSession {
-        &self.shared.session
+        &self.session
     }
 }
 

@@ -16,6 +16,7 @@ use recto_store::{
 };
 
 use crate::apply::{TableChange, change_table};
+use crate::core;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The catalog's table.
@@ -162,10 +163,7 @@ impl<'a> Catalog<'a> {
     ) -> Result<KeyRing> {
         for _ in 0..MAX_ROTATIONS {
             let Some(entry) = self.entry(CURSOR_KEYS, ConsistencyLevel::Serial).await? else {
-                return Err(
-                    Error::new(ErrorKind::NotFound, "the store has no cursor keys to rotate yet")
-                        .with_hint("they are made when the first schema is applied"),
-                );
+                return Err(no_keys());
             };
             let mut ring = read_keys(&entry)?;
             ring.retire(earlier.min(MAX_KEYS - 2));
@@ -186,11 +184,9 @@ impl<'a> Catalog<'a> {
             partition: partition(name),
             clustering: Cells::new(),
         };
-        let default = ReadOptions::default();
         let options = ReadOptions {
             consistency: Some(level),
-            timeout: self.request_timeout.unwrap_or(default.timeout),
-            ..default
+            ..core::read_options(self.request_timeout)
         };
         let mut attempt = 1;
         let found = loop {
@@ -236,11 +232,9 @@ impl<'a> Catalog<'a> {
     /// Replaces the row of generation `expected` (0: none); false if it is of another by now.
     async fn replace(&self, name: &str, expected: u64, entry: &Entry) -> Result<bool> {
         let cas = self.cas(name, expected, entry);
-        let default = WriteOptions::default();
         let options = WriteOptions {
             consistency: Some(ConsistencyLevel::Serial),
-            timeout: self.request_timeout.unwrap_or(default.timeout),
-            ..default
+            ..core::write_options(self.request_timeout)
         };
         let mut unknown = false;
         for _ in 0..MAX_ATTEMPTS {
@@ -321,6 +315,12 @@ fn keys_entry(generation: u64, ring: &KeyRing) -> Entry {
         generation,
         body: ring.to_bytes().to_vec(),
     }
+}
+
+/// The error of rotating keys before there are any.
+pub(crate) fn no_keys() -> Error {
+    Error::new(ErrorKind::NotFound, "the store has no cursor keys to rotate yet")
+        .with_hint("they are made when the first schema is applied")
 }
 
 fn keys_change() -> Error {

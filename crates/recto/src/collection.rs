@@ -218,11 +218,7 @@ impl Key for KeyText<'_> {
     }
 
     fn write(&self, index: usize, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
-        let value = json::from_text(ty, &self.0[index]).map_err(|error| CellError::Malformed {
-            type_name: ty.to_string(),
-            reason: error.to_string(),
-        })?;
-        cell::encode(ty, &value, out)
+        write_text(&self.0[index], ty, out)
     }
 }
 

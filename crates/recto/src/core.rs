@@ -64,20 +64,12 @@ impl Shared {
 
     /// How to read.
     pub(crate) fn read_options(&self) -> ReadOptions {
-        let default = ReadOptions::default();
-        ReadOptions {
-            timeout: self.request_timeout.unwrap_or(default.timeout),
-            ..default
-        }
+        read_options(self.request_timeout)
     }
 
     /// How to write.
     pub(crate) fn write_options(&self) -> WriteOptions {
-        let default = WriteOptions::default();
-        WriteOptions {
-            timeout: self.request_timeout.unwrap_or(default.timeout),
-            ..default
-        }
+        write_options(self.request_timeout)
     }
 
     /// How to write rows of a load, where nobody waits for the single request.
@@ -162,6 +154,24 @@ impl Shared {
             })?;
         check_position(plan, &opened.position)?;
         Ok(opened)
+    }
+}
+
+/// How to read where a request may take this long, or what reads may.
+pub(crate) fn read_options(request_timeout: Option<Duration>) -> ReadOptions {
+    let default = ReadOptions::default();
+    ReadOptions {
+        timeout: request_timeout.unwrap_or(default.timeout),
+        ..default
+    }
+}
+
+/// How to write where a request may take this long, or what writes may.
+pub(crate) fn write_options(request_timeout: Option<Duration>) -> WriteOptions {
+    let default = WriteOptions::default();
+    WriteOptions {
+        timeout: request_timeout.unwrap_or(default.timeout),
+        ..default
     }
 }
 

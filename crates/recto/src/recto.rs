@@ -12,7 +12,7 @@ use recto_store::Store;
 
 use crate::address::StoreAddress;
 use crate::apply;
-use crate::catalog::{Catalog, Recorded};
+use crate::catalog::{self, Catalog, Recorded};
 use crate::collection::Collection;
 use crate::core::{CollectionCore, Shared};
 use crate::error::{Error, ErrorKind, Result};
@@ -199,6 +199,10 @@ impl Recto {
         &self.shared.store
     }
 
+    fn catalog(&self) -> Catalog<'_> {
+        Catalog::new(&self.shared.store, self.options.request_timeout)
+    }
+
     fn recorded(&self) -> Recorded {
         self.recorded
             .read()
@@ -227,11 +231,11 @@ impl Recto {
     /// # Errors
     /// The store cannot be read.
     pub async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
-        if !self.shared.keys_are_given && self.generation() > 0 {
-            let catalog = Catalog::new(&self.shared.store, self.options.request_timeout);
-            if let Some(keys) = catalog.decided_cursor_keys().await? {
-                self.shared.use_keys(keys);
-            }
+        if !self.shared.keys_are_given
+            && self.generation() > 0
+            && let Some(keys) = self.catalog().decided_cursor_keys().await?
+        {
+            self.shared.use_keys(keys);
         }
         Ok(self.describe_keys(&self.shared.keys()))
     }
@@ -268,13 +272,10 @@ impl Recto {
             ));
         }
         if self.generation() == 0 {
-            return Err(
-                Error::new(ErrorKind::NotFound, "the store has no cursor keys to rotate yet")
-                    .with_hint("they are made when the first schema is applied"),
-            );
+            return Err(catalog::no_keys());
         }
-        let catalog = Catalog::new(&self.shared.store, self.options.request_timeout);
-        let keys = catalog
+        let keys = self
+            .catalog()
             .rotate_cursor_keys(&self.shared.environment, earlier as usize)
             .await?;
         let described = self.describe_keys(&keys);
@@ -311,7 +312,7 @@ impl Recto {
     /// changed then.
     pub async fn apply(&mut self, schema: &Schema) -> Result<Applied> {
         let first = self.generation() == 0;
-        let catalog = Catalog::new(&self.shared.store, self.options.request_timeout);
+        let catalog = self.catalog();
         if catalog.exists().await? {
             // Another process may have applied a schema since this one looked.
             self.record(catalog.schema().await?);
@@ -336,7 +337,7 @@ impl Recto {
     /// named.
     pub fn collection<T: Record>(&self) -> Result<Collection<T>> {
         let declared = T::collection();
-        let core = self.new_core(&declared.name)?;
+        let core = self.new_core(&self.schema(), &declared.name)?;
         let declared = declared.in_recorded_order(&core.definition);
         let of = |collection| Schema {
             types: Vec::new(),
@@ -379,26 +380,25 @@ impl Recto {
         let mut cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&cores.schema, &schema) {
             *cores = Cores {
-                schema,
+                schema: Arc::clone(&schema),
                 by_name: HashMap::new(),
             };
         }
         if let Some(core) = cores.by_name.get(name) {
             return Ok(Arc::clone(core));
         }
-        let core = Arc::new(self.new_core(name)?);
+        let core = Arc::new(self.new_core(&schema, name)?);
         cores.by_name.insert(name.to_owned(), Arc::clone(&core));
         Ok(core)
     }
 
-    fn new_core(&self, name: &str) -> Result<CollectionCore> {
-        let schema = self.schema();
+    fn new_core(&self, schema: &Schema, name: &str) -> Result<CollectionCore> {
         match schema.collection(name) {
             Some(definition) => Ok(CollectionCore::new(
                 Arc::clone(&self.shared),
                 Arc::clone(definition),
             )),
-            None => Err(no_collection(&schema, name)),
+            None => Err(no_collection(schema, name)),
         }
     }
 

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use recto_cassandra::{CassandraConfig, CassandraStore, create_keyspace, drop_keyspace};
-use recto_model::Environment;
+use recto_model::table::{ColumnKind, TableOptions, WriteKind};
+use recto_model::{Column, Direction, Environment, Table, Type};
+use recto_store::{Store, TableOutcome};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 use scylla::client::session_builder::SessionBuilder;
 use tokio::sync::OnceCell;
@@ -41,6 +43,41 @@ pub(crate) async fn store() -> Arc<CassandraStore> {
             .await
             .unwrap(),
     )
+}
+
+/// A column of `int`s.
+pub(crate) fn int_column(name: &str, kind: ColumnKind) -> Column {
+    Column {
+        name: name.to_owned(),
+        ty: Type::Int,
+        kind,
+    }
+}
+
+/// A store at `config`, its keyspace made, with a table `t` of `int`s: partition `p`, clustering `c`,
+/// those in `more`, regular `v`.
+pub(crate) async fn with_table(
+    config: CassandraConfig,
+    more: impl IntoIterator<Item = Column>,
+) -> (CassandraStore, Arc<Table>) {
+    create_keyspace(config.clone(), Environment::system(), None)
+        .await
+        .unwrap();
+    let store = CassandraStore::connect(config, Environment::system())
+        .await
+        .unwrap();
+    let mut columns = vec![
+        int_column("p", ColumnKind::Partition),
+        int_column("c", ColumnKind::Clustering(Direction::Ascending)),
+    ];
+    columns.extend(more);
+    columns.push(int_column("v", ColumnKind::Regular(WriteKind::Plain)));
+    let table = Table::new("t", columns, TableOptions::default()).unwrap();
+    assert!(matches!(
+        store.create_table(&table).await.unwrap(),
+        TableOutcome::Done
+    ));
+    (store, Arc::new(table))
 }
 
 /// Drops the keyspace of this process: for a process of one test, at its end.

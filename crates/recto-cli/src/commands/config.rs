@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use super::print_json;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
-use crate::store::{DEFAULT_STORE, StoreArgs, environment};
+use crate::store::{DEFAULT_STORE, StoreArgs, environment, read_text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -131,17 +131,10 @@ impl ServerArgs {
 }
 
 fn read(path: &Path) -> Result<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|error| Failure::file("read", path, &error))?;
-    file.take(MAX_CONFIG_BYTES + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| Failure::file("read", path, &error))?;
-    if text.len() as u64 > MAX_CONFIG_BYTES {
+    read_text(path, MAX_CONFIG_BYTES)?.ok_or_else(|| {
         let message = format!("{}: it is larger than {MAX_CONFIG_BYTES} bytes", path.display());
-        return Err(Failure::new(Exit::Refused, message));
-    }
-    Ok(text)
+        Failure::new(Exit::Refused, message)
+    })
 }
 
 /// Shows the configuration a server would have.
