@@ -12,6 +12,8 @@ use recto_store::{ReadOptions, Stamp, Store, WriteOptions};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
+use crate::page_text::FieldNames;
+use crate::plan_cache::PlanCache;
 use crate::recto::OpenOptions;
 
 /// How soon after one look at the catalog for cursor keys the next may follow, in nanoseconds. Anybody can
@@ -205,6 +207,9 @@ pub(crate) struct CollectionCore {
     /// For each field, where it stands in the record type: a type may declare fields in another order
     /// than the one they were added to the collection in.
     pub(crate) places: Vec<usize>,
+    /// The fields' names as JSON text.
+    pub(crate) field_names: FieldNames,
+    pub(crate) plans: PlanCache,
 }
 
 impl CollectionCore {
@@ -217,6 +222,8 @@ impl CollectionCore {
             .collect();
         let places = (0..definition.fields.len()).collect();
         Self {
+            field_names: FieldNames::new(&definition),
+            plans: PlanCache::default(),
             shared,
             definition,
             arrangements: vec![Arc::new(base)],

@@ -14,9 +14,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::explain;
 use crate::open;
 use crate::page::Page;
+use crate::page_text;
 use crate::query::PageQuery;
 use crate::record::{DynamicRecord, no_field};
-use crate::record_text::RecordText;
 use crate::recto::Recto;
 use crate::row_filter::{RowFilter, RowFilters, forbidden};
 use crate::scan;
@@ -211,14 +211,10 @@ impl Session for LocalSession {
 
     async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
         let query = self.query(collection, request).await?;
-        let page = query.decoded_by(RecordText::read).await?;
-        let mut records = String::from("[");
-        for record in page.items() {
-            record.append(&request.fields, &mut records);
-        }
-        records.push(']');
+        // The rows are written as they are stored: no record is made of them.
+        let page = query.decoded_by(|_, _, _| Ok(())).await?;
         Ok(PageText {
-            records,
+            records: page_text::records(&page, &request.fields)?,
             count: page.len(),
             reply: reply(&page, request),
         })

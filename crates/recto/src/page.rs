@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use recto_model::RowSet;
 use recto_plan::cursor::Cursor;
-use recto_plan::{Plan, Position, Side, Travel};
+use recto_plan::{Arrangement, Plan, Position, Side, Travel};
 
 use crate::core::CollectionCore;
 use crate::explain;
@@ -29,6 +30,20 @@ impl<T> Page<T> {
             plan,
             core,
         }
+    }
+
+    pub(crate) fn core(&self) -> &CollectionCore {
+        &self.core
+    }
+
+    /// The arrangement that the rows are of.
+    pub(crate) fn arrangement(&self) -> &Arrangement {
+        &self.plan.arrangement
+    }
+
+    /// The rows before they are decoded.
+    pub(crate) fn rows(&self) -> &RowSet {
+        &self.raw.rows
     }
 
     /// The rows, in the query's order.

@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, Literal};
 use crate::page::Page;
 use crate::paging::{Budget, PageSpec, Place, fetch};
+use crate::plan_cache::Key;
 use crate::record::no_field;
 use crate::row_filter;
 
@@ -325,7 +326,7 @@ impl<T> PageQuery<T> {
         if let Some(planned) = self.question.planned.get() {
             return Ok(Arc::clone(planned));
         }
-        let planned = Arc::new(self.question.plan(&self.core)?);
+        let planned = self.question.planned_once(&self.core)?;
         Ok(Arc::clone(self.question.planned.get_or_init(|| planned)))
     }
 
@@ -418,6 +419,30 @@ impl<T: Send + 'static> IntoFuture for PageQuery<T> {
 }
 
 impl Question {
+    /// The plan, from the collection's plans if this was asked before.
+    fn planned_once(&self, core: &CollectionCore) -> Result<Arc<Planned>> {
+        let key = self.key();
+        if let Some(planned) = key.as_ref().and_then(|key| core.plans.get(key)) {
+            return Ok(planned);
+        }
+        let planned = Arc::new(self.plan(core)?);
+        if let Some(key) = key {
+            core.plans.insert(key, &planned);
+        }
+        Ok(planned)
+    }
+
+    /// What its plan is kept under; `None` if it is not all text.
+    fn key(&self) -> Option<Key> {
+        if !self.filters.is_empty() || !self.sort.is_empty() {
+            return None;
+        }
+        let texts = [&self.filter_text, &self.sort_text]
+            .into_iter()
+            .chain(&self.row_filters);
+        Key::new(texts.map(String::as_str), self.allow_residual)
+    }
+
     fn plan(&self, core: &CollectionCore) -> Result<Planned> {
         let collection = &core.definition;
         let mut conditions = bind::conditions(collection, &self.filter_text)?;

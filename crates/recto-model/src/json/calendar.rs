@@ -4,6 +4,8 @@
 //! the year 0000 precedes 0001. The arithmetic counts days in eras of 400 years, which are all of
 //! one length, and begins years in March, so that a leap day is a year's last.
 
+use std::fmt::Write as _;
+
 /// Days in 400 years.
 const DAYS_PER_ERA: i64 = 146_097;
 
@@ -19,6 +21,9 @@ const MAX_YEAR_DIGITS: usize = 12;
 
 /// Digits of a fraction of a second down to nanoseconds.
 const FRACTION_DIGITS: usize = 9;
+
+const MILLIS_TEXT_LENGTH: usize = "10:00:00.000".len();
+const NANOS_TEXT_LENGTH: usize = "10:00:00.000000000".len();
 
 /// Days since 1970-01-01 of a date that exists.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
@@ -55,46 +60,75 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-fn civil_text(days: i64) -> String {
-    let (year, month, day) = date_of(days);
-    match year {
-        0..=9999 => format!("{year:04}-{month:02}-{day:02}"),
-        _ => format!("{year:+05}-{month:02}-{day:02}"),
+/// Puts the decimal digits of a number into a place that is as long as it has digits, or longer.
+fn put_digits(mut number: i64, place: &mut [u8]) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (number % 10).unsigned_abs() as u8;
+        number /= 10;
     }
+}
+
+fn push_ascii(bytes: &[u8], out: &mut String) {
+    out.push_str(std::str::from_utf8(bytes).expect("digits and signs are ASCII"));
+}
+
+fn write_date(days: i64, out: &mut String) {
+    let (year, month, day) = date_of(days);
+    let mut year_text = *b"0000";
+    let mut rest = *b"-00-00";
+    put_digits(month, &mut rest[1..3]);
+    put_digits(day, &mut rest[4..6]);
+    if (0..=9999).contains(&year) {
+        put_digits(year, &mut year_text);
+        push_ascii(&year_text, out);
+    } else {
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{year:+05}");
+    }
+    push_ascii(&rest, out);
+}
+
+/// A time of day in units of which a second has 10 to the power of the fraction's digits.
+fn write_time<const LENGTH: usize>(units: i64, out: &mut String) {
+    const FRACTION_START: usize = "00:00:00.".len();
+    let units_per_second = 10_i64.pow((LENGTH - FRACTION_START) as u32);
+    let (seconds, fraction) = (units / units_per_second, units % units_per_second);
+    let mut text = [b'.'; LENGTH];
+    text[..FRACTION_START].copy_from_slice(b"00:00:00.");
+    put_digits(seconds / 3600, &mut text[0..2]);
+    put_digits(seconds / 60 % 60, &mut text[3..5]);
+    put_digits(seconds % 60, &mut text[6..8]);
+    put_digits(fraction, &mut text[FRACTION_START..]);
+    push_ascii(&text, out);
 }
 
 /// `2013-01-31`.
 pub(super) fn date_text(days: i32) -> String {
-    civil_text(days.into())
+    let mut text = String::with_capacity("2013-01-31".len());
+    write_date(days.into(), &mut text);
+    text
 }
 
 /// `10:00:00.000000000`.
 pub(super) fn time_text(nanos: i64) -> String {
-    let (seconds, nanos) = (nanos / NANOS_PER_SECOND, nanos % NANOS_PER_SECOND);
-    format!("{}.{nanos:09}", clock_text(seconds))
-}
-
-fn clock_text(seconds: i64) -> String {
-    format!(
-        "{:02}:{:02}:{:02}",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
+    let mut text = String::with_capacity(NANOS_TEXT_LENGTH);
+    write_time::<NANOS_TEXT_LENGTH>(nanos, &mut text);
+    text
 }
 
 /// `2013-01-31T10:00:00.000Z`.
 pub(super) fn timestamp_text(millis: i64) -> String {
-    let (days, millis) = (
-        millis.div_euclid(MILLIS_PER_DAY),
-        millis.rem_euclid(MILLIS_PER_DAY),
-    );
-    format!(
-        "{}T{}.{:03}Z",
-        civil_text(days),
-        clock_text(millis / 1000),
-        millis % 1000
-    )
+    let mut text = String::with_capacity("2013-01-31T10:00:00.000Z".len());
+    write_timestamp(millis, &mut text);
+    text
+}
+
+/// Appends `2013-01-31T10:00:00.000Z`.
+pub(super) fn write_timestamp(millis: i64, out: &mut String) {
+    write_date(millis.div_euclid(MILLIS_PER_DAY), out);
+    out.push('T');
+    write_time::<MILLIS_TEXT_LENGTH>(millis.rem_euclid(MILLIS_PER_DAY), out);
+    out.push('Z');
 }
 
 /// A date; `None` unless it is written `YYYY-MM-DD`, exists and fits 32 bits of days.

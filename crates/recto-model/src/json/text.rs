@@ -12,12 +12,19 @@ use crate::cell::{self, CellError};
 /// The cell is not a value of the type; what was appended by then is of no use.
 pub fn write_cell(ty: &Type, cell: &[u8], out: &mut String) -> Result<(), CellError> {
     if let Some(whole) = whole_number(ty, cell) {
-        // Writing to a string cannot fail.
-        let _ = match ty {
-            Type::BigInt => write!(out, "\"{whole}\""),
-            Type::Timestamp => write!(out, "\"{}\"", calendar::timestamp_text(whole)),
-            _ => write!(out, "{whole}"),
-        };
+        match ty {
+            Type::BigInt => {
+                out.push('"');
+                out.push_str(itoa::Buffer::new().format(whole));
+                out.push('"');
+            }
+            Type::Timestamp => {
+                out.push('"');
+                calendar::write_timestamp(whole, out);
+                out.push('"');
+            }
+            _ => out.push_str(itoa::Buffer::new().format(whole)),
+        }
         return Ok(());
     }
     if matches!(ty, Type::Text)
@@ -27,6 +34,7 @@ pub fn write_cell(ty: &Type, cell: &[u8], out: &mut String) -> Result<(), CellEr
         return Ok(());
     }
     let value = cell::decode(ty, cell)?;
+    // Writing to a string cannot fail.
     let _ = write!(out, "{}", to_json(ty, &value));
     Ok(())
 }

@@ -1,0 +1,100 @@
+//! Plans of queries that come as texts, kept for the next page of the same query.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::query::Planned;
+
+/// The most plans of one generation; two generations are kept.
+const MAX_PLANS: usize = 128;
+/// The longest query that is kept, in bytes of all its texts.
+const MAX_QUERY_BYTES: usize = 1 << 10;
+/// The most sources of a plan that is kept.
+const MAX_KEPT_SOURCES: usize = 16;
+
+/// Plans of one collection by the texts of their queries.
+///
+/// Those used lately stay: a plan that is found in the older generation moves to the newer one, and when
+/// that is full the older one is let go. Every step takes constant time.
+#[derive(Debug, Default)]
+pub(crate) struct PlanCache(Mutex<Generations>);
+
+#[derive(Debug, Default)]
+struct Generations {
+    newer: HashMap<Key, Arc<Planned>>,
+    older: HashMap<Key, Arc<Planned>>,
+}
+
+/// What a plan depends on, besides its collection.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key(String);
+
+impl Key {
+    /// The key of a query's texts; `None` if they are too long to keep.
+    pub(crate) fn new<'a>(
+        texts: impl Iterator<Item = &'a str> + Clone,
+        allow_residual: bool,
+    ) -> Option<Self> {
+        let bytes = texts.clone().map(|text| text.len() + 1).sum::<usize>();
+        if bytes > MAX_QUERY_BYTES {
+            return None;
+        }
+        let mut key = String::with_capacity(bytes + 1);
+        key.push(if allow_residual { 'r' } else { '-' });
+        for text in texts {
+            // Texts with a zero are refused where they are read: it can stand between them.
+            if text.contains('\0') {
+                return None;
+            }
+            key.push_str(text);
+            key.push('\0');
+        }
+        Some(Self(key))
+    }
+}
+
+impl PlanCache {
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Planned>> {
+        let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(planned) = generations.newer.get(key) {
+            return Some(Arc::clone(planned));
+        }
+        let (key, planned) = generations.older.remove_entry(key)?;
+        generations.insert(key, Arc::clone(&planned));
+        Some(planned)
+    }
+
+    pub(crate) fn insert(&self, key: Key, planned: &Arc<Planned>) {
+        if planned.plan.sources.len() > MAX_KEPT_SOURCES {
+            return;
+        }
+        let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        generations.insert(key, Arc::clone(planned));
+    }
+}
+
+impl Generations {
+    fn insert(&mut self, key: Key, planned: Arc<Planned>) {
+        if self.newer.len() >= MAX_PLANS {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.insert(key, planned);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn texts_are_told_apart() {
+        let key = |texts: &[&str], residual| Key::new(texts.iter().copied(), residual);
+        assert_ne!(key(&["a", "b"], false), key(&["ab", ""], false));
+        assert_ne!(key(&["a", "b"], false), key(&["a", "b"], true));
+        assert_ne!(key(&["a"], false), key(&["a", ""], false));
+        assert_eq!(key(&["a\0", "b"], false), None);
+        assert_eq!(key(&[&"x".repeat(MAX_QUERY_BYTES)], false), None);
+    }
+}
