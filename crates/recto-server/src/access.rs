@@ -1,7 +1,7 @@
 //! Who asks, and what they may.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use recto::{LocalSession, Session};
 
@@ -42,6 +42,16 @@ pub struct Grant {
     pub rows: String,
 }
 
+static EVERYTHING: LazyLock<Grant> = LazyLock::new(|| Grant {
+    operations: vec![
+        Operation::Read,
+        Operation::Export,
+        Operation::Write,
+        Operation::Delete,
+    ],
+    rows: String::new(),
+});
+
 /// What the bearer of a request may do. It stands in the request's extensions: the guard of a
 /// server without tokens puts [`Access::all`] there.
 #[derive(Debug, Clone)]
@@ -78,21 +88,10 @@ impl Access {
         }
     }
 
-    fn grant(&self, collection: &str) -> Option<Grant> {
+    fn grant(&self, collection: &str) -> Option<&Grant> {
         match &self.grants {
-            Grants::All => Some(Grant {
-                operations: vec![
-                    Operation::Read,
-                    Operation::Export,
-                    Operation::Write,
-                    Operation::Delete,
-                ],
-                rows: String::new(),
-            }),
-            Grants::Some(grants) => grants
-                .get(collection)
-                .or_else(|| grants.get(EVERY_COLLECTION))
-                .cloned(),
+            Grants::All => Some(&EVERYTHING),
+            Grants::Some(grants) => grants.get(collection).or_else(|| grants.get(EVERY_COLLECTION)),
         }
     }
 
@@ -155,7 +154,7 @@ impl Access {
                 return Err(Problem::forbidden(collection, operation));
             }
             if !grant.rows.is_empty() {
-                rows.insert(collection.to_owned(), grant.rows);
+                rows.insert(collection.to_owned(), grant.rows.clone());
             }
         }
         if rows.is_empty() {

@@ -49,7 +49,7 @@ pub struct PageQuery<T> {
 }
 
 /// What is asked, and its plan once it is known.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Question {
     filter_text: String,
     filters: Vec<Filter>,
@@ -142,17 +142,9 @@ impl<T> PageQuery<T> {
 
     /// Changes what is asked, which needs a plan of its own.
     fn ask(mut self, change: impl FnOnce(&mut Question)) -> Self {
-        let mut question = Question {
-            filter_text: self.question.filter_text.clone(),
-            filters: self.question.filters.clone(),
-            row_filters: self.question.row_filters.clone(),
-            sort_text: self.question.sort_text.clone(),
-            sort: self.question.sort.clone(),
-            allow_residual: self.question.allow_residual,
-            planned: OnceLock::new(),
-        };
-        change(&mut question);
-        self.question = Arc::new(question);
+        let question = Arc::make_mut(&mut self.question);
+        question.planned = OnceLock::new();
+        change(question);
         self
     }
 

@@ -31,7 +31,10 @@ pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
 
 /// Percent-encoded text, decoded; `None` if it is not well-formed or not UTF-8.
 pub(crate) fn decode(text: &str) -> Option<String> {
-    let mut rest = text;
+    let Some(first) = text.find('%') else {
+        return Some(text.to_owned());
+    };
+    let mut rest = &text[first..];
     while let Some(at) = rest.find('%') {
         let digits = rest.as_bytes().get(at + 1..at + 3)?;
         if !digits.iter().all(u8::is_ascii_hexdigit) {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
 use recto::session::{PageReply, PageText};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use super::address;
 use super::answer;
@@ -52,48 +52,71 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
 /// while its records stay.
 fn representation(page: &PageText) -> (String, Option<String>) {
     let reply = &page.reply;
-    let mut text = String::with_capacity(page.records.len() + ROOM_BYTES);
+    let tokens = [&reply.next_page_token, &reply.previous_page_token];
+    let room = ROOM_BYTES + tokens.iter().map(|token| token.len()).sum::<usize>();
+    let mut text = String::with_capacity(page.records.len() + room);
     text.push_str("{\"records\":");
     text.push_str(&page.records);
-    let ends = [&reply.next_page_token, &reply.previous_page_token].map(String::is_empty);
     let tag = reply.stop.is_none().then(|| {
-        let _ = write!(text, "{}{}", u8::from(ends[0]), u8::from(ends[1]));
+        let records = text.len();
+        text.extend(tokens.map(|token| if token.is_empty() { '1' } else { '0' }));
         let tag = format!("W/{}", answer::strong_tag(text.as_bytes()));
-        text.truncate(text.len() - 2);
+        text.truncate(records);
         tag
     });
-    let mut rest = Map::new();
-    rest.insert("next_page_token".into(), reply.next_page_token.clone().into());
-    rest.insert(
-        "previous_page_token".into(),
-        reply.previous_page_token.clone().into(),
-    );
+    for (name, token) in ["next_page_token", "previous_page_token"].into_iter().zip(tokens) {
+        // A token is base64: there is nothing to escape.
+        text.extend([",\"", name, "\":\"", token.as_str(), "\""]);
+    }
     if let Some(stop) = &reply.stop {
-        rest.insert("stop".into(), stop.clone().into());
+        let _ = write!(text, ",\"stop\":{}", Json::from(stop.as_str()));
     }
     if let Some(tokens) = &reply.row_tokens {
-        rest.insert("row_tokens".into(), tokens.clone().into());
+        let _ = write!(text, ",\"row_tokens\":{}", Json::from(tokens.as_slice()));
     }
-    let rest = Json::Object(rest).to_string();
-    text.push(',');
-    text.push_str(&rest[1..]);
+    text.push('}');
     (text, tag)
 }
 
 /// RFC 8288: where the first, the previous and the next page are, relative to this one.
 fn links(question: &Question, reply: &PageReply) -> String {
-    let link = |relation: &str, token: Option<&str>| {
-        let token = token.map(|token| ("page_token", token));
-        let query = question.parameters.encoded_without(&PLACES, token);
-        let mark = if query.is_empty() { "" } else { "?" };
-        let address = format!("records{mark}{query}");
-        (address.len() <= MAX_LINK_CHARACTERS).then(|| format!("<{address}>; rel=\"{relation}\""))
+    let query = question.parameters.encoded_without(&PLACES);
+    let mut links = String::with_capacity(3 * (query.len() + ROOM_BYTES / 4));
+    let mut link = |relation: &str, token: &str| {
+        let begun = links.len();
+        if begun > 0 {
+            links.push_str(", ");
+        }
+        let address = links.len() + 1;
+        links.push_str("<records");
+        links.push_str(if query.is_empty() && token.is_empty() {
+            ""
+        } else {
+            "?"
+        });
+        links.push_str(&query);
+        if !token.is_empty() {
+            links.push_str(if query.is_empty() { "" } else { "&" });
+            // A token is base64 for URLs: there is nothing to encode.
+            links.push_str("page_token=");
+            links.push_str(token);
+        }
+        if links.len() - address > MAX_LINK_CHARACTERS {
+            links.truncate(begun);
+            return;
+        }
+        let _ = write!(links, ">; rel=\"{relation}\"");
     };
-    let token = |token: &str| (!token.is_empty()).then(|| token.to_owned());
-    let previous = token(&reply.previous_page_token).and_then(|token| link("prev", Some(&token)));
-    let next = token(&reply.next_page_token).and_then(|token| link("next", Some(&token)));
-    let links = [link("first", None), previous, next];
-    links.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    link("first", "");
+    for (relation, token) in [
+        ("prev", &reply.previous_page_token),
+        ("next", &reply.next_page_token),
+    ] {
+        if !token.is_empty() {
+            link(relation, token);
+        }
+    }
+    links
 }
 
 #[cfg(test)]
