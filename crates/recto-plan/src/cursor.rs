@@ -9,22 +9,23 @@
 //! What the query is stands inside as three fingerprints, so that a cursor given to another query
 //! is refused with the reason.
 
+pub(crate) mod bytes;
 mod content;
+pub(crate) mod envelope;
 mod identity;
 mod key_ring;
 
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
 use recto_model::{Cells, Environment};
 
 pub use identity::{Fingerprint, QueryIdentity};
 pub use key_ring::{KeyDescription, KeyRing, KeyRingError, MAX_KEYS};
 
 use crate::plan::Travel;
+use crate::scan_token;
 use content::Content;
+use envelope::{Kind, Unopened};
 
 /// The longest cursor text, in characters.
 ///
@@ -34,16 +35,12 @@ pub const MAX_CURSOR_CHARACTERS: usize = 256 * 1024;
 
 /// The version of the outer bytes: header, algorithm, what is authenticated.
 const FORMAT_VERSION: u8 = 1;
-/// Version, key id, nonce.
-const HEADER_BYTES: usize = 1 + 4 + NONCE_BYTES;
-const NONCE_BYTES: usize = 24;
-const TAG_BYTES: usize = 16;
-/// The characters that version and key id stand in.
-const KEY_ID_CHARACTERS: usize = 8;
-/// The most bytes that [`MAX_CURSOR_CHARACTERS`] can hold.
-const MAX_SEALED_BYTES: usize = MAX_CURSOR_CHARACTERS / 4 * 3;
-/// Up to this size bytes are worked on without an allocation; most cursors are far smaller.
-const INLINE_BYTES: usize = 512;
+/// How cursors are sealed.
+const CURSOR: Kind = Kind {
+    prefix: &[FORMAT_VERSION],
+    max_characters: MAX_CURSOR_CHARACTERS,
+    min_content_bytes: content::MIN_BYTES,
+};
 
 /// On which side of a row an edge lies, in the query's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -134,6 +131,9 @@ pub enum CursorError {
         /// The version of its format.
         version: u8,
     },
+    /// It is the resume token of a scan.
+    #[error("this is the resume token of an export or a scan, not the cursor of a page")]
+    OfScan,
     /// It was not sealed with a key of the ring, or was altered since: these cannot be told apart.
     #[error("the cursor was altered, or was made with a key that is not known here")]
     NotOurs,
@@ -171,6 +171,7 @@ impl CursorError {
             Self::TooLong { .. } | Self::NotBase64 { .. } | Self::Truncated => {
                 "pass a cursor exactly as a page gave it: whole, and with nothing before or after it"
             }
+            Self::OfScan => "give it to the export that made it, as its resume token",
             Self::UnknownFormat { .. } | Self::UnknownContent => {
                 "a newer release made it, or it was altered: read from the beginning, or use that release"
             }
@@ -216,36 +217,19 @@ pub fn seal(
         cells: &position.values,
         bucket_hint,
     };
-    let length = HEADER_BYTES + content.len() + TAG_BYTES;
-    if length > MAX_SEALED_BYTES {
-        return Err(CursorError::PositionTooLarge { bytes: length });
-    }
-    with_buffer(length, |sealed| {
-        let (header, rest) = sealed.split_at_mut(HEADER_BYTES);
-        let (body, tag) = rest.split_at_mut(length - HEADER_BYTES - TAG_BYTES);
-        let (id, key) = ring.active();
-        let nonce: [u8; NONCE_BYTES] = environment.random();
-        header[0] = FORMAT_VERSION;
-        header[1..5].copy_from_slice(&id.to_be_bytes());
-        header[5..].copy_from_slice(&nonce);
-        content.write(body);
-        let computed = XChaCha20Poly1305::new(key.into())
-            .encrypt_inout_detached(&XNonce::from(nonce), header, body.into())
-            .expect("the cipher takes up to 256 GiB");
-        tag.copy_from_slice(&computed);
-        Ok(Cursor(URL_SAFE_NO_PAD.encode(sealed)))
+    let length = content.len();
+    let sealed = CURSOR.seal(ring, environment, length, |out| content.write(out));
+    sealed.map(Cursor).ok_or(CursorError::PositionTooLarge {
+        bytes: CURSOR.sealed_bytes(length),
     })
 }
 
-/// The id of the key that a cursor says it was sealed with; `None` if the text does not begin as a
-/// cursor of a known format does. Not authenticated: anybody can write it.
+/// The id of the key that a cursor, or the resume token of a scan, says it was sealed with; `None` if
+/// the text does not begin as one of a known format does. Not authenticated: anybody can write it.
 pub fn key_id(text: &str) -> Option<u32> {
-    let mut bytes = [0; KEY_ID_CHARACTERS / 4 * 3];
-    URL_SAFE_NO_PAD
-        .decode_slice(text.as_bytes().get(..KEY_ID_CHARACTERS)?, &mut bytes)
-        .ok()?;
-    let [version, id @ .., _] = bytes;
-    (version == FORMAT_VERSION).then_some(u32::from_be_bytes(id))
+    CURSOR
+        .key_id(text)
+        .or_else(|| scan_token::SCAN_TOKEN.key_id(text))
 }
 
 /// Opens a cursor that the query `identity` made.
@@ -273,73 +257,18 @@ pub fn open(
     text: &str,
     identity: &QueryIdentity,
 ) -> Result<OpenedCursor, CursorError> {
-    if text.is_empty() {
-        return Err(CursorError::Empty);
-    }
-    if text.len() > MAX_CURSOR_CHARACTERS {
-        return Err(CursorError::TooLong {
-            characters: text.len(),
-        });
-    }
-    with_buffer(base64::decoded_len_estimate(text.len()), |buffer| {
-        let length = decode(text, buffer)?;
-        let now_seconds = u64::try_from(environment.now_micros().div_euclid(1_000_000)).unwrap_or(0);
-        let body = authenticate(ring, &mut buffer[..length])?;
+    CURSOR.open(ring, environment, text, check_version, |now_seconds, body| {
         let (found, opened) = content::read(body).ok_or(CursorError::UnknownContent)?;
         check(now_seconds, &found, identity)?;
         Ok(opened)
     })
 }
 
-/// The bytes of `text` in `buffer`; returns how many.
-fn decode(text: &str, buffer: &mut [u8]) -> Result<usize, CursorError> {
-    use base64::{DecodeError, DecodeSliceError};
-    URL_SAFE_NO_PAD
-        .decode_slice(text, buffer)
-        .map_err(|error| match error {
-            DecodeSliceError::DecodeError(
-                DecodeError::InvalidByte(offset, _) | DecodeError::InvalidLastSymbol { offset, .. },
-            ) => CursorError::NotBase64 { position: offset + 1 },
-            DecodeSliceError::DecodeError(DecodeError::InvalidPadding) => CursorError::NotBase64 {
-                position: text.find('=').map_or(text.len(), |offset| offset + 1),
-            },
-            DecodeSliceError::DecodeError(DecodeError::InvalidLength(_))
-            | DecodeSliceError::OutputSliceTooSmall => CursorError::Truncated,
-        })
-}
-
-/// The decrypted content of `sealed`, in place.
-fn authenticate<'b>(ring: &KeyRing, sealed: &'b mut [u8]) -> Result<&'b [u8], CursorError> {
-    let version = *sealed.first().ok_or(CursorError::Truncated)?;
-    if version != FORMAT_VERSION {
-        return Err(CursorError::UnknownFormat { version });
-    }
-    if sealed.len() < HEADER_BYTES + content::MIN_BYTES + TAG_BYTES {
-        return Err(CursorError::Truncated);
-    }
-    let (header, rest) = sealed.split_at_mut(HEADER_BYTES);
-    let (body, tag) = rest.split_at_mut(rest.len() - TAG_BYTES);
-    let mut id = [0; 4];
-    id.copy_from_slice(&header[1..5]);
-    let mut nonce = [0; NONCE_BYTES];
-    nonce.copy_from_slice(&header[5..]);
-    let mut expected = [0; TAG_BYTES];
-    expected.copy_from_slice(tag);
-    // A key that is not known is tried with another, so that it costs the same.
-    let known = ring.find(u32::from_be_bytes(id));
-    let key = known.unwrap_or_else(|| ring.active().1);
-    let authentic = XChaCha20Poly1305::new(key.into())
-        .decrypt_inout_detached(
-            &XNonce::from(nonce),
-            header,
-            (&mut *body).into(),
-            &Tag::from(expected),
-        )
-        .is_ok();
-    if authentic && known.is_some() {
-        Ok(body)
-    } else {
-        Err(CursorError::NotOurs)
+fn check_version(sealed: &[u8]) -> Result<(), CursorError> {
+    match *sealed.first().ok_or(CursorError::Truncated)? {
+        FORMAT_VERSION => Ok(()),
+        scan_token::MARK => Err(CursorError::OfScan),
+        version => Err(CursorError::UnknownFormat { version }),
     }
 }
 
@@ -362,11 +291,14 @@ fn check(now_seconds: u64, found: &content::Found, identity: &QueryIdentity) -> 
     Ok(())
 }
 
-/// Calls `work` with `length` zero bytes.
-fn with_buffer<T>(length: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
-    if length <= INLINE_BYTES {
-        work(&mut [0; INLINE_BYTES][..length])
-    } else {
-        work(&mut vec![0; length])
+impl From<Unopened> for CursorError {
+    fn from(reason: Unopened) -> Self {
+        match reason {
+            Unopened::Empty => Self::Empty,
+            Unopened::TooLong { characters } => Self::TooLong { characters },
+            Unopened::NotBase64 { position } => Self::NotBase64 { position },
+            Unopened::Truncated => Self::Truncated,
+            Unopened::NotOurs => Self::NotOurs,
+        }
     }
 }

@@ -14,6 +14,7 @@
 //! | [`plan`] | the plan, its slices and its order |
 //! | [`refusal`] | no plan: the view that is missing |
 //! | [`cursor`] | sealed positions |
+//! | [`scan_token`] | how far a scan is, sealed |
 //! | [`error`] | what is wrong with a query |
 
 pub mod arrangement;
@@ -25,6 +26,7 @@ pub mod planner;
 pub mod query;
 pub mod refusal;
 pub mod residual;
+pub mod scan_token;
 pub mod segments;
 pub mod text;
 

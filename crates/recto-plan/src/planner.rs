@@ -515,6 +515,12 @@ fn residual_reason(arrangement: &Arrangement, residual: &[Residual]) -> String {
     )
 }
 
+/// What the resume token of a scan for this query's rows is bound to: a scan reads an arrangement in
+/// its store's order, so that no order is part of it.
+pub fn scan_identity(collection: &Collection, arrangement: &Arrangement, query: &Query) -> QueryIdentity {
+    identity(collection, arrangement, query, &[])
+}
+
 /// What a cursor of this query is bound to.
 fn identity(
     collection: &Collection,

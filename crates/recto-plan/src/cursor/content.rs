@@ -2,6 +2,7 @@
 
 use recto_model::Cells;
 
+use super::bytes::{Reader, Writer, cells_len, varint_len};
 use super::{Fingerprint, OpenedCursor, Position, QueryIdentity, Side};
 use crate::plan::Travel;
 
@@ -36,15 +37,9 @@ pub(super) struct Found {
 impl Content<'_> {
     /// How many bytes [`write`](Self::write) writes.
     pub(super) fn len(&self) -> usize {
-        let cells: usize = self
-            .cells
-            .iter()
-            .map(|cell| cell.map_or(1, |cell| varint_len(cell.len() + 1) + cell.len()))
-            .sum();
         MIN_BYTES - 1
             + self.expires_at_seconds.map_or(0, |_| 8)
-            + varint_len(self.cells.len())
-            + cells
+            + cells_len(self.cells)
             + self
                 .bucket_hint
                 .map_or(0, |hint| varint_len(hint.len()) + hint.len())
@@ -52,7 +47,7 @@ impl Content<'_> {
 
     /// Writes all of `out`, which is [`len`](Self::len) bytes long.
     pub(super) fn write(&self, out: &mut [u8]) {
-        let mut writer = Writer { out, at: 0 };
+        let mut writer = Writer::new(out);
         let mut flags = 0;
         if self.side == Side::After {
             flags |= AFTER;
@@ -67,43 +62,26 @@ impl Content<'_> {
             flags |= HAS_BUCKET;
         }
         writer.bytes(&[CONTENT_VERSION, flags]);
-        let identity = self.identity;
-        for part in [identity.collection, identity.arrangement, identity.query] {
-            writer.bytes(part.as_bytes());
-        }
+        writer.identity(self.identity);
         if let Some(seconds) = self.expires_at_seconds {
             writer.bytes(&seconds.to_be_bytes());
         }
-        writer.varint(self.cells.len());
-        for cell in self.cells.iter() {
-            match cell {
-                None => writer.varint(0),
-                Some(cell) => {
-                    writer.varint(cell.len() + 1);
-                    writer.bytes(cell);
-                }
-            }
-        }
+        writer.cells(self.cells);
         if let Some(hint) = self.bucket_hint {
-            writer.varint(hint.len());
-            writer.bytes(hint);
+            writer.part(hint);
         }
-        debug_assert_eq!(writer.at, writer.out.len(), "the content fills its space");
+        debug_assert_eq!(writer.left(), 0, "the content fills its space");
     }
 }
 
 /// Reads a content; `None` if it is not one of this version.
 pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
-    let mut reader = Reader { rest: bytes };
+    let mut reader = Reader::new(bytes);
     let [version, flags] = reader.array()?;
     if version != CONTENT_VERSION || flags & !KNOWN_FLAGS != 0 {
         return None;
     }
-    let identity = QueryIdentity {
-        collection: Fingerprint::from_bytes(reader.array()?),
-        arrangement: Fingerprint::from_bytes(reader.array()?),
-        query: Fingerprint::from_bytes(reader.array()?),
-    };
+    let identity = reader.identity()?;
     let expires_at_seconds = if flags & EXPIRES == 0 {
         None
     } else {
@@ -113,15 +91,14 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
     let bucket_hint = if flags & HAS_BUCKET == 0 {
         None
     } else {
-        let length = reader.varint()?;
-        Some(reader.bytes(length)?.to_vec())
+        Some(reader.part()?.to_vec())
     };
     let side = if flags & AFTER == 0 {
         Side::Before
     } else {
         Side::After
     };
-    reader.rest.is_empty().then_some((
+    reader.is_at_end().then_some((
         Found {
             identity,
             expires_at_seconds,
@@ -136,80 +113,6 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
             bucket_hint,
         },
     ))
-}
-
-struct Writer<'b> {
-    out: &'b mut [u8],
-    at: usize,
-}
-
-impl Writer<'_> {
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
-    }
-
-    /// Seven bits a byte, least significant first; the high bit says that another follows (LEB128).
-    fn varint(&mut self, mut value: usize) {
-        while value >= 0x80 {
-            self.bytes(&[value as u8 | 0x80]);
-            value >>= 7;
-        }
-        self.bytes(&[value as u8]);
-    }
-}
-
-fn varint_len(value: usize) -> usize {
-    (usize::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
-}
-
-/// The most bytes of a length: 28 bits are more than any cursor holds.
-const MAX_VARINT_BYTES: usize = 4;
-
-struct Reader<'b> {
-    rest: &'b [u8],
-}
-
-impl<'b> Reader<'b> {
-    fn bytes(&mut self, length: usize) -> Option<&'b [u8]> {
-        let (bytes, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        Some(bytes)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (bytes, rest) = self.rest.split_first_chunk()?;
-        self.rest = rest;
-        Some(*bytes)
-    }
-
-    fn varint(&mut self) -> Option<usize> {
-        let mut value = 0;
-        for index in 0..MAX_VARINT_BYTES {
-            let [byte] = self.array()?;
-            value |= usize::from(byte & 0x7f) << (7 * index);
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn cells(&mut self) -> Option<Cells> {
-        let count = self.varint()?;
-        // Each cell takes a byte at least; what remains bounds what is set aside.
-        if count > self.rest.len() {
-            return None;
-        }
-        let mut cells = Cells::with_capacity(count, self.rest.len() - count);
-        for _ in 0..count {
-            match self.varint()? {
-                0 => cells.push(None),
-                length => cells.push(Some(self.bytes(length - 1)?)),
-            }
-        }
-        Some(cells)
-    }
 }
 
 #[cfg(test)]
@@ -235,21 +138,6 @@ mod tests {
         let mut out = vec![0; content.len()];
         content.write(&mut out);
         out
-    }
-
-    #[test]
-    fn varints_take_the_length_they_say() {
-        for value in [0, 1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, 268_435_455] {
-            let mut out = [0; 8];
-            let mut writer = Writer { out: &mut out, at: 0 };
-            writer.varint(value);
-            let length = writer.at;
-            assert_eq!(length, varint_len(value), "{value}");
-            let mut reader = Reader { rest: &out[..length] };
-            assert_eq!(reader.varint(), Some(value));
-            assert!(reader.rest.is_empty());
-        }
-        assert_eq!(Reader { rest: &[0x80; 9] }.varint(), None);
     }
 
     /// Authentic bytes of a later release, or of a faulty one, must not panic either.

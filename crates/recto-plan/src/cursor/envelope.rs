@@ -1,0 +1,189 @@
+//! Sealed texts: what cursors and the resume tokens of scans have in common.
+//!
+//! A sealed text is a prefix that names its kind and version, the id of a key, a nonce, a content that
+//! is encrypted and authenticated with all before it (XChaCha20-Poly1305), and a tag; as base64url.
+//! The prefixes of two kinds differ in their first byte, and that is authenticated: what was sealed as
+//! the one never opens as the other.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
+use recto_model::Environment;
+
+use super::KeyRing;
+
+const KEY_ID_BYTES: usize = 4;
+const NONCE_BYTES: usize = 24;
+const TAG_BYTES: usize = 16;
+/// The characters that prefix and key id stand in, of any kind.
+const KEY_ID_CHARACTERS: usize = 8;
+/// Up to this size bytes are worked on without an allocation; most cursors are far smaller.
+const INLINE_BYTES: usize = 512;
+
+/// A kind of sealed text.
+pub(crate) struct Kind {
+    /// What its bytes begin with.
+    pub(crate) prefix: &'static [u8],
+    /// The longest text.
+    pub(crate) max_characters: usize,
+    /// The shortest content.
+    pub(crate) min_content_bytes: usize,
+}
+
+/// Why a text was not opened, whatever its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unopened {
+    Empty,
+    TooLong {
+        characters: usize,
+    },
+    /// The first character that is wrong, counted in bytes from 1.
+    NotBase64 {
+        position: usize,
+    },
+    Truncated,
+    NotOurs,
+}
+
+impl Kind {
+    const fn header_bytes(&self) -> usize {
+        self.prefix.len() + KEY_ID_BYTES + NONCE_BYTES
+    }
+
+    /// How many bytes a content of a length makes.
+    pub(crate) const fn sealed_bytes(&self, content_bytes: usize) -> usize {
+        self.header_bytes() + content_bytes + TAG_BYTES
+    }
+
+    /// The most bytes of a text of the greatest length.
+    const fn max_sealed_bytes(&self) -> usize {
+        self.max_characters / 4 * 3
+    }
+
+    /// Seals a content of `length` bytes, which `write` writes, with the active key of `ring`; `None`
+    /// if the text would be too long.
+    pub(crate) fn seal(
+        &self,
+        ring: &KeyRing,
+        environment: &Environment,
+        length: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Option<String> {
+        let sealed_bytes = self.sealed_bytes(length);
+        if sealed_bytes > self.max_sealed_bytes() {
+            return None;
+        }
+        let sealed = with_buffer(sealed_bytes, |sealed| {
+            let (header, rest) = sealed.split_at_mut(self.header_bytes());
+            let (content, tag) = rest.split_at_mut(length);
+            let (id, key) = ring.active();
+            let nonce: [u8; NONCE_BYTES] = environment.random();
+            let (prefix, id_and_nonce) = header.split_at_mut(self.prefix.len());
+            prefix.copy_from_slice(self.prefix);
+            id_and_nonce[..KEY_ID_BYTES].copy_from_slice(&id.to_be_bytes());
+            id_and_nonce[KEY_ID_BYTES..].copy_from_slice(&nonce);
+            write(content);
+            let computed = XChaCha20Poly1305::new(key.into())
+                .encrypt_inout_detached(&XNonce::from(nonce), header, content.into())
+                .expect("the cipher takes up to 256 GiB");
+            tag.copy_from_slice(&computed);
+            URL_SAFE_NO_PAD.encode(sealed)
+        });
+        Some(sealed)
+    }
+
+    /// Opens a text: `check` looks at the bytes before they are authenticated, and may refuse them for
+    /// their prefix; `read` gets the time in seconds since 1970 and the content, which is authentic.
+    pub(crate) fn open<T, E: From<Unopened>>(
+        &self,
+        ring: &KeyRing,
+        environment: &Environment,
+        text: &str,
+        check: impl FnOnce(&[u8]) -> Result<(), E>,
+        read: impl FnOnce(u64, &[u8]) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if text.is_empty() {
+            return Err(Unopened::Empty.into());
+        }
+        if text.len() > self.max_characters {
+            return Err(Unopened::TooLong {
+                characters: text.len(),
+            }
+            .into());
+        }
+        with_buffer(base64::decoded_len_estimate(text.len()), |buffer| {
+            let length = decode(text, buffer)?;
+            let now_seconds = u64::try_from(environment.now_micros().div_euclid(1_000_000)).unwrap_or(0);
+            let sealed = &mut buffer[..length];
+            check(sealed)?;
+            read(now_seconds, self.authenticate(ring, sealed)?)
+        })
+    }
+
+    /// The decrypted content of `sealed`, in place.
+    fn authenticate<'b>(&self, ring: &KeyRing, sealed: &'b mut [u8]) -> Result<&'b [u8], Unopened> {
+        if sealed.len() < self.sealed_bytes(self.min_content_bytes) {
+            return Err(Unopened::Truncated);
+        }
+        let (header, rest) = sealed.split_at_mut(self.header_bytes());
+        let (content, tag) = rest.split_at_mut(rest.len() - TAG_BYTES);
+        let (id, nonce) = header[self.prefix.len()..].split_at(KEY_ID_BYTES);
+        let id = u32::from_be_bytes(array(id));
+        let nonce = XNonce::from(array::<NONCE_BYTES>(nonce));
+        let expected = Tag::from(array::<TAG_BYTES>(tag));
+        // A key that is not known is tried with another, so that it costs the same.
+        let known = ring.find(id);
+        let key = known.unwrap_or_else(|| ring.active().1);
+        let authentic = XChaCha20Poly1305::new(key.into())
+            .decrypt_inout_detached(&nonce, header, (&mut *content).into(), &expected)
+            .is_ok();
+        if authentic && known.is_some() {
+            Ok(content)
+        } else {
+            Err(Unopened::NotOurs)
+        }
+    }
+
+    /// The id of the key that a text says it was sealed with; `None` if it does not begin as one of
+    /// this kind does. Not authenticated: anybody can write it.
+    pub(crate) fn key_id(&self, text: &str) -> Option<u32> {
+        let mut bytes = [0; KEY_ID_CHARACTERS / 4 * 3];
+        URL_SAFE_NO_PAD
+            .decode_slice(text.as_bytes().get(..KEY_ID_CHARACTERS)?, &mut bytes)
+            .ok()?;
+        let id = bytes.strip_prefix(self.prefix)?.first_chunk()?;
+        Some(u32::from_be_bytes(*id))
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(bytes);
+    array
+}
+
+/// The bytes of `text` in `buffer`; returns how many.
+fn decode(text: &str, buffer: &mut [u8]) -> Result<usize, Unopened> {
+    use base64::{DecodeError, DecodeSliceError};
+    URL_SAFE_NO_PAD
+        .decode_slice(text, buffer)
+        .map_err(|error| match error {
+            DecodeSliceError::DecodeError(
+                DecodeError::InvalidByte(offset, _) | DecodeError::InvalidLastSymbol { offset, .. },
+            ) => Unopened::NotBase64 { position: offset + 1 },
+            DecodeSliceError::DecodeError(DecodeError::InvalidPadding) => Unopened::NotBase64 {
+                position: text.find('=').map_or(text.len(), |offset| offset + 1),
+            },
+            DecodeSliceError::DecodeError(DecodeError::InvalidLength(_))
+            | DecodeSliceError::OutputSliceTooSmall => Unopened::Truncated,
+        })
+}
+
+/// Calls `work` with `length` zero bytes.
+fn with_buffer<T>(length: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    if length <= INLINE_BYTES {
+        work(&mut [0; INLINE_BYTES][..length])
+    } else {
+        work(&mut vec![0; length])
+    }
+}
