@@ -30,9 +30,13 @@ use tls::Tls;
 /// handles left, and some must be closed first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often the store is asked for what other processes changed in it.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A server that listens and does not answer yet.
 #[derive(Debug)]
 pub struct Server {
+    session: LocalSession,
     listener: TcpListener,
     address: SocketAddr,
     config: Config,
@@ -71,9 +75,10 @@ impl Server {
             slow_query: config.slow_query,
         });
         let routes = router(App::new(session.clone())).route_layer(axum::middleware::from_fn(note_route));
-        let readiness = Readiness::new(session, environment);
+        let readiness = Readiness::new(session.clone(), environment);
         let guard = Guard::new(routes, config.clone(), tokens.clone(), readiness, observer);
         Ok(Self {
+            session,
             listener,
             address,
             config: config.clone(),
@@ -102,6 +107,7 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let (tell, told) = watch::channel(false);
         let reloading = tokio::spawn(reload(self.tokens.clone(), self.tls.clone()));
+        let refreshing = tokio::spawn(refresh(self.session));
         tracing::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");
         let connections = Connections::new(Arc::clone(&self.guard), &self.config.limits, told);
         let permits = usize::try_from(self.config.limits.connections).unwrap_or(Semaphore::MAX_PERMITS);
@@ -131,6 +137,7 @@ impl Server {
         tracing::info!(connections = tasks.len(), "stopping");
         let outcome = finish(&mut tasks, self.config.limits.shutdown_time, &self.guard).await;
         reloading.abort();
+        refreshing.abort();
         outcome
     }
 }
@@ -192,6 +199,23 @@ async fn finish(tasks: &mut JoinSet<()>, limit: Duration, guard: &Guard) -> Resu
     tasks.shutdown().await;
     tracing::warn!(requests, connections, "stopped before all requests were answered");
     Err(ServeError::Unfinished { connections, limit })
+}
+
+/// Takes over schemas and cursor keys that other processes put into the store.
+async fn refresh(session: LocalSession) {
+    let mut failing = false;
+    loop {
+        tokio::time::sleep(REFRESH_INTERVAL).await;
+        let refreshed = session.refresh().await;
+        match &refreshed {
+            Ok(true) => tracing::info!("another process applied a schema"),
+            Err(error) if !failing => {
+                tracing::warn!(kind = ?error.kind(), "the store does not say what schema it holds: the last one stays");
+            }
+            _ => {}
+        }
+        failing = refreshed.is_err();
+    }
 }
 
 /// Reads tokens and certificate again whenever they change.

@@ -111,6 +111,22 @@ impl<'a> Catalog<'a> {
         read_schema(self.entry(SCHEMA, ConsistencyLevel::LocalQuorum).await?)
     }
 
+    /// The recorded schema as known here, unless it is the one of this generation.
+    pub(crate) async fn known_schema_other_than(&self, generation: u64) -> Result<Option<Recorded>> {
+        let entry = self.entry(SCHEMA, ConsistencyLevel::LocalQuorum).await?;
+        // Reading the text again each time would be for nothing.
+        match entry.filter(|entry| entry.generation != generation) {
+            Some(entry) => read_schema(Some(entry)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The cursor keys as known here, if there are any.
+    pub(crate) async fn known_cursor_keys(&self) -> Result<Option<KeyRing>> {
+        let entry = self.entry(CURSOR_KEYS, ConsistencyLevel::LocalQuorum).await?;
+        entry.as_ref().map(read_keys).transpose()
+    }
+
     /// Records a schema after the one of generation `after`.
     ///
     /// # Errors

@@ -93,6 +93,15 @@ impl Shared {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
+    /// Seals with these keys from now on if they are newer: a rotation always adds a key of a higher
+    /// number, and what is known here may be newer than what was read.
+    pub(crate) fn use_newer_keys(&self, keys: KeyRing) {
+        let mut current = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        if keys.active_id() > current.active_id() {
+            *current = Arc::new(keys);
+        }
+    }
+
     /// Learns of keys that another process made, if `text` is a cursor that names one not known here:
     /// the catalog is read once, and not again before [`KEYS_PAUSE_NANOS`] have passed. A cursor that
     /// is met in between is opened with the keys there are, which refuses it.

@@ -61,6 +61,14 @@ impl LocalSession {
         }
     }
 
+    /// Takes over what another process changed in the store; see [`Recto::refresh`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn refresh(&self) -> Result<bool> {
+        self.recto().await.refresh().await
+    }
+
     /// The row filters for a collection.
     fn filters(&self, collection: &str) -> Option<&[String]> {
         self.rows.as_ref()?.get(collection).map(Vec::as_slice)

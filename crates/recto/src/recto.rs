@@ -246,10 +246,11 @@ impl Recto {
     /// 0, every cursor there is. Returns the keys there are then.
     ///
     /// The keys are replaced in the store by compare-and-set. Another open handle learns of the new key
-    /// when it is given a cursor sealed with it, which costs it one read of the catalog. Until then it
-    /// goes on with the keys it knows: it seals with the previous one, so `earlier` should be 1 at least
-    /// where several processes answer, and it opens cursors of keys that were dropped here. After a key
-    /// leaked, drop all (`earlier` 0) and open the store anew everywhere.
+    /// when it [looks](Self::refresh), as servers do every second, or when it is given a cursor sealed with
+    /// it, which costs it one read of the catalog. Until then it goes on with the keys it knows: it seals
+    /// with the previous one, so `earlier` should be 1 at least where several processes answer, and it
+    /// opens cursors of keys that were dropped here. After a key leaked, drop all (`earlier` 0) and have
+    /// every other handle look.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if the keys come from configuration, or `earlier` is too large;
@@ -294,6 +295,35 @@ impl Recto {
         described.collect()
     }
 
+    /// Looks at the store for a schema that another process applied and for cursor keys that it rotated,
+    /// and takes both over. Whether the schema is another than before: collections that are asked for from
+    /// then on have its fields; those asked for earlier go on with what they knew.
+    ///
+    /// Two small reads, of what is known in this data centre: cheap enough for every second, and an
+    /// answer to whether the store is there.
+    ///
+    /// # Errors
+    /// The store cannot be read, or was changed by a newer release; nothing is taken over then.
+    pub async fn refresh(&self) -> Result<bool> {
+        let catalog = self.catalog();
+        let generation = self.generation();
+        if generation == 0 && !catalog.exists().await? {
+            return Ok(false);
+        }
+        let recorded = catalog.known_schema_other_than(generation).await?;
+        if generation == 0 && recorded.is_some() {
+            // Those of before the first schema were made up here.
+            let keys = keys(&catalog, &self.shared.environment, &self.options).await?;
+            self.shared.use_keys(keys);
+        } else if generation > 0
+            && !self.shared.keys_are_given
+            && let Some(keys) = catalog.known_cursor_keys().await?
+        {
+            self.shared.use_newer_keys(keys);
+        }
+        Ok(recorded.is_some_and(|recorded| self.record_newer(recorded)))
+    }
+
     /// What applying `schema` would do.
     pub fn plan(&self, schema: &Schema) -> SchemaPlan {
         apply::plan(&self.recorded(), schema, |change| self.operations.show(change))
@@ -328,6 +358,16 @@ impl Recto {
 
     fn record(&self, recorded: Recorded) {
         *self.recorded.write().unwrap_or_else(PoisonError::into_inner) = recorded;
+    }
+
+    /// Whether what was read is newer: this process may have applied another meanwhile.
+    fn record_newer(&self, recorded: Recorded) -> bool {
+        let mut current = self.recorded.write().unwrap_or_else(PoisonError::into_inner);
+        let is_newer = recorded.generation > current.generation;
+        if is_newer {
+            *current = recorded;
+        }
+        is_newer
     }
 
     /// The collection whose records are `T`s.

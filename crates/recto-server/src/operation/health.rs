@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto::{Environment, LocalSession, Session as _};
+use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
 /// How long the store may take to answer that it is there.
@@ -29,8 +29,9 @@ impl Readiness {
         })
     }
 
-    /// Asks the store for its cursor keys: a small read that every store answers from where it keeps
-    /// its data, and that any page needs.
+    /// Asks the store what it holds: small reads that every store answers from where it keeps its data, at
+    /// the consistency of a page. (One at the serial level would ask the other data centres, too, and
+    /// call a server unready that can serve.)
     pub(crate) async fn is_ready(&self) -> bool {
         let mut last = self.last.lock().await;
         let now = self.environment.monotonic_nanos();
@@ -39,7 +40,7 @@ impl Readiness {
         {
             return ready;
         }
-        let answered = tokio::time::timeout(READY_TIME, self.session.cursor_keys()).await;
+        let answered = tokio::time::timeout(READY_TIME, self.session.refresh()).await;
         let ready = matches!(answered, Ok(Ok(_)));
         if let Ok(Err(error)) = &answered {
             tracing::warn!(kind = ?error.kind(), "the store is not ready");
