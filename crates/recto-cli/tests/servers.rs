@@ -1,0 +1,276 @@
+//! Several servers over one Cassandra keyspace: what one gives, the others take; what is changed from
+//! elsewhere, all of them see.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use recto_cassandra::{CassandraConfig, drop_keyspace};
+use recto_testkit::rig::{Cluster, unique_keyspace};
+use serde_json::{Value as Json, json};
+use support::{Server, recto};
+
+const SCHEMA: &str = r#"
+[collection.orders]
+fields = { tenant = "text", id = "int", note = "text" }
+key = ["tenant", "id"]
+partition = ["tenant"]
+order = ["id"]
+writes = "overwrite"
+"#;
+/// The same with another field, and another collection.
+const LATER: &str = r#"
+[collection.orders]
+fields = { tenant = "text", id = "int", note = "text", priority = "int" }
+key = ["tenant", "id"]
+partition = ["tenant"]
+order = ["id"]
+writes = "overwrite"
+
+[collection.returns]
+fields = { id = "int", reason = "text" }
+key = ["id"]
+partition = ["id"]
+writes = "overwrite"
+"#;
+const ORDERS: usize = 50;
+/// How long a server may take to see what was changed elsewhere: it looks every second.
+const SEEN: Duration = Duration::from_secs(5);
+
+const LIST: &str = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22&page_size=7";
+
+/// A keyspace with orders, and two servers over it. The keyspace goes with it.
+struct Place {
+    servers: [Server; 2],
+    folder: tempfile::TempDir,
+    store: String,
+    keyspace: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let cassandra = Cluster::shared().expect("tests need a Cassandra").address();
+        let keyspace = unique_keyspace("recto_servers");
+        let store = format!("cassandra://{cassandra}/{keyspace}");
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("recto.toml"), SCHEMA).unwrap();
+        std::fs::write(folder.path().join("later.toml"), LATER).unwrap();
+        recto(folder.path(), &["apply", "--yes", "--store", &store]).done();
+        let serve = || Server::start(folder.path(), &["--store", &store]);
+        let place = Self {
+            servers: [serve(), serve()],
+            folder,
+            store,
+            keyspace,
+        };
+        let put = |id: usize| json!({ "put": { "tenant": "acme", "id": id, "note": "kept" } });
+        let changes: Vec<Json> = (0..ORDERS).map(put).collect();
+        let path = "/v1/collections/orders/records:batchWrite";
+        place.servers[0].done("POST", path, &json!({ "changes": changes }));
+        place
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs a command on the store itself.
+    fn run(&self, line: &[&str]) -> String {
+        recto(self.path(), &[line, &["--store", &self.store]].concat()).done()
+    }
+
+    /// Both servers come to this in time.
+    fn both(&self, what: &str, holds: impl Fn(&Server) -> bool) {
+        let began = Instant::now();
+        while !self.servers.iter().all(&holds) {
+            assert!(began.elapsed() < SEEN, "{what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The pages from a token on, one from each server in turn, and the tokens that lead back.
+    fn walk(&self, direction: &str, mut token: String) -> (Vec<Json>, Json) {
+        let mut records = Vec::new();
+        for turn in 0..ORDERS {
+            let page = self.servers[turn % 2].page(&token);
+            let of_page = page["records"].as_array().unwrap();
+            if direction == "next_page_token" {
+                records.extend(of_page.clone());
+            } else {
+                records.splice(0..0, of_page.clone());
+            }
+            page[direction].as_str().unwrap().clone_into(&mut token);
+            if token.is_empty() {
+                return (records, page);
+            }
+        }
+        panic!("{direction} leads nowhere");
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.servers.iter_mut().for_each(Server::kill);
+        let cassandra = Cluster::shared().unwrap();
+        let config = CassandraConfig::new([cassandra.address()], self.keyspace.clone());
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let _ = runtime.block_on(drop_keyspace(config, recto::Environment::system()));
+    }
+}
+
+impl Server {
+    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Json) {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Json::Null))
+    }
+
+    fn get(&self, path: &str) -> (u16, Json) {
+        self.ask("GET", path, "")
+    }
+
+    fn done(&self, method: &str, path: &str, body: &Json) -> Json {
+        let (status, answer) = self.ask(method, path, &body.to_string());
+        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    /// The page at a token; the first one at an empty token.
+    fn page(&self, token: &str) -> Json {
+        let (status, page) = self.get(&format!("{LIST}&page_token={token}"));
+        assert_eq!(status, 200, "{page}");
+        page
+    }
+
+    /// Whether it takes a token.
+    fn takes(&self, token: &str) -> bool {
+        let (status, answer) = self.get(&format!("{LIST}&page_token={token}"));
+        assert!(
+            status == 200 || answer["type"] == "urn:recto:problem:invalid-page-token",
+            "{status}: {answer}"
+        );
+        status == 200
+    }
+}
+
+fn token(page: &Json, name: &str) -> String {
+    page[name].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn pages_and_records_of_one_go_on_at_the_other() {
+    let place = Place::new();
+    let [one, other] = &place.servers;
+    let (forwards, last) = place.walk("next_page_token", String::new());
+    let ids: Vec<u64> = forwards
+        .iter()
+        .map(|order| order["id"].as_u64().unwrap())
+        .collect();
+    assert_eq!(ids, (0..ORDERS as u64).collect::<Vec<_>>());
+    let (backwards, first) = place.walk("previous_page_token", token(&last, "previous_page_token"));
+    assert_eq!(
+        backwards,
+        forwards[..forwards.len() - last["records"].as_array().unwrap().len()]
+    );
+    assert!(!token(&first, "next_page_token").is_empty());
+
+    let order = "/v1/collections/orders/records/acme,1000";
+    assert_eq!(one.get(order).0, 404);
+    other.done("PUT", order, &json!({ "note": "of the other" }));
+    assert_eq!(
+        one.get(order),
+        (
+            200,
+            json!({ "tenant": "acme", "id": 1_000, "note": "of the other" })
+        )
+    );
+    one.done("DELETE", order, &Json::Null);
+    assert_eq!(other.get(order).0, 404);
+}
+
+#[test]
+fn a_schema_that_is_applied_elsewhere_is_served_without_a_restart() {
+    let place = Place::new();
+    let [one, other] = &place.servers;
+    let earlier = token(&one.page(""), "next_page_token");
+    let order = "/v1/collections/orders/records/acme,2000";
+    let urgent = json!({ "note": "new", "priority": 1 });
+    assert_eq!(one.ask("PUT", order, &urgent.to_string()).0, 400);
+    assert_eq!(other.get("/v1/collections/returns").0, 404);
+
+    place.run(&["apply", "--schema", "later.toml", "--yes"]);
+    place.both("the schema is seen", |server| {
+        server.get("/v1/collections/returns").0 == 200
+    });
+    one.done("PUT", order, &urgent);
+    let stored = json!({ "tenant": "acme", "id": 2_000, "note": "new", "priority": 1 });
+    for server in &place.servers {
+        assert_eq!(server.get(order), (200, stored.clone()));
+        assert!(server.get("/openapi.json").1["components"]["schemas"]["returns"].is_object());
+        // What was there has no such field, and tokens of before lead on.
+        assert_eq!(
+            server.page(&earlier)["records"][0],
+            json!({ "tenant": "acme", "id": 7, "note": "kept" })
+        );
+    }
+    other.done(
+        "PUT",
+        "/v1/collections/returns/records/1",
+        &json!({ "reason": "torn" }),
+    );
+    assert_eq!(one.get("/v1/collections/returns/records/1").1["reason"], "torn");
+}
+
+#[test]
+fn a_rotation_of_cursor_keys_leaves_all_of_them_working() {
+    let place = Place::new();
+    let [one, other] = &place.servers;
+    let (of_one, of_other) = (
+        token(&one.page(""), "next_page_token"),
+        token(&other.page(""), "next_page_token"),
+    );
+
+    place.run(&["cursor-keys", "rotate", "--earlier", "1"]);
+    let line = [
+        "page",
+        "orders",
+        "--filter",
+        "tenant = \"acme\"",
+        "--page-size",
+        "7",
+        "--json",
+    ];
+    let elsewhere: Json = serde_json::from_str(&place.run(&line)).unwrap();
+    let newer = token(&elsewhere, "next_page_token");
+    for server in &place.servers {
+        for token in [&of_one, &of_other, &newer] {
+            assert_eq!(server.page(token)["records"][0]["id"], 7);
+        }
+    }
+
+    // After a leak: nothing that was sealed before is taken, by any of them, and that without a restart.
+    place.run(&["cursor-keys", "rotate", "--earlier", "0"]);
+    place.both("the keys of before are gone", |server| {
+        [&of_one, &of_other, &newer]
+            .iter()
+            .all(|token| !server.takes(token))
+    });
+    let (of_one, of_other) = (
+        token(&one.page(""), "next_page_token"),
+        token(&other.page(""), "next_page_token"),
+    );
+    assert!(one.takes(&of_other) && other.takes(&of_one));
+}
