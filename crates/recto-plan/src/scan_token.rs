@@ -12,8 +12,9 @@ use crate::cursor::{Fingerprint, KeyRing, Position, QueryIdentity, Side};
 
 /// The longest resume token, in characters.
 ///
-/// A scan of 64 ranges with the longest keys that Cassandra takes (64 KiB of partition key, 64 KiB of
-/// clustering columns) stays below it.
+/// A scan of 16 ranges with the longest keys that Cassandra takes (64 KiB of partition key, 64 KiB of
+/// clustering columns) stays below it, though the embedded store may make a key twice as long. One of
+/// more that does not is an error.
 pub const MAX_SCAN_TOKEN_CHARACTERS: usize = 32 << 20;
 
 /// The most ranges in a token.
