@@ -21,7 +21,7 @@ use crate::app::{App, router};
 use crate::auth::{RELOAD_INTERVAL, Tokens};
 use crate::config::Config;
 use crate::guard::{Guard, note_route};
-use crate::operation::{Metrics, Observer, Readiness};
+use crate::operation::{Metrics, Observer, Readiness, Traces};
 use connection::Connections;
 pub use error::ServeError;
 use tls::Tls;
@@ -72,6 +72,7 @@ impl Server {
         let observer = Arc::new(Observer {
             environment: environment.clone(),
             metrics: Metrics::default(),
+            traces: Traces::start(config),
             slow_query: config.slow_query,
         });
         let routes = router(App::new(session.clone())).route_layer(axum::middleware::from_fn(note_route));
@@ -138,6 +139,7 @@ impl Server {
         let outcome = finish(&mut tasks, self.config.limits.shutdown_time, &self.guard).await;
         reloading.abort();
         refreshing.abort();
+        self.guard.observer.traces.finish().await;
         outcome
     }
 }

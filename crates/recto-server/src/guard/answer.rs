@@ -14,7 +14,7 @@ use futures::FutureExt as _;
 
 use super::body::Keeping;
 use super::{Guard, Turned, client};
-use crate::operation::{Context, InFlight, REQUEST_ID, RequestLabels};
+use crate::operation::{Context, InFlight, Parent, REQUEST_ID, RequestLabels};
 use crate::problem::Problem;
 
 const NANOS_PER_SECOND: f64 = 1e9;
@@ -67,17 +67,20 @@ impl Guard {
     {
         let started = self.observer.environment.monotonic_nanos();
         let _in_flight = InFlight::enter(&self.observer.metrics.in_flight);
+        let span = self.observer.traces.request(&request);
         let id = self.ids.of(request.headers());
         let method = request.method().clone();
         let peer = client::address(request.headers(), peer, self.config.behind_proxy);
         let mut bearer: Arc<str> = Arc::clone(&self.anyone.name);
-        let outcome = self.pass(request, peer, &id, &mut bearer).await;
+        let outcome = self.pass(request, peer, &id, &mut bearer, span.parent()).await;
         let mut response = outcome.unwrap_or_else(|turned| {
             self.observer.metrics.refused(turned.refusal);
             *turned.answer
         });
         self.add_headers(&mut response, &id);
         self.record(&response, &method, &id, &bearer, started);
+        let route = response.extensions().get::<Route>();
+        span.end(route.map(|route| &*route.0), response.status(), &id);
         response
     }
 
@@ -87,6 +90,7 @@ impl Guard {
         peer: IpAddr,
         id: &str,
         bearer: &mut Arc<str>,
+        parent: Parent,
     ) -> Result<Response, Turned>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -98,7 +102,12 @@ impl Guard {
         }
         let admitted = self.admit(&request, peer)?;
         *bearer = Arc::clone(&admitted.access.name);
-        let context = Context::new(id.to_owned(), Arc::clone(bearer), Arc::clone(&self.observer));
+        let context = Context::new(
+            id.to_owned(),
+            Arc::clone(bearer),
+            Arc::clone(&self.observer),
+            parent,
+        );
         let method = request.method().clone();
         let request = self.prepared(request, admitted.access);
         let mut router = self.router.clone();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Observer;
+use super::{Observer, Parent};
 
 tokio::task_local! {
     static CONTEXT: Context;
@@ -17,14 +17,16 @@ struct Inner {
     request_id: String,
     bearer: Arc<str>,
     observer: Arc<Observer>,
+    parent: Parent,
 }
 
 impl Context {
-    pub(crate) fn new(request_id: String, bearer: Arc<str>, observer: Arc<Observer>) -> Self {
+    pub(crate) fn new(request_id: String, bearer: Arc<str>, observer: Arc<Observer>, parent: Parent) -> Self {
         Self(Arc::new(Inner {
             request_id,
             bearer,
             observer,
+            parent,
         }))
     }
 
@@ -49,5 +51,10 @@ impl Context {
 
     pub(crate) fn observer(&self) -> &Observer {
         &self.0.observer
+    }
+
+    /// What spans of its work are below.
+    pub(crate) fn parent(&self) -> &Parent {
+        &self.0.parent
     }
 }

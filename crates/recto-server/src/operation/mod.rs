@@ -1,4 +1,4 @@
-//! What an operator sees of a server: health, readiness, metrics, logs.
+//! What an operator sees of a server: health, readiness, metrics, logs, traces.
 
 mod context;
 mod exposition;
@@ -8,6 +8,7 @@ mod logs;
 mod metrics;
 mod observed;
 mod request_id;
+mod trace;
 
 pub(crate) use context::Context;
 pub(crate) use exposition::CONTENT_TYPE as METRICS_TYPE;
@@ -16,6 +17,7 @@ pub use logs::start_logs;
 pub(crate) use metrics::{InFlight, Metrics, Refusal, RequestLabels};
 pub(crate) use observed::Observed;
 pub(crate) use request_id::{REQUEST_ID, RequestIds};
+pub(crate) use trace::{PageSpan, Parent, Traces};
 
 use recto::Environment;
 use std::time::Duration;
@@ -25,6 +27,7 @@ use std::time::Duration;
 pub(crate) struct Observer {
     pub(crate) environment: Environment,
     pub(crate) metrics: Metrics,
+    pub(crate) traces: Traces,
     /// From when on a page is logged with its plan.
     pub(crate) slow_query: Duration,
 }

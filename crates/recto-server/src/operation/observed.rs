@@ -16,7 +16,7 @@ use recto::session::{
 };
 use recto::{Result, Session};
 
-use super::Context;
+use super::{Context, PageSpan};
 
 /// How long explaining a slow query may take: planning it again reads no rows.
 const EXPLAIN_TIME: Duration = Duration::from_secs(1);
@@ -48,6 +48,11 @@ impl<S: Session> Observed<S> {
     fn now_nanos(&self) -> u64 {
         let clock = |context: &Context| context.observer().environment.monotonic_nanos();
         self.context.as_ref().map_or(0, clock)
+    }
+
+    fn page_span(&self) -> Option<PageSpan> {
+        let context = self.context.as_ref()?;
+        Some(context.observer().traces.page(context.parent()))
     }
 
     /// Counts a page that came, of `rows` rows, and logs it if it was slow.
@@ -115,6 +120,16 @@ impl<S: Session> Observed<S> {
     }
 }
 
+fn end_span(
+    span: Option<PageSpan>,
+    collection: &str,
+    page: std::result::Result<(&PageReply, usize), &recto::Error>,
+) {
+    if let Some(span) = span {
+        span.end(collection, page);
+    }
+}
+
 #[async_trait]
 impl<S: Session> Session for Observed<S> {
     async fn describe(&self) -> Result<StoreDescription> {
@@ -135,7 +150,14 @@ impl<S: Session> Session for Observed<S> {
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
         let started = self.now_nanos();
-        let reply = self.seen(self.session.page(collection, request).await)?;
+        let span = self.page_span();
+        let reply = self.seen(self.session.page(collection, request).await);
+        end_span(
+            span,
+            collection,
+            reply.as_ref().map(|reply| (reply, reply.records.len())),
+        );
+        let reply = reply?;
         self.note(collection, request, &reply, reply.records.len(), started)
             .await;
         Ok(reply)
@@ -143,7 +165,14 @@ impl<S: Session> Session for Observed<S> {
 
     async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
         let started = self.now_nanos();
-        let text = self.seen(self.session.page_text(collection, request).await)?;
+        let span = self.page_span();
+        let text = self.seen(self.session.page_text(collection, request).await);
+        end_span(
+            span,
+            collection,
+            text.as_ref().map(|text| (&text.reply, text.count)),
+        );
+        let text = text?;
         self.note(collection, request, &text.reply, text.count, started)
             .await;
         Ok(text)

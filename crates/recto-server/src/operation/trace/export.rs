@@ -1,0 +1,158 @@
+//! Spans on their way to a collector, and what is said of it: the SDK's own lines are left out of the
+//! log as other libraries' are, so that what operators must know is said here, once.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use opentelemetry::{Key, KeyValue};
+use opentelemetry_otlp::WithHttpConfig as _;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider, SpanData, SpanExporter,
+};
+use tokio::runtime::Handle;
+
+use super::settings::Settings;
+use super::transport::Transport;
+
+/// What became of spans.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Spans that ended.
+    pub(super) ended: AtomicU64,
+    /// Those of them that a collector took.
+    pub(super) exported: AtomicU64,
+    /// Why the last attempt failed, where there was no answer.
+    reason: Mutex<Option<String>>,
+}
+
+impl Counts {
+    pub(super) fn note_reason(&self, reason: String) {
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    }
+
+    fn take_reason(&self) -> Option<String> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Begins to export, by the environment's settings.
+///
+/// # Errors
+/// What cannot be used, without any value that could be a secret.
+pub(super) fn provider(settings: &Settings, counts: &Arc<Counts>) -> Result<SdkTracerProvider, String> {
+    let runtime = Handle::try_current().map_err(|error| error.to_string())?;
+    let transport = Transport::new(settings, runtime, Arc::clone(counts))?;
+    // Its error quotes the endpoint, which may hold a password.
+    let exporter = opentelemetry_otlp::SpanExporter::builder()
+        .with_http()
+        .with_http_client(transport)
+        .build()
+        .map_err(|_| "an OTEL_EXPORTER_OTLP_* variable cannot be used")?;
+    let queue = usize::try_from(settings.queued_spans).unwrap_or(usize::MAX);
+    let watched = Watched {
+        exporter,
+        counts: Arc::clone(counts),
+        queued_spans: settings.queued_spans,
+        taken: AtomicU64::new(0),
+        is_failing: AtomicBool::new(false),
+        is_dropping: AtomicBool::new(false),
+    };
+    let batches = BatchConfigBuilder::default()
+        .with_max_queue_size(queue)
+        .with_scheduled_delay(settings.delay)
+        .build();
+    let processor = BatchSpanProcessor::builder(watched)
+        .with_batch_config(batches)
+        .build();
+    Ok(SdkTracerProvider::builder()
+        .with_resource(resource())
+        .with_span_processor(processor)
+        .build())
+}
+
+/// Who sends them: what the environment says, else `recto` of this version.
+fn resource() -> Resource {
+    let told = Resource::builder().build();
+    let name = told.get(&Key::from_static_str("service.name"));
+    // The SDK's own name for whoever has none begins so.
+    let is_named = name.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
+    let has_version = told.get(&Key::from_static_str("service.version")).is_some();
+    let name = (!is_named).then(|| KeyValue::new("service.name", "recto"));
+    let version = (!has_version).then(|| KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
+    Resource::builder()
+        .with_attributes([name, version].into_iter().flatten())
+        .build()
+}
+
+/// An exporter that is watched: whether it reaches the collector, and whether it keeps up.
+#[derive(Debug)]
+struct Watched<E> {
+    exporter: E,
+    counts: Arc<Counts>,
+    queued_spans: u64,
+    taken: AtomicU64,
+    is_failing: AtomicBool,
+    is_dropping: AtomicBool,
+}
+
+impl<E> Watched<E> {
+    /// Says once that spans end faster than they are sent.
+    fn note_taken(&self, spans: u64) {
+        let taken = self.taken.fetch_add(spans, Ordering::Relaxed) + spans;
+        let waiting = self.counts.ended.load(Ordering::Relaxed).saturating_sub(taken);
+        if waiting > self.queued_spans && !self.is_dropping.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                queued_spans = self.queued_spans,
+                "spans are dropped: more end than can be sent; sample fewer (OTEL_TRACES_SAMPLER), or let \
+                 more wait (OTEL_BSP_MAX_QUEUE_SIZE)"
+            );
+        }
+    }
+
+    /// Says when the collector can no longer be reached, and when it can again.
+    fn note_outcome(&self, spans: u64, result: &OTelSdkResult) {
+        match result {
+            Ok(()) => {
+                self.counts.exported.fetch_add(spans, Ordering::Relaxed);
+                if self.is_failing.swap(false, Ordering::Relaxed) {
+                    tracing::info!("traces are exported again");
+                }
+            }
+            Err(error) => {
+                let reason = self.counts.take_reason().unwrap_or_else(|| error.to_string());
+                if !self.is_failing.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(reason, "traces cannot be exported and are lost until they can");
+                }
+            }
+        }
+    }
+}
+
+impl<E: SpanExporter> SpanExporter for Watched<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len() as u64;
+        self.note_taken(spans);
+        let result = self.exporter.export(batch).await;
+        self.note_outcome(spans, &result);
+        result
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn shutdown(&self) -> OTelSdkResult {
+        self.exporter.shutdown()
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}

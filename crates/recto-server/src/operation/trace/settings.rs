@@ -1,0 +1,266 @@
+//! What the environment says of traces.
+//!
+//! The SDK reads these itself: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`
+//! and its argument, the endpoints, headers and compression of OTLP, and the size of batches. What it
+//! leaves to programs, or takes without a limit, is read here.
+
+/// Where traces go, unless the next one says otherwise; `/v1/traces` is added to it.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// Where traces go, as it stands.
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+
+/// One variable of the process; none if it is empty, as the specification has it.
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var(name)
+        .ok()
+        .map(|value| value.trim().to_owned())
+        .filter(|value| !value.is_empty())
+}
+
+/// Whether traces are asked for: an endpoint is named, and nothing says that they are not wanted.
+pub(super) fn is_wanted(variable: &impl Fn(&str) -> Option<String>) -> bool {
+    let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let is_otlp = variable("OTEL_TRACES_EXPORTER").is_none_or(|names| lists(&names, "otlp"));
+    !is_disabled && is_otlp && endpoint(variable).is_some()
+}
+
+fn endpoint(variable: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    variable(TRACES_ENDPOINT).or_else(|| variable(ENDPOINT))
+}
+
+fn lists(names: &str, name: &str) -> bool {
+    names.split(',').any(|one| one.trim() == name)
+}
+
+#[cfg(feature = "opentelemetry")]
+pub(super) use exporting::Settings;
+
+#[cfg(feature = "opentelemetry")]
+mod exporting {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use axum::http::Uri;
+
+    use super::{endpoint, lists};
+
+    /// The most spans that wait to be sent, whatever is asked for.
+    pub(crate) const MAX_QUEUED_SPANS: u64 = 65_536;
+    /// Spans that wait to be sent unless `OTEL_BSP_MAX_QUEUE_SIZE` says otherwise: the specification's.
+    pub(crate) const DEFAULT_QUEUED_SPANS: u64 = 2_048;
+    /// How long a collector may take for an answer unless told otherwise: the specification's.
+    const DEFAULT_EXPORT_TIME_MS: u64 = 10_000;
+    /// The longest it may be given.
+    const MAX_EXPORT_TIME_MS: u64 = 60_000;
+    /// How long spans wait for others to be sent with unless told otherwise: the specification's.
+    const DEFAULT_DELAY_MS: u64 = 5_000;
+    /// The shortest they wait: with none at all, the thread that sends would never rest.
+    const MIN_DELAY_MS: u64 = 10;
+    /// The longest they wait.
+    const MAX_DELAY_MS: u64 = 3_600_000;
+
+    /// The samplers that the SDK knows.
+    const SAMPLERS: [&str; 6] = [
+        "always_on",
+        "always_off",
+        "traceidratio",
+        "parentbased_always_on",
+        "parentbased_always_off",
+        "parentbased_traceidratio",
+    ];
+
+    /// What is asked for.
+    #[derive(Debug, PartialEq, Eq)]
+    pub(crate) struct Settings {
+        /// Scheme, host and port of the collector: what may be logged of its address.
+        pub(crate) collector: String,
+        pub(crate) is_https: bool,
+        pub(crate) queued_spans: u64,
+        pub(crate) delay: Duration,
+        pub(crate) export_time: Duration,
+        /// Whether callers' `traceparent` is looked at.
+        pub(crate) takes_parents: bool,
+        /// Whom to trust instead of whom the machine trusts.
+        pub(crate) certificate: Option<PathBuf>,
+        /// Whom to be: a certificate and its key.
+        pub(crate) client: Option<(PathBuf, PathBuf)>,
+    }
+
+    impl Settings {
+        /// Reads them; the error says what is wrong and holds no value, since an address may hold a
+        /// password.
+        pub(crate) fn read(variable: &impl Fn(&str) -> Option<String>) -> Result<Self, &'static str> {
+            let refused = "the endpoint must be a URL with http:// or https:// and a host";
+            let uri: Uri = endpoint(variable)
+                .unwrap_or_default()
+                .parse()
+                .map_err(|_| refused)?;
+            let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.host()) else {
+                return Err(refused);
+            };
+            if !matches!(scheme, "http" | "https") {
+                return Err(refused);
+            }
+            let port = uri.port().map(|port| format!(":{port}")).unwrap_or_default();
+            let number = |name: &str| variable(name).and_then(|value| value.parse::<u64>().ok());
+            let of_otlp = |name: &str| {
+                let of_traces = variable(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
+                of_traces.or_else(|| variable(&format!("OTEL_EXPORTER_OTLP_{name}")))
+            };
+            let file = |name: &str| of_otlp(name).map(PathBuf::from);
+            let delay = number("OTEL_BSP_SCHEDULE_DELAY").unwrap_or(DEFAULT_DELAY_MS);
+            let time = of_otlp("TIMEOUT").and_then(|value| value.parse().ok());
+            let time = time.unwrap_or(DEFAULT_EXPORT_TIME_MS);
+            Ok(Self {
+                collector: format!("{scheme}://{host}{port}"),
+                is_https: scheme == "https",
+                queued_spans: number("OTEL_BSP_MAX_QUEUE_SIZE")
+                    .unwrap_or(DEFAULT_QUEUED_SPANS)
+                    .clamp(1, MAX_QUEUED_SPANS),
+                delay: Duration::from_millis(delay.clamp(MIN_DELAY_MS, MAX_DELAY_MS)),
+                export_time: Duration::from_millis(time.clamp(1, MAX_EXPORT_TIME_MS)),
+                takes_parents: variable("OTEL_PROPAGATORS").is_none_or(|names| lists(&names, "tracecontext")),
+                certificate: file("CERTIFICATE"),
+                client: file("CLIENT_CERTIFICATE").zip(file("CLIENT_KEY")),
+            })
+        }
+    }
+
+    /// What is asked for and not done as asked, to be said when the server starts.
+    pub(crate) fn not_followed(variable: &impl Fn(&str) -> Option<String>) -> Vec<&'static str> {
+        let is_other = |name: &str, known: &[&str]| {
+            variable(name).is_some_and(|value| !known.contains(&value.to_ascii_lowercase().as_str()))
+        };
+        let mut said = Vec::new();
+        let mut say = |condition: bool, text| {
+            if condition {
+                said.push(text);
+            }
+        };
+        for name in [
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+        ] {
+            say(
+                is_other(name, &["http/protobuf"]),
+                "traces are sent as http/protobuf whatever OTEL_EXPORTER_OTLP_PROTOCOL says: the endpoint must speak \
+                 that (usually port 4318)",
+            );
+        }
+        for name in [
+            "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
+            "OTEL_EXPORTER_OTLP_COMPRESSION",
+        ] {
+            say(
+                is_other(name, &["gzip", "none"]),
+                "OTEL_EXPORTER_OTLP_COMPRESSION may be gzip or none; traces are sent without compression",
+            );
+        }
+        say(
+            is_other("OTEL_TRACES_SAMPLER", &SAMPLERS),
+            "OTEL_TRACES_SAMPLER is none that is known; parentbased_always_on is used",
+        );
+        let is_ratio = variable("OTEL_TRACES_SAMPLER").is_some_and(|name| name.ends_with("traceidratio"));
+        let ratio = variable("OTEL_TRACES_SAMPLER_ARG").and_then(|value| value.parse::<f64>().ok());
+        say(
+            is_ratio && !ratio.is_some_and(|ratio| (0.0..=1.0).contains(&ratio)),
+            "OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1; every trace is sampled",
+        );
+        said.dedup();
+        said
+    }
+}
+
+#[cfg(feature = "opentelemetry")]
+pub(super) use exporting::not_followed;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn of<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        |name| {
+            let found = set.iter().find(|(one, _)| *one == name);
+            found.map(|(_, value)| (*value).to_owned())
+        }
+    }
+
+    #[test]
+    fn traces_are_wanted_where_an_endpoint_is_named() {
+        let endpoint = (ENDPOINT, "http://localhost:4318");
+        assert!(!is_wanted(&of(&[])));
+        assert!(is_wanted(&of(&[endpoint])));
+        assert!(is_wanted(&of(&[(
+            TRACES_ENDPOINT,
+            "http://localhost:4318/v1/traces"
+        )])));
+        assert!(is_wanted(&of(&[
+            endpoint,
+            ("OTEL_TRACES_EXPORTER", "console, otlp")
+        ])));
+        for no in [("OTEL_SDK_DISABLED", "TRUE"), ("OTEL_TRACES_EXPORTER", "none")] {
+            assert!(!is_wanted(&of(&[endpoint, no])), "{no:?}");
+        }
+    }
+
+    #[cfg(feature = "opentelemetry")]
+    #[test]
+    fn numbers_stay_within_their_limits() {
+        use std::time::Duration;
+        let read = |set: &[(&str, &str)]| {
+            let all = [&[(ENDPOINT, "https://user:secret@collector.example:4318/x")], set].concat();
+            Settings::read(&of(&all)).unwrap()
+        };
+        let settings = read(&[]);
+        assert_eq!(settings.collector, "https://collector.example:4318");
+        assert_eq!((settings.queued_spans, settings.is_https), (2_048, true));
+        assert_eq!(settings.export_time, Duration::from_secs(10));
+        assert!(settings.takes_parents);
+        let settings = read(&[
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "18446744073709551615"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "0"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "18446744073709551615"),
+            ("OTEL_PROPAGATORS", "b3,baggage"),
+        ]);
+        assert_eq!(settings.queued_spans, 65_536);
+        assert_eq!(settings.delay, Duration::from_millis(10));
+        assert_eq!(settings.export_time, Duration::from_secs(60));
+        assert!(!settings.takes_parents);
+        for wrong in [
+            "localhost:4318",
+            "collector",
+            "grpc://collector:4317",
+            "http://",
+            "a b",
+        ] {
+            let refused = Settings::read(&of(&[(ENDPOINT, wrong)])).unwrap_err();
+            assert!(!refused.contains(wrong));
+        }
+    }
+
+    #[cfg(feature = "opentelemetry")]
+    #[test]
+    fn what_is_not_followed_is_said_once() {
+        let fine = [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+            ("OTEL_TRACES_SAMPLER", "traceidratio"),
+            ("OTEL_TRACES_SAMPLER_ARG", "0.1"),
+        ];
+        assert!(not_followed(&of(&fine)).is_empty());
+        let wrong = [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
+            ("OTEL_TRACES_SAMPLER", "xray"),
+        ];
+        assert_eq!(not_followed(&of(&wrong)).len(), 3);
+        let ratio = [
+            ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
+            ("OTEL_TRACES_SAMPLER_ARG", "all"),
+        ];
+        assert_eq!(not_followed(&of(&ratio)).len(), 1);
+    }
+}

@@ -1,0 +1,347 @@
+//! Spans of requests and pages, named and described as the semantic conventions for HTTP have it
+//! (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>), but for `url.path` and `url.query`:
+//! they hold keys, filters and cursors.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, Method, Request, StatusCode, Version};
+use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
+use opentelemetry::trace::{
+    Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt as _, Tracer as _,
+    TracerProvider as _,
+};
+use opentelemetry::{Context, InstrumentationScope, KeyValue};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
+use recto::session::PageReply;
+use recto::{Error, ErrorKind};
+
+use super::export::{Counts, provider};
+use super::settings::{self, Settings};
+use crate::config::Config;
+
+/// How long the server waits for the last spans to be taken when it stops.
+pub(crate) const MAX_FLUSH_TIME: Duration = Duration::from_secs(5);
+/// The longest `tracestate` that is kept; more than this no one need pass on.
+const MAX_TRACE_STATE_BYTES: usize = 512;
+
+/// What asks often and means nothing: these requests have no span.
+const UNTRACED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// Makes spans, if the environment asks for them.
+pub(crate) struct Traces(Option<Exporting>);
+
+struct Exporting {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+    counts: Arc<Counts>,
+    scheme: &'static str,
+    takes_parents: bool,
+}
+
+impl std::fmt::Debug for Traces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Traces").finish_non_exhaustive()
+    }
+}
+
+impl Traces {
+    /// Begins to export if the environment asks for it. What is wrong with what it asks is logged, and
+    /// the server goes on without traces.
+    pub(crate) fn start(config: &Config) -> Self {
+        if !settings::is_wanted(&settings::variable) {
+            return Self(None);
+        }
+        for line in settings::not_followed(&settings::variable) {
+            tracing::warn!("{line}");
+        }
+        let settings = Settings::read(&settings::variable).map_err(str::to_owned);
+        match settings.and_then(|settings| Exporting::new(&settings, config)) {
+            Ok(exporting) => Self(Some(exporting)),
+            Err(reason) => {
+                tracing::error!(reason, "traces are not exported");
+                Self(None)
+            }
+        }
+    }
+
+    /// A request's span; none if its trace is not sampled.
+    pub(crate) fn request<B>(&self, request: &Request<B>) -> RequestSpan {
+        let exporting = self.0.as_ref();
+        let exporting = exporting.filter(|_| !UNTRACED.contains(&request.uri().path()));
+        RequestSpan(exporting.and_then(|exporting| exporting.request(request)))
+    }
+
+    /// A page's span, below that of its request; none if that has none.
+    pub(crate) fn page(&self, parent: &Parent) -> PageSpan {
+        let (Some(exporting), Some(parent)) = (&self.0, &parent.0) else {
+            return PageSpan(None);
+        };
+        let parent = Context::new().with_remote_span_context(parent.clone());
+        PageSpan(exporting.open("page", SpanKind::Internal, &parent))
+    }
+
+    /// Sends what waits to be sent, for at most [`MAX_FLUSH_TIME`].
+    pub(crate) async fn finish(&self) {
+        let Some(exporting) = &self.0 else {
+            return;
+        };
+        let provider = exporting.provider.clone();
+        let flushed = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(MAX_FLUSH_TIME));
+        let is_flushed = matches!(flushed.await, Ok(Ok(())));
+        let exported = exporting.counts.exported.load(Ordering::Relaxed);
+        let ended = exporting.counts.ended.load(Ordering::Relaxed);
+        let lost = ended.saturating_sub(exported);
+        if lost == 0 && is_flushed {
+            tracing::info!(exported, "spans exported");
+        } else {
+            tracing::warn!(exported, lost, "spans were lost");
+        }
+    }
+}
+
+impl Exporting {
+    fn new(settings: &Settings, config: &Config) -> Result<Self, String> {
+        let counts = Arc::default();
+        let provider = provider(settings, &counts)?;
+        let scope = InstrumentationScope::builder("recto")
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .build();
+        let is_https = config.has_tls() || config.behind_proxy;
+        tracing::info!(collector = settings.collector, "traces are exported");
+        Ok(Self {
+            tracer: provider.tracer_with_scope(scope),
+            provider,
+            counts,
+            scheme: if is_https { "https" } else { "http" },
+            takes_parents: settings.takes_parents,
+        })
+    }
+
+    fn request<B>(&self, request: &Request<B>) -> Option<Open> {
+        let headers = request.headers();
+        let parent = if self.takes_parents && headers.contains_key("traceparent") {
+            TraceContextPropagator::new().extract_with_context(&Context::new(), &Headers(headers))
+        } else {
+            Context::new()
+        };
+        let (method, name) = method(request.method());
+        let mut open = self.open(name, SpanKind::Server, &parent)?;
+        open.set("http.request.method", method);
+        open.set("url.scheme", self.scheme);
+        if let Some(version) = version(request.version()) {
+            open.set("network.protocol.version", version);
+        }
+        Some(open)
+    }
+
+    fn open(&self, name: &'static str, kind: SpanKind, parent: &Context) -> Option<Open> {
+        let builder = SpanBuilder::from_name(name).with_kind(kind);
+        let span = self.tracer.build_with_context(builder, parent);
+        span.is_recording().then(|| Open {
+            span,
+            name,
+            counts: Arc::clone(&self.counts),
+            is_finished: false,
+        })
+    }
+}
+
+/// The headers that say of which trace a request is.
+struct Headers<'a>(&'a HeaderMap);
+
+impl Extractor for Headers<'_> {
+    /// A header that is there once. Of a `traceparent` that is there twice neither is right.
+    fn get(&self, key: &str) -> Option<&str> {
+        let mut values = self.0.get_all(key).iter();
+        let value = values.next()?.to_str().ok()?;
+        let is_short = key != "tracestate" || value.len() <= MAX_TRACE_STATE_BYTES;
+        (is_short && values.next().is_none()).then_some(value)
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(axum::http::HeaderName::as_str).collect()
+    }
+}
+
+/// A method as an attribute and in a span's name; those that are not known are one.
+fn method(method: &Method) -> (&'static str, &'static str) {
+    let known = match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        Method::CONNECT => "CONNECT",
+        Method::TRACE => "TRACE",
+        _ => return ("_OTHER", "HTTP"),
+    };
+    (known, known)
+}
+
+fn version(version: Version) -> Option<&'static str> {
+    match version {
+        Version::HTTP_10 => Some("1.0"),
+        Version::HTTP_11 => Some("1.1"),
+        Version::HTTP_2 => Some("2"),
+        _ => None,
+    }
+}
+
+/// A span that has not ended.
+struct Open {
+    span: Span,
+    name: &'static str,
+    counts: Arc<Counts>,
+    is_finished: bool,
+}
+
+impl Open {
+    fn set(&mut self, key: &'static str, value: impl Into<opentelemetry::Value>) {
+        self.span.set_attribute(KeyValue::new(key, value));
+    }
+
+    fn count(&mut self, key: &'static str, count: u64) {
+        self.set(key, i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    fn finish(mut self) {
+        self.is_finished = true;
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // The client went away, or the time was over.
+        if !self.is_finished {
+            self.set("error.type", "cancelled");
+        }
+        self.counts.ended.fetch_add(1, Ordering::Relaxed);
+        self.span.end();
+    }
+}
+
+/// What spans of pages are below.
+#[derive(Debug, Clone)]
+pub(crate) struct Parent(Option<SpanContext>);
+
+/// The span of a request, if its trace is sampled.
+pub(crate) struct RequestSpan(Option<Open>);
+
+impl RequestSpan {
+    pub(crate) fn parent(&self) -> Parent {
+        Parent(self.0.as_ref().map(|open| open.span.span_context().clone()))
+    }
+
+    /// Ends it with the route, if the request came to one, and its answer's status.
+    pub(crate) fn end(self, route: Option<&str>, status: StatusCode, request_id: &str) {
+        let Some(mut open) = self.0 else {
+            return;
+        };
+        if let Some(route) = route {
+            let name = format!("{} {route}", open.name);
+            open.span.update_name(name);
+            open.set("http.route", route.to_owned());
+        }
+        open.set("http.response.status_code", i64::from(status.as_u16()));
+        open.set("recto.request_id", request_id.to_owned());
+        if status.is_server_error() {
+            open.set("error.type", status.as_str().to_owned());
+            open.span.set_status(Status::error(""));
+        }
+        open.finish();
+    }
+}
+
+/// The span of a page, if that of its request is there.
+pub(crate) struct PageSpan(Option<Open>);
+
+impl PageSpan {
+    /// Ends it with the page and how many rows it has, or with why there is none. The collection is
+    /// named only if there was a page: until then it is whatever the request said.
+    pub(crate) fn end(self, collection: &str, page: Result<(&PageReply, usize), &Error>) {
+        let Some(mut open) = self.0 else {
+            return;
+        };
+        match page {
+            Ok((reply, rows)) => {
+                open.set("recto.collection", collection.to_owned());
+                open.set("recto.plan.shape", reply.shape.clone());
+                open.count("recto.rows.read", reply.cost.rows_read);
+                open.count("recto.rows.returned", rows as u64);
+                open.count("recto.bytes.read", reply.cost.bytes_read);
+                open.count("recto.round_trips", u64::from(reply.cost.round_trips));
+                if let Some(stop) = &reply.stop {
+                    open.set("recto.stop", stop.clone());
+                }
+            }
+            Err(error) => {
+                open.set("error.type", kind_name(error.kind()));
+                if is_of_store(error.kind()) {
+                    open.span.set_status(Status::error(""));
+                }
+            }
+        }
+        open.finish();
+    }
+}
+
+/// A kind as names of errors are written in attributes; its message may hold values.
+fn kind_name(kind: ErrorKind) -> String {
+    let mut name = String::new();
+    for letter in format!("{kind:?}").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+/// Whether the store failed, and not the asker.
+fn is_of_store(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Unavailable
+            | ErrorKind::Timeout
+            | ErrorKind::OutcomeUnknown
+            | ErrorKind::Unauthorized
+            | ErrorKind::Corrupt
+            | ErrorKind::Io
+            | ErrorKind::Store
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn kinds_have_names_of_one_form() {
+        assert_eq!(kind_name(ErrorKind::OutcomeUnknown), "outcome_unknown");
+        assert_eq!(kind_name(ErrorKind::Io), "io");
+    }
+
+    #[test]
+    fn only_one_short_header_is_taken() {
+        let mut headers = HeaderMap::new();
+        headers.append("traceparent", HeaderValue::from_static("one"));
+        headers.append("tracestate", HeaderValue::from_static("a=b"));
+        assert_eq!(Headers(&headers).get("traceparent"), Some("one"));
+        assert_eq!(Headers(&headers).get("tracestate"), Some("a=b"));
+        headers.append("traceparent", HeaderValue::from_static("two"));
+        assert_eq!(Headers(&headers).get("traceparent"), None);
+        let long = "a".repeat(MAX_TRACE_STATE_BYTES + 1);
+        headers.insert(
+            "tracestate",
+            HeaderValue::from_str(&long).unwrap_or(HeaderValue::from_static("a")),
+        );
+        assert_eq!(Headers(&headers).get("tracestate"), None);
+    }
+}
