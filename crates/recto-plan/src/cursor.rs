@@ -11,6 +11,7 @@
 
 pub(crate) mod bytes;
 mod content;
+mod digest;
 pub(crate) mod envelope;
 mod identity;
 mod key_ring;

@@ -221,8 +221,10 @@ impl Session for LocalSession {
         let query = self.query(collection, request).await?;
         // The rows are written as they are stored: no record is made of them.
         let page = query.decoded_by(|_, _, _| Ok(())).await?;
+        let records = page_text::records(&page, &request.fields)?;
         Ok(PageText {
-            records: page_text::records(&page, &request.fields)?,
+            digest: Some(page.core().shared.keys().digest(records.as_bytes())),
+            records,
             count: page.len(),
             reply: reply(&page, request),
         })

@@ -95,6 +95,9 @@ pub struct PageText {
     pub records: String,
     /// How many there are.
     pub count: usize,
+    /// A digest of `records`, the same in every process with the same cursor keys; absent where the
+    /// session has none.
+    pub digest: Option<u128>,
     /// The rest of the page; its `records` are empty.
     pub reply: PageReply,
 }
@@ -355,6 +358,7 @@ pub trait Session: Send + Sync {
         Ok(PageText {
             count: records.len(),
             records: Json::Array(records.into_iter().map(Json::Object).collect()).to_string(),
+            digest: None,
             reply,
         })
     }

@@ -1,9 +1,12 @@
 //! The keys that cursors are sealed with.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use recto_model::Environment;
 use zeroize::Zeroizing;
+
+use super::digest::DigestSecret;
 
 /// The most keys a ring holds.
 pub const MAX_KEYS: usize = 16;
@@ -37,6 +40,7 @@ struct Key {
     /// Seconds since 1970-01-01T00:00:00Z; 0 if it is not known.
     made_at_seconds: u64,
     secret: Zeroizing<[u8; KEY_BYTES]>,
+    digest_secret: OnceLock<DigestSecret>,
 }
 
 /// What may be told of a key.
@@ -116,6 +120,7 @@ impl KeyRing {
                 id,
                 made_at_seconds: 0,
                 secret: Zeroizing::new(key),
+                digest_secret: OnceLock::new(),
             }],
         }
     }
@@ -152,6 +157,7 @@ impl KeyRing {
             id,
             made_at_seconds,
             secret,
+            digest_secret: OnceLock::new(),
         });
         Ok(())
     }
@@ -208,6 +214,16 @@ impl KeyRing {
     /// The id of the key that seals.
     pub fn active_id(&self) -> u32 {
         self.keys[self.active].id
+    }
+
+    /// A digest of a page, to tell whether it has changed: the same wherever this key is the active one.
+    /// Nobody without the key can tell which texts have one digest; it authenticates nothing.
+    pub fn digest(&self, page: &[u8]) -> u128 {
+        let key = &self.keys[self.active];
+        let secret = key
+            .digest_secret
+            .get_or_init(|| DigestSecret::of_key(&key.secret[..]));
+        secret.digest(page)
     }
 
     /// Whether there is a key of this id.

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use axum::extract::Request;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
+use recto::Session;
 use recto::session::{PageReply, PageText};
 use serde_json::Value as Json;
 
@@ -28,18 +30,37 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
     let question = Question::read(&uri, &[])?;
+    page(&caller, &collection, &*session, &question, Some(&headers)).await
+}
+
+/// `POST …/records:query`: the same, with the parameters as a JSON object.
+pub(super) async fn query(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let collection = address::collection(&uri)?;
+    let session = caller.session(&collection, Operation::Read)?;
+    let question = Question::of_request(&uri, request, &[]).await?;
+    page(&caller, &collection, &*session, &question, None).await
+}
+
+/// The page; for whom an entity tag is of use, that and what `asked` says of it.
+async fn page(
+    caller: &Caller,
+    collection: &str,
+    session: &dyn Session,
+    question: &Question,
+    asked: Option<&HeaderMap>,
+) -> Result<Response, Problem> {
     if let Some(view) = question.parameters.text("view") {
-        check_view(&*caller.definition(&collection).await?, Some(view))?;
+        check_view(&*caller.definition(collection).await?, Some(view))?;
     }
-    let page = session.page_text(&collection, &question.request).await;
+    let page = session.page_text(collection, &question.request).await;
     let page = page.map_err(|error| question.problem(error))?;
     let (text, tag) = representation(&page);
     let reply = page.reply;
-    let mut response = match tag {
-        Some(tag) => answer::tagged(&headers, &tag, answer::APPLICATION_JSON, text),
+    let mut response = match asked.zip(tag) {
+        Some((asked, tag)) => answer::tagged(asked, &tag, answer::APPLICATION_JSON, text),
         None => answer::untagged(answer::APPLICATION_JSON, text),
     };
-    let links = links(&question, &reply);
+    let links = links(question, &reply);
     answer::set(response.headers_mut(), header::LINK, &links);
     answer::set(response.headers_mut(), cost::COST, &cost::text(&reply.cost));
     // For whoever counts what pages cost.
@@ -57,12 +78,9 @@ fn representation(page: &PageText) -> (String, Option<String>) {
     let mut text = String::with_capacity(page.records.len() + room);
     text.push_str("{\"records\":");
     text.push_str(&page.records);
-    let tag = reply.stop.is_none().then(|| {
-        let records = text.len();
-        text.extend(tokens.map(|token| if token.is_empty() { '1' } else { '0' }));
-        let tag = format!("W/{}", answer::strong_tag(text.as_bytes()));
-        text.truncate(records);
-        tag
+    let tag = page.digest.filter(|_| reply.stop.is_none()).map(|digest| {
+        let ends = tokens.map(|token| u8::from(token.is_empty()));
+        format!("W/\"{digest:032x}{}{}\"", ends[0], ends[1])
     });
     for (name, token) in ["next_page_token", "previous_page_token"].into_iter().zip(tokens) {
         // A token is base64: there is nothing to escape.
@@ -140,6 +158,7 @@ mod tests {
         PageText {
             records: serde_json::to_string(&reply.records).unwrap(),
             count: reply.records.len(),
+            digest: Some(7),
             reply: reply.clone(),
         }
     }
@@ -156,6 +175,11 @@ mod tests {
     fn tags_are_of_records_and_ends() {
         let tag = |reply: PageReply| representation(&text_of(&reply)).1;
         assert_eq!(tag(reply("a", None)), tag(reply("b", None)));
+        let changed = PageText {
+            digest: Some(8),
+            ..text_of(&reply("a", None))
+        };
+        assert_ne!(tag(reply("a", None)), representation(&changed).1);
         assert_ne!(tag(reply("a", None)), tag(reply("", None)));
         assert_ne!(tag(reply("", None)), tag(PageReply::default()));
         assert_eq!(tag(reply("a", Some("time"))), None);
