@@ -36,7 +36,7 @@
 //!
 //! On two cores, 5 million rows of 107 bytes: a slice of 21 rows 7 µs in either direction, bulk loading in
 //! key order 1,000,000 rows/s, 64 writers 7,000 to 26,000 durable writes/s (the disk decides). `cargo run
-//! --release -p recto-embedded --example measure` measures it.
+//! --release -p recto-embedded --example embedded_speed` measures it.
 //!
 //! # Damage
 //!

@@ -1,4 +1,4 @@
-//! Measures a node: `cargo run -p recto-cassandra --example measure -- 127.0.0.1:9042`.
+//! Measures a node: `cargo run -p recto-cassandra --example cassandra_speed -- 127.0.0.1:9042`.
 //!
 //! Loads rows one per partition and many per partition, then reads pages forwards and backwards.
 //! Makes a keyspace of its own and drops it.

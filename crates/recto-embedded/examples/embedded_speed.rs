@@ -1,7 +1,7 @@
 //! Measures the store: bulk loading, slices, commits, reopening after a crash.
 //!
 //! ```text
-//! cargo run --release -p recto-embedded --example measure -- [rows] [directory]
+//! cargo run --release -p recto-embedded --example embedded_speed -- [rows] [directory]
 //! ```
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_possible_wrap)]
 
