@@ -127,8 +127,8 @@ impl Store for CassandraStore {
         self.client.create_table(table).await
     }
 
-    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.client.add_columns(table).await
+    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.client.add_columns(recorded, table).await
     }
 
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {

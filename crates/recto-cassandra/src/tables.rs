@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use recto_model::Table;
+use recto_model::{Column, Table};
 use recto_store::tables::added_columns;
 use recto_store::{StoreError, StoreErrorKind, TableOutcome};
 use scylla::errors::ExecutionError;
@@ -96,19 +96,30 @@ impl Client {
     /// Adds the columns first and tells of them in the comment after. A column that no comment
     /// tells of is no part of its table, so whatever interrupts this leaves the table as it was, and
     /// doing it again goes on from there.
-    pub(crate) async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+    ///
+    /// Cassandra sets a comment without comparing: of two who add different columns at once, the last
+    /// to write it may be the one whose schema is not recorded in the end. So where the comment tells
+    /// otherwise than `recorded`, what is recorded is believed, if its columns are there, and the comment is
+    /// set right. Columns are never dropped, so who uses one that a comment left out is served meanwhile.
+    pub(crate) async fn add_columns(
+        &self,
+        recorded: &Table,
+        table: &Table,
+    ) -> Result<TableOutcome, StoreError> {
+        let is_addition = !added_columns(recorded, table)?.is_empty();
         let deadline = self.deadline(self.config.schema_timeout);
-        let (there, unrecorded) = self.load_table(table.name(), &deadline).await?;
-        let added = added_columns(&there, table)?;
+        let found = self.load_table(table.name(), &deadline).await?;
+        let added = match added_columns(&found.told, table) {
+            Ok(added) => added,
+            Err(_) if is_addition && found.holds(recorded) => added_columns(recorded, table)?,
+            Err(error) => return Err(error),
+        };
         if added.is_empty() {
             // Whoever added them may not have waited to the end.
             return self.await_agreement(&deadline).await;
         }
-        let udts = self.load_udts(&deadline).await?;
         for column in added {
-            if let Some(found) = unrecorded.iter().find(|found| found.name == column.name)
-                && !found.is(column, &udts)
-            {
+            if let Some(found) = found.other_than(column) {
                 return Err(taken(table.name(), found));
             }
         }
@@ -124,10 +135,12 @@ impl Client {
                 return Ok(unknown);
             }
         }
-        // Another process may have added others meanwhile.
-        let (there, _) = self.load_table(table.name(), &deadline).await?;
-        added_columns(&there, table)?;
-        if there == *table {
+        // Another process may have added others meanwhile, also of these names.
+        let found = self.load_table(table.name(), &deadline).await?;
+        if let Some(column) = table.columns().iter().find_map(|column| found.other_than(column)) {
+            return Err(taken(table.name(), column));
+        }
+        if found.holds(table) {
             return self.await_agreement(&deadline).await;
         }
         Ok(TableOutcome::Unknown(StoreError::new(
@@ -136,25 +149,22 @@ impl Client {
         )))
     }
 
-    /// A table, and the columns it has that Recto has not recorded.
-    async fn load_table(
-        &self,
-        name: &str,
-        deadline: &Deadline,
-    ) -> Result<(Table, Vec<SchemaColumn>), StoreError> {
+    /// A table as it is and as its comment tells.
+    async fn load_table(&self, name: &str, deadline: &Deadline) -> Result<FoundTable, StoreError> {
         let mut found = self.load_tables(Some(name), deadline).await?;
-        let Some(mut found) = found.pop() else {
+        let Some(found) = found.pop() else {
             return Err(
                 StoreError::new(StoreErrorKind::Table, format!("there is no table {name}"))
                     .with_hint("make the tables of the schema first"),
             );
         };
         let udts = self.load_udts(deadline).await?;
-        let table = found.table(&udts).map_err(|reason| changed(name, &reason))?;
-        found
-            .columns
-            .retain(|column| table.column_index(&column.name).is_none());
-        Ok((table, found.columns))
+        let told = found.table(&udts).map_err(|reason| changed(name, &reason))?;
+        Ok(FoundTable {
+            told,
+            columns: found.columns,
+            udts,
+        })
     }
 
     /// Waits until all nodes that are up know the same schema.
@@ -312,6 +322,41 @@ impl Client {
     }
 }
 
+/// A table of Recto's, as it is.
+struct FoundTable {
+    /// As its comment tells.
+    told: Table,
+    /// All columns that it has.
+    columns: Vec<SchemaColumn>,
+    udts: Vec<SchemaUdt>,
+}
+
+impl FoundTable {
+    /// The column of the name of `wanted`, if it is there and another. Of a column that no comment tells
+    /// of, nobody can say whether it is written plainly or conditionally.
+    fn other_than(&self, wanted: &Column) -> Option<&SchemaColumn> {
+        let found = self.columns.iter().find(|found| found.name == wanted.name)?;
+        let is_wanted = match self.told.column_index(&wanted.name) {
+            Some(index) => self.told.columns()[index] == *wanted,
+            None => found.is(wanted, &self.udts),
+        };
+        (!is_wanted).then_some(found)
+    }
+
+    /// Whether all columns of `table` are there, and the key and the static columns are the same;
+    /// there may be others beside.
+    fn holds(&self, table: &Table) -> bool {
+        let head = table.columns().len() - table.regular().len();
+        let is_there = |column: &Column| {
+            self.columns.iter().any(|found| found.name == column.name) && self.other_than(column).is_none()
+        };
+        self.told.options() == table.options()
+            && self.told.columns().len() - self.told.regular().len() == head
+            && self.told.columns()[..head] == table.columns()[..head]
+            && table.regular().iter().all(is_there)
+    }
+}
+
 fn table_outcome(failure: Failure) -> Result<TableOutcome, StoreError> {
     match failure.effect {
         Effect::Unknown => Ok(TableOutcome::Unknown(failure.error)),
@@ -323,9 +368,9 @@ fn taken(table: &str, column: &SchemaColumn) -> StoreError {
     let (name, ty) = (&column.name, &column.ty);
     StoreError::new(
         StoreErrorKind::Table,
-        format!("table {table} has a column {name} of type {ty} that Recto has not recorded"),
+        format!("table {table} has another column {name}, of type {ty}"),
     )
-    .with_hint("another program added it: name the new column otherwise")
+    .with_hint("another program added it, or an apply that was interrupted: name the new column otherwise")
 }
 
 fn changed(table: &str, reason: &str) -> StoreError {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_model::{Environment, Slice, Table};
+use recto_store::tables::added_columns;
 use recto_store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, RowAddress, Stamp, Store, StoreError,
     StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
@@ -481,7 +482,8 @@ impl Store for EmbeddedStore {
         self.ask_tables(Work::Create(Arc::new(table.clone()))).await
     }
 
-    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
+        added_columns(recorded, table)?;
         self.ask_tables(Work::AddColumns(Arc::new(table.clone()))).await
     }
 

@@ -146,13 +146,18 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a table; nothing if one of the same columns and options is there.
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
-    /// Adds to a table the columns that `table` has beyond it; nothing if it has none. Rows that are
-    /// there read back with null in them, and those who still use the table as it was go on working.
+    /// Adds to a table, which its users know as `recorded`, the columns that `table` has beyond it;
+    /// nothing if it has none. Rows that are there read back with null in them, and those who still
+    /// use the table as it was go on working.
     ///
     /// # Errors
-    /// `Table`, naming the difference and leaving the table alone, if there is no table of this
-    /// name or if it is anything but `table` without some of its last regular columns.
-    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError>;
+    /// `Table`, naming the difference and leaving the table alone, if `table` is anything but
+    /// `recorded` with further regular columns at its end, if there is no table of this name, or if
+    /// it is anything but `table` without some of its last regular columns. A store that cannot add
+    /// columns by comparing and setting does otherwise in one case: columns that neither `recorded`
+    /// nor `table` has, which an addition left that was interrupted or lost to another, are no part
+    /// of the table any more.
+    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError>;
 
     /// Drops a table and its rows; nothing if it is not there.
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError>;

@@ -157,7 +157,9 @@ pub(crate) async fn change_table(store: &Arc<dyn Store>, change: &TableChange) -
         }
         let outcome = match change {
             TableChange::Make(table) => store.create_table(table).await?,
-            TableChange::Extend { table, .. } => store.add_columns(table).await.map_err(not_extended)?,
+            TableChange::Extend { there, table } => {
+                store.add_columns(there, table).await.map_err(not_extended)?
+            }
         };
         match outcome {
             TableOutcome::Done => return Ok(()),

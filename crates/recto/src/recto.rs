@@ -115,6 +115,9 @@ pub struct Recto {
     shared: Arc<Shared>,
     recorded: Arc<RwLock<Recorded>>,
     cores: Arc<Mutex<Cores>>,
+    /// Held while a schema is applied. Who uses the same open store applies before or after: where stores are
+    /// of one process, nobody's tables are changed for a schema that is not recorded in the end.
+    applying: Arc<tokio::sync::Mutex<()>>,
     operations: Operations,
     options: Arc<OpenOptions>,
 }
@@ -184,6 +187,7 @@ impl Recto {
             shared: Arc::new(shared),
             recorded: Arc::new(RwLock::new(recorded)),
             cores: Arc::default(),
+            applying: Arc::default(),
             operations: opened.operations,
             options: Arc::new(options),
         })
@@ -341,6 +345,7 @@ impl Recto {
     /// [`ErrorKind::Unsupported`] for parts of the schema that this release cannot do; nothing is
     /// changed then.
     pub async fn apply(&mut self, schema: &Schema) -> Result<Applied> {
+        let _one_at_a_time = self.applying.lock().await;
         let first = self.generation() == 0;
         let catalog = self.catalog();
         if catalog.exists().await? {

@@ -25,7 +25,7 @@ fn extended(table: &Table, columns: impl IntoIterator<Item = Column>) -> Table {
 }
 
 async fn add(fixture: &Fixture, table: &Table) {
-    match fixture.store.add_columns(table).await {
+    match fixture.store.add_columns(&fixture.table, table).await {
         Ok(TableOutcome::Done) => {}
         other => panic!("adding columns to table {} ended as {other:?}", table.name()),
     }
@@ -325,7 +325,11 @@ pub async fn other_changes_are_refused(bench: &dyn Bench) {
         (with(vec![a(), ascending("d", Type::Int)]), "d"),
         (with(vec![a(), fixed("t", Type::Int)]), "t"),
     ];
-    let refused = async |wanted: Table, named: &str| match fixture.store.add_columns(&wanted).await {
+    let refused = async |recorded: &Table, wanted: &Table, named: &str| match fixture
+        .store
+        .add_columns(recorded, wanted)
+        .await
+    {
         Err(error) => {
             assert_eq!(error.kind(), StoreErrorKind::Table, "{error}");
             let text = error.to_string();
@@ -335,25 +339,71 @@ pub async fn other_changes_are_refused(bench: &dyn Bench) {
     };
     for (columns, named) in cases {
         let wanted = Table::new(fixture.table.name(), columns, fixture.table.options());
-        refused(wanted.expect("the suite's tables are valid"), named).await;
+        let wanted = wanted.expect("the suite's tables are valid");
+        refused(&fixture.table, &wanted, named).await;
+        // Nor is it there, whatever its users think.
+        refused(&wanted, &wanted, named).await;
     }
     let options = TableOptions {
         gc_grace_seconds: 1_000,
         ..TableOptions::default()
     };
     let other_options = Table::new(fixture.table.name(), with(vec![a(), b()]), options);
-    refused(other_options.expect("the suite's tables are valid"), "options").await;
+    let other_options = other_options.expect("the suite's tables are valid");
+    refused(&fixture.table, &other_options, "options").await;
     let absent = Table::new(
         bench.unique_name("added_n"),
         with(vec![a()]),
         TableOptions::default(),
     );
-    refused(absent.expect("the suite's tables are valid"), "added_n").await;
+    let absent = absent.expect("the suite's tables are valid");
+    refused(&absent, &absent, "added_n").await;
     let tables = fixture.store.list_tables().await.expect("tables can be listed");
     assert!(
         tables.contains(&fixture.table),
         "a refused change changes nothing"
     );
+    fixture.drop().await;
+}
+
+/// Columns that an addition left of which no user was told. A later addition takes over those that it
+/// has too; if it lacks one, it is refused by name, or the table is without it from then on.
+pub async fn what_another_addition_left(bench: &dyn Bench) {
+    let recorded = table(bench, "added_l").await;
+    recorded
+        .apply(&ints([1]), 1, put(ints([1]), cells([Some(b"x")])))
+        .await;
+    let left = extended(&recorded.table, [regular("b", Type::Int)]);
+    add(&recorded, &left).await;
+    let other = extended(&recorded.table, [regular("d", Type::Text)]);
+    let fixture = match recorded.store.add_columns(&recorded.table, &other).await {
+        Ok(TableOutcome::Done) => Fixture {
+            store: recorded.store.clone(),
+            table: Arc::new(other),
+        },
+        Ok(other) => panic!("it ended as {other:?}"),
+        Err(error) => {
+            assert_eq!(error.kind(), StoreErrorKind::Table, "{error}");
+            assert!(error.to_string().contains("column b"), "{error}");
+            let both = extended(&left, [regular("d", Type::Text)]);
+            extend(
+                &recorded,
+                both.columns()[recorded.table.columns().len()..].to_vec(),
+            )
+            .await
+        }
+    };
+    let tables = fixture.store.list_tables().await.expect("tables can be listed");
+    assert!(tables.contains(&fixture.table), "it is listed as it is now");
+    let d = fixture.table.regular().len() as u16 - 1;
+    fixture
+        .apply(&ints([1]), 2, patch(ints([1]), [d], cells([Some(b"y")])))
+        .await;
+    let mut expected = vec![Some(int(1)), Some(int(1)), None, Some(b"x".to_vec())];
+    expected.extend((1..d).map(|_| None));
+    expected.push(Some(b"y".to_vec()));
+    let expected: Cells = expected.iter().map(Option::as_deref).collect();
+    fixture.expect(&ints([1]), &[expected]).await;
     fixture.drop().await;
 }
 
@@ -437,7 +487,7 @@ pub async fn the_table_as_it_was_still_works(bench: &dyn Bench) {
         .await;
     after.expect(&ints([1]), &expected[1..]).await;
     // It cannot be made of the extended table, nor again beside it.
-    let shrunk = before.store.add_columns(&before.table).await;
+    let shrunk = before.store.add_columns(&before.table, &before.table).await;
     assert_eq!(
         shrunk.expect_err("columns are not removed").kind(),
         StoreErrorKind::Table
@@ -542,8 +592,8 @@ pub async fn concurrent_additions_beside_writes(bench: &dyn Bench) {
     let before = table(bench, "added_p").await;
     let wanted = extended(&before.table, [regular("b", Type::Int), regular("d", Type::Text)]);
     let adders = (0..ADDERS).map(|_| {
-        let (store, wanted) = (before.store.clone(), wanted.clone());
-        tokio::spawn(async move { store.add_columns(&wanted).await })
+        let (store, recorded, wanted) = (before.store.clone(), before.table.clone(), wanted.clone());
+        tokio::spawn(async move { store.add_columns(&recorded, &wanted).await })
     });
     let adders: Vec<_> = adders.collect();
     for c in 0..ROWS {

@@ -135,6 +135,7 @@ macro_rules! conformance_suite {
                 conditional_writes,
                 adding_is_idempotent,
                 other_changes_are_refused,
+                what_another_addition_left,
                 the_table_as_it_was_still_works,
                 conditional_writes_to_the_table_as_it_was,
                 a_table_not_extended_yet_is_an_error,

@@ -392,13 +392,13 @@ impl Store for FaultyStore {
         Ok(unanswered(outcome, fate, &what))
     }
 
-    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
         let what = format!("adding columns to table {}", table.name());
         let fate = self.table_fate(&what).await?;
         if fate == Fate::Lose {
             return Ok(TableOutcome::Unknown(timeout(&what)));
         }
-        let outcome = self.inner.add_columns(table).await?;
+        let outcome = self.inner.add_columns(recorded, table).await?;
         Ok(unanswered(outcome, fate, &what))
     }
 

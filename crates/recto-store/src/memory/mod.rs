@@ -248,7 +248,8 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
+        added_columns(recorded, table)?;
         self.change(|state, _| {
             let contents = state.tables.get_mut(table.name());
             let contents = contents.ok_or_else(|| no_table(table.name()))?;

@@ -80,8 +80,8 @@ impl Store for Counting {
         self.inner.create_table(table).await
     }
 
-    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.inner.add_columns(table).await
+    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.inner.add_columns(recorded, table).await
     }
 
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {

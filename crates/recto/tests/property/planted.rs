@@ -112,8 +112,8 @@ impl Store for Planted {
         self.0.create_table(table).await
     }
 
-    async fn add_columns(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.0.add_columns(table).await
+    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.0.add_columns(recorded, table).await
     }
 
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
