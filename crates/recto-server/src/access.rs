@@ -162,9 +162,4 @@ impl Access {
         }
         Ok(Arc::new(Observed::new(session.restricted(rows))))
     }
-
-    /// Whether it sees some rows of the collection only.
-    pub fn is_restricted(&self, collection: &str) -> bool {
-        self.grant(collection).is_some_and(|grant| !grant.rows.is_empty())
-    }
 }

@@ -216,10 +216,6 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
     }
 
-    pub(crate) fn forbidden_because(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
-    }
-
     /// Its body.
     pub(crate) fn to_json(&self) -> Value {
         let mut body = Map::new();

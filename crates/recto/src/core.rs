@@ -138,11 +138,15 @@ impl Shared {
         Stamp(now.max(previous.saturating_add(1)))
     }
 
-    pub(crate) fn seal(&self, plan: &Plan, position: &Position, travel: Travel) -> Cursor {
-        let expires_at_seconds = self.cursor_lifetime.map(|lifetime| {
+    /// From when on what is sealed now opens no more, in seconds since 1970; never without it.
+    pub(crate) fn expires_at_seconds(&self) -> Option<u64> {
+        self.cursor_lifetime.map(|lifetime| {
             let now_seconds = u64::try_from(self.environment.now_micros() / 1_000_000).unwrap_or(0);
             now_seconds.saturating_add(lifetime.as_secs())
-        });
+        })
+    }
+
+    pub(crate) fn seal(&self, plan: &Plan, position: &Position, travel: Travel) -> Cursor {
         cursor::seal(
             &self.keys(),
             &self.environment,
@@ -150,7 +154,7 @@ impl Shared {
             position,
             travel,
             None,
-            expires_at_seconds,
+            self.expires_at_seconds(),
         )
         .expect("keys within the stores' limits fit in a cursor")
     }
@@ -188,7 +192,7 @@ pub(crate) fn write_options(request_timeout: Option<Duration>) -> WriteOptions {
 
 /// A position of this plan's identity holds cells of its order's types; anything else is a defect
 /// of whoever sealed it, and must not reach a store.
-fn check_position(plan: &Plan, position: &Position) -> Result<()> {
+pub(crate) fn check_position(plan: &Plan, position: &Position) -> Result<()> {
     let unknown = || {
         Error::new(
             ErrorKind::InvalidCursor,

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use recto_model::json;
-use recto_model::schema::{Collection as Definition, Schema};
+use recto_model::schema::Schema;
 
 use crate::collection::{Collection, KeyText};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use crate::open;
 use crate::page::Page;
 use crate::page_text;
 use crate::query::PageQuery;
-use crate::record::{DynamicRecord, no_field};
+use crate::record::{DynamicRecord, check_fields};
 use crate::recto::Recto;
 use crate::row_filter::{RowFilter, RowFilters, forbidden};
 use crate::scan;
@@ -59,6 +59,19 @@ impl LocalSession {
             recto: Arc::clone(&self.recto),
             rows: Some(Arc::new(all)),
         }
+    }
+
+    /// Whether filter text can restrict sessions to rows of a collection, and, if it is for `writes`,
+    /// whether any record can be written through it.
+    ///
+    /// # Errors
+    /// There is no such collection; [`ErrorKind::Forbidden`], as such a session would say it, if the
+    /// text is no filter of its fields, or is to be written through and looks at fields outside the key.
+    pub async fn check_row_filter(&self, collection: &str, text: &str, writes: bool) -> Result<()> {
+        let core = self.recto().await.core(collection)?;
+        let texts = [text.to_owned()];
+        let rows = RowFilter::new(&core.definition, &texts)?;
+        if writes { rows.check_writable() } else { Ok(()) }
     }
 
     /// Takes over what another process changed in the store; see [`Recto::refresh`].
@@ -132,22 +145,6 @@ fn page_size(asked: Option<i64>) -> Result<u32> {
     }
 }
 
-fn check_fields(definition: &Definition, fields: &[String]) -> Result<()> {
-    match fields.iter().find(|name| definition.field(name).is_none()) {
-        None => Ok(()),
-        Some(unknown) => Err(no_field(ErrorKind::InvalidQuery, definition, unknown)),
-    }
-}
-
-/// A record's JSON with the fields asked for; all of them if none is named.
-fn masked(record: &DynamicRecord, fields: &[String]) -> JsonRecord {
-    let mut json = record.to_json();
-    if !fields.is_empty() {
-        json.retain(|name, _| fields.iter().any(|field| field == name));
-    }
-    json
-}
-
 /// What is told of a page beside its records.
 fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
     let text = |cursor: Option<recto_plan::cursor::Cursor>| cursor.map(String::from).unwrap_or_default();
@@ -210,7 +207,7 @@ impl Session for LocalSession {
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
         let page = self.query(collection, request).await?.await?;
-        let masked = |record| masked(record, &request.fields);
+        let masked = |record: &DynamicRecord| record.to_json_of(&request.fields);
         Ok(PageReply {
             records: page.items().iter().map(masked).collect(),
             ..reply(&page, request)
@@ -309,35 +306,10 @@ impl Session for LocalSession {
         let request = request.clone();
         let begin = async move {
             let core = self.recto().await.core(&collection)?;
-            check_fields(&core.definition, &request.fields)?;
-            let filters = self.filters(&collection).map(<[String]>::to_vec);
-            let arrangement = Arc::clone(core.base());
-            let steps = scan::scan(Arc::clone(&core), request.parallel, request.resume);
-            Ok::<_, Error>(steps.map(move |step| {
-                let step = step?;
-                let rows = filters.as_deref();
-                let rows = rows
-                    .map(|filters| RowFilter::new(&core.definition, filters))
-                    .transpose()?;
-                let mut records = Vec::with_capacity(step.rows.len());
-                for row in step.rows.iter() {
-                    let record = DynamicRecord::read(&core, &arrangement, row)?;
-                    if rows.as_ref().is_none_or(|rows| rows.matches(&record)) {
-                        records.push(masked(&record, &request.fields));
-                    }
-                }
-                Ok(ScanStep {
-                    records,
-                    resume: step.resume,
-                })
-            }))
+            let filters = self.filters(&collection).unwrap_or_default().to_vec();
+            Ok::<_, Error>(scan::steps(core, filters, request))
         };
-        futures::stream::once(begin)
-            .flat_map(|begun| match begun {
-                Ok(steps) => steps.left_stream(),
-                Err(error) => futures::stream::once(async { Err(error) }).right_stream(),
-            })
-            .boxed()
+        futures::stream::once(begin).try_flatten().boxed()
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {

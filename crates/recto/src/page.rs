@@ -46,6 +46,11 @@ impl<T> Page<T> {
         &self.raw.rows
     }
 
+    /// The rows before they are decoded, without the page.
+    pub(crate) fn into_rows(self) -> RowSet {
+        self.raw.rows
+    }
+
     /// The rows, in the query's order.
     pub fn items(&self) -> &[T] {
         &self.items

@@ -275,6 +275,12 @@ impl<T> PageQuery<T> {
         self.starting(Start::From(values.into_iter().map(Into::into).collect()))
     }
 
+    /// From a position of this query's order on.
+    pub(crate) fn at(mut self, position: Position) -> Self {
+        self.start = Start::At(position);
+        self
+    }
+
     /// [`from`](Self::from) with the values as a JSON array.
     #[must_use]
     pub fn from_json(self, values: impl Into<String>) -> Self {
@@ -388,11 +394,7 @@ impl<T: Send + 'static> PageQuery<T> {
                 return Ok::<_, Error>(None);
             };
             let page = query.clone().fetch().await?;
-            let next = page.next_position().map(|position| {
-                let mut next = query;
-                next.start = Start::At(position);
-                next
-            });
+            let next = page.next_position().map(|position| query.at(position));
             Ok(Some((page, next)))
         });
         pages

@@ -86,6 +86,15 @@ impl DynamicRecord {
             .collect()
     }
 
+    /// [`to_json`](Self::to_json) with the fields named; with all of them if none is.
+    pub(crate) fn to_json_of(&self, fields: &[String]) -> JsonRecord {
+        let mut json = self.to_json();
+        if !fields.is_empty() {
+            json.retain(|name, _| fields.iter().any(|field| field == name));
+        }
+        json
+    }
+
     /// Refuses a record of another collection, or of this one as it was declared earlier.
     pub(crate) fn check_is_of(&self, definition: &Arc<Collection>) -> Result<()> {
         if Arc::ptr_eq(&self.definition, definition) || self.definition == *definition {
@@ -121,6 +130,14 @@ pub(crate) fn no_field(kind: ErrorKind, definition: &Collection, name: &str) -> 
     )
     .with_field(name)
     .with_hint(no_field_hint(definition, name))
+}
+
+/// Refuses names that are no fields of the collection.
+pub(crate) fn check_fields(definition: &Collection, fields: &[String]) -> Result<()> {
+    match fields.iter().find(|name| definition.field(name).is_none()) {
+        None => Ok(()),
+        Some(unknown) => Err(no_field(ErrorKind::InvalidQuery, definition, unknown)),
+    }
 }
 
 /// A record's cells in the base table's column order, each checked: keys are there, in the form

@@ -1,233 +1,122 @@
-//! Reading a whole collection, in the store's token order.
+//! Reading a whole collection, or all rows of a filter, in no order: for exports and copies.
+//!
+//! Rows that a filter asks for are read as a page of them would be, if the collection can serve it,
+//! and then nothing else is read. Otherwise the whole table is read in the store's own order, and the
+//! filter applied to each row.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `ranges` | whole tables, several ranges side by side |
+//! | `planned` | the rows of a plan, page after page |
+//! | `token` | how far a scan is, sealed |
+
+mod planned;
+mod ranges;
+mod token;
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use futures::stream::{self, Stream, StreamExt};
-use recto_model::RowSet;
-use recto_store::{ScanPosition, TokenRange};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use recto_model::{RowRef, RowSet};
+use recto_plan::cursor::QueryIdentity;
+use recto_plan::{Arrangement, Query, bind, planner};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
-
-/// Token ranges read side by side unless told otherwise.
-const DEFAULT_PARALLEL: u32 = 4;
-/// The most token ranges read side by side.
-const MAX_PARALLEL: u32 = 64;
-/// Rows read of a range at a time.
-const STEP_ROWS: u32 = 1_000;
-/// The version of resume tokens.
-const TOKEN_VERSION: u8 = 1;
-/// The most token ranges of one scan, and so of a resume token. Stores make about as many as are
-/// asked for.
-const MAX_RANGES: usize = 1_024;
-/// The longest resume token.
-const MAX_TOKEN_CHARACTERS: usize = 1 << 20;
-
-/// One range of a scan and how far it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Range {
-    range: TokenRange,
-    after: Option<ScanPosition>,
-}
-
-/// A scan: the ranges not read to their end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Progress {
-    ranges: Vec<Option<Range>>,
-}
+use crate::query::PageQuery;
+use crate::record::{DynamicRecord, check_fields};
+use crate::row_filter;
+use crate::session::{JsonRecord, ScanRequest, ScanStep};
+use token::Seal;
 
 /// A step of a scan: rows, and the token to go on after them.
-pub(crate) struct Step {
-    pub(crate) rows: RowSet,
-    pub(crate) resume: Option<String>,
-}
-
-/// All rows of a collection, in steps. Nothing is read until the stream is polled; at most
-/// `parallel` steps are read ahead.
-pub(crate) fn scan(
-    core: Arc<CollectionCore>,
-    parallel: u32,
+struct Step {
+    rows: RowSet,
     resume: Option<String>,
-) -> impl Stream<Item = Result<Step>> + Send {
-    let begin = async move {
-        let progress = match resume {
-            Some(token) => Progress::from_token(&core, &token)?,
-            None => Progress::begin(&core, parallel).await?,
-        };
-        Ok::<_, Error>(run(core, progress))
-    };
-    stream::once(begin).flat_map(|begun| match begun {
-        Ok(steps) => steps.left_stream(),
-        Err(error) => stream::once(async { Err(error) }).right_stream(),
-    })
 }
 
-fn run(core: Arc<CollectionCore>, progress: Progress) -> impl Stream<Item = Result<Step>> + Send {
-    let readers = progress.ranges.iter().enumerate().filter_map(|(index, range)| {
-        let range = range.clone()?;
-        Some(read_range(Arc::clone(&core), index, range).boxed())
-    });
-    let readers: Vec<_> = readers.collect();
-    let merged = stream::iter(readers).flatten_unordered(Some(MAX_PARALLEL as usize));
-    let collection = core.definition.name.clone();
-    merged.scan((progress, false), move |(progress, failed), step| {
-        if *failed {
-            return std::future::ready(None);
-        }
-        let step = step.map(|(index, rows, next)| {
-            progress.ranges[index] = next;
-            Step {
-                rows,
-                resume: progress.to_token(&collection),
-            }
-        });
-        *failed = step.is_err();
-        std::future::ready(Some(step))
-    })
-}
+type Steps = BoxStream<'static, Result<Step>>;
 
-type RangeStep = (usize, RowSet, Option<Range>);
-
-/// The steps of one range; each says how far the range is after it.
-fn read_range(
+/// The records that `request` asks for and `row_filters` let through, in steps. Nothing is read until
+/// the stream is polled.
+pub(crate) fn steps(
     core: Arc<CollectionCore>,
-    index: usize,
-    range: Range,
-) -> impl Stream<Item = Result<RangeStep>> + Send {
-    stream::try_unfold(Some(range), move |range| {
-        let core = Arc::clone(&core);
-        async move {
-            let Some(range) = range else { return Ok(None) };
-            let view = core.shared.store.view()?;
-            let table = &core.base().table;
-            let read = view
-                .scan(
-                    table,
-                    &range.range,
-                    range.after.as_ref(),
-                    STEP_ROWS,
-                    &core.shared.read_options(),
-                )
-                .await?;
-            let next = read.next.map(|after| Range {
-                range: range.range,
-                after: Some(after),
-            });
-            Ok(Some(((index, read.rows, next.clone()), next)))
-        }
-    })
+    row_filters: Vec<String>,
+    request: ScanRequest,
+) -> BoxStream<'static, Result<ScanStep>> {
+    let begin = async move {
+        check_fields(&core.definition, &request.fields)?;
+        let rows = Rows::new(Arc::clone(&core), &row_filters, &request.filter)?;
+        let steps = match rows.planned(&row_filters, &request.filter)? {
+            Some(query) => planned::begin(query, &rows, request.resume).await?,
+            None => ranges::begin(&rows, request.parallel, request.resume).await?,
+        };
+        let fields = request.fields;
+        Ok::<_, Error>(steps.map(move |step| rows.read(&step?, &fields)))
+    };
+    stream::once(begin).try_flatten().boxed()
 }
 
-impl Progress {
-    async fn begin(core: &CollectionCore, parallel: u32) -> Result<Self> {
-        let parallel = if parallel == 0 {
-            DEFAULT_PARALLEL
-        } else {
-            parallel.min(MAX_PARALLEL)
-        };
-        let view = core.shared.store.view()?;
-        let ranges = view.token_ranges(&core.base().table, parallel).await?;
+/// Which rows a scan is of.
+struct Rows {
+    core: Arc<CollectionCore>,
+    arrangement: Arc<Arrangement>,
+    /// All conditions: those asked for and those of row filters. None for all rows.
+    query: Option<Query>,
+    identity: QueryIdentity,
+}
+
+impl Rows {
+    fn new(core: Arc<CollectionCore>, row_filters: &[String], filter: &str) -> Result<Self> {
+        let definition = &core.definition;
+        let mut conditions = bind::conditions(definition, filter)?;
+        conditions.extend(row_filter::conditions(definition, row_filters)?);
+        let query = Query::new(definition, &conditions, &[])?;
+        let arrangement = Arc::clone(core.base());
         Ok(Self {
-            ranges: ranges
-                .into_iter()
-                .map(|range| Some(Range { range, after: None }))
-                .collect(),
+            identity: planner::scan_identity(definition, &arrangement, &query),
+            query: (!conditions.is_empty()).then_some(query),
+            arrangement,
+            core,
         })
     }
 
-    /// A token is the ranges left, with how far each is. It holds keys in the store's own form and is
-    /// for whoever may read the whole collection anyway, so it is not sealed; but it is bound to the
-    /// collection and its bytes are checked.
-    fn to_token(&self, collection: &str) -> Option<String> {
-        let left: Vec<&Range> = self.ranges.iter().flatten().collect();
-        if left.is_empty() {
-            return None;
+    /// The pages that hold these rows, if the base table serves them: in a view, a row may be missing
+    /// that lacks one of its columns.
+    fn planned(&self, row_filters: &[String], filter: &str) -> Result<Option<PageQuery<DynamicRecord>>> {
+        if self.query.is_none() {
+            return Ok(None);
         }
-        let mut bytes = vec![TOKEN_VERSION];
-        put(&mut bytes, collection.as_bytes());
-        for range in left {
-            put(&mut bytes, &range.range.start);
-            put(&mut bytes, &range.range.end);
-            match &range.after {
-                None => bytes.push(0),
-                Some(ScanPosition(position)) => {
-                    bytes.push(1);
-                    put(&mut bytes, position);
-                }
-            }
+        let query = PageQuery::new(Arc::clone(&self.core), DynamicRecord::read);
+        let query = query.filter(filter).restricted(row_filters);
+        match query.planned() {
+            Ok(planned) => Ok(Arc::ptr_eq(&planned.plan.arrangement, &self.arrangement).then_some(query)),
+            Err(error) if error.kind() == ErrorKind::NoPlan => Ok(None),
+            Err(error) => Err(error),
         }
-        let check = blake3::hash(&bytes);
-        bytes.extend_from_slice(&check.as_bytes()[..8]);
-        Some(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    fn from_token(core: &CollectionCore, token: &str) -> Result<Self> {
-        let damaged = || {
-            Error::new(
-                ErrorKind::InvalidCursor,
-                "the resume token is damaged or not one of a scan",
-            )
-            .with_hint("scan from the beginning, or give the token exactly as the scan gave it")
-        };
-        if token.len() > MAX_TOKEN_CHARACTERS {
-            return Err(damaged());
-        }
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| damaged())?;
-        let (bytes, check) = bytes.split_last_chunk::<8>().ok_or_else(damaged)?;
-        if blake3::hash(bytes).as_bytes()[..8] != check[..] {
-            return Err(damaged());
-        }
-        let (&version, mut rest) = bytes.split_first().ok_or_else(damaged)?;
-        if version != TOKEN_VERSION {
-            return Err(damaged());
-        }
-        let collection = take(&mut rest).ok_or_else(damaged)?;
-        if collection != core.definition.name.as_bytes() {
-            return Err(Error::new(
-                ErrorKind::InvalidCursor,
-                format!(
-                    "the resume token is of a scan of {}",
-                    String::from_utf8_lossy(&collection)
-                ),
-            )
-            .with_hint("give it to a scan of the collection that made it"));
-        }
-        let mut ranges = Vec::new();
-        while !rest.is_empty() {
-            if ranges.len() == MAX_RANGES {
-                return Err(damaged());
-            }
-            ranges.push(Some(take_range(&mut rest).ok_or_else(damaged)?));
-        }
-        Ok(Self { ranges })
+    fn seal(&self) -> Seal {
+        Seal::new(Arc::clone(&self.core.shared), self.identity.clone())
     }
-}
 
-fn take_range(rest: &mut &[u8]) -> Option<Range> {
-    let range = TokenRange {
-        start: take(rest)?,
-        end: take(rest)?,
-    };
-    let (&has_position, after) = rest.split_first()?;
-    *rest = after;
-    let after = if has_position == 1 {
-        Some(ScanPosition(take(rest)?))
-    } else {
-        None
-    };
-    Some(Range { range, after })
-}
+    /// The records of a step that are among the rows, with these fields.
+    fn read(&self, step: &Step, fields: &[String]) -> Result<ScanStep> {
+        let mut records: Vec<JsonRecord> = Vec::with_capacity(step.rows.len());
+        for row in step.rows.iter().filter(|row| self.has(*row)) {
+            let record = DynamicRecord::read(&self.core, &self.arrangement, row)?;
+            records.push(record.to_json_of(fields));
+        }
+        Ok(ScanStep {
+            records,
+            resume: step.resume.clone(),
+        })
+    }
 
-fn put(bytes: &mut Vec<u8>, part: &[u8]) {
-    bytes.extend_from_slice(&(part.len() as u32).to_be_bytes());
-    bytes.extend_from_slice(part);
-}
-
-fn take(rest: &mut &[u8]) -> Option<Vec<u8>> {
-    let (length, after) = rest.split_first_chunk::<4>()?;
-    let (part, after) = after.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-    *rest = after;
-    Some(part.to_vec())
+    fn has(&self, row: RowRef<'_>) -> bool {
+        let cell = |field: usize| row.get(self.arrangement.column_of_field[field]?);
+        self.query
+            .as_ref()
+            .is_none_or(|query| query.matches(&self.core.definition, cell))
+    }
 }

@@ -320,18 +320,21 @@ impl RecordChange {
 /// Which part of a collection to scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScanRequest {
+    /// Filter text (AIP-160 subset): only records that satisfy it; empty for all. One that pages could
+    /// not be served for is applied to every record of the collection.
+    pub filter: String,
     /// The fields to return; empty for all.
     pub fields: Vec<String>,
     /// How many token ranges to read side by side; 0 for the default.
     pub parallel: u32,
-    /// A token of an earlier scan to go on from.
+    /// A token of an earlier scan of the same filter to go on from.
     pub resume: Option<String>,
 }
 
 /// One step of a scan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScanStep {
-    /// Records, in no order that the other store would share.
+    /// Records, in no order that the other store would share. There may be none, with more to come.
     pub records: Vec<JsonRecord>,
     /// Goes on after these records; absent at the end.
     pub resume: Option<String>,

@@ -1,4 +1,4 @@
-//! `recto scan`: every record of a collection.
+//! `recto scan`: every record of a collection, or of a filter.
 
 use clap::Args;
 use futures::StreamExt;
@@ -14,10 +14,11 @@ const EXAMPLES: &str = "\
 Examples:
   recto scan posts > posts.ndjson
   recto scan posts --fields user_id,post_id | head
+  recto scan posts --filter 'user_id = 7' > seven.ndjson
   recto scan posts --resume TOKEN >> posts.ndjson      goes on where a scan was stopped
 
-The records come in the store's own order, which the other kind of store does not share. A scan that is \
-stopped or fails prints the token it can go on from to standard error.";
+The records come in the store's own order, which the other kind of store does not share. A filter that a page \
+could be served for reads only what it asks for; any other is applied to every record. A scan that is stopped or fails prints the token it can go on from to standard error.";
 
 /// Arguments of `recto scan`.
 #[derive(Debug, Args)]
@@ -25,6 +26,9 @@ stopped or fails prints the token it can go on from to standard error.";
 pub(crate) struct ScanArgs {
     /// The collection
     pub(crate) collection: String,
+    /// Only records that satisfy these conditions
+    #[arg(long, value_name = "FILTER", default_value = "", hide_default_value = true)]
+    pub(crate) filter: String,
     /// Only these fields
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
@@ -44,6 +48,7 @@ pub(crate) struct ScanArgs {
 /// Prints every record.
 pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let request = ScanRequest {
+        filter: args.filter.clone(),
         fields: args.fields.iter().map(|field| field.trim().to_owned()).collect(),
         parallel: args.parallel,
         resume: args.resume.clone(),
@@ -67,7 +72,11 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
                 token = step.resume;
             }
             Some(Err(error)) => {
-                let failure = Failure::from(error);
+                let column = error.column();
+                let mut failure = Failure::from(error);
+                if let Some(column) = column {
+                    failure = failure.pointing(&args.filter, column);
+                }
                 if token.is_some() {
                     say_how_to_go_on(args, token.as_deref(), console)?;
                 }

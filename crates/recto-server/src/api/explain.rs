@@ -1,12 +1,13 @@
 //! How a list is found, and what it costs.
 
+use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
+use recto::Session;
 use recto::session::{Explanation, PageCost};
 use serde_json::{Value as Json, json};
 
 use super::address;
-use super::answer;
 use super::caller::Caller;
 use super::collections::check_view;
 use super::question::Question;
@@ -18,13 +19,30 @@ pub(super) async fn explain(caller: Caller, uri: Uri) -> Result<Response, Proble
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
     let question = Question::read(&uri, &["run"])?;
+    answer(&caller, &collection, &*session, &question).await
+}
+
+/// `POST …/records:explain`: the same, with the parameters as a JSON object.
+pub(super) async fn explain_by_body(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let collection = address::collection(&uri)?;
+    let session = caller.session(&collection, Operation::Read)?;
+    let question = Question::of_request(&uri, request, &["run"]).await?;
+    answer(&caller, &collection, &*session, &question).await
+}
+
+async fn answer(
+    caller: &Caller,
+    collection: &str,
+    session: &dyn Session,
+    question: &Question,
+) -> Result<Response, Problem> {
     let run = question.parameters.flag("run")?;
     if let Some(view) = question.parameters.text("view") {
-        check_view(&*caller.definition(&collection).await?, Some(view))?;
+        check_view(&*caller.definition(collection).await?, Some(view))?;
     }
-    let explained = session.explain(&collection, &question.request, run).await;
+    let explained = session.explain(collection, &question.request, run).await;
     let explained = explained.map_err(|error| question.problem(error))?;
-    Ok(answer::json_once(&explanation(&explained)))
+    Ok(super::answer::json_once(&explanation(&explained)))
 }
 
 /// What `recto explain --json` prints.

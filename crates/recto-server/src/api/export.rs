@@ -1,4 +1,4 @@
-//! All records of a collection, streamed as NDJSON.
+//! All records of a collection, or of a filter, streamed as NDJSON.
 //!
 //! A line is a record. With `resume_tokens=true`, a line is `{"record": …}` or, after every step of
 //! the scan, `{"resume_token": "…"}`: everything before it is complete. Whoever is cut off drops what
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::extract::Request;
 use axum::http::{HeaderValue, Uri};
 use axum::response::Response;
 use futures::StreamExt as _;
@@ -24,6 +25,9 @@ use super::parameters::Parameters;
 use crate::access::Operation;
 use crate::problem::Problem;
 
+/// The parameters of an export.
+pub(crate) const PARAMETERS: [&str; 4] = ["filter", "fields", "resume_tokens", "resume_token"];
+
 /// The media type of lines of JSON.
 pub(crate) const NDJSON: &str = "application/x-ndjson";
 
@@ -37,16 +41,27 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) async fn export(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Export)?;
-    let parameters = Parameters::read(&uri, &["fields", "resume_tokens", "resume_token"])?;
+    let parameters = Parameters::read(&uri, &PARAMETERS)?;
+    begin(session, collection, &parameters).await
+}
+
+/// `POST …/records:export`: the same, with the parameters as a JSON object.
+pub(super) async fn export_by_body(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let collection = address::collection(&uri)?;
+    let session = caller.session(&collection, Operation::Export)?;
+    let parameters = Parameters::of_request(&uri, request, &PARAMETERS).await?;
+    begin(session, collection, &parameters).await
+}
+
+async fn begin(
+    session: Arc<dyn Session>,
+    collection: String,
+    parameters: &Parameters,
+) -> Result<Response, Problem> {
     let has_tokens = parameters.flag("resume_tokens")?;
     let resume = parameters.text("resume_token").filter(|token| !token.is_empty());
-    if (has_tokens || resume.is_some()) && caller.access.is_restricted(&collection) {
-        return Err(Problem::forbidden_because(
-            "resume tokens hold keys in the clear, and this token does not see all rows",
-        )
-        .with_hint("export without resume tokens, or page through the list"));
-    }
     let request = ScanRequest {
+        filter: parameters.text("filter").unwrap_or_default().to_owned(),
         fields: parameters.names("fields"),
         parallel: 0,
         resume: resume.map(str::to_owned),
@@ -126,8 +141,10 @@ async fn stream(
     lines: Lines,
 ) -> Result<Body, Problem> {
     let (sender, mut receiver) = mpsc::channel(STEPS_AHEAD);
+    let fields = request.fields.clone();
     tokio::spawn(async move {
         let mut steps = session.scan(&collection, &request);
+        // A step without records is sent too: the answer begins, and a token may stand in it.
         while let Some(step) = steps.next().await {
             let is_taken = match step {
                 Ok(step) => send(&sender, Piece::Lines(lines.of(&step))).await,
@@ -143,7 +160,7 @@ async fn stream(
         send(&sender, Piece::End(lines.end())).await;
     });
     let first = match receiver.recv().await {
-        Some(Piece::Failed(error)) => return Err(refused(error)),
+        Some(Piece::Failed(error)) => return Err(refused(error, &fields)),
         first => first,
     };
     let rest = futures::stream::unfold(Some(receiver), |receiver| async move {
@@ -163,14 +180,24 @@ async fn stream(
     Ok(Body::from_stream(chunks))
 }
 
-/// What is wrong with the export that was asked for.
-fn refused(error: Error) -> Problem {
-    let is_token = error.kind() == ErrorKind::InvalidCursor;
+/// What is wrong with the export that was asked for, with the parameter it is in.
+fn refused(error: Error, fields: &[String]) -> Problem {
+    let parameter = match error.kind() {
+        ErrorKind::InvalidCursor => Some("resume_token"),
+        // The engine's message begins with the name of the text.
+        ErrorKind::InvalidQuery | ErrorKind::LimitExceeded if error.to_string().starts_with("filter") => {
+            Some("filter")
+        }
+        ErrorKind::InvalidQuery => {
+            let is_its_own = |field: &str| fields.iter().any(|one| one == field);
+            error.field().is_some_and(is_its_own).then_some("fields")
+        }
+        _ => None,
+    };
     let problem = Problem::of_query(error);
-    if is_token {
-        problem.with_parameter("resume_token")
-    } else {
-        problem
+    match parameter {
+        Some(parameter) => problem.with_parameter(parameter),
+        None => problem,
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `address` | the collection and the key in a request's path |
 //! | `parameters` | query parameters, each known by name and given once |
 //! | `body` | JSON bodies, read strictly |
+//! | `body_parameters` | parameters in a body, where they are too long for an address |
 //! | `answer` | representations: entity tags, caching, methods |
 //! | `collections` | the collections of the schema |
 //! | `schema` | the schema as it is recorded |
@@ -22,6 +23,7 @@ mod address;
 mod answer;
 mod batch;
 mod body;
+mod body_parameters;
 mod caller;
 mod collections;
 mod cost;
@@ -41,7 +43,7 @@ use axum::routing::{get, post};
 pub(crate) use answer::{json as json_answer, resource, strong_tag, tagged};
 pub(crate) use caller::Caller;
 pub(crate) use collections::view_names;
-pub(crate) use export::NDJSON;
+pub(crate) use export::{NDJSON, PARAMETERS as EXPORT_PARAMETERS};
 pub(crate) use question::PARAMETERS as PAGE_PARAMETERS;
 
 use crate::app::App;
@@ -49,9 +51,11 @@ use crate::problem::Problem;
 
 /// The methods of what is only read.
 const READ: &str = "GET, HEAD, OPTIONS";
+/// The methods of what is only read, by parameters that may be long.
+const ASK: &str = "GET, HEAD, POST, OPTIONS";
 /// The methods of a record.
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
-/// The methods of a batch.
+/// The methods of a batch, and of a question in a body.
 const WRITE: &str = "POST, OPTIONS";
 
 pub(crate) fn routes() -> Router<App> {
@@ -72,12 +76,16 @@ fn resources() -> Router<App> {
             resource(READ, get(pages::list)),
         )
         .route(
+            "/collections/{collection}/records:query",
+            resource(WRITE, post(pages::query)),
+        )
+        .route(
             "/collections/{collection}/records:explain",
-            resource(READ, get(explain::explain)),
+            resource(ASK, get(explain::explain).post(explain::explain_by_body)),
         )
         .route(
             "/collections/{collection}/records:export",
-            resource(READ, get(export::export)),
+            resource(ASK, get(export::export).post(export::export_by_body)),
         )
         .route(
             "/collections/{collection}/records:batchWrite",

@@ -44,6 +44,11 @@ impl Parameters {
         Ok(Self { given })
     }
 
+    /// Those of these names and texts, no name twice.
+    pub(super) fn of_pairs(given: Vec<(String, String)>) -> Self {
+        Self { given }
+    }
+
     /// A parameter's text, if it is given.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let found = self.given.iter().find(|(given, _)| given == name);
@@ -134,7 +139,7 @@ fn told(text: &str) -> String {
     format!("{:?}", shown + more)
 }
 
-fn unknown(name: &str, known: &[&str]) -> Problem {
+pub(super) fn unknown(name: &str, known: &[&str]) -> Problem {
     let hint = if known.is_empty() {
         "it takes none".to_owned()
     } else {

@@ -1,5 +1,6 @@
 //! The parameters of a page as a request to the engine.
 
+use axum::extract::Request;
 use axum::http::Uri;
 use recto::session::PageRequest;
 use recto::{Error, ErrorKind};
@@ -37,7 +38,16 @@ impl Question {
     /// The page that a request's parameters ask for; the resource also takes those in `more`.
     pub(crate) fn read(uri: &Uri, more: &[&str]) -> Result<Self, Problem> {
         let known = [&PARAMETERS, more].concat();
-        let parameters = Parameters::read(uri, &known)?;
+        Self::of(Parameters::read(uri, &known)?)
+    }
+
+    /// The same, asked for by a request's body.
+    pub(crate) async fn of_request(uri: &Uri, request: Request, more: &[&str]) -> Result<Self, Problem> {
+        let known = [&PARAMETERS, more].concat();
+        Self::of(Parameters::of_request(uri, request, &known).await?)
+    }
+
+    fn of(parameters: Parameters) -> Result<Self, Problem> {
         check_places(&parameters)?;
         let text = |name: &str| parameters.text(name).unwrap_or_default().to_owned();
         let request = PageRequest {

@@ -24,7 +24,7 @@ pub(super) async fn examples(session: &dyn Session, collection: &Collection) -> 
     let request = ScanRequest {
         fields: collection.partition.clone(),
         parallel: SAMPLED_STEPS as u32,
-        resume: None,
+        ..ScanRequest::default()
     };
     let mut found = BTreeSet::new();
     let mut steps = session.scan(&collection.name, &request).take(SAMPLED_STEPS);

@@ -301,7 +301,14 @@ fn too_long(what: &str, limit: u64) -> Problem {
         _ => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
     };
     let detail = format!("the request's {what} may have {limit} bytes");
-    Problem::new(status, "limit-exceeded", "A limit was exceeded", detail)
+    let problem = Problem::new(status, "limit-exceeded", "A limit was exceeded", detail);
+    if what == "URL" {
+        return problem.with_hint(
+            "what is too long for a URL goes into a body: POST …/records:query, records:explain and records:export \
+             take the same parameters as a JSON object, POST …/records:batchWrite puts and deletes by keys of any length",
+        );
+    }
+    problem
 }
 
 fn body_too_large(limit: u64) -> Problem {

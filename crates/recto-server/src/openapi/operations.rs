@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use super::responses::{json_of, of_operation, tagged_json_of};
 use super::{parameters, schemas};
 use crate::access::{Access, Operation};
-use crate::api::{NDJSON, PAGE_PARAMETERS};
+use crate::api::{EXPORT_PARAMETERS, NDJSON, PAGE_PARAMETERS};
 
 /// What a collection is, in a sentence or two.
 pub(super) fn about(collection: &Collection) -> String {
@@ -61,16 +61,17 @@ pub(super) fn of_collection(collection: &Collection, access: &Access) -> Map<Str
     if allows(Operation::Read) {
         paths.insert(format!("{base}/records"), json!({ "get": list(collection) }));
         paths.insert(
-            format!("{base}/records:explain"),
-            json!({ "get": explain(collection) }),
+            format!("{base}/records:query"),
+            json!({ "post": query(collection) }),
         );
+        let both = json!({ "get": explain(collection), "post": by_body(explain(collection), collection, "explain") });
+        paths.insert(format!("{base}/records:explain"), both);
         record.insert("get".into(), get(collection));
     }
     if allows(Operation::Export) {
-        paths.insert(
-            format!("{base}/records:export"),
-            json!({ "get": export(collection) }),
-        );
+        let both =
+            json!({ "get": export(collection), "post": by_body(export(collection), collection, "export") });
+        paths.insert(format!("{base}/records:export"), both);
     }
     if allows(Operation::Write) {
         record.insert("put".into(), put(collection));
@@ -118,12 +119,17 @@ fn page_parameters(collection: &Collection, more: &[&str]) -> Vec<Json> {
     of_page.collect()
 }
 
-fn list(collection: &Collection) -> Json {
-    let name = &collection.name;
-    let mut response = tagged_json_of(
-        &format!("{name}.page"),
+/// The page of a list; with its entity tag, if it has one.
+fn page_response(collection: &Collection, is_tagged: bool) -> Json {
+    let (schema, about) = (
+        format!("{}.page", collection.name),
         "A page of records, in the query's order.",
     );
+    let mut response = if is_tagged {
+        tagged_json_of(&schema, about)
+    } else {
+        json_of(&schema, about)
+    };
     response["headers"]["Link"] = json!({
         "schema": { "type": "string" },
         "description": "Where the first, the previous and the next page are (RFC 8288), relative to this one.",
@@ -133,6 +139,12 @@ fn list(collection: &Collection) -> Json {
         "description": "What the page cost: rows and bytes read, round trips, statements, tombstones, microseconds \
              (RFC 9651, a dictionary).",
     });
+    response
+}
+
+fn list(collection: &Collection) -> Json {
+    let name = &collection.name;
+    let response = page_response(collection, true);
     json!({
         "operationId": format!("list_{name}"),
         "summary": "A page of records",
@@ -141,6 +153,37 @@ fn list(collection: &Collection) -> Json {
         "parameters": page_parameters(collection, &["If-None-Match"]),
         "responses": of_operation(vec![("200", response), not_modified()], &["501"]),
     })
+}
+
+fn query(collection: &Collection) -> Json {
+    let name = &collection.name;
+    json!({
+        "operationId": format!("query_{name}"),
+        "summary": "A page of records, asked for by a body",
+        "description": "Takes the parameters of the list as a JSON object, for what is too long for an address: \
+             a page token holds the key of a row. Nothing is changed by it.",
+        "tags": [name],
+        "requestBody": body(&format!("{name}.query")),
+        "responses": of_operation(vec![("200", page_response(collection, false))], &["413", "415", "501"]),
+    })
+}
+
+/// An operation by GET as one by POST, whose parameters stand in the body.
+fn by_body(mut operation: Json, collection: &Collection, verb: &str) -> Json {
+    let name = &collection.name;
+    operation["operationId"] = format!("{verb}_{name}_by_body").into();
+    let summary = operation["summary"].as_str().unwrap_or_default();
+    operation["summary"] = format!("{summary}, asked for by a body").into();
+    operation["description"] =
+        "Takes the parameters as a JSON object, for what is too long for an address.".into();
+    operation["requestBody"] = body(&format!("{name}.{verb}"));
+    if let Some(members) = operation.as_object_mut() {
+        members.remove("parameters");
+    }
+    for status in ["413", "415"] {
+        operation["responses"][status] = super::responses::reference(status);
+    }
+    operation
 }
 
 fn explain(collection: &Collection) -> Json {
@@ -159,18 +202,20 @@ fn explain(collection: &Collection) -> Json {
 fn export(collection: &Collection) -> Json {
     let name = &collection.name;
     let response = json!({
-        "description": "All records, one JSON object a line, in no order. An export that fails on its way cuts the \
+        "description": "The records, one JSON object a line, in no order. An export that fails on its way cuts the \
              connection.",
         "content": { NDJSON: { "schema": { "type": "string" } } },
     });
-    let parameters = [
-        parameters::fields(collection),
-        parameters::reference("resume_tokens"),
-        parameters::reference("resume_token"),
-    ];
+    let parameters = EXPORT_PARAMETERS.iter().map(|name| match *name {
+        "fields" => parameters::fields(collection),
+        name => parameters::reference(name),
+    });
+    let parameters: Vec<Json> = parameters.collect();
     json!({
         "operationId": format!("export_{name}"),
         "summary": "All records, streamed",
+        "description": "A filter that a page could be served for reads only what it asks for; any other is applied \
+             to every record of the collection.",
         "tags": [name],
         "parameters": parameters,
         "responses": of_operation(vec![("200", response)], &[]),

@@ -117,6 +117,25 @@ pub(super) fn fields(collection: &Collection) -> Json {
     })
 }
 
+/// Parameters as a JSON object in a body, by name.
+pub(super) fn in_body(collection: &Collection, names: &[&str]) -> Map<String, Json> {
+    let shared = shared();
+    let member = |name: &&str| {
+        let parameter = match *name {
+            "view" => view(collection),
+            "fields" => fields(collection),
+            name => shared[name].clone(),
+        };
+        let mut schema = match *name {
+            "from" => json!({ "type": "array" }),
+            _ => parameter["schema"].clone(),
+        };
+        schema["description"] = parameter["description"].clone();
+        ((*name).to_owned(), schema)
+    };
+    names.iter().map(member).collect()
+}
+
 /// The key's fields in the path, in the key's order.
 pub(super) fn key(collection: &Collection) -> Vec<Json> {
     let fields = collection.key.iter().filter_map(|name| collection.field(name));

@@ -70,10 +70,14 @@ pub(super) fn of_operation(own: Vec<(&str, Json)>, besides: &[&str]) -> Json {
         .map(|(status, response)| (status.to_owned(), response))
         .collect();
     for status in ANYWHERE.iter().chain(besides) {
-        let reference = json!({ "$ref": format!("#/components/responses/{status}") });
-        responses.insert((*status).to_owned(), reference);
+        responses.insert((*status).to_owned(), reference(status));
     }
     Json::Object(responses)
+}
+
+/// A reference to a response of the document.
+pub(super) fn reference(status: &str) -> Json {
+    json!({ "$ref": format!("#/components/responses/{status}") })
 }
 
 /// A JSON body.

@@ -4,7 +4,9 @@ use recto::schema::{Collection, Schema};
 use recto::{MAX_BATCH_CHANGES, MAX_PAGE_SIZE};
 use serde_json::{Map, Value as Json, json};
 
+use super::parameters;
 use super::types::{self, Side, nullable, object, tuple};
+use crate::api::{EXPORT_PARAMETERS, PAGE_PARAMETERS};
 
 /// A reference to a schema of the document.
 pub(super) fn reference(name: &str) -> Json {
@@ -59,7 +61,18 @@ pub(super) fn of_collection(collection: &Collection) -> Map<String, Json> {
         (format!("{name}.page"), page(name)),
         (format!("{name}.change"), change(collection)),
         (format!("{name}.batch"), batch(collection)),
+        (format!("{name}.query"), asked(collection, &PAGE_PARAMETERS)),
+        (
+            format!("{name}.explain"),
+            asked(collection, &[&PAGE_PARAMETERS[..], &["run"]].concat()),
+        ),
+        (format!("{name}.export"), asked(collection, &EXPORT_PARAMETERS)),
     ])
+}
+
+/// Parameters in a body.
+fn asked(collection: &Collection, names: &[&str]) -> Json {
+    object(parameters::in_body(collection, names), &[])
 }
 
 fn record(collection: &Collection) -> Json {

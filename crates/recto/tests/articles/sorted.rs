@@ -259,7 +259,7 @@ pub(crate) async fn a_whole_table_by_token(recto: Recto) {
         let mut request = ScanRequest {
             fields: vec!["user_id".into()],
             parallel,
-            resume: None,
+            ..ScanRequest::default()
         };
         let mut found = Vec::new();
         let mut readings = 0;

@@ -42,7 +42,7 @@ async fn scan(asked: &mut Asked<'_>) -> Result<(), Failure> {
     let mut request = ScanRequest {
         fields: Vec::new(),
         parallel: (asked.page_move(0).row % MAX_PARALLEL) as u32,
-        resume: None,
+        ..ScanRequest::default()
     };
     let mut found = 0;
     loop {

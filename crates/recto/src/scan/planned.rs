@@ -1,0 +1,44 @@
+//! The rows of a plan, page after page.
+
+use futures::stream::{self, StreamExt};
+use recto_plan::scan_token::ScanProgress;
+
+use super::token::Seal;
+use super::{Rows, Step, Steps};
+use crate::core::check_position;
+use crate::error::{Error, Result};
+use crate::query::{MAX_PAGE_SIZE, PageQuery};
+use crate::record::DynamicRecord;
+
+/// The pages of `query` from its beginning, or from where a token says.
+pub(super) async fn begin(
+    query: PageQuery<DynamicRecord>,
+    rows: &Rows,
+    resume: Option<String>,
+) -> Result<Steps> {
+    let seal = rows.seal();
+    let mut query = query.page_size(MAX_PAGE_SIZE);
+    if let Some(token) = resume {
+        let ScanProgress::Position(position) = seal.open(&token).await? else {
+            return Err(Seal::unknown());
+        };
+        check_position(&query.planned()?.plan, &position)?;
+        query = query.at(position);
+    }
+    let query = query.decoded_by(|_, _, _| Ok(()));
+    let steps = stream::try_unfold((seal, Some(query)), |(seal, query)| async move {
+        let Some(query) = query else {
+            return Ok::<_, Error>(None);
+        };
+        let page = query.clone().fetch().await?;
+        let next = page.next_position();
+        let resume = match &next {
+            Some(position) => Some(seal.seal(&ScanProgress::Position(position.clone()))?),
+            None => None,
+        };
+        let next = next.map(|position| query.at(position));
+        let rows = page.into_rows();
+        Ok(Some((Step { rows, resume }, (seal, next))))
+    });
+    Ok(steps.boxed())
+}

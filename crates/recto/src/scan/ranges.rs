@@ -1,0 +1,156 @@
+//! Whole tables in the store's own order, several ranges side by side.
+
+use std::sync::Arc;
+
+use futures::stream::{self, Stream, StreamExt};
+use recto_model::RowSet;
+use recto_plan::scan_token::{ScanProgress, ScanRange};
+use recto_store::{ScanPosition, TokenRange};
+
+use super::token::Seal;
+use super::{Rows, Step, Steps};
+use crate::core::CollectionCore;
+use crate::error::Result;
+
+/// Token ranges read side by side unless told otherwise.
+const DEFAULT_PARALLEL: u32 = 4;
+/// The most token ranges read side by side.
+const MAX_PARALLEL: u32 = 64;
+/// Rows read of a range at a time.
+const STEP_ROWS: u32 = 1_000;
+
+/// One range of a scan and how far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Range {
+    range: TokenRange,
+    after: Option<ScanPosition>,
+}
+
+/// A scan: the ranges not read to their end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Progress {
+    ranges: Vec<Option<Range>>,
+}
+
+/// All rows of the table, from their beginning or from where a token says. At most `parallel` steps
+/// are read ahead.
+pub(super) async fn begin(rows: &Rows, parallel: u32, resume: Option<String>) -> Result<Steps> {
+    let seal = rows.seal();
+    let progress = match resume {
+        Some(token) => Progress::of_token(seal.open(&token).await?).ok_or_else(Seal::unknown)?,
+        None => Progress::begin(&rows.core, parallel).await?,
+    };
+    Ok(run(Arc::clone(&rows.core), seal, progress).boxed())
+}
+
+fn run(core: Arc<CollectionCore>, seal: Seal, progress: Progress) -> impl Stream<Item = Result<Step>> + Send {
+    let readers = progress.ranges.iter().enumerate().filter_map(|(index, range)| {
+        let range = range.clone()?;
+        Some(read_range(Arc::clone(&core), index, range).boxed())
+    });
+    let readers: Vec<_> = readers.collect();
+    let merged = stream::iter(readers).flatten_unordered(Some(MAX_PARALLEL as usize));
+    merged.scan((progress, false), move |(progress, failed), step| {
+        if *failed {
+            return std::future::ready(None);
+        }
+        let step = step.and_then(|(index, rows, next)| {
+            progress.ranges[index] = next;
+            let resume = progress.token(&seal)?;
+            Ok(Step { rows, resume })
+        });
+        *failed = step.is_err();
+        std::future::ready(Some(step))
+    })
+}
+
+type RangeStep = (usize, RowSet, Option<Range>);
+
+/// The steps of one range; each says how far the range is after it.
+fn read_range(
+    core: Arc<CollectionCore>,
+    index: usize,
+    range: Range,
+) -> impl Stream<Item = Result<RangeStep>> + Send {
+    stream::try_unfold(Some(range), move |range| {
+        let core = Arc::clone(&core);
+        async move {
+            let Some(range) = range else { return Ok(None) };
+            let view = core.shared.store.view()?;
+            let table = &core.base().table;
+            let read = view
+                .scan(
+                    table,
+                    &range.range,
+                    range.after.as_ref(),
+                    STEP_ROWS,
+                    &core.shared.read_options(),
+                )
+                .await?;
+            let next = read.next.map(|after| Range {
+                range: range.range,
+                after: Some(after),
+            });
+            Ok(Some(((index, read.rows, next.clone()), next)))
+        }
+    })
+}
+
+impl Progress {
+    async fn begin(core: &CollectionCore, parallel: u32) -> Result<Self> {
+        let parallel = if parallel == 0 {
+            DEFAULT_PARALLEL
+        } else {
+            parallel.min(MAX_PARALLEL)
+        };
+        let view = core.shared.store.view()?;
+        let ranges = view.token_ranges(&core.base().table, parallel).await?;
+        Ok(Self {
+            ranges: ranges
+                .into_iter()
+                .map(|range| Some(Range { range, after: None }))
+                .collect(),
+        })
+    }
+
+    /// The token that what is left is read with; none if nothing is.
+    fn token(&self, seal: &Seal) -> Result<Option<String>> {
+        let ranges: Vec<ScanRange> = self.ranges.iter().flatten().map(left).collect();
+        if ranges.is_empty() {
+            return Ok(None);
+        }
+        let store = seal.store();
+        seal.seal(&ScanProgress::Ranges { store, ranges }).map(Some)
+    }
+
+    fn of_token(progress: ScanProgress) -> Option<Self> {
+        let ScanProgress::Ranges { ranges, .. } = progress else {
+            return None;
+        };
+        let range = |range: ScanRange| {
+            Some(Range {
+                range: TokenRange {
+                    start: range.start,
+                    end: range.end,
+                },
+                after: range.after.map(ScanPosition),
+            })
+        };
+        Some(Self {
+            ranges: ranges.into_iter().map(range).collect(),
+        })
+    }
+}
+
+/// What a token says of a range: where it began matters only until a row of it was read.
+fn left(range: &Range) -> ScanRange {
+    let after = range.after.as_ref().map(|ScanPosition(after)| after.clone());
+    ScanRange {
+        start: match after {
+            Some(_) => Vec::new(),
+            None => range.range.start.clone(),
+        },
+        end: range.range.end.clone(),
+        after,
+    }
+}

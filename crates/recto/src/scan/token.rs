@@ -1,0 +1,67 @@
+//! How far a scan is, as text for whoever goes on with it later.
+
+use std::sync::Arc;
+
+use recto_plan::cursor::QueryIdentity;
+use recto_plan::scan_token::{self, ScanProgress, ScanTokenError};
+
+use crate::core::Shared;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Seals how far one scan is, and opens what it sealed.
+pub(super) struct Seal {
+    shared: Arc<Shared>,
+    identity: QueryIdentity,
+}
+
+impl Seal {
+    pub(super) fn new(shared: Arc<Shared>, identity: QueryIdentity) -> Self {
+        Self { shared, identity }
+    }
+
+    /// The kind of store, whose own order ranges are in: the first word of what it says of itself.
+    pub(super) fn store(&self) -> String {
+        let description = self.shared.store.describe();
+        let word = description.split(|c: char| !c.is_ascii_alphanumeric()).next();
+        word.unwrap_or_default().to_owned()
+    }
+
+    /// # Errors
+    /// The keys in it are too large.
+    pub(super) fn seal(&self, progress: &ScanProgress) -> Result<String> {
+        scan_token::seal(
+            &self.shared.keys(),
+            &self.shared.environment,
+            &self.identity,
+            progress,
+            self.shared.expires_at_seconds(),
+        )
+        .map_err(refused)
+    }
+
+    /// # Errors
+    /// The text is no token of this scan.
+    pub(super) async fn open(&self, text: &str) -> Result<ScanProgress> {
+        let shared = &self.shared;
+        shared.learn_keys(text, shared.read_options().timeout).await?;
+        let (keys, environment) = (shared.keys(), &shared.environment);
+        scan_token::open(&keys, environment, text, &self.identity, &self.store()).map_err(refused)
+    }
+
+    /// That a token holds what only a defect of Recto could have sealed.
+    #[cold]
+    pub(super) fn unknown() -> Error {
+        refused(ScanTokenError::UnknownContent)
+    }
+}
+
+#[cold]
+fn refused(error: ScanTokenError) -> Error {
+    let kind = match error {
+        ScanTokenError::TooLarge { .. } => ErrorKind::LimitExceeded,
+        _ => ErrorKind::InvalidCursor,
+    };
+    Error::new(kind, error.to_string())
+        .with_hint(error.hint())
+        .with_source(error)
+}
