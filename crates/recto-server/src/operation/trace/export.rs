@@ -18,17 +18,48 @@ use super::settings::Settings;
 use super::transport::Transport;
 
 /// What became of spans.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counts {
     /// Spans that ended.
     pub(super) ended: AtomicU64,
+    /// Those of them that were taken out of the queue.
+    taken: AtomicU64,
     /// Those of them that a collector took.
     pub(super) exported: AtomicU64,
+    /// How many spans may wait.
+    queued_spans: u64,
+    is_dropping: AtomicBool,
     /// Why the last attempt failed, where there was no answer.
     reason: Mutex<Option<String>>,
 }
 
 impl Counts {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            ended: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            exported: AtomicU64::new(0),
+            queued_spans: settings.queued_spans,
+            is_dropping: AtomicBool::new(false),
+            reason: Mutex::new(None),
+        }
+    }
+
+    /// Counts a span that ends. Says once that they end faster than they are sent: the SDK drops what
+    /// finds the queue full, so that ever more have ended than were taken out of it. (A batch, which is
+    /// no larger than the queue, may be between the two.)
+    pub(super) fn end(&self) {
+        let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
+        let waiting = ended.saturating_sub(self.taken.load(Ordering::Relaxed));
+        if waiting > 2 * self.queued_spans && !self.is_dropping.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                queued_spans = self.queued_spans,
+                "spans are dropped: more end than can be sent; sample fewer (OTEL_TRACES_SAMPLER), or let \
+                 more wait (OTEL_BSP_MAX_QUEUE_SIZE)"
+            );
+        }
+    }
+
     pub(super) fn note_reason(&self, reason: String) {
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
     }
@@ -55,10 +86,7 @@ pub(super) fn provider(settings: &Settings, counts: &Arc<Counts>) -> Result<SdkT
     let watched = Watched {
         exporter,
         counts: Arc::clone(counts),
-        queued_spans: settings.queued_spans,
-        taken: AtomicU64::new(0),
         is_failing: AtomicBool::new(false),
-        is_dropping: AtomicBool::new(false),
     };
     let batches = BatchConfigBuilder::default()
         .with_max_queue_size(queue)
@@ -87,31 +115,15 @@ fn resource() -> Resource {
         .build()
 }
 
-/// An exporter that is watched: whether it reaches the collector, and whether it keeps up.
+/// An exporter that is watched: whether it reaches the collector.
 #[derive(Debug)]
 struct Watched<E> {
     exporter: E,
     counts: Arc<Counts>,
-    queued_spans: u64,
-    taken: AtomicU64,
     is_failing: AtomicBool,
-    is_dropping: AtomicBool,
 }
 
 impl<E> Watched<E> {
-    /// Says once that spans end faster than they are sent.
-    fn note_taken(&self, spans: u64) {
-        let taken = self.taken.fetch_add(spans, Ordering::Relaxed) + spans;
-        let waiting = self.counts.ended.load(Ordering::Relaxed).saturating_sub(taken);
-        if waiting > self.queued_spans && !self.is_dropping.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                queued_spans = self.queued_spans,
-                "spans are dropped: more end than can be sent; sample fewer (OTEL_TRACES_SAMPLER), or let \
-                 more wait (OTEL_BSP_MAX_QUEUE_SIZE)"
-            );
-        }
-    }
-
     /// Says when the collector can no longer be reached, and when it can again.
     fn note_outcome(&self, spans: u64, result: &OTelSdkResult) {
         match result {
@@ -134,7 +146,7 @@ impl<E> Watched<E> {
 impl<E: SpanExporter> SpanExporter for Watched<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len() as u64;
-        self.note_taken(spans);
+        self.counts.taken.fetch_add(spans, Ordering::Relaxed);
         let result = self.exporter.export(batch).await;
         self.note_outcome(spans, &result);
         result

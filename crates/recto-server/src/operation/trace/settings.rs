@@ -32,10 +32,10 @@ fn lists(names: &str, name: &str) -> bool {
     names.split(',').any(|one| one.trim() == name)
 }
 
-#[cfg(feature = "opentelemetry")]
-pub(super) use exporting::Settings;
+#[cfg(any(test, feature = "opentelemetry"))]
+pub(super) use exporting::{Settings, not_followed};
 
-#[cfg(feature = "opentelemetry")]
+#[cfg(any(test, feature = "opentelemetry"))]
 mod exporting {
     use std::path::PathBuf;
     use std::time::Duration;
@@ -70,7 +70,8 @@ mod exporting {
     ];
 
     /// What is asked for.
-    #[derive(Debug, PartialEq, Eq)]
+    #[derive(Debug)]
+    #[cfg_attr(not(feature = "opentelemetry"), allow(dead_code))]
     pub(crate) struct Settings {
         /// Scheme, host and port of the collector: what may be logged of its address.
         pub(crate) collector: String,
@@ -171,9 +172,6 @@ mod exporting {
     }
 }
 
-#[cfg(feature = "opentelemetry")]
-pub(super) use exporting::not_followed;
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -205,7 +203,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "opentelemetry")]
     #[test]
     fn numbers_stay_within_their_limits() {
         use std::time::Duration;
@@ -240,7 +237,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "opentelemetry")]
     #[test]
     fn what_is_not_followed_is_said_once() {
         let fine = [

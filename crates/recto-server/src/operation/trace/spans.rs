@@ -104,7 +104,7 @@ impl Traces {
 
 impl Exporting {
     fn new(settings: &Settings, config: &Config) -> Result<Self, String> {
-        let counts = Arc::default();
+        let counts = Arc::new(Counts::new(settings));
         let provider = provider(settings, &counts)?;
         let scope = InstrumentationScope::builder("recto")
             .with_version(env!("CARGO_PKG_VERSION"))
@@ -220,7 +220,7 @@ impl Drop for Open {
         if !self.is_finished {
             self.set("error.type", "cancelled");
         }
-        self.counts.ended.fetch_add(1, Ordering::Relaxed);
+        self.counts.end();
         self.span.end();
     }
 }
@@ -314,34 +314,4 @@ fn is_of_store(kind: ErrorKind) -> bool {
             | ErrorKind::Io
             | ErrorKind::Store
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use axum::http::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn kinds_have_names_of_one_form() {
-        assert_eq!(kind_name(ErrorKind::OutcomeUnknown), "outcome_unknown");
-        assert_eq!(kind_name(ErrorKind::Io), "io");
-    }
-
-    #[test]
-    fn only_one_short_header_is_taken() {
-        let mut headers = HeaderMap::new();
-        headers.append("traceparent", HeaderValue::from_static("one"));
-        headers.append("tracestate", HeaderValue::from_static("a=b"));
-        assert_eq!(Headers(&headers).get("traceparent"), Some("one"));
-        assert_eq!(Headers(&headers).get("tracestate"), Some("a=b"));
-        headers.append("traceparent", HeaderValue::from_static("two"));
-        assert_eq!(Headers(&headers).get("traceparent"), None);
-        let long = "a".repeat(MAX_TRACE_STATE_BYTES + 1);
-        headers.insert(
-            "tracestate",
-            HeaderValue::from_str(&long).unwrap_or(HeaderValue::from_static("a")),
-        );
-        assert_eq!(Headers(&headers).get("tracestate"), None);
-    }
 }

@@ -1,0 +1,151 @@
+//! A store, and the program that serves it in an environment of the test's own.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A value of records, filters and keys: no span may hold it.
+pub(crate) const TENANT: &str = "acme-confidential";
+
+const SCHEMA: &str = r#"
+[collection.orders]
+fields = { tenant = "text", id = "int", note = "text" }
+key = ["tenant", "id"]
+partition = ["tenant"]
+order = ["id"]
+writes = "overwrite"
+"#;
+
+/// How long a program may take to end; longer than it waits for a collector.
+const END_TIME: Duration = Duration::from_secs(30);
+
+/// A folder with a store.
+pub(crate) struct Place(tempfile::TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        std::fs::write(place.folder().join("recto.toml"), SCHEMA).unwrap();
+        place.done(&["apply", "--yes"]);
+        let records: String = (0..30)
+            .map(|id| format!("{{\"tenant\":\"{TENANT}\",\"id\":{id},\"note\":\"kept quiet\"}}\n"))
+            .collect();
+        std::fs::write(place.folder().join("orders.ndjson"), records).unwrap();
+        place.done(&["load", "orders", "orders.ndjson"]);
+        place
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, line: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
+        command.args(line).current_dir(self.folder()).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("RECTO_") || name.starts_with("OTEL_") {
+                command.env_remove(&*name);
+            }
+        }
+        command
+    }
+
+    fn done(&self, line: &[&str]) {
+        let output = self.command(line).output().unwrap();
+        assert!(output.status.success(), "{line:?}: {output:?}");
+    }
+
+    /// Serves it with these variables.
+    pub(crate) fn serve(&self, variables: &[(&str, &str)]) -> Running {
+        self.serve_with(&[], variables)
+    }
+
+    /// The same, with further options.
+    pub(crate) fn serve_with(&self, options: &[&str], variables: &[(&str, &str)]) -> Running {
+        let mut line = vec!["serve", "--listen", "127.0.0.1:0"];
+        line.extend(options);
+        let mut child = self
+            .command(&line)
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut err = child.stderr.take().unwrap();
+        let log = std::thread::spawn(move || {
+            let mut log = String::new();
+            err.read_to_string(&mut log).unwrap();
+            log
+        });
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        let address = said.trim().rsplit("//").next().unwrap().to_owned();
+        Running {
+            child,
+            address,
+            log: Some(log),
+        }
+    }
+}
+
+/// A server that runs; killed when dropped.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) address: String,
+    log: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    /// A request without a body; the whole answer.
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// A page of the tenant's orders.
+    pub(crate) fn page(&self, more: &str, headers: &str) -> String {
+        let path =
+            format!("/v1/collections/orders/records?filter=tenant%20%3D%20%22{TENANT}%22&page_size=4{more}");
+        let answer = self.ask("GET", &path, headers);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        answer
+    }
+
+    /// Tells it to stop, waits for its end, and gives its log.
+    pub(crate) fn stop(mut self) -> String {
+        let sent = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status()
+            .unwrap();
+        assert!(sent.success());
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(began.elapsed() < END_TIME, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let log = self.log.take().unwrap().join().unwrap();
+        assert!(status.success(), "{status}: {log}");
+        log
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
