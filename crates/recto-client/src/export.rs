@@ -1,4 +1,4 @@
-//! All records of a collection: a stream that goes on after a cut connection.
+//! All records of a collection or of a filter: a stream that goes on after a cut connection.
 //!
 //! Lines are records, and after each step of the scan a token. Records are handed on when the token
 //! after them has come: a cut connection takes with it only what is asked for again.
@@ -37,9 +37,9 @@ pub(crate) fn steps<'a>(
     let export = Export {
         transport,
         collection: collection.to_owned(),
-        fields: request.fields.join(","),
+        filter: request.filter.clone(),
+        fields: request.fields.clone(),
         token: request.resume.clone(),
-        has_tokens: true,
         body: None,
         unread: Unread::default(),
         records: Vec::new(),
@@ -81,11 +81,10 @@ pub(crate) fn steps<'a>(
 struct Export<'a> {
     transport: &'a Transport,
     collection: String,
-    fields: String,
+    filter: String,
+    fields: Vec<String>,
     /// Everything before it was handed on.
     token: Option<String>,
-    /// Whether lines are wrapped and tokens come: not for who sees some rows only.
-    has_tokens: bool,
     body: Option<Incoming>,
     unread: Unread,
     /// Records after the token.
@@ -115,7 +114,7 @@ impl Export<'_> {
     /// Reads one more piece, which may complete a step.
     async fn advance(&mut self) -> Result<Option<ScanStep>> {
         if self.body.is_none() {
-            self.body = self.begin().await?;
+            self.body = Some(self.begin().await?);
             return Ok(None);
         }
         while let Some(line) = self.unread.line() {
@@ -127,53 +126,42 @@ impl Export<'_> {
         if self.step_bytes + self.unread.len() > MAX_STEP_BYTES {
             return Err(misunderstood(self.transport.server()));
         }
-        if !self.has_tokens && !self.records.is_empty() {
-            return Ok(Some(self.step(None)));
-        }
         let Some(body) = &mut self.body else {
             return Ok(None);
         };
         match self.transport.next_piece(body).await {
             Some(Ok(data)) => self.unread.add(&data),
             Some(Err(error)) => self.cut(error).await?,
-            None if self.has_tokens => {
+            None => {
                 let message = format!("the export of {} ended before its end", self.transport.server());
                 self.cut(Error::new(ErrorKind::Unavailable, message)).await?;
             }
-            None if self.unread.len() > 0 => return Err(misunderstood(self.transport.server())),
-            None => self.is_over = true,
         }
         Ok(None)
     }
 
     /// Asks for what comes after the token.
-    async fn begin(&mut self) -> Result<Option<Incoming>> {
+    async fn begin(&self) -> Result<Incoming> {
         let mut query = Query::default();
-        query.add_text("fields", &self.fields);
-        query.add_flag("resume_tokens", self.has_tokens);
+        query.add_text("filter", &self.filter);
+        query.add_names("fields", &self.fields);
+        query.add_flag("resume_tokens", true);
         query.add_text("resume_token", self.token.as_deref().unwrap_or_default());
-        let target = query.after(&target::of_collection(&self.collection, "/records:export"));
-        match self.transport.stream(&target).await {
-            Ok(response) => Ok(Some(response.into_body())),
-            // Whoever sees some rows only gets no tokens, which would tell of the others.
-            Err(error) if error.kind() == ErrorKind::Forbidden && self.has_tokens && self.token.is_none() => {
-                self.has_tokens = false;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        let path = target::of_collection(&self.collection, "/records:export");
+        let response = self.transport.stream(&query.ask(&path, &path)).await?;
+        Ok(response.into_body())
     }
 
     /// The connection was cut: what came after the token is asked for again.
     ///
     /// # Errors
-    /// There is no token to go on from, or it was cut too often.
+    /// It was cut too often.
     async fn cut(&mut self, error: Error) -> Result<()> {
         self.body = None;
         self.unread = Unread::default();
         self.records.clear();
         self.step_bytes = 0;
-        if !self.has_tokens || self.failures >= MAX_RESUMES {
+        if self.failures >= MAX_RESUMES {
             return Err(error);
         }
         sleep(backoff(self.failures)).await;
@@ -184,10 +172,6 @@ impl Export<'_> {
     fn take(&mut self, line: &[u8]) -> Result<Option<ScanStep>> {
         let server = self.transport.server();
         let wrong = |error: serde_json::Error| misunderstood(server).with_source(error);
-        if !self.has_tokens {
-            self.records.push(serde_json::from_slice(line).map_err(wrong)?);
-            return Ok(None);
-        }
         let line: Line = serde_json::from_slice(line).map_err(wrong)?;
         match line {
             Line {

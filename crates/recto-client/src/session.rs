@@ -105,17 +105,19 @@ fn question(request: &PageRequest) -> Query {
     query.add_text("filter", &request.filter);
     query.add_text("order_by", &request.order_by);
     if let Some(size) = request.page_size {
-        query.add("page_size", &size.to_string());
+        query.add("page_size", size);
     }
     query.add_text("page_token", &request.page_token);
     query.add_flag("last", request.last);
     if let Some(from) = &request.from {
-        query.add("from", from);
+        // What is no JSON array is refused in the words of the server.
+        let values = serde_json::from_str::<Vec<Json>>(from).map(Json::from);
+        query.add("from", values.unwrap_or_else(|_| from.as_str().into()));
     }
     if let Some(around) = &request.around {
-        query.add("around", around);
+        query.add("around", around.as_str());
     }
-    query.add_text("fields", &request.fields.join(","));
+    query.add_names("fields", &request.fields);
     query.add_flag("allow_residual", request.allow_residual);
     query.add_flag("row_tokens", request.row_tokens);
     if request.edges_both {
@@ -163,8 +165,9 @@ impl Session for HttpSession {
     }
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
-        let target = question(request).after(&target::of_collection(collection, "/records"));
-        let reply = match self.transport.get(&target).await {
+        let path = |rest| target::of_collection(collection, rest);
+        let ask = question(request).ask(&path("/records"), &path("/records:query"));
+        let reply = match self.transport.ask(&ask).await {
             Ok(reply) => reply,
             Err(error) => return Err(self.about(collection, error).await),
         };
@@ -175,8 +178,8 @@ impl Session for HttpSession {
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
         let mut query = question(request);
         query.add_flag("run", run);
-        let target = query.after(&target::of_collection(collection, "/records:explain"));
-        let reply = match self.transport.get(&target).await {
+        let path = target::of_collection(collection, "/records:explain");
+        let reply = match self.transport.ask(&query.ask(&path, &path)).await {
             Ok(reply) => reply,
             Err(error) => return Err(self.about(collection, error).await),
         };
@@ -206,6 +209,11 @@ impl Session for HttpSession {
 
     async fn delete(&self, collection: &str, key: &[String]) -> Result<()> {
         let target = target::of_record(collection, key);
+        if target.len() > target::MAX_TARGET_CHARACTERS {
+            let key = key.to_vec();
+            let collection = collection.to_owned();
+            return self.write(vec![RecordChange::Delete { collection, key }]).await;
+        }
         match self.transport.change(Method::DELETE, &target, None).await {
             Ok(()) => Ok(()),
             Err(error) => Err(self.about(collection, error).await),

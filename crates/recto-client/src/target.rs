@@ -1,6 +1,9 @@
 //! Paths and queries, byte for byte as they are sent.
 
+use hyper::Method;
+use hyper::body::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value as Json};
 
 /// RFC 3986's unreserved characters, but for the dot: a part that is `.` or `..` is a value and no
 /// way up.
@@ -21,16 +24,35 @@ pub(crate) fn of_record(collection: &str, key: &[String]) -> String {
     of_collection(collection, &format!("/records/{}", parts.join(",")))
 }
 
-/// A query being written.
+/// The longest path and query that is sent. What is longer is asked in a body: servers take 16 KiB
+/// unless told otherwise, and proxies before them often 8.
+pub(crate) const MAX_TARGET_CHARACTERS: usize = 4 << 10;
+
+/// A request that only reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ask {
+    pub(crate) method: Method,
+    pub(crate) target: String,
+    pub(crate) body: Bytes,
+}
+
+impl Ask {
+    pub(crate) fn get(target: impl Into<String>) -> Self {
+        Self {
+            method: Method::GET,
+            target: target.into(),
+            body: Bytes::new(),
+        }
+    }
+}
+
+/// Parameters being written: JSON, as they stand in a body.
 #[derive(Debug, Default)]
-pub(crate) struct Query(String);
+pub(crate) struct Query(Map<String, Json>);
 
 impl Query {
-    pub(crate) fn add(&mut self, name: &str, value: &str) {
-        self.0.push(if self.0.is_empty() { '?' } else { '&' });
-        self.0.push_str(name);
-        self.0.push('=');
-        self.0.push_str(&encode(value));
+    pub(crate) fn add(&mut self, name: &str, value: impl Into<Json>) {
+        self.0.insert(name.to_owned(), value.into());
     }
 
     /// Adds what is not empty.
@@ -40,16 +62,55 @@ impl Query {
         }
     }
 
+    /// Adds names, if there are any.
+    pub(crate) fn add_names(&mut self, name: &str, names: &[String]) {
+        if !names.is_empty() {
+            self.add(name, names);
+        }
+    }
+
     /// Adds what is set.
     pub(crate) fn add_flag(&mut self, name: &str, is_set: bool) {
         if is_set {
-            self.add(name, "true");
+            self.add(name, true);
+        }
+    }
+
+    /// The request for what stands at `path`; at `body_path`, in a body, if it would be too long.
+    pub(crate) fn ask(self, path: &str, body_path: &str) -> Ask {
+        let target = self.after(path);
+        if target.len() <= MAX_TARGET_CHARACTERS {
+            return Ask::get(target);
+        }
+        Ask {
+            method: Method::POST,
+            target: body_path.to_owned(),
+            body: Json::Object(self.0).to_string().into(),
         }
     }
 
     /// The path with the query.
-    pub(crate) fn after(self, path: &str) -> String {
-        format!("{path}{}", self.0)
+    fn after(&self, path: &str) -> String {
+        let mut target = path.to_owned();
+        for (index, (name, value)) in self.0.iter().enumerate() {
+            target.push(if index == 0 { '?' } else { '&' });
+            target.push_str(name);
+            target.push('=');
+            target.push_str(&encode(&text_of(name, value)));
+        }
+        target
+    }
+}
+
+/// A parameter as it stands in an address: names are joined by commas, other arrays are JSON.
+fn text_of(name: &str, value: &Json) -> String {
+    match value {
+        Json::String(text) => text.clone(),
+        Json::Array(names) if name == "fields" => {
+            let names: Vec<&str> = names.iter().filter_map(Json::as_str).collect();
+            names.join(",")
+        }
+        value => value.to_string(),
     }
 }
 
@@ -67,14 +128,45 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_query_holds_what_is_given() {
+    fn some() -> Query {
         let mut query = Query::default();
         query.add_text("filter", "a = \"+&\"");
         query.add_text("order_by", "");
         query.add_flag("last", true);
         query.add_flag("row_tokens", false);
-        assert_eq!(query.after("/x"), "/x?filter=a%20%3D%20%22%2B%26%22&last=true");
-        assert_eq!(Query::default().after("/x"), "/x");
+        query.add_names("fields", &["a".to_owned(), "b".to_owned()]);
+        query.add("from", serde_json::json!(["x", 1]));
+        query
+    }
+
+    #[test]
+    fn a_query_holds_what_is_given() {
+        let ask = some().ask("/x", "/x:query");
+        let query = "filter=a%20%3D%20%22%2B%26%22&last=true&fields=a%2Cb&from=%5B%22x%22%2C1%5D";
+        assert_eq!(sorted(&ask.target), sorted(&format!("/x?{query}")));
+        assert_eq!(Query::default().ask("/x", "/y"), Ask::get("/x"));
+    }
+
+    /// The parts of a target, whatever their order.
+    fn sorted(target: &str) -> Vec<&str> {
+        let mut parts: Vec<&str> = target.split(['?', '&']).collect();
+        parts.sort_unstable();
+        parts
+    }
+
+    #[test]
+    fn what_is_too_long_for_an_address_goes_into_a_body() {
+        let mut query = some();
+        query.add_text("page_token", &"t".repeat(MAX_TARGET_CHARACTERS));
+        query.add("page_size", 7);
+        let ask = query.ask("/x", "/x:query");
+        assert_eq!((ask.method, ask.target.as_str()), (Method::POST, "/x:query"));
+        let body: Json = serde_json::from_slice(&ask.body).unwrap();
+        assert_eq!(body["from"], serde_json::json!(["x", 1]));
+        assert_eq!(body["fields"], serde_json::json!(["a", "b"]));
+        assert_eq!(
+            (&body["last"], &body["page_size"]),
+            (&Json::Bool(true), &Json::from(7))
+        );
     }
 }

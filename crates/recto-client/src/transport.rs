@@ -14,6 +14,7 @@ use recto::{Error, ErrorKind, HttpAddress, Result};
 use serde_json::Value as Json;
 use tokio::time::{sleep, timeout};
 
+use crate::target::Ask;
 use crate::{credentials, problem, tls};
 
 /// How long connecting may take unless the address says otherwise.
@@ -97,9 +98,14 @@ impl Transport {
 
     /// Asks for a resource; asks again if the answer is lost.
     pub(crate) async fn get(&self, target: &str) -> Result<Reply> {
+        self.ask(&Ask::get(target)).await
+    }
+
+    /// Asks what only reads; asks again if the answer is lost.
+    pub(crate) async fn ask(&self, ask: &Ask) -> Result<Reply> {
         let mut attempts = Attempts::default();
         loop {
-            let attempt = match self.send(Method::GET, target, Bytes::new()).await {
+            let attempt = match self.send(ask.method.clone(), &ask.target, ask.body.clone()).await {
                 Ok(response) => self.read(response).await,
                 Err(failed) => Err(failed),
             };
@@ -110,11 +116,11 @@ impl Transport {
         }
     }
 
-    /// Asks for a resource whose answer is read as it comes; asks again if it does not begin.
-    pub(crate) async fn stream(&self, target: &str) -> Result<Response<Incoming>> {
+    /// Asks for what is read as it comes; asks again if it does not begin.
+    pub(crate) async fn stream(&self, ask: &Ask) -> Result<Response<Incoming>> {
         let mut attempts = Attempts::default();
         loop {
-            match self.send(Method::GET, target, Bytes::new()).await {
+            match self.send(ask.method.clone(), &ask.target, ask.body.clone()).await {
                 Ok(response) => return Ok(response),
                 Err(failed) => attempts.again(failed).await?,
             }
