@@ -43,7 +43,7 @@ static ASSETS: [Asset; 5] = [
 ];
 
 /// The address of a file. It changes with the program's version, so that browsers may keep what they have.
-pub(super) fn href(name: &str) -> String {
+pub(crate) fn href(name: &str) -> String {
     let version = ASSETS
         .iter()
         .find(|asset| asset.name == name)

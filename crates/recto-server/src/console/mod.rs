@@ -42,6 +42,8 @@ use axum::routing::get;
 
 use crate::app::App;
 
+pub(crate) use assets::href as asset;
+
 pub(crate) fn routes() -> Router<App> {
     let record = "/collections/{collection}";
     Router::new()

@@ -17,6 +17,7 @@ pub(super) fn page(document: &Json) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "Recto HTTP API" }
+                link rel="icon" type="image/svg+xml" href=(crate::console::asset("icon.svg"));
                 link rel="stylesheet" href="/assets/docs.css";
             }
             body {
@@ -26,8 +27,9 @@ pub(super) fn page(document: &Json) -> Markup {
                         h1 { "Recto HTTP API" }
                         span.version { (text(&document["info"], "version")) }
                         a href="/openapi.json" { "OpenAPI 3.1" }
+                        a href="/" { "Console" }
                     }
-                    p { (text(&document["info"], "description")) }
+                    p { (prose(text(&document["info"], "description"))) }
                 }
                 nav aria-label="Collections" {
                     ul { @for tag in tags { li { a href={ "#" (text(tag, "name")) } { (text(tag, "name")) } } } }
@@ -46,6 +48,24 @@ fn members(of: &Json) -> Option<&Map<String, Json>> {
     of.as_object()
 }
 
+/// Text in which code stands between backticks.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+/// A table that is as wide as it must be, in a place that scrolls: by keys, too.
+fn scrolling(caption: &str, table: &Markup) -> Markup {
+    html! {
+        div.scroll role="group" aria-label=(caption) tabindex="0" {
+            table { caption { (caption) } (table) }
+        }
+    }
+}
+
 /// What a reference leads to, or the thing itself.
 fn resolve<'a>(document: &'a Json, of: &'a Json) -> &'a Json {
     match of["$ref"].as_str().and_then(|at| at.strip_prefix('#')) {
@@ -61,7 +81,7 @@ fn section(document: &Json, tag: &Json) -> Markup {
     html! {
         section id=(name) {
             h2 { (name) }
-            p { (text(tag, "description")) }
+            p { (prose(text(tag, "description"))) }
             @if record.is_object() { (record_table(record)) }
             @for (path, item) in members(&document["paths"]).into_iter().flatten() {
                 @for (method, operation) in members(item).into_iter().flatten() {
@@ -73,23 +93,19 @@ fn section(document: &Json, tag: &Json) -> Markup {
 }
 
 fn record_table(record: &Json) -> Markup {
-    html! {
-        div.scroll {
-            table {
-                caption { "A record" }
-                thead { tr { th scope="col" { "Field" } th scope="col" { "JSON" } th scope="col" { "" } } }
-                tbody {
-                    @for (name, schema) in members(&record["properties"]).into_iter().flatten() {
-                        tr {
-                            th scope="row" { code { (name) } }
-                            td { (kind(schema)) }
-                            td { (text(schema, "description")) }
-                        }
-                    }
+    let rows = html! {
+        thead { tr { th scope="col" { "Field" } th scope="col" { "JSON" } th scope="col" { "Meaning" } } }
+        tbody {
+            @for (name, schema) in members(&record["properties"]).into_iter().flatten() {
+                tr {
+                    th scope="row" { code { (name) } }
+                    td { (kind(schema)) }
+                    td { (prose(text(schema, "description"))) }
                 }
             }
         }
-    }
+    };
+    scrolling("A record", &rows)
 }
 
 fn one(document: &Json, path: &str, method: &str, item: &Json, operation: &Json) -> Markup {
@@ -105,7 +121,7 @@ fn one(document: &Json, path: &str, method: &str, item: &Json, operation: &Json)
                 span.about { (text(operation, "summary")) }
             }
             div.operation {
-                @if !text(operation, "description").is_empty() { p { (text(operation, "description")) } }
+                @if !text(operation, "description").is_empty() { p { (prose(text(operation, "description"))) } }
                 @if !parameters.is_empty() { (parameter_table(&parameters)) }
                 @if body.is_object() { p { "Body: " (kind(body)) " as " code { "application/json" } "." } }
                 (response_table(document, &operation["responses"]))
@@ -125,48 +141,45 @@ fn breakable(path: &str) -> Markup {
 }
 
 fn parameter_table(parameters: &[&Json]) -> Markup {
-    html! {
-        div.scroll {
-            table {
-                caption { "Parameters" }
-                thead { tr { th scope="col" { "Name" } th scope="col" { "In" } th scope="col" { "Value" } th scope="col" { "" } } }
-                tbody {
-                    @for parameter in parameters {
-                        tr {
-                            th scope="row" { code { (text(parameter, "name")) } }
-                            td { (text(parameter, "in")) }
-                            td { (kind(&parameter["schema"])) }
-                            td { (text(parameter, "description")) }
-                        }
-                    }
+    let rows = html! {
+        thead {
+            tr { th scope="col" { "Name" } th scope="col" { "In" } th scope="col" { "Value" } th scope="col" { "Meaning" } }
+        }
+        tbody {
+            @for parameter in parameters {
+                tr {
+                    th scope="row" { code { (text(parameter, "name")) } }
+                    td { (text(parameter, "in")) }
+                    td { (kind(&parameter["schema"])) }
+                    td { (prose(text(parameter, "description"))) }
                 }
             }
         }
-    }
+    };
+    scrolling("Parameters", &rows)
 }
 
 fn response_table(document: &Json, responses: &Json) -> Markup {
-    html! {
-        div.scroll {
-            table {
-                caption { "Answers" }
-                tbody {
-                    @for (status, response) in members(responses).into_iter().flatten() {
-                        @let response = resolve(document, response);
-                        tr {
-                            th scope="row" { code { (status) } }
-                            td {
-                                @for (media, content) in members(&response["content"]).into_iter().flatten() {
-                                    (kind(&content["schema"])) " as " code { (media) }
-                                }
-                            }
-                            td { (text(response, "description")) }
+    let rows = html! {
+        thead { tr { th scope="col" { "Status" } th scope="col" { "Body" } th scope="col" { "Meaning" } } }
+        tbody {
+            @for (status, response) in members(responses).into_iter().flatten() {
+                @let response = resolve(document, response);
+                @let content = members(&response["content"]);
+                tr {
+                    th scope="row" { code { (status) } }
+                    td {
+                        @if content.is_none() { "none" }
+                        @for (media, content) in content.into_iter().flatten() {
+                            (kind(&content["schema"])) " as " code { (media) }
                         }
                     }
+                    td { (prose(text(response, "description"))) }
                 }
             }
         }
-    }
+    };
+    scrolling("Answers", &rows)
 }
 
 /// A schema in a few words.

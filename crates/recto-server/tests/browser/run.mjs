@@ -1,37 +1,14 @@
 // Drives the console in headless Chromium: node run.mjs URL FOLDER-FOR-SCREENSHOTS
-// Every test has a page of its own and fails on anything the browser complains about: what the content
-// security policy forbids, too.
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { chromium } from "playwright-core";
+import { accessible, fits, runAll, shoot } from "./chromium.mjs";
 
 const [base, screenshots] = process.argv.slice(2);
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const UNITED = "/collections/flights?filter=carrier%20%3D%20%22UA%22";
 const PLACES = "/collections/places?filter=country%20%3D%20%22CH%22";
 
-const executablePath = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
-  .find((path) => path && existsSync(path));
-if (!executablePath) {
-  console.error("there is no Chromium: `scripts/test install`, or name one in CHROMIUM");
-  process.exit(2);
-}
-
-const browser = await chromium.launch({
-  executablePath,
-  args: [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-  ],
-});
-
 const tests = [];
 const test = (name, options, run) => tests.push({ name, options, run });
-
-/** A screenshot; Playwright would hide the caret by an inline style, which the policy forbids. */
-const shoot = (page, path) => page.screenshot({ path, caret: "initial" });
 
 /** The first cell of each row. */
 const firsts = (page) => page.$$eval("tbody tr", (rows) => rows.map((row) => row.innerText.replaceAll("\t", "|")));
@@ -48,19 +25,6 @@ async function swapped(page, act) {
 
 /** Does something that leads to another page. */
 const arrives = (page, act) => Promise.all([page.waitForNavigation(), act()]);
-
-async function accessible(page, what) {
-  await page.evaluate(axe);
-  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-  const told = found.violations.map((violation) =>
-    `${violation.id}: ${violation.help}\n` + violation.nodes.map((node) => `    ${node.html}\n    ${node.failureSummary}`).join("\n"));
-  assert.equal(told.join("\n"), "", `${what} is accessible`);
-}
-
-async function fits(page, what) {
-  const [wide, window] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
-  assert.ok(wide <= window, `${what}: ${wide} px in a window of ${window} px`);
-}
 
 test("browse from the list to a page", {}, async (page) => {
   const home = await page.goto(base + "/");
@@ -276,30 +240,31 @@ test("375 pixels", { viewport: { width: 375, height: 720 } }, async (page) => {
   await fits(page, "the plan");
 });
 
-let failed = 0;
-for (const { name, options: { complaints, ...options }, run } of tests) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options });
-  const complained = [];
-  const listen = (page) => {
-    page.setDefaultTimeout(10_000);
-    page.on("pageerror", (error) => complained.push(error.message));
-    page.on("console", (message) => {
-      const isAnswer = /status of 400/.test(message.text());
-      if (["error", "warning"].includes(message.type()) && !isAnswer && !complaints?.test(message.text())) complained.push(message.text());
-    });
-  };
-  context.on("page", listen);
-  const page = await context.newPage();
-  try {
-    await run(page, context);
-    assert.deepEqual(complained, [], "the browser has nothing to complain about");
-    console.log(`ok      ${name}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAILED  ${name}\n${error.stack}\n${complained.join("\n")}`);
-    await shoot(page, `${screenshots}/failed-${failed}.png`).catch(() => {});
-  }
-  await context.close();
+for (const colorScheme of ["light", "dark"]) {
+  test(`the description of the API, ${colorScheme}`, { colorScheme }, async (page) => {
+    await page.goto(base + "/docs");
+    await accessible(page, "the description");
+    await shoot(page, `${screenshots}/docs-${colorScheme}.png`);
+    await page.locator("#list_flights summary").click();
+    await page.locator("#list_flights").evaluate((one) => one.scrollIntoView());
+    await accessible(page, "an operation");
+    await shoot(page, `${screenshots}/docs-operation-${colorScheme}.png`);
+  });
 }
-await browser.close();
-process.exit(failed ? 1 : 0);
+
+test("the description of the API, 375 pixels", { viewport: { width: 375, height: 720 } }, async (page) => {
+  await page.goto(base + "/docs");
+  await shoot(page, `${screenshots}/docs-375.png`);
+  await page.$$eval("details", (all) => all.forEach((one) => { one.open = true; }));
+  await fits(page, "the description");
+  await accessible(page, "the description");
+  // Whatever is wider than the window can be scrolled to; names and statuses are never broken.
+  for (const code of await page.$$("#list_flights th code")) {
+    const { height } = await code.boundingBox();
+    assert.ok(height < 24, `${await code.textContent()} is ${height} px high`);
+  }
+  await page.locator("#list_flights").evaluate((one) => one.scrollIntoView());
+  await shoot(page, `${screenshots}/docs-operation-375.png`);
+});
+
+await runAll(tests, screenshots);

@@ -1,9 +1,11 @@
-//! The console in headless Chromium, which `tests/browser/run.mjs` drives.
+//! The console in headless Chromium, which the scripts in `tests/browser` drive.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use recto::Environment;
+use recto_server::auth::{TokenFile, parse_grants};
 use recto_server::{Config, Server};
 use tokio::process::Command;
 use tokio::sync::oneshot;
@@ -13,17 +15,18 @@ use crate::fixture::Fixture;
 /// How long the browser may take for everything.
 const LIMIT: Duration = Duration::from_secs(240);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_can_use_it_in_a_browser() {
+/// Runs a script against a server; it is told the server's address, a folder for screenshots, and
+/// secrets by its environment.
+async fn drive(script: &str, fixture: &Fixture, tokens: Option<PathBuf>, secrets: &[(&str, String)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     assert!(
         folder.join("node_modules/playwright-core").is_dir(),
         "Playwright is missing: `scripts/test install`, or `npm ci` in {}",
         folder.display()
     );
-    let fixture = Fixture::new().await;
     let config = Config {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        tokens,
         ..Config::default()
     };
     let server = Server::bind(fixture.session.clone(), &config).await.unwrap();
@@ -36,8 +39,9 @@ async fn people_can_use_it_in_a_browser() {
     std::fs::create_dir_all(&screenshots).unwrap();
     let mut browser = Command::new("node");
     browser
-        .arg(folder.join("run.mjs"))
+        .arg(folder.join(script))
         .args([&url, screenshots.to_str().unwrap()])
+        .envs(secrets.iter().map(|(name, secret)| (name, secret)))
         .kill_on_drop(true);
     let output = tokio::time::timeout(LIMIT, browser.output())
         .await
@@ -51,4 +55,28 @@ async fn people_can_use_it_in_a_browser() {
     assert!(output.status.success(), "{said}");
     stop.send(()).ok();
     serving.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn people_can_use_it_in_a_browser() {
+    let fixture = Fixture::new().await;
+    drive("run.mjs", &fixture, None, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn people_sign_in_with_a_token() {
+    let fixture = Fixture::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.toml");
+    let token = |grant: &str| {
+        let grants = parse_grants([grant]).unwrap();
+        let (text, _) = TokenFile::create(&file, &Environment::system(), "tester", None, grants).unwrap();
+        text.reveal()
+    };
+    let secrets = [
+        ("TOKEN_ALL", token("*:all")),
+        ("TOKEN_UNITED", token("flights:read where carrier = \"UA\"")),
+        ("TOKEN_PLACES", token("places:read")),
+    ];
+    drive("signin.mjs", &fixture, Some(file.clone()), &secrets).await;
 }

@@ -14,7 +14,7 @@ fn key(name: &str) -> Vec<String> {
 }
 
 /// The digest of the record that a form was filled from.
-fn seen(form: &Answer) -> String {
+pub(crate) fn seen(form: &Answer) -> String {
     let value = form.html.split("name=\"seen\" value=\"").nth(1).unwrap();
     value.split('"').next().unwrap().to_owned()
 }

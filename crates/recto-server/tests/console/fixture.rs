@@ -4,9 +4,11 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use axum::{Extension, Router};
 use recto::schema::Schema;
-use recto::{LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use recto::{CassandraAddress, Environment, LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_server::access::Access;
 use recto_server::{App, router};
+use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::{Value as Json, json};
 use tower_service::Service as _;
 
@@ -32,29 +34,70 @@ const MAX_PAGE_BYTES: usize = 4 << 20;
 /// Flights of each carrier.
 pub(crate) const FLIGHTS: usize = 1_000;
 
-/// An open store; its folder goes with it.
+/// Flights that are put together: a logged batch of Cassandra's is at most 50 KiB.
+const FLIGHTS_AT_ONCE: usize = 100;
+
+/// An open store, which goes with it.
 pub(crate) struct Fixture {
     pub(crate) session: LocalSession,
-    _folder: tempfile::TempDir,
+    _place: Place,
+}
+
+/// Where a store is.
+enum Place {
+    Folder(#[allow(dead_code, reason = "removed when dropped")] tempfile::TempDir),
+    Keyspace(String),
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Self::Keyspace(name) = self else { return };
+        let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
+        let config = CassandraConfig::new([cassandra.address()], name.clone());
+        // The test's own runtime may be ending.
+        let dropped = std::thread::spawn(|| {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(drop_keyspace(config, Environment::system()))
+        });
+        let _ = dropped.join();
+    }
 }
 
 impl Fixture {
     pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
-        let mut recto = Recto::open_with(&address, OpenOptions::new().create())
+        let address = StoreAddress::Embedded(folder.path().join("store"));
+        Self::at(&address, Place::Folder(folder)).await
+    }
+
+    /// The same on Cassandra.
+    pub(crate) async fn on_cassandra() -> Self {
+        let cassandra = Cluster::shared().expect("tests need a Cassandra");
+        let keyspace = unique_keyspace("recto_console");
+        let address = CassandraAddress::new(vec![cassandra.address().to_owned()], keyspace.clone());
+        Self::at(
+            &StoreAddress::Cassandra(Box::new(address)),
+            Place::Keyspace(keyspace),
+        )
+        .await
+    }
+
+    async fn at(address: &StoreAddress, place: Place) -> Self {
+        let mut recto = Recto::open_with(address, OpenOptions::new().create())
             .await
             .unwrap();
         recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
         let session = LocalSession::new(recto);
         for carrier in ["AA", "UA"] {
-            let flights = (0..FLIGHTS).map(|number| flight(carrier, number)).collect();
-            session.put("flights", flights).await.unwrap();
+            let flights: Vec<_> = (0..FLIGHTS).map(|number| flight(carrier, number)).collect();
+            for some in flights.chunks(FLIGHTS_AT_ONCE) {
+                session.put("flights", some.to_vec()).await.unwrap();
+            }
         }
         session.put("places", places()).await.unwrap();
         Self {
             session,
-            _folder: folder,
+            _place: place,
         }
     }
 

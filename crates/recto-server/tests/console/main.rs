@@ -3,6 +3,7 @@
 
 mod access;
 mod browser;
+mod cassandra;
 mod changes;
 mod fixture;
 mod pages;

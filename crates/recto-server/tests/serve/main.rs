@@ -1,6 +1,9 @@
 //! A server over real sockets: what it lets in, what it says of itself, how it ends.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod cassandra;
+mod frames;
+mod http2;
 mod limits;
 mod operation;
 mod safety;

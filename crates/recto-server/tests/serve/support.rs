@@ -79,7 +79,12 @@ impl Reply {
 /// A store with orders of two tenants, and a secret.
 pub(crate) async fn store(folder: &tempfile::TempDir) -> LocalSession {
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
-    let mut recto = Recto::open_with(&address, OpenOptions::new().create())
+    store_at(&address).await
+}
+
+/// The same at an address.
+pub(crate) async fn store_at(address: &StoreAddress) -> LocalSession {
+    let mut recto = Recto::open_with(address, OpenOptions::new().create())
         .await
         .unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
@@ -126,6 +131,15 @@ pub(crate) fn make_token(path: &std::path::Path, grants: &str, lifetime_seconds:
 
 async fn start(folder: tempfile::TempDir, change: impl FnOnce(&mut Config)) -> Served {
     let session = store(&folder).await;
+    serve_store(session, folder, change).await
+}
+
+/// A server over an open store; the folder goes with it.
+pub(crate) async fn serve_store(
+    session: LocalSession,
+    folder: tempfile::TempDir,
+    change: impl FnOnce(&mut Config),
+) -> Served {
     let mut config = Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         ..Config::default()

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -14,14 +15,14 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::support::{Served, eventually, read_to_end, serve};
 
 /// Writes a certificate for localhost and its key; returns the certificate.
-fn certificate(folder: &Path) -> CertificateDer<'static> {
+pub(crate) fn certificate(folder: &Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
     std::fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
     made.cert.der().clone()
 }
 
-async fn served(folder: &Path) -> Served {
+pub(crate) async fn served(folder: &Path) -> Served {
     serve(|config| {
         config.tls_certificate = Some(folder.join("cert.pem"));
         config.tls_key = Some(folder.join("key.pem"));
@@ -30,18 +31,28 @@ async fn served(folder: &Path) -> Served {
     .await
 }
 
-/// Asks for health over TLS, trusting one certificate.
-async fn ask(served: &Served, trusted: &CertificateDer<'static>) -> std::io::Result<String> {
+/// Connects over TLS, trusting one certificate and offering these protocols.
+pub(crate) async fn connect(
+    served: &Served,
+    trusted: &CertificateDer<'static>,
+    protocols: &[&[u8]],
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     let stream = served.connect().await;
     let name = ServerName::try_from("localhost").unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// Asks for health over TLS, trusting one certificate.
+async fn ask(served: &Served, trusted: &CertificateDer<'static>) -> std::io::Result<String> {
+    let mut stream = connect(served, trusted, &[]).await?;
     stream
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .await?;
