@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use crate::app::{App, router};
 use crate::auth::{RELOAD_INTERVAL, Tokens};
 use crate::config::Config;
-use crate::guard::{Guard, note_route};
+use crate::guard::{Guard, NoteRoute};
 use crate::operation::{Metrics, Observer, Readiness, Traces};
 use connection::Connections;
 pub use error::ServeError;
@@ -75,7 +75,7 @@ impl Server {
             traces: Traces::start(config),
             slow_query: config.slow_query,
         });
-        let routes = router(App::new(session.clone())).route_layer(axum::middleware::from_fn(note_route));
+        let routes = router(App::new(session.clone())).route_layer(NoteRoute);
         let readiness = Readiness::new(session.clone(), environment);
         let guard = Guard::new(routes, config.clone(), tokens.clone(), readiness, observer);
         Ok(Self {

@@ -11,6 +11,9 @@ use serde_json::Value as Json;
 use crate::app::App;
 use crate::problem::Problem;
 
+/// Headers of an answer, at most: room for them is made once.
+const HEADERS: usize = 16;
+
 /// Bytes of the digest that an entity tag holds.
 const TAG_BYTES: usize = 16;
 
@@ -48,6 +51,7 @@ pub(crate) fn tagged(
         Response::new(body.into())
     };
     let headers = response.headers_mut();
+    headers.reserve(HEADERS);
     if !is_known {
         headers.insert(header::CONTENT_TYPE, content_type);
     }

@@ -5,14 +5,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::extract::MatchedPath;
+use axum::body::Bytes;
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 
 use super::body::Keeping;
+use super::route::RoutePattern;
 use super::{Guard, Turned, client};
 use crate::operation::{Context, InFlight, Parent, REQUEST_ID, RequestLabels};
 use crate::problem::Problem;
@@ -47,17 +46,6 @@ const SECURITY_HEADERS: [(HeaderName, HeaderValue); 6] = [
 /// Under TLS: browsers use nothing else for a year.
 const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// The route of a request, kept with its answer, for metrics and logs: paths hold keys.
-#[derive(Debug, Clone)]
-pub(crate) struct Route(Arc<str>);
-
-/// Keeps the route of a request with its answer.
-pub(crate) async fn note_route(path: MatchedPath, request: Request<Body>, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    response.extensions_mut().insert(Route(path.as_str().into()));
-    response
-}
-
 impl Guard {
     /// Answers a request.
     pub(crate) async fn answer<B>(&self, request: Request<B>, peer: IpAddr) -> Response
@@ -79,7 +67,7 @@ impl Guard {
         });
         self.add_headers(&mut response, &id);
         self.record(&response, &method, &id, &bearer, started);
-        let route = response.extensions().get::<Route>();
+        let route = response.extensions().get::<RoutePattern>();
         span.end(route.map(|route| &*route.0), response.status(), &id);
         response
     }
@@ -148,7 +136,7 @@ impl Guard {
             .environment
             .monotonic_nanos()
             .saturating_sub(started);
-        let route = response.extensions().get::<Route>();
+        let route = response.extensions().get::<RoutePattern>();
         let labels = RequestLabels {
             route: route.map_or_else(|| "none".into(), |route| Arc::clone(&route.0)),
             method: method_name(method),

@@ -10,6 +10,7 @@ mod client;
 mod hosts;
 mod origin;
 mod rate;
+mod route;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use client::{Credentials, credentials};
 use hosts::Hosts;
 use rate::{Asker, RateLimit};
 
-pub(crate) use answer::note_route;
+pub(crate) use route::NoteRoute;
 
 /// What stands before every handler.
 #[derive(Debug)]
