@@ -1,5 +1,6 @@
 //! Cursors under attack, on both stores: altered, cut, extended, put together from two, of other
-//! queries, collections, arrangements and keys, expired, and of other releases. Each is a typed
+//! queries, collections, arrangements and keys, expired, and of other releases; and so the resume tokens
+//! of scans. Each is a typed
 //! error that says what to do; none panics, none reads a row that is not the query's.
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
@@ -12,6 +13,7 @@ mod foreign;
 mod forged;
 mod golden;
 mod rotation;
+mod scans;
 mod support;
 mod telling;
 
@@ -43,6 +45,18 @@ on_both_stores! { crate::SCHEMA;
         two_who_rotate_at_once_both_succeed,
         what_cannot_be_rotated_is_refused,
         keys_stored_by_an_earlier_release_open_and_rotate,
+    }
+    scans {
+        every_flipped_bit_is_refused,
+        every_truncation_and_extension_is_refused,
+        cursors_and_tokens_are_no_substitutes,
+        other_filters_and_row_filters_are_refused,
+        other_collections_and_arrangements_are_refused,
+        on_the_other_kind_of_store,
+        they_expire_and_follow_the_keys,
+        every_row_comes_once_for_everyone,
+        filters_that_are_none_are_refused,
+        tokens_of_every_version_open,
     }
     golden {
         cursors_of_every_version_open,
