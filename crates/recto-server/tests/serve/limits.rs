@@ -32,6 +32,40 @@ async fn long_urls_many_headers_and_large_ones_are_refused() {
     assert_eq!(served.get("/healthz").await.status, 200);
 }
 
+/// What is no request gets an answer that hyper writes, before anything of ours sees it: without headers
+/// of ours, and so without anything a browser could take for content.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_request_gets_an_empty_answer() {
+    let served = serve(|_| {}).await;
+    let bomb = format!(
+        "GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
+        "x".repeat(100_000)
+    );
+    for (bytes, status) in [
+        ("GET / HTTP/1.1\r\nno header\r\n\r\n", 400),
+        ("<script>alert(1)</script>\r\n\r\n", 400),
+        (
+            "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+            400,
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            400,
+        ),
+        (&bomb, 431),
+    ] {
+        // Read to its end: the connection is closed.
+        let reply = served.send(bytes.as_bytes()).await;
+        assert_eq!(reply.status, status, "{bytes:.40}");
+        assert_eq!(
+            (reply.body.as_str(), reply.header("content-length")),
+            ("", Some("0"))
+        );
+        assert_eq!(reply.header("content-type"), None);
+    }
+    assert_eq!(served.get("/healthz").await.status, 200);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn large_bodies_are_refused_told_or_untold() {
     let served = serve(|config| config.limits.body_bytes = 1_000).await;
