@@ -177,17 +177,38 @@ pub async fn create_keyspace(
     replication: Option<Replication>,
 ) -> Result<(), StoreError> {
     let client = connect(config, environment).await?;
-    if keyspace_exists(&client).await? {
+    let Some(text) = missing_keyspace_cql(&client, replication).await? else {
         return Ok(());
-    }
-    let replication = replication.unwrap_or_else(|| default_replication(&client.session));
-    let text = create_keyspace_cql(&client.config.keyspace, &replication);
+    };
     let deadline = client.deadline(client.config.schema_timeout);
     client
         .query(&text, (), &deadline)
         .await
         .map(drop)
         .map_err(|failure| failure.error)
+}
+
+/// The statement by which [`create_keyspace`] would make the keyspace; `None` if it is there.
+///
+/// # Errors
+/// As [`CassandraStore::connect`](crate::CassandraStore::connect).
+pub async fn plan_keyspace(
+    config: CassandraConfig,
+    environment: Environment,
+    replication: Option<Replication>,
+) -> Result<Option<String>, StoreError> {
+    missing_keyspace_cql(&connect(config, environment).await?, replication).await
+}
+
+async fn missing_keyspace_cql(
+    client: &Client,
+    replication: Option<Replication>,
+) -> Result<Option<String>, StoreError> {
+    if keyspace_exists(client).await? {
+        return Ok(None);
+    }
+    let replication = replication.unwrap_or_else(|| default_replication(&client.session));
+    Ok(Some(create_keyspace_cql(&client.config.keyspace, &replication)))
 }
 
 /// Drops the keyspace of `config` with everything in it; nothing if it is not there.

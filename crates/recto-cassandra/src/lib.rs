@@ -35,7 +35,7 @@ mod values;
 mod write;
 
 pub use config::{CassandraConfig, ClientCertificate, Replication, TlsConfig};
-pub use connect::{create_keyspace, create_keyspace_cql, drop_keyspace};
+pub use connect::{create_keyspace, create_keyspace_cql, drop_keyspace, plan_keyspace};
 pub use ddl::{add_columns_cql, create_table_cql};
 pub use scan::MAX_TOKEN_RANGES;
 pub use store::CassandraStore;

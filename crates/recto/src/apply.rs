@@ -1,5 +1,6 @@
 //! Making a store hold a schema.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use recto_model::schema::Schema;
 use recto_store::tables::added_columns;
 use recto_store::{Store, StoreError, StoreErrorKind, TableOutcome};
 
-use crate::catalog::{Catalog, Recorded};
+use crate::catalog::{self, Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Applied, SchemaPlan};
 
@@ -58,13 +59,39 @@ pub(crate) fn plan(
             refused.push(reason);
         }
     }
-    let statements = table_changes(recorded, schema).iter().flat_map(show).collect();
+    let statements = if changes.is_empty() && recorded.generation > 0 {
+        Vec::new()
+    } else {
+        statements(recorded, schema, show)
+    };
     SchemaPlan {
         generation: recorded.generation,
         changes: shown,
         statements,
         refused,
     }
+}
+
+/// What the store would run to make and change tables, in order: the catalog's before the first schema, and a
+/// type that several tables need once, with the first of them.
+fn statements(
+    recorded: &Recorded,
+    schema: &Schema,
+    show: impl Fn(&TableChange) -> Vec<String>,
+) -> Vec<String> {
+    let there = recorded
+        .schema
+        .collections
+        .iter()
+        .map(|one| TableChange::Make(one.base_table()));
+    let mut run: HashSet<String> = there.flat_map(|made| show(&made)).collect();
+    let catalog = (recorded.generation == 0).then(|| TableChange::Make(catalog::table()));
+    catalog
+        .iter()
+        .chain(&table_changes(recorded, schema))
+        .flat_map(show)
+        .filter(|statement| run.insert(statement.clone()))
+        .collect()
 }
 
 /// Why this release does not make a change; `None` if it does.

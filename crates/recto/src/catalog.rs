@@ -62,25 +62,29 @@ pub(crate) struct Catalog<'a> {
     request_timeout: Option<Duration>,
 }
 
+/// The catalog's table.
+pub(crate) fn table() -> Table {
+    let cas = ColumnKind::Regular(WriteKind::Cas);
+    let column = |name: &str, ty, kind| Column {
+        name: name.into(),
+        ty,
+        kind,
+    };
+    let columns = vec![
+        column("name", Type::Text, ColumnKind::Partition),
+        column("version", Type::Int, cas),
+        column("generation", Type::BigInt, cas),
+        column("body", Type::Blob, cas),
+    ];
+    Table::new(TABLE, columns, TableOptions::default()).expect("the catalog is a table")
+}
+
 impl<'a> Catalog<'a> {
     /// The catalog of `store`; a request may take `request_timeout`, or what reads and writes may.
     pub(crate) fn new(store: &'a Arc<dyn Store>, request_timeout: Option<Duration>) -> Self {
-        let cas = ColumnKind::Regular(WriteKind::Cas);
-        let column = |name: &str, ty, kind| Column {
-            name: name.into(),
-            ty,
-            kind,
-        };
-        let columns = vec![
-            column("name", Type::Text, ColumnKind::Partition),
-            column("version", Type::Int, cas),
-            column("generation", Type::BigInt, cas),
-            column("body", Type::Blob, cas),
-        ];
-        let table = Table::new(TABLE, columns, TableOptions::default()).expect("the catalog is a table");
         Self {
             store,
-            table: Arc::new(table),
+            table: Arc::new(table()),
             request_timeout,
         }
     }

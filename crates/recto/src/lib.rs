@@ -144,12 +144,16 @@ pub async fn open(address: &StoreAddress, options: OpenOptions) -> Result<Arc<dy
     )))
 }
 
-/// What applying `schema` would do at an address where there is no store yet.
+/// What applying `schema` would do at an address where there is no store yet. How many copies a new keyspace
+/// keeps depends on the cluster, which is asked for its nodes.
 ///
 /// # Errors
-/// A server's store is never absent: it has it open.
-pub fn plan_without_store(address: &StoreAddress, schema: &schema::Schema) -> Result<session::SchemaPlan> {
-    open::plan_without_store(address, schema)
+/// A server's store is never absent: it has it open. A cluster cannot be reached.
+pub async fn plan_without_store(
+    address: &StoreAddress,
+    schema: &schema::Schema,
+) -> Result<session::SchemaPlan> {
+    open::plan_without_store(address, &Environment::system(), schema).await
 }
 
 /// The snippets of the README and of the guide compile.

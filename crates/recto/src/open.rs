@@ -55,13 +55,22 @@ pub(crate) async fn open(
 }
 
 /// What applying `schema` would do where there is no store yet.
-pub(crate) fn plan_without_store(address: &StoreAddress, schema: &Schema) -> Result<SchemaPlan> {
+pub(crate) async fn plan_without_store(
+    address: &StoreAddress,
+    environment: &Environment,
+    schema: &Schema,
+) -> Result<SchemaPlan> {
     let recorded = crate::catalog::Recorded::default();
     let mut plan = match address {
         StoreAddress::Embedded(_) => crate::apply::plan(&recorded, schema, show_embedded),
-        StoreAddress::Cassandra(address) => crate::apply::plan(&recorded, schema, |change| {
-            show_cassandra(&address.keyspace, change)
-        }),
+        StoreAddress::Cassandra(address) => {
+            let first = plan_keyspace(address, environment).await?;
+            let mut plan = crate::apply::plan(&recorded, schema, |change| {
+                show_cassandra(&address.keyspace, change)
+            });
+            plan.statements.splice(0..0, first);
+            plan
+        }
         StoreAddress::Http(_) => return Err(not_a_store()),
     };
     plan.changes.insert(0, format!("the store {address} is made"));
@@ -171,8 +180,7 @@ async fn open_cassandra(
 
     let config = cassandra_config(address)?;
     if create {
-        let replication = address.replication.as_deref().map(replication).transpose()?;
-        create_keyspace(config.clone(), environment.clone(), replication).await?;
+        create_keyspace(config.clone(), environment.clone(), replication_of(address)?).await?;
     }
     let store = CassandraStore::connect(config, environment.clone())
         .await
@@ -184,6 +192,19 @@ async fn open_cassandra(
         store: Arc::new(store),
         operations,
     })
+}
+
+/// The statement that makes the keyspace, unless it is there.
+#[cfg(feature = "cassandra")]
+async fn plan_keyspace(address: &CassandraAddress, environment: &Environment) -> Result<Option<String>> {
+    let config = cassandra_config(address)?;
+    let replication = replication_of(address)?;
+    Ok(recto_cassandra::plan_keyspace(config, environment.clone(), replication).await?)
+}
+
+#[cfg(not(feature = "cassandra"))]
+async fn plan_keyspace(_: &CassandraAddress, _: &Environment) -> Result<Option<String>> {
+    Err(not_built("cassandra"))
 }
 
 #[cfg(feature = "cassandra")]
@@ -271,6 +292,11 @@ fn tls(address: &CassandraAddress) -> Result<Option<recto_cassandra::TlsConfig>>
         }
     };
     Ok(Some(config))
+}
+
+#[cfg(feature = "cassandra")]
+fn replication_of(address: &CassandraAddress) -> Result<Option<recto_cassandra::Replication>> {
+    address.replication.as_deref().map(replication).transpose()
 }
 
 /// `3`, or `dc1:3,dc2:2`.

@@ -166,7 +166,8 @@ pub struct SchemaPlan {
     pub generation: u64,
     /// Changes in plain words, a line each; empty where the store holds this schema.
     pub changes: Vec<String>,
-    /// What would be run: CQL, or the embedded store's tables.
+    /// What would be run to make and change keyspace, types and tables, in order: CQL, or the embedded store's
+    /// tables in words. After it, rows of the table `recto_catalog` record the schema and, the first time, cursor keys.
     pub statements: Vec<String>,
     /// What cannot be done, with the reason; `apply` refuses while there is any.
     pub refused: Vec<String>,

@@ -145,7 +145,7 @@ impl Planned {
     async fn of(schema: &Schema, place: &Place, session: Option<&dyn Session>) -> Result<Self> {
         let plan = match session {
             Some(session) => session.plan(schema).await?,
-            None => recto::plan_without_store(&place.address, schema)?,
+            None => recto::plan_without_store(&place.address, schema).await?,
         };
         Ok(Self {
             store: place.address.to_string(),
@@ -264,7 +264,7 @@ fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result
         "{} {holds}",
         console.paint(Tone::Strong, &printable(store))
     ))?;
-    if plan.changes.is_empty() && plan.refused.is_empty() {
+    if plan.changes.is_empty() && plan.statements.is_empty() && plan.refused.is_empty() {
         console.line(console.paint(Tone::Good, "✓ nothing to change: the store holds this schema"))?;
     }
     section(console, "Changes", &plan.changes, (Tone::Good, "•"))?;

@@ -121,6 +121,7 @@ on_both_stores! { crate::SCHEMA;
     }
     schemas {
         applying_twice_changes_nothing,
+        a_plan_shows_all_that_is_run,
         another_schema_is_refused_with_the_difference,
         a_collection_may_be_added,
         several_who_apply_at_once,

@@ -40,6 +40,82 @@ pub(crate) async fn applying_twice_changes_nothing(recto: Recto) {
     assert!(plan.changes.is_empty() && plan.statements.is_empty(), "{plan:?}");
 }
 
+/// Two collections of one type, and a third.
+const PLACES: &str = r#"
+[type.place]
+fields = { city = "text" }
+
+[collection.homes]
+fields = { id = "int", place = "place" }
+key = ["id"]
+writes = "overwrite"
+
+[collection.shops]
+fields = { id = "int", place = "place" }
+key = ["id"]
+writes = "overwrite"
+"#;
+
+/// A plan has all that is run, in order: before there is a store, before its first schema, and after.
+pub(crate) async fn a_plan_shows_all_that_is_run(recto: Recto) {
+    let store = fresh(&recto);
+    let schema = parse(PLACES);
+    let before = recto::plan_without_store(&store.address, &schema).await.unwrap();
+    assert!(before.changes[0].contains("is made"), "{before:?}");
+    let mut own = store.open().await;
+    let first = own.plan(&schema).statements;
+    let mut expected = match &store.address {
+        StoreAddress::Cassandra(address) => vec![
+            format!(
+                "CREATE KEYSPACE IF NOT EXISTS \"{}\" WITH replication = {{'class': 'NetworkTopologyStrategy', \
+                 'datacenter1': 1}}",
+                address.keyspace
+            ),
+            "CREATE TABLE IF NOT EXISTS recto_catalog (".to_owned(),
+            "CREATE TYPE IF NOT EXISTS place (".to_owned(),
+            "CREATE TABLE IF NOT EXISTS homes (".to_owned(),
+            "CREATE TABLE IF NOT EXISTS shops (".to_owned(),
+        ],
+        _ => ["recto_catalog", "homes", "shops"]
+            .map(|name| format!("table {name}: "))
+            .into(),
+    };
+    // Names without keyspace and quotes.
+    let keyspace = match &store.address {
+        StoreAddress::Cassandra(address) => format!("\"{}\".", address.keyspace),
+        _ => String::new(),
+    };
+    let plain = |text: &str| match text.strip_prefix("CREATE KEYSPACE") {
+        None if !keyspace.is_empty() => text.replace(&keyspace, "").replace('"', ""),
+        _ => text.to_owned(),
+    };
+    let check = |statements: &[String], expected: &[String]| {
+        assert_eq!(statements.len(), expected.len(), "{statements:#?}");
+        for (statement, expected) in statements.iter().zip(expected) {
+            assert!(
+                plain(statement).starts_with(expected),
+                "{statement} is {expected}"
+            );
+        }
+    };
+    check(&before.statements, &expected);
+    if store.kind == Kind::Cassandra {
+        expected.remove(0);
+    }
+    check(&first, &expected);
+
+    own.apply(&schema).await.unwrap();
+    let tables = own.store().list_tables().await.unwrap();
+    let tables: Vec<&str> = tables.iter().map(recto_model::Table::name).collect();
+    assert_eq!(tables, ["homes", "recto_catalog", "shops"]);
+    let third = format!(
+        "{PLACES}{}",
+        &PLACES[PLACES.find("[collection.shops]").unwrap()..].replace("shops", "parks")
+    );
+    let expected = expected.last().unwrap().replace("shops", "parks");
+    check(&own.plan(&parse(&third)).statements, &[expected]);
+}
+
 pub(crate) async fn another_schema_is_refused_with_the_difference(recto: Recto) {
     let mut own = fresh(&recto).open().await;
     own.apply(&parse(NOTES)).await.unwrap();
