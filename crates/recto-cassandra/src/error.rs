@@ -149,6 +149,9 @@ fn of_attempt(error: RequestAttemptError) -> Failure {
 /// What Cassandra says when a read crossed its tombstone threshold.
 const TOMBSTONES: &str = "TOO_MANY_TOMBSTONES";
 
+/// What Cassandra says of a table that it knows the name of and has not opened.
+const UNKNOWN_TABLE: &str = "Unknown CF ";
+
 fn of_database(error: &DbError, message: &str) -> Failure {
     use StoreErrorKind as Kind;
     let (kind, effect, passing, hint) = match error {
@@ -195,6 +198,13 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             Effect::Unknown,
             false,
             "a replica failed: its log says why",
+        ),
+        // A node takes statements on a table that is just being made before it can read or write it.
+        DbError::ServerError if message.contains(UNKNOWN_TABLE) => (
+            Kind::Table,
+            Effect::Unknown,
+            true,
+            "the table is just being made, or was dropped: try again",
         ),
         DbError::Unauthorized => (
             Kind::Unauthorized,
@@ -320,6 +330,13 @@ mod tests {
             (DbError::Overloaded, "", Kind::Unavailable, Effect::Unknown, true),
             (unprepared, "", Kind::Unavailable, Effect::Nothing, true),
             (DbError::ServerError, "", Kind::Other, Effect::Unknown, true),
+            (
+                DbError::ServerError,
+                "java.lang.IllegalArgumentException: Unknown CF 4b3ad1d0-e5ea-11f1-8e54-fd4a1ed7d4d0",
+                Kind::Table,
+                Effect::Unknown,
+                true,
+            ),
             (
                 read_failure.clone(),
                 "1 failures: READ_TOO_MANY_TOMBSTONES from /127.0.0.1:7000",
