@@ -346,7 +346,17 @@ fn explain_and_upkeep() {
         "{drawn}"
     );
     let checked = json(&place.run(&["check", "--json"]).done());
-    assert!(checked["rows"].as_u64().unwrap() >= 30, "{checked}");
+    assert_eq!(checked["rows"], 30, "{checked}");
+    assert_eq!(checked["collections"], serde_json::json!({ "flights": 30 }));
+    assert!(
+        checked["internal_rows"].as_u64().unwrap() >= 2,
+        "the catalog is checked too: {checked}"
+    );
+    let drawn = place.run(&["check"]).done();
+    assert!(
+        drawn.starts_with("✓ 30 rows checked in ") && drawn.ends_with("\n  flights  30\n"),
+        "{drawn}"
+    );
     place.run(&["backup", "copy"]).done();
     let copied = place.run(&["scan", "flights", "--store", "copy"]).done();
     assert_eq!(copied.lines().count(), 30);
@@ -648,10 +658,7 @@ fn a_load_that_is_stopped_goes_on_when_the_command_runs_again() {
     stopped.failed(130, "goes on where this one stopped");
     place.run(&line).done();
     let scanned = place.run(&["check", "--json"]).done();
-    assert!(
-        json(&scanned)["rows"].as_u64().unwrap() >= MANY_ROWS.into(),
-        "{scanned}"
-    );
+    assert_eq!(json(&scanned)["rows"], MANY_ROWS, "{scanned}");
     let last = place.run(&["get", "flights", "UA", "2013-01-24", "199999"]);
     last.done();
 }

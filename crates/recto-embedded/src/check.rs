@@ -32,6 +32,8 @@ const CHECK_CACHE_BYTES: usize = 64 << 20;
 pub struct CheckReport {
     /// What is wrong with the pages of the file, if anything is.
     pub page_damage: Option<String>,
+    /// The tables, by name, with the rows of each.
+    pub tables: Vec<CheckedTable>,
     /// The rows that were read.
     pub rows: u64,
     /// Of these, how many have ended and wait to be written over or compacted away.
@@ -49,6 +51,18 @@ impl CheckReport {
     pub fn is_sound(&self) -> bool {
         self.page_damage.is_none() && self.problem_count == 0
     }
+}
+
+/// A table that was checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckedTable {
+    /// Its name.
+    pub name: String,
+    /// The rows that were read.
+    pub rows: u64,
+    /// Of these, how many have ended.
+    pub ended_rows: u64,
 }
 
 /// Something wrong with a row, or with what holds a table's rows together.
@@ -94,6 +108,7 @@ pub(crate) fn rows(snapshot: &Snapshot, report: Report) -> Result<CheckReport, S
         scratch: Vec::new(),
     };
     for stored in snapshot.catalog.iter() {
+        let (rows, ended_rows) = (check.found.rows, check.found.ended_rows);
         // What a damaged page makes impossible to read ends the table, not the check.
         if let Err(error) = guarded(|| check.table(stored)) {
             if error.kind() == StoreErrorKind::Storage {
@@ -101,6 +116,11 @@ pub(crate) fn rows(snapshot: &Snapshot, report: Report) -> Result<CheckReport, S
             }
             check.problem(stored, &[], error.to_string());
         }
+        check.found.tables.push(CheckedTable {
+            name: stored.definition.name().to_owned(),
+            rows: check.found.rows - rows,
+            ended_rows: check.found.ended_rows - ended_rows,
+        });
     }
     check.counter.finish();
     Ok(check.found)

@@ -72,7 +72,7 @@ mod walk;
 mod writer;
 
 pub use catalog::TABLE_FORMAT_VERSION;
-pub use check::{CheckReport, MAX_PROBLEMS, Problem};
+pub use check::{CheckReport, CheckedTable, MAX_PROBLEMS, Problem};
 pub use copy::{Progress, ROWS_PER_REPORT};
 pub use directory::STORE_FORMAT_VERSION;
 pub use limits::{

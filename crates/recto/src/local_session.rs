@@ -345,6 +345,7 @@ impl Session for LocalSession {
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
         self.check_unrestricted("check")?;
-        open::check(self.recto().await.operations(), progress).await
+        let recto = self.recto().await;
+        open::check(recto.operations(), &recto.schema(), progress).await
     }
 }

@@ -21,7 +21,7 @@ use recto_store::{Store, StoreError};
 use crate::address::{CassandraAddress, StoreAddress};
 use crate::apply::TableChange;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{CheckOutcome, Progress, SchemaPlan, StoreProgress};
+use crate::session::{CheckOutcome, CheckedCollection, Progress, SchemaPlan, StoreProgress};
 
 /// An open store, and what it can do beside the trait.
 pub(crate) struct Opened {
@@ -407,9 +407,10 @@ pub(crate) async fn compact(
     }
 }
 
-/// Checks every row.
+/// Checks every row; those of the collections of `schema` are the user's.
 pub(crate) async fn check(
     operations: &Operations,
+    schema: &Schema,
     progress: Progress<'_, StoreProgress>,
 ) -> Result<CheckOutcome> {
     match operations {
@@ -417,6 +418,18 @@ pub(crate) async fn check(
         Operations::Embedded(store) => {
             let (report, reports) = reporter();
             let found = reporting(reports, progress, store.check(report)).await?;
+            let is_collection = |name: &str| {
+                let mut tables = schema.collections.iter().map(|one| one.base_table());
+                tables.any(|table| table.name() == name)
+            };
+            let (ours, internal): (Vec<_>, Vec<_>) = found
+                .tables
+                .iter()
+                .map(|table| CheckedCollection {
+                    name: table.name.clone(),
+                    rows: table.rows - table.ended_rows,
+                })
+                .partition(|table| is_collection(&table.name));
             let mut problems: Vec<String> = found.page_damage.into_iter().collect();
             problems.extend(
                 found
@@ -429,7 +442,9 @@ pub(crate) async fn check(
                 problems.push(format!("and {more} more"));
             }
             Ok(CheckOutcome {
-                rows: found.rows,
+                rows: ours.iter().map(|one| one.rows).sum(),
+                collections: ours,
+                internal_rows: internal.iter().map(|one| one.rows).sum(),
                 problems,
             })
         }

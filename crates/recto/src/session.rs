@@ -261,10 +261,23 @@ pub struct StoreDescription {
 /// What `check` found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckOutcome {
-    /// Rows looked at.
+    /// Records of all collections; those that were deleted or have expired are none.
     pub rows: u64,
+    /// The collections, with the records of each.
+    pub collections: Vec<CheckedCollection>,
+    /// Rows that were checked as well and are no records: what Recto records of itself, and of loads.
+    pub internal_rows: u64,
     /// Problems, a line each; empty where all is well.
     pub problems: Vec<String>,
+}
+
+/// A collection that was checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckedCollection {
+    /// Its name.
+    pub name: String,
+    /// Its records.
+    pub rows: u64,
 }
 
 /// What may be told of a key that cursors are sealed with: never the key itself.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use recto::Session;
+use recto::session::CheckOutcome;
 use serde_json::json;
 
 use super::print_json;
@@ -11,7 +12,7 @@ use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};
 use crate::progress::Meter;
 use crate::store::StoreArgs;
-use crate::text::{bytes, counted, duration, printable, rows};
+use crate::text::{bytes, counted, duration, grouped, printable, rows};
 
 /// The most problems that are drawn; `--json` lists all.
 const MAX_PROBLEMS_DRAWN: usize = 20;
@@ -135,9 +136,19 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
         Exit::Partly
     };
     if args.output.json {
+        let collections: serde_json::Map<_, _> = outcome
+            .collections
+            .iter()
+            .map(|one| (one.name.clone(), one.rows.into()))
+            .collect();
         print_json(
             console,
-            &json!({ "rows": outcome.rows, "problems": outcome.problems }),
+            &json!({
+                "rows": outcome.rows,
+                "collections": collections,
+                "internal_rows": outcome.internal_rows,
+                "problems": outcome.problems,
+            }),
         )?;
         return Ok(exit);
     }
@@ -147,6 +158,7 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
             "{} {checked}; all is well",
             console.paint(Tone::Good, "✓")
         ))?;
+        draw_collections(&outcome, console)?;
         return Ok(exit);
     }
     let count = counted(outcome.problems.len() as u64, "problem", "problems");
@@ -154,6 +166,7 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
         "{} {checked}; {count}",
         console.paint(Tone::Bad, "✗")
     ))?;
+    draw_collections(&outcome, console)?;
     for problem in outcome.problems.iter().take(MAX_PROBLEMS_DRAWN) {
         console.line(format_args!("  {}", printable(problem)))?;
     }
@@ -163,4 +176,20 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
     }
     console.line("The rows named cannot be trusted. Restore the store from a backup.")?;
     Ok(exit)
+}
+
+/// The collections with the rows of each.
+fn draw_collections(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
+    let width = |text: &str| text.chars().count();
+    let names = outcome.collections.iter().map(|one| width(&one.name)).max();
+    let counts: Vec<String> = outcome.collections.iter().map(|one| grouped(one.rows)).collect();
+    let digits = counts.iter().map(String::len).max().unwrap_or(0);
+    for (collection, count) in outcome.collections.iter().zip(&counts) {
+        let padding = names.unwrap_or(0) - width(&collection.name);
+        console.line(format_args!(
+            "  {}{:padding$}  {count:>digits$}",
+            collection.name, ""
+        ))?;
+    }
+    Ok(())
 }
