@@ -1,14 +1,18 @@
 //! The commands there are, with their help.
 
+use std::ffi::OsString;
+
+use clap::builder::Resettable;
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     completions, config, cursor_keys, demo, describe, explain, load, page, records, scan, schema, serve,
     token, upkeep,
 };
 use crate::failure::EXIT_CODES;
-use crate::store::STORES;
+use crate::store::{STORES, StoreArgs};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Yellow.on_default().bold())
@@ -35,6 +39,80 @@ Examples:
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads a command line, the program's name first.
+    ///
+    /// # Errors
+    /// What is not right about it, or the help that it asks for.
+    pub(crate) fn read<T>(line: impl IntoIterator<Item = T>) -> Result<Self, clap::Error>
+    where
+        T: Into<OsString> + Clone,
+    {
+        let mut program = program();
+        let matches = program.try_get_matches_from_mut(line)?;
+        refuse_unused_store(&program, &matches)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
+    }
+}
+
+/// The commands with their arguments. The options that say which store may stand before the command too; of two
+/// that say the same, that after the command is heard.
+pub(crate) fn program() -> clap::Command {
+    let program = without_store(Cli::command());
+    // What the environment says is for the commands that listen to it: the demo does not.
+    with_store(program, |arg| arg.global(true).env(Resettable::Reset))
+}
+
+/// The commands with the arguments that a shell offers: some generators of scripts offer hidden ones too.
+pub(crate) fn offered() -> clap::Command {
+    with_store(Cli::command(), |arg| arg.env(Resettable::Reset))
+}
+
+/// Adds the options that say which store, changed.
+fn with_store(command: clap::Command, change: impl Fn(clap::Arg) -> clap::Arg) -> clap::Command {
+    // Of a command of their own: adding them to this one would give it their words too.
+    let options = StoreArgs::augment_args(clap::Command::new("store"));
+    command.args(options.get_arguments().cloned().map(change))
+}
+
+/// Whether it has the options that say which store, or a command of it has.
+fn takes_store(command: &clap::Command) -> bool {
+    let is_store = |arg: &clap::Arg| arg.get_id() == StoreArgs::IDS[0] && !arg.is_hide_set();
+    command.get_arguments().any(is_store) || command.get_subcommands().any(takes_store)
+}
+
+/// Keeps the options that say which store out of the help of commands that use none. They are known there, so
+/// that whoever gives one is told.
+fn without_store(command: clap::Command) -> clap::Command {
+    command.mut_subcommands(|command| {
+        let command = without_store(command);
+        if takes_store(&command) {
+            return command;
+        }
+        with_store(command, |arg| arg.hide(true).env(Resettable::Reset))
+    })
+}
+
+fn refuse_unused_store(program: &clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    let mut name = program.get_name().to_owned();
+    let (mut command, mut matches) = (program, matches);
+    while let Some((next, further)) = matches.subcommand() {
+        let Some(found) = command.find_subcommand(next) else {
+            break;
+        };
+        (command, matches) = (found, further);
+        name = format!("{name} {next}");
+    }
+    let given = StoreArgs::IDS.iter().find(|id| matches.contains_id(id));
+    match given {
+        Some(id) if !takes_store(command) => {
+            let message = format!("`{name}` uses no store: leave --{} out", id.replace('_', "-"));
+            Err(command.clone().error(ErrorKind::UnknownArgument, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What can be done.

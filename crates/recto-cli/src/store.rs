@@ -26,6 +26,7 @@ Stores:
   A store is a folder, or cassandra://host[:port][,host…]/keyspace[?parameter=value&…], or a running \
 `recto serve`: http[s]://host[:port][?parameter=value&…]
   Without --store: RECTO_STORE, else `store` of the --store-config file, else ./recto.data
+  Both options may stand before the command or after it.
 
   Parameters of Cassandra: username, password, local_datacenter, consistency, replication, tls, tls_ca, \
 tls_certificate, tls_key, tls_check_server_name, connect_timeout_ms, request_timeout_ms. Each may stand in the \
@@ -74,6 +75,9 @@ struct StoreConfig {
 }
 
 impl StoreArgs {
+    /// The arguments, as the command line's definition knows them.
+    pub(crate) const IDS: [&str; 2] = ["store", "store_config"];
+
     /// The address of the store.
     ///
     /// # Errors

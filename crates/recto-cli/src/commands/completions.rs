@@ -1,9 +1,9 @@
 //! `recto completions`.
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use crate::cli::offered;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
 
@@ -25,7 +25,7 @@ pub(crate) struct CompletionsArgs {
 pub(crate) fn run(args: &CompletionsArgs, console: &mut Console) -> Result<Exit> {
     // Generated into memory first: the generator panics where its writer fails.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "recto", &mut script);
+    clap_complete::generate(args.shell, &mut offered(), "recto", &mut script);
     console.out().write_all(&script)?;
     Ok(Exit::Done)
 }

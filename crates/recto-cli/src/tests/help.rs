@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use clap::{CommandFactory, Parser};
-
-use crate::cli::Cli;
+use crate::cli::{Cli, Command, program};
 
 fn help(command: &mut clap::Command) -> String {
     command.render_long_help().to_string()
@@ -12,12 +10,12 @@ fn help(command: &mut clap::Command) -> String {
 
 #[test]
 fn the_help_of_the_program() {
-    insta::assert_snapshot!(help(&mut Cli::command().term_width(100)));
+    insta::assert_snapshot!(help(&mut program().term_width(100)));
 }
 
 #[test]
 fn the_help_of_every_command_has_examples() {
-    let mut program = Cli::command().term_width(100);
+    let mut program = program().term_width(100);
     program.build();
     let mut all = String::new();
     for command in program
@@ -33,7 +31,7 @@ fn the_help_of_every_command_has_examples() {
 
 #[test]
 fn the_definition_of_the_commands_is_sound() {
-    Cli::command().debug_assert();
+    program().debug_assert();
 }
 
 #[test]
@@ -52,9 +50,64 @@ fn arguments_that_are_not_right_are_refused() {
         &["turn"],
         &["page", "posts", "--colour"],
     ] {
-        let outcome = Cli::try_parse_from(std::iter::once("recto").chain(line.iter().copied()));
+        let outcome = Cli::read(std::iter::once("recto").chain(line.iter().copied()));
         assert_eq!(outcome.unwrap_err().exit_code(), 2, "{line:?}");
     }
+}
+
+/// The options that say which store stand before the command or after it.
+#[test]
+fn the_store_is_named_before_or_after_the_command() {
+    let store_of = |line: &[&str]| {
+        let cli = Cli::read(std::iter::once("recto").chain(line.iter().copied()));
+        match cli.unwrap_or_else(|error| panic!("{line:?}: {error}")).command {
+            Command::Page(args) => (args.store.store, args.store.store_config),
+            Command::Demo(args) => (args.store, args.store_config),
+            Command::CursorKeys(args) => (args.store().store.clone(), args.store().store_config.clone()),
+            other => panic!("{other:?}"),
+        }
+    };
+    for line in [
+        &["--store", "x", "page", "posts"][..],
+        &["page", "--store", "x", "posts"],
+        &["page", "posts", "--store=x"],
+        &["--store", "x", "demo"],
+        &["--store", "x", "cursor-keys", "list"],
+        &["cursor-keys", "--store", "x", "list"],
+        &["cursor-keys", "list", "--store", "x"],
+        &["--store", "y", "page", "posts", "--store", "x"],
+    ] {
+        assert_eq!(store_of(line), (Some("x".into()), None), "{line:?}");
+    }
+    let both = store_of(&["--store-config", "f", "page", "posts", "--store", "x"]);
+    assert_eq!(both, (Some("x".into()), Some("f".into())));
+}
+
+#[test]
+fn a_store_is_not_named_for_what_uses_none() {
+    for (line, named) in [
+        (
+            &["--store", "x", "init"][..],
+            "`recto init` uses no store: leave --store out",
+        ),
+        (
+            &["init", "--store", "x"],
+            "`recto init` uses no store: leave --store out",
+        ),
+        (
+            &["--store-config", "x", "completions", "bash"],
+            "leave --store-config out",
+        ),
+        (
+            &["--store", "x", "token", "list"],
+            "`recto token list` uses no store",
+        ),
+    ] {
+        let error = Cli::read(std::iter::once("recto").chain(line.iter().copied())).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{line:?}");
+        assert!(error.to_string().contains(named), "{line:?}: {error}");
+    }
+    Cli::read(["recto", "token", "list"]).unwrap();
 }
 
 #[test]
@@ -63,19 +116,35 @@ fn negative_numbers_are_keys_and_page_sizes() {
         &["get", "readings", "-5", "x"][..],
         &["page", "posts", "--page-size", "-1"],
     ] {
-        Cli::try_parse_from(std::iter::once("recto").chain(line.iter().copied())).unwrap();
+        Cli::read(std::iter::once("recto").chain(line.iter().copied())).unwrap();
     }
 }
 
 #[test]
 fn a_script_is_made_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let cli = Cli::try_parse_from(["recto", "completions", shell]).unwrap();
+        let cli = Cli::read(["recto", "completions", shell]).unwrap();
         let (mut console, screen) = crate::console::Console::captured(80);
-        let crate::cli::Command::Completions(args) = cli.command else {
+        let Command::Completions(args) = cli.command else {
             panic!("{cli:?}")
         };
         crate::commands::completions::run(&args, &mut console).unwrap();
         assert!(screen.out().contains("allow-residual"), "{shell}");
+        if shell == "bash" {
+            let out = screen.out();
+            let options = |command: &str| {
+                let at = out.find(&format!("        {command})\n")).unwrap();
+                out[at..].lines().nth(1).unwrap().to_owned()
+            };
+            assert!(
+                options("recto").contains("--store "),
+                "it may stand before the command"
+            );
+            assert!(options("recto__subcmd__page").contains("--store "));
+            assert!(
+                !options("recto__subcmd__init").contains("--store "),
+                "it uses none"
+            );
+        }
     }
 }

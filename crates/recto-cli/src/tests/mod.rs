@@ -12,8 +12,6 @@ mod writing;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use clap::Parser;
-
 use crate::cli::{Cli, Command};
 use crate::commands;
 use crate::console::{Console, Screen};
@@ -42,7 +40,7 @@ async fn run(session: FakeSession, console: (Console, Screen), line: &[&str]) ->
 
 /// The commands that need no more than a session.
 async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str]) -> Result<Exit> {
-    let cli = Cli::try_parse_from(std::iter::once("recto").chain(line.iter().copied()));
+    let cli = Cli::read(std::iter::once("recto").chain(line.iter().copied()));
     let session: Arc<dyn recto::Session> = session;
     match cli.unwrap().command {
         Command::Describe(args) => commands::describe::run(&args, &*session, console).await,
