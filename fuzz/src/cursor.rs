@@ -1,4 +1,4 @@
-//! Cursors: as text, their content behind the seal, and the stored keys.
+//! Cursors and the resume tokens of scans: as text, their content behind the seal; and the stored keys.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,24 +8,32 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use recto_model::{Cells, Environment};
 use recto_plan::Travel;
 use recto_plan::cursor::{Fingerprint, KeyRing, OpenedCursor, Position, QueryIdentity, Side, open, seal};
+use recto_plan::scan_token;
 
 use crate::memory::limited;
 
 const KEY: [u8; 32] = [7; 32];
 const KEY_ID: u32 = 5;
+/// The kind of store that a scan is of.
+const STORE: &str = "memory";
 const NONCE: [u8; 24] = [9; 24];
 /// How many times its text a cursor may take: its bytes, its cells, and where each of them lies.
 const MEMORY_FACTOR: usize = 32;
+
+/// First bytes from here on say that the others are of a resume token.
+const SCAN_TOKENS: u8 = 0xF0;
 
 /// The first byte says what the others are.
 pub(crate) fn run(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else {
         return;
     };
-    match kind % 4 {
-        0 => text(rest),
-        1 => content(rest),
-        2 => position(rest),
+    match (kind, kind % 4) {
+        (SCAN_TOKENS.., 0 | 1) => scan_text(rest),
+        (SCAN_TOKENS.., _) => scan_content(rest),
+        (_, 0) => text(rest),
+        (_, 1) => content(rest),
+        (_, 2) => position(rest),
         _ => stored_keys(rest),
     }
 }
@@ -67,7 +75,7 @@ fn content(bytes: &[u8]) {
         plain.extend_from_slice(fingerprint.as_bytes());
     }
     plain.extend_from_slice(&bytes[front..]);
-    let text = sealed_by_hand(&plain);
+    let text = sealed_by_hand(&[1], &plain);
     let opened = limited(text.len(), MEMORY_FACTOR, || {
         open(&ring(), &environment(), &text, &identity)
     });
@@ -76,8 +84,8 @@ fn content(bytes: &[u8]) {
     }
 }
 
-fn sealed_by_hand(plain: &[u8]) -> String {
-    let mut bytes = vec![1];
+fn sealed_by_hand(prefix: &[u8], plain: &[u8]) -> String {
+    let mut bytes = prefix.to_vec();
     bytes.extend_from_slice(&KEY_ID.to_be_bytes());
     bytes.extend_from_slice(&NONCE);
     let payload = Payload {
@@ -158,6 +166,39 @@ fn position(bytes: &[u8]) {
         &identity(),
     )
     .expect_err("a cursor with one bit flipped does not open");
+}
+
+/// Whatever text it is, no scan goes on from it: nobody sealed it.
+fn scan_text(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let opened = limited(text.len(), 4, || {
+        scan_token::open(&ring(), &environment(), &text, &identity(), STORE)
+    });
+    let error = opened.expect_err("a text nobody sealed opens nothing");
+    assert!(!error.hint().is_empty());
+    assert!(!error.to_string().is_empty());
+}
+
+/// An authentic resume token of any content: what is read of it is sealed and opened again without a
+/// change, and no cursor opens as one.
+fn scan_content(bytes: &[u8]) {
+    let identity = identity();
+    let front = bytes.len().min(2);
+    let mut plain = bytes[..front].to_vec();
+    for fingerprint in [identity.collection, identity.arrangement, identity.query] {
+        plain.extend_from_slice(fingerprint.as_bytes());
+    }
+    plain.extend_from_slice(&bytes[front..]);
+    plain.resize(plain.len().next_multiple_of(256), 0);
+    let text = sealed_by_hand(b"R\x01", &plain);
+    open(&ring(), &environment(), &text, &identity).expect_err("a resume token is no cursor");
+    let again = |text: &str| scan_token::open(&ring(), &environment(), text, &identity, STORE);
+    let opened = limited(text.len(), MEMORY_FACTOR, || again(&text));
+    if let Ok(progress) = opened {
+        let sealed = scan_token::seal(&ring(), &environment(), &identity, &progress, None);
+        let sealed = sealed.expect("what came out of a token fits in one");
+        assert_eq!(again(&sealed).expect("it was just sealed"), progress);
+    }
 }
 
 /// Stored keys with a checksum that fits: what is read is written back as it was.
