@@ -228,12 +228,12 @@ mod tests {
         for wrong in [
             "localhost:4318",
             "collector",
-            "grpc://collector:4317",
+            "grpc://secret:4317",
             "http://",
             "a b",
         ] {
             let refused = Settings::read(&of(&[(ENDPOINT, wrong)])).unwrap_err();
-            assert!(!refused.contains(wrong));
+            assert!(!refused.contains("secret"));
         }
     }
 
