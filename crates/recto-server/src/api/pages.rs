@@ -181,7 +181,11 @@ mod tests {
         };
         assert_ne!(tag(reply("a", None)), representation(&changed).1);
         assert_ne!(tag(reply("a", None)), tag(reply("", None)));
-        assert_ne!(tag(reply("", None)), tag(PageReply::default()));
+        let not_the_first = PageReply {
+            previous_page_token: "p".into(),
+            ..reply("", None)
+        };
+        assert_ne!(tag(reply("", None)), tag(not_the_first));
         assert_eq!(tag(reply("a", Some("time"))), None);
     }
 
