@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use recto_model::Environment;
 use recto_store::{StoreError, StoreErrorKind};
 use scylla::client::PoolSize;
@@ -18,6 +19,7 @@ use crate::client::{Client, Deadline, consistency_of, serial_of};
 use crate::config::{CassandraConfig, DEFAULT_PORT, Replication};
 use crate::cql::{quoted, string_literal};
 use crate::handshake;
+use crate::silence::Listener;
 use crate::tables::typed_rows;
 
 /// How many copies a new keyspace keeps in a data centre of several nodes.
@@ -41,26 +43,49 @@ const SCHEMA_AGREEMENT_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -> Result<Client, StoreError> {
     config.check()?;
     let deadline = Deadline::after(&environment, config.connect_timeout);
-    let hosts = config.hosts.join(",");
+    let building = async {
+        let builder = builder(&config).await?;
+        let built = builder.build().await;
+        built.map_err(|error| handshake::failed(error, &config))
+    };
     let session = deadline
-        .limit(builder(&config)?.build())
+        .limit(building)
         .await
-        .map_err(|_| {
-            StoreError::new(
-                StoreErrorKind::Unavailable,
-                format!(
-                    "Cassandra at {hosts} did not answer within {} ms",
-                    config.connect_timeout.as_millis()
-                ),
-            )
-            .with_hint("see whether the address is right and no firewall stands between")
-        })?
-        .map_err(|error| handshake::failed(error, &config))?;
+        .map_err(|_| silent(&config, config.connect_timeout))??;
     check_datacenter(&session, &config)?;
     Ok(Client::new(session, config, environment))
 }
 
-fn builder(config: &CassandraConfig) -> Result<SessionBuilder, StoreError> {
+/// The error of hosts that said nothing for so long.
+fn silent(config: &CassandraConfig, waited: Duration) -> StoreError {
+    let (hosts, millis) = (config.hosts.join(","), waited.as_millis());
+    StoreError::new(
+        StoreErrorKind::Unavailable,
+        format!("Cassandra at {hosts} did not answer within {millis} ms"),
+    )
+    .with_hint("see whether the address is right, no firewall stands between, and the node does not hang")
+}
+
+/// The hosts that answer to TLS in time.
+async fn hosts_that_answer(config: &CassandraConfig, listener: &Listener) -> Result<Vec<String>, StoreError> {
+    let asked = config.hosts.iter().map(|host| async move {
+        let host = with_port(host);
+        let is_silent = listener.hears_nothing(host.as_str()).await;
+        (!is_silent).then_some(host)
+    });
+    let hosts: Vec<String> = join_all(asked).await.into_iter().flatten().collect();
+    if hosts.is_empty() {
+        return Err(silent(config, attempt_timeout(config)));
+    }
+    Ok(hosts)
+}
+
+/// How long a single attempt at one node may take.
+fn attempt_timeout(config: &CassandraConfig) -> Duration {
+    config.connect_timeout / ATTEMPTS_AT_CONNECTING
+}
+
+async fn builder(config: &CassandraConfig) -> Result<SessionBuilder, StoreError> {
     let mut balancing = DefaultPolicy::builder().token_aware(true);
     if let Some(datacenter) = &config.local_datacenter {
         balancing = balancing
@@ -78,12 +103,13 @@ fn builder(config: &CassandraConfig) -> Result<SessionBuilder, StoreError> {
         .build();
     let pool_size = NonZeroUsize::new(usize::from(config.pool_size)).unwrap_or(NonZeroUsize::MIN);
     let mut builder = SessionBuilder::new()
-        .known_nodes(config.hosts.iter().map(|host| with_port(host)))
         .default_execution_profile_handle(profile.into_handle())
-        .connection_timeout(config.connect_timeout / ATTEMPTS_AT_CONNECTING)
+        .connection_timeout(attempt_timeout(config))
         .hostname_resolution_timeout(Some(config.connect_timeout))
         .keepalive_interval(KEEPALIVE_INTERVAL)
         .keepalive_timeout(KEEPALIVE_TIMEOUT)
+        // Ends a handshake too, which the sign of life does not, if the machine at its other end is gone.
+        .tcp_keepalive_interval(KEEPALIVE_INTERVAL)
         .pool_size(PoolSize::PerHost(pool_size))
         .schema_agreement_timeout(config.schema_timeout)
         .schema_agreement_interval(SCHEMA_AGREEMENT_INTERVAL)
@@ -94,10 +120,16 @@ fn builder(config: &CassandraConfig) -> Result<SessionBuilder, StoreError> {
     if let (Some(username), Some(password)) = (&config.username, &config.password) {
         builder = builder.user(username, password);
     }
-    if let Some(tls) = &config.tls {
-        builder = builder.tls_context(Some(crate::tls::context(tls)?));
-    }
-    Ok(builder)
+    let Some(tls) = &config.tls else {
+        return Ok(builder.known_nodes(config.hosts.iter().map(|host| with_port(host))));
+    };
+    let context = crate::tls::context(tls)?;
+    let listener = Listener::new(Arc::clone(&context), attempt_timeout(config));
+    let hosts = hosts_that_answer(config, &listener).await?;
+    Ok(builder
+        .known_nodes(hosts)
+        .address_translator(Arc::new(listener))
+        .tls_context(Some(context)))
 }
 
 /// `host:port`; an IPv6 address may stand bare or in brackets.

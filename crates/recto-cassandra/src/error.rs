@@ -281,6 +281,15 @@ mod tests {
     use scylla::statement::Consistency;
 
     #[test]
+    fn a_table_that_is_being_made_is_no_failing_node() {
+        let message = "java.lang.IllegalArgumentException: Unknown CF 4b3ad1d0-e5ea-11f1-8e54-fd4a1ed7d4d0";
+        let failure = of_database(&DbError::ServerError, message);
+        assert_eq!(failure.error.kind(), Kind::Table);
+        assert_eq!(failure.effect, Effect::Unknown);
+        assert!(failure.passing, "it is asked again");
+    }
+
+    #[test]
     fn what_cassandra_says_in_the_words_of_the_store() {
         let level = Consistency::LocalQuorum;
         let write_timeout = |write_type| DbError::WriteTimeout {
@@ -330,13 +339,6 @@ mod tests {
             (DbError::Overloaded, "", Kind::Unavailable, Effect::Unknown, true),
             (unprepared, "", Kind::Unavailable, Effect::Nothing, true),
             (DbError::ServerError, "", Kind::Other, Effect::Unknown, true),
-            (
-                DbError::ServerError,
-                "java.lang.IllegalArgumentException: Unknown CF 4b3ad1d0-e5ea-11f1-8e54-fd4a1ed7d4d0",
-                Kind::Table,
-                Effect::Unknown,
-                true,
-            ),
             (
                 read_failure.clone(),
                 "1 failures: READ_TOO_MANY_TOMBSTONES from /127.0.0.1:7000",

@@ -8,7 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`config`] | [`CassandraConfig`]: how to reach a cluster, what to ask of it |
-//! | `connect`, `tls` | connecting, keyspaces; encryption |
+//! | `connect`, `tls`, `silence` | connecting, keyspaces; encryption; addresses that never answer to it |
 //! | `client` | prepared statements, deadlines, retries |
 //! | [`pieces`] | slices as Cassandra can read them; pure |
 //! | `cql`, `values` | statements and their values; cells to and from the wire |
@@ -28,6 +28,7 @@ mod handshake;
 pub mod pieces;
 mod read;
 mod scan;
+mod silence;
 pub mod store;
 mod tables;
 mod tls;

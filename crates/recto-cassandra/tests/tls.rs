@@ -5,9 +5,9 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use recto_cassandra::{CassandraConfig, CassandraStore, TlsConfig};
+use recto_cassandra::{CassandraConfig, CassandraStore, TlsConfig, create_keyspace};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, Environment, Slice};
 use recto_store::{
@@ -121,11 +121,93 @@ async fn authorities_and_names_decide() {
 
     use_it(config(&cluster, Some(unchecked(&tls)))).await;
 
+    // A host that takes connections and never speaks TLS does not keep from the others, in whichever order the
+    // driver asks them.
+    let mute = Mute::new().await;
+    for _ in 0..4 {
+        let mut config = config(&cluster, Some(unchecked(&tls)));
+        config.hosts.insert(0, mute.address.clone());
+        CassandraStore::connect(config, Environment::system())
+            .await
+            .unwrap();
+    }
+
     // The certificate is renewed while the node runs, and names its address.
     let address = cluster.node(1).address().ip().to_string();
     authority.issue("node", &["node.example", &address]).unwrap();
     cluster.node(1).nodetool(&["reloadssl"]).unwrap();
     use_it(config(&cluster, Some(tls))).await;
+}
+
+/// Takes connections, and says nothing.
+struct Mute {
+    address: String,
+    taking: tokio::task::JoinHandle<()>,
+}
+
+impl Mute {
+    async fn new() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let taking = tokio::spawn(async move {
+            let mut taken = Vec::new();
+            loop {
+                taken.push(listener.accept().await.unwrap());
+            }
+        });
+        Self { address, taking }
+    }
+}
+
+impl Drop for Mute {
+    fn drop(&mut self) {
+        self.taking.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_never_speaks_tls_is_named_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new("authority", dir.path()).unwrap();
+    let mute = Mute::new().await;
+    let mut config = CassandraConfig::new([mute.address.clone()], "absent");
+    config.tls = Some(TlsConfig::new(authority.file()));
+    config.connect_timeout = Duration::from_secs(8);
+    let begun = Instant::now();
+    let connected = CassandraStore::connect(config, Environment::system()).await;
+    let error = connected.expect_err("nobody speaks there");
+    println!("{error:?} after {:?}", begun.elapsed());
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error:?}");
+    assert!(error.to_string().contains(&mute.address), "{error}");
+    assert!(error.hint().is_some(), "{error:?}");
+    // A quarter of it is one attempt's, so that others could be tried.
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+}
+
+/// A node that hangs, of which the driver learns from the others, does not keep from opening a store.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_hangs_does_not_keep_from_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new("authority", dir.path()).unwrap();
+    let keystore = authority.issue("node", &["node.example"]).unwrap();
+    let options = ClusterOptions::new(Nodes::Two)
+        .setting("client_encryption_options", &client_encryption(&keystore, None))
+        .encrypted();
+    let cluster = Cluster::start_with(&options, dir.path().join("cluster")).unwrap();
+    let mut config = config(&cluster, Some(unchecked(&TlsConfig::new(authority.file()))));
+    config.hosts.truncate(1);
+    config.connect_timeout = Duration::from_secs(12);
+    create_keyspace(config.clone(), Environment::system(), None)
+        .await
+        .unwrap();
+    cluster.node(2).pause().unwrap();
+    let begun = Instant::now();
+    let store = CassandraStore::connect(config, Environment::system())
+        .await
+        .unwrap();
+    println!("opened after {:?}", begun.elapsed());
+    drop(store);
+    cluster.node(2).resume().unwrap();
 }
 
 /// TLS is asked for and the node does not speak it.
