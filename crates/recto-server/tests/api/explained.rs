@@ -50,3 +50,23 @@ pub(crate) async fn take_the_parameters_of_lists(client: Client) {
     let target = listed(EXPLAIN, &[("filter", "done = true")]);
     client.get(&target).await.problem(400, "no-view");
 }
+
+pub(crate) async fn take_them_in_a_body_too(client: Client) {
+    let filter = "tenant = \"explained\"";
+    let target = "/v1/collections/notes/records:explain";
+    let by_address = client
+        .get(&listed(target, &[("filter", filter), ("page_size", "7")]))
+        .await
+        .json();
+    let body = json!({ "filter": filter, "page_size": 7, "run": false });
+    assert_eq!(client.post(target, &body).await.json(), by_address);
+    let run = client
+        .post(target, &json!({ "filter": filter, "run": true }))
+        .await
+        .json();
+    assert!(run["actual"].is_object(), "{run}");
+    client
+        .post(target, &json!({ "run": "true" }))
+        .await
+        .problem(400, "invalid-parameter");
+}

@@ -8,6 +8,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 
+use recto_server::access::{Access, Grant, Operation};
+
+use crate::support::client::listed;
 use crate::support::{Client, Kind};
 
 const EXPORT: &str = "/v1/collections/exported/records:export";
@@ -75,21 +78,46 @@ pub(crate) async fn hold_the_fields_asked_for(client: Client) {
             .iter()
             .all(|record| record.as_object().unwrap().len() == 2)
     );
-    for bad in ["fields=x", "filter=a", "resume_tokens=1"] {
-        assert_eq!(client.get(&format!("{EXPORT}?{bad}")).await.status, 400, "{bad}");
+    for (bad, parameter) in [
+        ("fields=x", "fields"),
+        ("filter=a", "filter"),
+        ("filter=x%20%3D%201", "filter"),
+        ("resume_tokens=1", "resume_tokens"),
+        ("order_by=part", "order_by"),
+    ] {
+        let reply = client.get(&format!("{EXPORT}?{bad}")).await;
+        assert_eq!(reply.status, 400, "{bad}");
+        assert_eq!(reply.json()["parameter"], parameter, "{bad}");
     }
 }
 
 pub(crate) async fn go_on_after_a_cut(client: Client) {
     seed(&client).await;
+    let (found, requests) = cut_again_and_again(&client, "").await;
+    assert!(requests > 1);
+    assert_all(&found);
+}
+
+/// What an export holds that is cut after two tokens, again and again; and how often it was asked for.
+async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>, usize) {
     let mut found = Vec::new();
     let mut token = String::new();
     let mut requests = 0;
     loop {
         requests += 1;
-        let reply = client
-            .get(&format!("{EXPORT}?resume_tokens=true&resume_token={token}"))
-            .await;
+        let parameters = [
+            ("resume_tokens", "true"),
+            ("resume_token", &*token),
+            ("filter", filter),
+        ];
+        // By address and by body in turn: a token of the one goes on in the other.
+        let reply = if requests % 2 == 1 {
+            client.get(&listed(EXPORT, &parameters)).await
+        } else {
+            let body = json!({ "resume_tokens": true, "resume_token": token, "filter": filter });
+            client.post(EXPORT, &body).await
+        };
+        assert_eq!(reply.status, 200, "{}", reply.text());
         let lines = lines(&reply.text());
         // Cut after the second token, in the middle of what follows it; the last part comes whole.
         let tokens = lines.iter().enumerate();
@@ -108,8 +136,100 @@ pub(crate) async fn go_on_after_a_cut(client: Client) {
             break;
         }
     }
-    assert!(requests > 1);
-    assert_all(&found);
+    (found, requests)
+}
+
+/// A filter that a page is served for, and one that is applied to every row; by address and by body.
+pub(crate) async fn hold_what_a_filter_asks_for(client: Client) {
+    seed(&client).await;
+    for (filter, expected) in [
+        ("part = 3", 400),
+        ("part = 3 AND number >= 390", 10),
+        ("part = 3 OR part = 4", 800),
+        ("number < 5", 50),
+        ("text = \"nothing\"", 0),
+        ("part = 3 AND part = 4", 0),
+    ] {
+        let by_address = client
+            .get(&listed(EXPORT, &[("filter", filter), ("fields", "number,part")]))
+            .await;
+        let records = lines(&by_address.text());
+        let distinct: BTreeSet<_> = keys(&records).into_iter().collect();
+        assert_eq!((records.len(), distinct.len()), (expected, expected), "{filter}");
+        let body = json!({ "filter": filter, "fields": ["part", "number"] });
+        let by_body = client.post(EXPORT, &body).await;
+        assert_eq!(lines(&by_body.text()).len(), expected, "{filter}");
+        let (found, _) = cut_again_and_again(&client, filter).await;
+        assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), distinct, "{filter}");
+    }
+    for bad in [
+        json!({ "filter": 1 }),
+        json!({ "fields": "part" }),
+        json!({ "resume_tokens": "true" }),
+        json!([]),
+    ] {
+        assert_eq!(client.post(EXPORT, &bad).await.status, 400, "{bad}");
+    }
+    let twice = client.post(&format!("{EXPORT}?filter=x"), &json!({})).await;
+    twice.problem(400, "invalid-parameter");
+}
+
+/// Tokens are for everyone, each their own: those of who sees other rows are refused.
+pub(crate) async fn go_on_for_whoever_sees_some_rows(client: Client) {
+    seed(&client).await;
+    let scoped = |rows: &'static str| {
+        let grant = Grant {
+            operations: vec![Operation::Export],
+            rows: rows.to_owned(),
+        };
+        let access = Access::granted("somebody", [("exported".to_owned(), grant)].into());
+        Client::with_access(client.kind, access)
+    };
+    let (low, high) = (scoped("number < 300").await, scoped("number >= 300").await);
+    let part = scoped("part = 7").await;
+    for (client, filter, expected) in [
+        (&low, "", 3_000),
+        (&low, "number >= 250", 500),
+        (&high, "part = 2", 100),
+        (&part, "", 400),
+        (&part, "part = 8", 0),
+    ] {
+        let (found, _) = cut_again_and_again(client, filter).await;
+        let distinct: BTreeSet<_> = found.iter().collect();
+        assert_eq!((found.len(), distinct.len()), (expected, expected), "{filter}");
+    }
+    let of = |client: Client, filter: &'static str| async move {
+        let reply = client
+            .get(&listed(EXPORT, &[("resume_tokens", "true"), ("filter", filter)]))
+            .await;
+        let lines = lines(&reply.text());
+        let token = lines.iter().find_map(|line| line["resume_token"].as_str());
+        token.unwrap().to_owned()
+    };
+    let tokens = [
+        of(client.clone(), "").await,
+        of(high.clone(), "").await,
+        of(client.clone(), "number >= 1").await,
+    ];
+    for token in tokens {
+        let reply = low.get(&listed(EXPORT, &[("resume_token", &*token)])).await;
+        let problem = reply.problem(400, "invalid-page-token");
+        assert_eq!(problem["parameter"], "resume_token");
+    }
+    // Another filter's is refused too.
+    let token = of(client.clone(), "number >= 1").await;
+    let reply = client
+        .get(&listed(
+            EXPORT,
+            &[("resume_token", &*token), ("filter", "number >= 2")],
+        ))
+        .await;
+    assert!(
+        reply.problem(400, "invalid-page-token")["detail"]
+            .as_str()
+            .unwrap()
+            .contains("filter")
+    );
 }
 
 pub(crate) async fn refuse_tokens_that_are_not_theirs(client: Client) {

@@ -240,3 +240,96 @@ fn link(header: &str, relation: &str) -> Option<String> {
     let mut found = links.filter_map(|link| link.strip_prefix('<')?.strip_suffix(ending.as_str()));
     found.next().map(|link| format!("/v1/collections/notes/{link}"))
 }
+
+/// `records:query` is the list, with the parameters as JSON.
+pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
+    let note = |id: i64| json!({ "put": { "tenant": "by body", "at": id, "id": id } });
+    client.write("notes", (0..7).map(note).collect()).await;
+    let filter = "tenant = \"by body\"";
+    let parameters = [
+        ("filter", filter),
+        ("page_size", "3"),
+        ("from", "[5]"),
+        ("fields", "id,at"),
+    ];
+    let by_address = client.notes(&parameters).await;
+    let query = "/v1/collections/notes/records:query";
+    let body = json!({ "filter": filter, "page_size": 3, "from": [5], "fields": ["id", "at"] });
+    let by_body = client.post(query, &body).await;
+    assert_eq!(by_body.header("cache-control"), "no-store");
+    assert_eq!(by_body.header("etag"), "");
+    assert!(
+        by_body.header("link").contains("<records?"),
+        "{}",
+        by_body.header("link")
+    );
+    assert!(!by_body.header("recto-cost").is_empty());
+    let by_body = by_body.json();
+    assert_eq!(by_body["records"], by_address["records"]);
+    assert_eq!(by_body["records"].as_array().unwrap().len(), 3);
+    // Tokens of the one lead on in the other.
+    let token = &by_address["next_page_token"];
+    let next = client
+        .post(query, &json!({ "filter": filter, "page_token": token }))
+        .await
+        .json();
+    assert_eq!(next["records"].as_array().unwrap().len(), 3);
+    let back = next["previous_page_token"].as_str().unwrap();
+    let back = client
+        .notes(&[("filter", filter), ("page_token", back), ("page_size", "3")])
+        .await;
+    assert_eq!(back["records"][0]["id"], by_address["records"][0]["id"]);
+    for (bad, parameter) in [
+        (json!({ "page_size": "3" }), "page_size"),
+        (json!({ "last": 1 }), "last"),
+        (json!({ "limit": 3 }), "limit"),
+        (json!({ "page_size": -1 }), "page_size"),
+        (json!({ "last": true, "from": [1] }), "last"),
+        (json!({ "page_token": "x" }), "page_token"),
+    ] {
+        let mut asked = bad.clone();
+        asked["filter"] = filter.into();
+        let reply = client.post(query, &asked).await;
+        assert_eq!(reply.status, 400, "{bad}");
+        assert_eq!(reply.json()["parameter"], parameter, "{bad}");
+    }
+    let plain = [("content-type", "text/plain")];
+    let reply = client.send(hyper::Method::POST, query, &plain, "{}").await;
+    reply.problem(415, "unsupported-media-type");
+    client.get(query).await.problem(405, "method-not-allowed");
+}
+
+/// Keys of many kilobytes make tokens that fit into no address, and pages of them turn all the same.
+pub(crate) async fn turn_at_keys_too_long_for_an_address(client: Client) {
+    use base64::Engine as _;
+    let row = |index: u8| {
+        let bytes = base64::engine::general_purpose::STANDARD.encode(vec![index; 60_000]);
+        json!({ "put": {
+            "name": "long", "flag": true, "price": "1.5", "ratio": 0.5, "at": "2026-01-01T00:00:00Z",
+            "code": "00000000-0000-4000-8000-000000000000", "bytes": bytes, "tiny": index,
+        } })
+    };
+    for index in 0..3 {
+        client.write("everything", vec![row(index)]).await;
+    }
+    let query = "/v1/collections/everything/records:query";
+    let mut token = String::new();
+    let mut found = Vec::new();
+    loop {
+        let body = json!({
+            "filter": "name = \"long\"", "page_size": 1, "fields": ["tiny"], "page_token": token,
+        });
+        let reply = client.post(query, &body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        // No link would be taken.
+        assert!(!reply.header("link").contains("next"));
+        let page = reply.json();
+        found.push(page["records"][0]["tiny"].clone());
+        page["next_page_token"].as_str().unwrap().clone_into(&mut token);
+        if token.is_empty() {
+            break;
+        }
+        assert!(token.len() > 80_000, "{}", token.len());
+    }
+    assert_eq!(found, [0, 1, 2]);
+}

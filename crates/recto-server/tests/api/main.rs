@@ -38,12 +38,15 @@ on_both_stores! {
     explained {
         say_what_is_read,
         take_the_parameters_of_lists,
+        take_them_in_a_body_too,
     }
     exports {
         hold_every_record_once,
         hold_the_fields_asked_for,
         go_on_after_a_cut,
         refuse_tokens_that_are_not_theirs,
+        hold_what_a_filter_asks_for,
+        go_on_for_whoever_sees_some_rows,
         are_not_read_ahead_of_the_client,
     }
     keys {
@@ -61,6 +64,8 @@ on_both_stores! {
         start_where_asked,
         are_revalidated,
         link_to_their_neighbours,
+        are_asked_for_by_a_body_too,
+        turn_at_keys_too_long_for_an_address,
     }
     methods {
         are_named_where_another_is_asked,
@@ -92,6 +97,7 @@ on_both_stores! {
     }
     scoped {
         rows_of_others_are_not_seen,
+        filters_outside_the_key_are_for_reading,
         batches_reach_no_further_than_their_parts,
         operations_not_granted_are_refused,
         descriptions_hold_what_is_seen,

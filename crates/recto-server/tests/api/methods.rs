@@ -9,12 +9,14 @@ const RECORD: &str = "/v1/collections/notes/records/methods,1,1";
 
 pub(crate) async fn are_named_where_another_is_asked(client: Client) {
     let read = "GET, HEAD, OPTIONS";
+    let ask = "GET, HEAD, POST, OPTIONS";
     for (target, allow) in [
         ("/v1/collections", read),
         ("/v1/collections/notes", read),
         ("/v1/collections/notes/records", read),
-        ("/v1/collections/notes/records:explain", read),
-        ("/v1/collections/notes/records:export", read),
+        ("/v1/collections/notes/records:explain", ask),
+        ("/v1/collections/notes/records:export", ask),
+        ("/v1/collections/notes/records:query", "POST, OPTIONS"),
         ("/v1/collections/notes/records:batchWrite", "POST, OPTIONS"),
         (RECORD, "GET, HEAD, PUT, PATCH, DELETE, OPTIONS"),
         ("/openapi.json", read),

@@ -32,6 +32,46 @@ async fn long_urls_many_headers_and_large_ones_are_refused() {
     assert_eq!(served.get("/healthz").await.status, 200);
 }
 
+/// What is too long for a URL is told where it fits.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_long_for_a_url_fits_in_a_body() {
+    let served = serve(|config| config.limits.url_bytes = 1_000).await;
+    let list = "/v1/collections/orders/records";
+    let none = "x".repeat(1_000);
+    let filter = format!("tenant = \"acme\" OR tenant = \"{none}\"");
+    let refused = served
+        .get(&format!(
+            "{list}?filter={}",
+            filter.replace(' ', "%20").replace('"', "%22")
+        ))
+        .await;
+    assert_eq!(refused.status, 414);
+    assert!(refused.json()["hint"].as_str().unwrap().contains("records:query"));
+    let body = serde_json::json!({ "filter": filter, "page_size": 3 }).to_string();
+    let page = served.ask("POST", &format!("{list}:query"), &[], &body).await;
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert_eq!(page.json()["records"].as_array().unwrap().len(), 3);
+    let exported = served
+        .ask(
+            "POST",
+            &format!("{list}:export"),
+            &[],
+            &serde_json::json!({ "filter": filter }).to_string(),
+        )
+        .await;
+    assert_eq!(exported.status, 200);
+    assert!(exported.body.contains("acme") && !exported.body.contains("umbrella"));
+    // A page of another site asks nothing.
+    let foreign = ["Origin: http://evil.example"];
+    assert_eq!(
+        served
+            .ask("POST", &format!("{list}:query"), &foreign, &body)
+            .await
+            .status,
+        403
+    );
+}
+
 /// What is no request gets an answer that hyper writes, before anything of ours sees it: without headers
 /// of ours, and so without anything a browser could take for content.
 #[tokio::test(flavor = "multi_thread")]

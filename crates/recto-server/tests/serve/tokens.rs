@@ -226,6 +226,19 @@ async fn keys_and_batches(served: &super::support::Served, scoped: &str, all: &s
     of_acme_only("export", &export.body);
     assert!(export.body.contains("of acme"));
 
+    for body in [
+        "{}",
+        r#"{"filter":"tenant = \"umbrella\""}"#,
+        r#"{"resume_tokens":true}"#,
+    ] {
+        for verb in ["query", "export"] {
+            let target = format!("{RECORDS}:{verb}");
+            let reply = served.with(scoped, "POST", &target, body).await;
+            assert!(matches!(reply.status, 200 | 400), "{verb} {body}: {}", reply.body);
+            of_acme_only(&target, &reply.body);
+        }
+    }
+
     let mine = served
         .with(scoped, "GET", &format!("{RECORDS}/acme,77"), "")
         .await;

@@ -1,10 +1,13 @@
 //! Beside the guarantees of pages: reads by key, and scans of whole collections.
 
+use std::sync::Arc;
+
 use futures::StreamExt;
 use recto::session::ScanRequest;
 use recto::{LocalSession, Session};
+use recto_plan::text::MAX_TEXT_BYTES;
 use recto_testkit::generate::Change;
-use recto_testkit::oracle::Row;
+use recto_testkit::oracle::{Oracle, Row};
 
 use super::asked::{Asked, Failure, ensure};
 
@@ -34,13 +37,25 @@ pub(crate) async fn and_scans(asked: &mut Asked<'_>) -> Result<(), Failure> {
             asked.same_rows(&found, &expected, "by key")?;
         }
     }
-    scan(asked).await
+    let all = asked.subject.oracle.rows().to_vec();
+    scan(asked, String::new(), &all).await?;
+    // Whatever the filter, whether pages could be served for it or not.
+    let filter = asked.case.question.filter_text(&asked.subject.definition);
+    if filter.len() > MAX_TEXT_BYTES {
+        return Ok(());
+    }
+    let sequence = asked.subject.oracle.ask(&asked.case.question);
+    scan(asked, filter, sequence.rows()).await
 }
 
-async fn scan(asked: &mut Asked<'_>) -> Result<(), Failure> {
+/// A scan finds these rows, each once.
+async fn scan(asked: &mut Asked<'_>, filter: String, rows: &[Row]) -> Result<(), Failure> {
     let session = LocalSession::new(asked.subject.recto.clone());
+    let what = format!("scanned, {filter:?}");
+    let mut wanted = Oracle::new(Arc::clone(&asked.subject.definition));
+    rows.iter().for_each(|row| wanted.put(row.clone()));
     let mut request = ScanRequest {
-        fields: Vec::new(),
+        filter,
         parallel: (asked.page_move(0).row % MAX_PARALLEL) as u32,
         ..ScanRequest::default()
     };
@@ -53,8 +68,8 @@ async fn scan(asked: &mut Asked<'_>) -> Result<(), Failure> {
         asked.pages += 1;
         for record in &step.records {
             let row = asked.subject.row(&serde_json::Value::Object(record.clone()));
-            let expected = asked.subject.oracle.get(&row).cloned();
-            asked.same_rows(&[row], &expected.into_iter().collect::<Vec<_>>(), "scanned")?;
+            let expected: Vec<Row> = wanted.get(&row).cloned().into_iter().collect();
+            asked.same_rows(&[row], &expected, &what)?;
             found += 1;
         }
         request.resume = step.resume;
@@ -62,7 +77,6 @@ async fn scan(asked: &mut Asked<'_>) -> Result<(), Failure> {
             break;
         }
     }
-    let all = asked.subject.oracle.rows().len();
-    ensure!(found == all, "{found} of {all} rows scanned");
+    ensure!(found == rows.len(), "{found} of {} rows {what}", rows.len());
     Ok(())
 }
