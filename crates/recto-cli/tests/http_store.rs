@@ -177,6 +177,14 @@ fn reads_print_the_same() {
         vec!["scan", "flights"],
         vec!["scan", "flights", "--fields", "flight,ratio"],
         vec!["scan", "words"],
+        united("scan", &["--fields", "day,flight"]),
+        vec!["scan", "flights", "--filter", "delay = 7"],
+        vec![
+            "scan",
+            "flights",
+            "--filter",
+            "carrier = \"UA\" AND note = \"no + & %20 é\"",
+        ],
     ];
     for line in lines {
         assert_eq!(place.same(&line), 0, "{line:?}");
@@ -286,6 +294,8 @@ fn errors_print_the_same() {
             ],
         ),
         (2, vec!["scan", "flights", "--fields", "zz"]),
+        (2, vec!["scan", "flights", "--filter", "dleay = 7"]),
+        (2, vec!["scan", "flights", "--filter", "delay ="]),
         (2, vec!["scan", "flights", "--resume", "nonsense"]),
     ];
     for (code, line) in lines {
@@ -461,6 +471,90 @@ fn a_scan_whose_server_is_gone_says_how_to_go_on() {
     assert!(sorted(&format!("{}{rest}", cut.out)) == sorted(&expected));
 }
 
+/// Whoever sees some rows only goes on after a cut too, with the rest of those.
+#[test]
+fn a_scan_of_some_rows_goes_on_after_its_connection_was_cut() {
+    let folder = stores(ROWS);
+    let path = folder.path();
+    let (united, late) = (
+        token(path, "flights:export where carrier = \"UA\""),
+        token(path, "flights:export where delay >= 30"),
+    );
+    let server = Server::start(path, &["--store", "served", "--tokens", "tokens.toml"]);
+    for (token, filter) in [(&united, "carrier = \"UA\""), (&late, "delay >= 30")] {
+        let line = ["scan", "flights", "--store", "local", "--filter", filter];
+        let expected = recto(path, &line).done();
+        assert!(expected.lines().count() > 3_000, "{filter}");
+        let way = Cutter::new(server.address(), vec![200_000, 10, 150_000, usize::MAX]);
+        let line = ["scan", "flights", "--store", &way.url];
+        let found = recto_with(path, &line, &[("RECTO_TOKEN", token)], b"").done();
+        assert!(sorted(&found) == sorted(&expected), "{filter}");
+        assert_eq!(way.count(), 4);
+    }
+}
+
+/// Keys of 60 kB: no address takes their cursors, and pages of them turn all the same.
+#[test]
+fn keys_too_long_for_an_address_are_paged_and_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let schema = "[collection.deep]\nfields = { part = \"int\", name = \"text\", row = \"int\" }\n\
+                  key = [\"part\", \"name\"]\npartition = [\"part\"]\norder = [\"name\"]\nwrites = \"overwrite\"\n";
+    std::fs::write(path.join("recto.toml"), schema).unwrap();
+    recto(path, &["apply", "--yes", "--store", "served"]).done();
+    let server = Server::start(path, &["--store", "served"]);
+    let at = ["--store", &*server.url];
+    let name = |row: usize| format!("{}{row}", "n".repeat(60_000));
+    for row in 0..4 {
+        let record = serde_json::json!({ "part": 1, "name": name(row), "row": row }).to_string();
+        let put = recto_with(
+            path,
+            &[&["put", "deep"], &at[..]].concat(),
+            &[],
+            record.as_bytes(),
+        );
+        assert_eq!(put.code, 0, "{}", put.err);
+    }
+    let page = [
+        "page",
+        "deep",
+        "--filter",
+        "part = 1",
+        "--page-size",
+        "2",
+        "--fields",
+        "row",
+        "--json",
+    ];
+    let first: Json = serde_json::from_str(&recto(path, &[&page[..], &at].concat()).done()).unwrap();
+    let token = first["next_page_token"].as_str().unwrap();
+    assert!(token.len() > 80_000);
+    let next = [&page[..], &at, &["--page-token", token]].concat();
+    let second: Json = serde_json::from_str(&recto(path, &next).done()).unwrap();
+    assert_eq!(second["records"], serde_json::json!([{ "row": 2 }, { "row": 3 }]));
+    let explain = [
+        "explain",
+        "deep",
+        "--filter",
+        "part = 1",
+        "--page-token",
+        token,
+        "--json",
+    ];
+    let explained: Json = serde_json::from_str(&recto(path, &[&explain[..], &at].concat()).done()).unwrap();
+    assert_eq!(explained["shape"], "scan");
+    recto(path, &[&["delete", "deep", "1", &name(0)], &at[..]].concat()).done();
+    let scanned = recto(path, &[&["scan", "deep", "--fields", "row"], &at[..]].concat()).done();
+    assert_eq!(scanned.lines().count(), 3);
+    // One record by such a key has no other address.
+    let got = recto(path, &[&["get", "deep", "1", &name(1)], &at[..]].concat());
+    assert!(
+        got.err.contains("URL may have") && got.err.contains("records:query"),
+        "{}",
+        got.err
+    );
+}
+
 #[test]
 fn a_write_without_an_answer_is_of_unknown_outcome() {
     let place = Place::new(30);
@@ -549,7 +643,7 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     let by_file = format!("{}?token_file=token", server.url);
     let described = recto(path, &["describe", "--store", &by_file]).done();
     assert!(described.contains("1 collection,"), "{described}");
-    // Whoever sees some rows only gets all of those, though no tokens to resume with.
+    // Whoever sees some rows only gets all of those.
     let united = [("RECTO_TOKEN", united.as_str())];
     let scanned = run(&["scan", "flights"], &united).done();
     let local = recto(path, &["scan", "flights", "--store", "local"]).done();

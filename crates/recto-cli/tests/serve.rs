@@ -255,6 +255,17 @@ fn grants_that_the_schema_does_not_know_are_refused() {
         ("order:read", 3, "did you mean orders?"),
         ("orders:read where tennant = \"a\"", 2, "does not fit its fields"),
         ("*:read where total = 1", 2, "does not fit its fields"),
+        (
+            "orders:read,write where note = \"a\"",
+            2,
+            "note, which is no part of the key",
+        ),
+        (
+            "orders:delete where tenant = \"a\" AND note = \"b\"",
+            2,
+            "(tenant, id)",
+        ),
+        ("*:all where note = \"a\"", 2, "grant read and export only"),
         ("orders:fly", 2, "is no operation"),
         ("orders", 2, "is no grant"),
     ] {
@@ -265,6 +276,12 @@ fn grants_that_the_schema_does_not_know_are_refused() {
         "nothing half-done is left"
     );
     place.refused(&["token", "list"], 3, "recto token create");
+    for grant in [
+        "orders:read,export where note = \"a\"",
+        "orders:all where tenant = \"a\" AND id > 5",
+    ] {
+        place.done(&["token", "create", "x", "--grant", grant]);
+    }
 }
 
 #[test]
