@@ -15,11 +15,12 @@ impl Stop {
     /// process at once.
     pub(crate) fn listen() -> Self {
         let (tell, told) = watch::channel(false);
+        let mut signals = Signals::listen();
         tokio::spawn(async move {
-            signal().await;
+            signals.next().await;
             // Nobody listens any more: the work is done.
             let _ = tell.send(true);
-            signal().await;
+            signals.next().await;
             std::process::exit(Exit::Interrupted.code().into());
         });
         Self { told }
@@ -34,25 +35,51 @@ impl Stop {
     }
 }
 
+/// What tells the process to stop. Registered when made, and not when first waited for: until then a
+/// signal would end the process as if nobody listened.
 #[cfg(unix)]
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return control_c().await;
+struct Signals([Option<tokio::signal::unix::Signal>; 2]);
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        Self([SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok()))
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate] = &mut self.0;
+        tokio::select! {
+            () = heard(interrupt) => {}
+            () = heard(terminate) => {}
+        }
+    }
+}
+
+#[cfg(unix)]
+async fn heard(signal: &mut Option<tokio::signal::unix::Signal>) {
+    let heard = match signal {
+        Some(signal) => signal.recv().await,
+        None => None,
     };
-    tokio::select! {
-        () = control_c() => {}
-        _ = terminate.recv() => {}
+    if heard.is_none() {
+        // No signal can come any more.
+        std::future::pending::<()>().await;
     }
 }
 
 #[cfg(not(unix))]
-async fn signal() {
-    control_c().await;
-}
+struct Signals;
 
-async fn control_c() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> Self {
+        Self
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
