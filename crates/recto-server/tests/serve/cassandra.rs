@@ -102,33 +102,40 @@ async fn comes_back(served: &Served) {
     assert_eq!(served.get(RECORD).await.json()["note"], "back");
 }
 
+/// A server over the node whose requests to it may take so long.
+async fn serve_node(cluster: &Cluster, request_time: Option<Duration>) -> Served {
+    let mut address = CassandraAddress::new(cluster.addresses(), "served");
+    address.request_timeout = request_time;
+    let session = store_at(&StoreAddress::Cassandra(Box::new(address))).await;
+    serve_store(session, tempfile::tempdir().unwrap(), |_| {}).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_away_is_told_and_found_again() {
     let folder = tempfile::tempdir().unwrap();
-    let cluster =
-        Cluster::start(Nodes::One, folder.path().join("cassandra")).expect("tests need a Cassandra");
-    let mut address = CassandraAddress::new(cluster.addresses(), "served");
-    address.request_timeout = Some(REQUEST_TIME);
-    let session = store_at(&StoreAddress::Cassandra(Box::new(address))).await;
-    let served = serve_store(session, folder, |_| {}).await;
+    let cluster = Cluster::start(Nodes::One, folder.path()).expect("tests need a Cassandra");
+    let served = serve_node(&cluster, Some(REQUEST_TIME)).await;
+    // Readiness has a time of its own, however long pages may take.
+    let patient = serve_node(&cluster, None).await;
     comes_back(&served).await;
 
     // Hangs: nothing is refused, nothing is answered.
     cluster.node(1).pause().unwrap();
     // What was asked a moment ago still holds.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    is_not_ready(&served).await;
+    tokio::join!(is_not_ready(&served), is_not_ready(&patient));
     all_are_told(&served).await;
     is_not_ready(&served).await;
     cluster.node(1).resume().unwrap();
-    comes_back(&served).await;
+    tokio::join!(comes_back(&served), comes_back(&patient));
 
     // Dead: connections are refused.
     cluster.node(1).kill().unwrap();
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    is_not_ready(&served).await;
+    tokio::join!(is_not_ready(&served), is_not_ready(&patient));
     all_are_told(&served).await;
     cluster.node(1).start().unwrap();
-    comes_back(&served).await;
+    tokio::join!(comes_back(&served), comes_back(&patient));
     served.stop().await.unwrap();
+    patient.stop().await.unwrap();
 }
