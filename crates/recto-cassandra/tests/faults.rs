@@ -13,7 +13,7 @@ use recto_store::{
     Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, RowsRead,
     Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
-use recto_testkit::rig::{Cluster, Nodes};
+use recto_testkit::rig::{Cluster, Node, Nodes};
 
 const SHORT: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(10);
@@ -21,6 +21,11 @@ const LONG: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the driver may take to find a node that came back.
 const COMES_BACK: Duration = Duration::from_secs(60);
+/// How long freezing a node may take. The client gives a connection up that shows no sign of life for 2.5 s: with more
+/// than this, and three short calls, one could end for that reason, which says something else than a timeout.
+const FREEZE: Duration = Duration::from_millis(500);
+/// How often to try, on a machine whose disk keeps threads from being stopped.
+const MAX_FREEZES: usize = 20;
 
 fn ints<const N: usize>(values: [i32; N]) -> Cells {
     let bytes: Vec<[u8; 4]> = values.iter().map(|value| value.to_be_bytes()).collect();
@@ -109,6 +114,33 @@ impl Bench {
     }
 }
 
+impl Bench {
+    async fn read_when_back(&self) -> RowsRead {
+        let start = Instant::now();
+        loop {
+            match self.read(LONG).await {
+                Ok(read) => return read,
+                Err(error) => assert!(start.elapsed() < COMES_BACK, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Freezes the node, quickly, while its connections are well.
+    async fn freeze(&self, node: &Node) {
+        for _ in 0..MAX_FREEZES {
+            self.read_when_back().await;
+            let start = Instant::now();
+            node.pause().unwrap();
+            if start.elapsed() < FREEZE {
+                return;
+            }
+            node.resume().unwrap();
+        }
+        panic!("the node is not frozen within {FREEZE:?}, however often it is tried");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stalls_and_crashes() {
     let dir = tempfile::tempdir().unwrap();
@@ -120,7 +152,7 @@ async fn stalls_and_crashes() {
     assert_eq!(bench.read(LONG).await.unwrap().rows.len(), 1);
 
     // Stalled: what was sent may be applied when the node goes on.
-    cluster.node(1).pause().unwrap();
+    bench.freeze(cluster.node(1)).await;
     let start = Instant::now();
     let outcome = bench.write(SHORT).await.unwrap();
     assert!(
@@ -161,11 +193,7 @@ async fn stalls_and_crashes() {
     // Back: the same store serves again. (What it acknowledged in its last seconds may be gone: one
     // node alone keeps its commit log in memory for as long as `commitlog_sync_period`.)
     cluster.node(1).start().unwrap();
-    let start = Instant::now();
-    while let Err(error) = bench.read(LONG).await {
-        assert!(start.elapsed() < COMES_BACK, "{error}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    bench.read_when_back().await;
     assert!(matches!(bench.write(LONG).await, Ok(WriteOutcome::Done)));
     assert_eq!(bench.read(LONG).await.unwrap().rows.len(), 1);
     let CasOutcome::NotApplied { current } = bench.cas(Some(99), 4, LONG).await.unwrap() else {
