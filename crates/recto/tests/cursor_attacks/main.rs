@@ -41,6 +41,7 @@ on_both_stores! { crate::SCHEMA;
         old_cursors_open_while_their_key_is_kept,
         a_retired_key_is_an_error,
         another_handle_learns_of_a_new_key,
+        a_handle_that_looks_takes_over_keys_and_schemas,
         unknown_keys_are_asked_for_at_a_limited_rate,
         two_who_rotate_at_once_both_succeed,
         what_cannot_be_rotated_is_refused,

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto::{ErrorKind, MAX_EARLIER_CURSOR_KEYS, OpenOptions, Recto};
 use recto_plan::cursor::{self, CursorError, KeyRing};
 
+use crate::common::stores::parse;
 use crate::common::{Fresh, Subject};
 use crate::counting::{Calls, Counting};
 use crate::support::{Clock, SCHEMA, events, fresh, kind, refused, second_handle, times};
@@ -79,6 +80,65 @@ pub(crate) async fn another_handle_learns_of_a_new_key(recto: Recto) {
         "it seals with it now"
     );
     assert_eq!(one.export_cursor_keys(), two.export_cursor_keys());
+}
+
+pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto) {
+    // Opened before there is a schema, so before there are lasting keys.
+    let mut one = Fresh::new(kind(&recto)).open_with(OpenOptions::new()).await;
+    let two = second_handle(&one, OpenOptions::new()).await;
+    assert!(!two.refresh().await.unwrap());
+    one.apply(&parse(SCHEMA)).await.unwrap();
+    assert!(two.refresh().await.unwrap(), "a schema is there");
+    assert!(!two.refresh().await.unwrap(), "it is the same");
+    assert!(!one.refresh().await.unwrap(), "it knows its own");
+    assert_eq!((two.schema(), two.generation()), (one.schema(), one.generation()));
+    let (of_one, of_two) = (
+        events(&one, "taken over", 6).await,
+        events(&two, "taken over", 0).await,
+    );
+    let cursor = of_one.clone().first(3).await.unwrap().cursor(2).to_string();
+    assert_eq!(
+        times(&of_two.clone().first(3).after(cursor.as_str()).await.unwrap()),
+        [2, 1, 0]
+    );
+
+    // Dropped there, a key opens nothing here either.
+    let given = second_handle(&one, OpenOptions::new().cursor_keys(&one.export_cursor_keys())).await;
+    one.rotate_cursor_keys(0).await.unwrap();
+    assert!(!two.refresh().await.unwrap());
+    assert_eq!(two.export_cursor_keys(), one.export_cursor_keys());
+    assert_eq!(refused(&of_two, &cursor).await, CursorError::NotOurs);
+    // But keys from configuration stay.
+    given.refresh().await.unwrap();
+    assert_ne!(given.export_cursor_keys(), one.export_cursor_keys());
+
+    // A field that is added is there for collections that are asked for from then on.
+    one.apply(&parse(
+        &SCHEMA.replace("note = \"text\" }", "note = \"text\", rank = \"int\" }"),
+    ))
+    .await
+    .unwrap();
+    assert!(
+        two.dynamic("events")
+            .unwrap()
+            .definition()
+            .field("rank")
+            .is_none()
+    );
+    assert!(two.refresh().await.unwrap());
+    assert!(
+        two.dynamic("events")
+            .unwrap()
+            .definition()
+            .field("rank")
+            .is_some()
+    );
+    let next = of_one.clone().first(3).await.unwrap().cursor(2).to_string();
+    let again = events(&two, "taken over", 0).await;
+    assert_eq!(
+        times(&again.first(3).after(next.as_str()).await.unwrap()),
+        [2, 1, 0]
+    );
 }
 
 /// Anybody can write a cursor that names a key: the catalog is read once a second for that, at most.
