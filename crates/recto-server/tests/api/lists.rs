@@ -294,7 +294,7 @@ pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
         assert_eq!(reply.json()["parameter"], parameter, "{bad}");
     }
     let plain = [("content-type", "text/plain")];
-    let reply = client.send(hyper::Method::POST, query, &plain, "{}").await;
+    let reply = client.send(Method::POST, query, &plain, "{}").await;
     reply.problem(415, "unsupported-media-type");
     client.get(query).await.problem(405, "method-not-allowed");
 }
