@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use error::ConfigError;
+pub(crate) use limits::permits;
 pub use limits::{
     DEFAULT_BODY_BYTES, DEFAULT_CONCURRENT_REQUESTS, DEFAULT_CONNECTIONS, DEFAULT_HEADER_BYTES,
     DEFAULT_HEADER_TIME_MS, DEFAULT_IDLE_TIME_MS, DEFAULT_REQUEST_BURST, DEFAULT_REQUEST_TIME_MS,
@@ -113,6 +114,16 @@ impl Config {
     /// Whether it speaks TLS itself.
     pub fn has_tls(&self) -> bool {
         self.tls_certificate.is_some()
+    }
+
+    /// Requests a second of one token, or of one address where there is no token; 0 for no limit.
+    pub fn requests_per_second(&self) -> u64 {
+        let unset = if self.tokens.is_some() {
+            DEFAULT_REQUESTS_PER_SECOND
+        } else {
+            0
+        };
+        self.limits.requests_per_second.unwrap_or(unset)
     }
 
     /// What must hold of the settings together.

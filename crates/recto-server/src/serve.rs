@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::app::{App, router};
 use crate::auth::{RELOAD_INTERVAL, Tokens};
-use crate::config::Config;
+use crate::config::{Config, permits};
 use crate::guard::{Guard, NoteRoute};
 use crate::operation::{Metrics, Observer, Readiness, Traces};
 use connection::Connections;
@@ -111,8 +111,7 @@ impl Server {
         let refreshing = tokio::spawn(refresh(self.session));
         tracing::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");
         let connections = Connections::new(Arc::clone(&self.guard), &self.config.limits, told);
-        let permits = usize::try_from(self.config.limits.connections).unwrap_or(Semaphore::MAX_PERMITS);
-        let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        let permits = permits(self.config.limits.connections);
         let mut tasks = JoinSet::new();
         let mut stop = std::pin::pin!(stop.fuse());
         loop {

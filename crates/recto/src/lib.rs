@@ -73,6 +73,7 @@ mod recto;
 mod row_filter;
 mod scan;
 pub mod session;
+pub mod text;
 mod write;
 
 use std::sync::Arc;

@@ -1,6 +1,9 @@
 //! Limits on what comes in, each with its default.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Semaphore;
 
 /// The most bytes of a request's body unless told otherwise.
 pub const DEFAULT_BODY_BYTES: u64 = 16 << 20;
@@ -78,4 +81,10 @@ impl Default for Limits {
             shutdown_time: Duration::from_millis(DEFAULT_SHUTDOWN_TIME_MS),
         }
     }
+}
+
+/// As many permits as a limit allows.
+pub(crate) fn permits(limit: u64) -> Arc<Semaphore> {
+    let most = usize::try_from(limit).unwrap_or(Semaphore::MAX_PERMITS);
+    Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Config, DEFAULT_REQUESTS_PER_SECOND, LogFormat, LogLevel, MetricsAccess};
+use super::{Config, LogFormat, LogLevel, MetricsAccess};
 
 /// The most of anything that is counted: far beyond use, and small enough to calculate with.
 const MAX_COUNT: u64 = 1 << 40;
@@ -161,14 +161,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "requests_per_second",
         value_name: "COUNT",
         help: "Requests a second of one token or address; 0 for no limit",
-        show: |config| {
-            let unset = if config.tokens.is_some() {
-                DEFAULT_REQUESTS_PER_SECOND
-            } else {
-                0
-            };
-            config.limits.requests_per_second.unwrap_or(unset).to_string()
-        },
+        show: |config| config.requests_per_second().to_string(),
         set: |config, text| {
             count(text, 0, MAX_PERMITS).map(|most| config.limits.requests_per_second = Some(most))
         },

@@ -82,13 +82,12 @@ pub(super) async fn get(
         may: May::of(&access, &name),
         notice: first(&parameters, "done").and_then(notice),
     };
-    let found = match session.explain(&name, &url.request(), false).await {
-        Ok(explanation) => match session.page(&name, &url.request()).await {
-            Ok(reply) => Ok((explanation, reply)),
-            Err(error) => Err(error),
-        },
-        Err(error) => Err(error),
+    let found = async {
+        let explanation = session.explain(&name, &url.request(), false).await?;
+        let reply = session.page(&name, &url.request()).await?;
+        recto::Result::Ok((explanation, reply))
     };
+    let found = found.await;
     if let Some(held) = &browse.chips {
         browse.options = probe(&*session, collection, &url, held).await;
     }

@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Access;
 use crate::auth::{Denied, Tokens};
-use crate::config::{Config, DEFAULT_REQUESTS_PER_SECOND, MAX_HEADERS, MetricsAccess};
+use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
 use crate::operation::{Observer, Readiness, Refusal, RequestIds};
 use crate::problem::Problem;
 
@@ -91,13 +91,7 @@ impl Guard {
         observer: Arc<Observer>,
     ) -> Self {
         let limits = &config.limits;
-        let unset = if tokens.is_some() {
-            DEFAULT_REQUESTS_PER_SECOND
-        } else {
-            0
-        };
-        let per_second = limits.requests_per_second.unwrap_or(unset);
-        let permits = usize::try_from(limits.concurrent_requests).unwrap_or(Semaphore::MAX_PERMITS);
+        let per_second = config.requests_per_second();
         Self {
             router,
             tokens,
@@ -105,7 +99,7 @@ impl Guard {
             hosts: Hosts::new(&config),
             rate: (per_second > 0)
                 .then(|| RateLimit::new(per_second, limits.request_burst, observer.environment.clone())),
-            permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
+            permits: permits(limits.concurrent_requests),
             ids: RequestIds::new(&observer.environment),
             readiness,
             stopping: AtomicBool::new(false),
