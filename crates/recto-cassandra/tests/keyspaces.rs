@@ -5,13 +5,11 @@ mod common;
 
 use recto_cassandra::{Replication, create_keyspace, drop_keyspace, plan_keyspace};
 use recto_model::Environment;
-use recto_testkit::rig::unique_keyspace;
 use scylla::client::session_builder::SessionBuilder;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_planned_is_what_is_made() {
-    // Of this process, so that another removes it if this one is killed.
-    let config = common::config(&unique_keyspace(&format!("rc_test_{}_", std::process::id())));
+    let config = common::config(&common::new_keyspace());
     let plan = |replication| plan_keyspace(config.clone(), Environment::system(), replication);
     let asked = plan(Some(Replication::Simple(2))).await.unwrap().unwrap();
     assert!(
@@ -46,7 +44,5 @@ async fn what_is_planned_is_what_is_made() {
         .unwrap();
     assert_eq!(replication().await, by_plan);
     assert!(by_plan.is_some());
-    drop_keyspace(config.clone(), Environment::system())
-        .await
-        .unwrap();
+    common::drop().await;
 }

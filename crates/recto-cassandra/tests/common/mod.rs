@@ -6,13 +6,9 @@ use std::sync::Arc;
 use recto_cassandra::{CassandraConfig, CassandraStore, create_keyspace, drop_keyspace};
 use recto_model::table::{ColumnKind, TableOptions, WriteKind};
 use recto_model::{Column, Direction, Environment, Table, Type};
-use recto_store::{Store, TableOutcome};
-use recto_testkit::rig::{Cluster, unique_keyspace};
-use scylla::client::session_builder::SessionBuilder;
+use recto_store::{Store, StoreError, TableOutcome};
+use recto_testkit::rig::{Cluster, Scratch};
 use tokio::sync::OnceCell;
-
-/// What the names of keyspaces of these tests begin with; the process that made one follows.
-const PREFIX: &str = "rc_test_";
 
 /// The configuration for `keyspace` on the shared node.
 pub(crate) fn config(keyspace: &str) -> CassandraConfig {
@@ -25,14 +21,21 @@ pub(crate) async fn keyspace() -> &'static str {
     static KEYSPACE: OnceCell<String> = OnceCell::const_new();
     KEYSPACE
         .get_or_init(|| async {
-            let name = unique_keyspace(&format!("{PREFIX}{}_", std::process::id()));
-            drop_left_behind().await;
+            // A process of several tests cannot know which of them is the last, so each removes what those
+            // have left that are gone.
+            scratch().remove_left(drop_named).await.unwrap();
+            let name = new_keyspace();
             create_keyspace(config(&name), Environment::system(), None)
                 .await
                 .unwrap();
             name
         })
         .await
+}
+
+/// The name of a keyspace that is to be made.
+pub(crate) fn new_keyspace() -> String {
+    scratch().keyspace("recto_cassandra").unwrap()
 }
 
 /// A store on the keyspace of this process.
@@ -82,33 +85,13 @@ pub(crate) async fn with_table(
 
 /// Drops the keyspace of this process: for a process of one test, at its end.
 pub(crate) async fn drop() {
-    let config = config(keyspace().await);
-    drop_keyspace(config, Environment::system()).await.unwrap();
+    scratch().remove_all(drop_named).await.unwrap();
 }
 
-/// A process of several tests cannot know which of them is the last, so each process drops the keyspaces of
-/// processes that are gone.
-async fn drop_left_behind() {
-    let cassandra = Cluster::shared().unwrap();
-    let session = SessionBuilder::new()
-        .known_node(cassandra.address())
-        .build()
-        .await
-        .unwrap();
-    let rows = session
-        .query_unpaged("SELECT keyspace_name FROM system_schema.keyspaces", ())
-        .await
-        .unwrap()
-        .into_rows_result()
-        .unwrap();
-    for row in rows.rows::<(String,)>().unwrap() {
-        let (name,) = row.unwrap();
-        let Some(rest) = name.strip_prefix(PREFIX) else {
-            continue;
-        };
-        let process = rest.split('_').next().unwrap_or_default();
-        if !std::path::Path::new("/proc").join(process).exists() {
-            drop_keyspace(config(&name), Environment::system()).await.unwrap();
-        }
-    }
+fn scratch() -> Scratch {
+    Scratch::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+async fn drop_named(keyspace: String) -> Result<(), StoreError> {
+    drop_keyspace(config(&keyspace), Environment::system()).await
 }

@@ -48,6 +48,7 @@ mod error;
 mod node;
 mod options;
 mod process;
+mod scratch;
 mod shared;
 
 use std::env;
@@ -68,6 +69,7 @@ pub use error::RigError;
 pub use node::{ANSWER_TIMEOUT, KILL_TIMEOUT, Member, NODETOOL_TIMEOUT, Node, START_TIMEOUT, STOP_TIMEOUT};
 pub use options::ClusterOptions;
 pub use process::Output;
+pub use scratch::Scratch;
 pub use shared::{IDLE_LIMIT, Rig, Shared, Source};
 
 const ADDRESS_VARIABLE: &str = "RECTO_TEST_CASSANDRA";

@@ -1,14 +1,12 @@
 //! The two stores: one of each kind that all tests of a binary share, and fresh ones for tests that
 //! change the schema.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use recto::schema::Schema;
 use recto::{CassandraAddress, Environment, OpenOptions, Recto, StoreAddress};
 use recto_cassandra::{CassandraConfig, drop_keyspace};
-use recto_testkit::rig::{Cluster, unique_keyspace};
+use recto_testkit::rig::{Cluster, Scratch, unique_keyspace};
 use tokio::sync::OnceCell;
 
 /// A kind of store.
@@ -50,12 +48,14 @@ pub(crate) struct Fresh {
 
 impl Fresh {
     pub(crate) fn new(kind: Kind) -> Self {
-        let name = unique_keyspace("recto_suite");
         let address = match kind {
-            Kind::Embedded => StoreAddress::Embedded(own_folder().join("stores").join(name)),
+            Kind::Embedded => {
+                let name = unique_keyspace("recto_suite");
+                StoreAddress::Embedded(scratch().folder().unwrap().join(name))
+            }
             Kind::Cassandra => {
                 let cassandra = Cluster::shared().expect("tests need a Cassandra");
-                note(&name);
+                let name = scratch().keyspace("recto_suite").unwrap();
                 let hosts = vec![cassandra.address().to_owned()];
                 StoreAddress::Cassandra(Box::new(CassandraAddress::new(hosts, name)))
             }
@@ -72,16 +72,8 @@ impl Fresh {
     }
 }
 
-/// Where this binary's process keeps its embedded stores, and one empty file per keyspace it made.
-fn own_folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recto-{}", std::process::id()));
-    fs::create_dir_all(folder.join("keyspaces")).unwrap();
-    fs::create_dir_all(folder.join("stores")).unwrap();
-    folder
-}
-
-fn note(keyspace: &str) {
-    fs::write(own_folder().join("keyspaces").join(keyspace), b"").unwrap();
+fn scratch() -> Scratch {
+    Scratch::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
 /// Held by each test while it runs; with the last one's end, the stores go. Where some tests were
@@ -104,31 +96,15 @@ impl Drop for Scope {
 
 /// Removes the stores of this process and of processes that are gone.
 async fn remove_all() {
-    for entry in fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(process) = name.strip_prefix("recto-") else {
-            continue;
-        };
-        let is_own = process == std::process::id().to_string();
-        if !is_own && Path::new("/proc").join(process).exists() {
-            continue;
-        }
-        for keyspace in fs::read_dir(entry.path().join("keyspaces"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
-            let config = CassandraConfig::new(
-                [cassandra.address()],
-                keyspace.file_name().to_string_lossy().into_owned(),
-            );
-            if let Err(error) = drop_keyspace(config, Environment::system()).await {
-                println!("{keyspace:?} is still there: {error}");
-                return;
-            }
-        }
-        // Another process may be removing the same; what is left goes next time.
-        let _ = fs::remove_dir_all(entry.path());
+    let drop_keyspace = async |keyspace: String| {
+        let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
+        drop_keyspace(
+            CassandraConfig::new([cassandra.address()], keyspace),
+            Environment::system(),
+        )
+        .await
+    };
+    if let Err(error) = scratch().remove_all(drop_keyspace).await {
+        println!("keyspaces are still there: {error}");
     }
 }

@@ -1,13 +1,11 @@
 //! The two stores, each shared by all tests.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use recto::schema::Schema;
 use recto::{CassandraAddress, Environment, OpenOptions, Recto, StoreAddress};
 use recto_cassandra::{CassandraConfig, drop_keyspace};
-use recto_testkit::rig::{Cluster, unique_keyspace};
+use recto_testkit::rig::{Cluster, Scratch, unique_keyspace};
 use tokio::sync::OnceCell;
 
 const SCHEMA: &str = include_str!("../schema.toml");
@@ -32,12 +30,14 @@ pub(crate) async fn shared(kind: Kind) -> Recto {
 }
 
 async fn open(kind: Kind) -> Recto {
-    let name = unique_keyspace("recto_http");
     let address = match kind {
-        Kind::Embedded => StoreAddress::Embedded(own_folder().join("stores").join(name)),
+        Kind::Embedded => {
+            let name = unique_keyspace("recto_http");
+            StoreAddress::Embedded(scratch().folder().unwrap().join(name))
+        }
         Kind::Cassandra => {
             let cassandra = Cluster::shared().expect("tests need a Cassandra");
-            fs::write(own_folder().join("keyspaces").join(&name), b"").unwrap();
+            let name = scratch().keyspace("recto_http").unwrap();
             let hosts = vec![cassandra.address().to_owned()];
             StoreAddress::Cassandra(Box::new(CassandraAddress::new(hosts, name)))
         }
@@ -49,12 +49,8 @@ async fn open(kind: Kind) -> Recto {
     recto
 }
 
-/// Where this process keeps its embedded store, and one empty file per keyspace it made.
-fn own_folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recto-http-{}", std::process::id()));
-    fs::create_dir_all(folder.join("keyspaces")).unwrap();
-    fs::create_dir_all(folder.join("stores")).unwrap();
-    folder
+fn scratch() -> Scratch {
+    Scratch::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
 /// Held by each test while it runs; with the last one's end, the stores go. Where some tests were
@@ -77,28 +73,15 @@ impl Drop for Scope {
 
 /// Removes the stores of this process and of processes that are gone.
 async fn remove_all() {
-    for entry in fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(process) = name.strip_prefix("recto-http-") else {
-            continue;
-        };
-        let is_own = process == std::process::id().to_string();
-        if !is_own && Path::new("/proc").join(process).exists() {
-            continue;
-        }
-        let keyspaces = fs::read_dir(entry.path().join("keyspaces"));
-        for keyspace in keyspaces.into_iter().flatten().flatten() {
-            let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
-            let config = CassandraConfig::new(
-                [cassandra.address()],
-                keyspace.file_name().to_string_lossy().into_owned(),
-            );
-            if let Err(error) = drop_keyspace(config, Environment::system()).await {
-                println!("{keyspace:?} is still there: {error}");
-                return;
-            }
-        }
-        // Another process may be removing the same; what is left goes next time.
-        let _ = fs::remove_dir_all(entry.path());
+    let drop_keyspace = async |keyspace: String| {
+        let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
+        drop_keyspace(
+            CassandraConfig::new([cassandra.address()], keyspace),
+            Environment::system(),
+        )
+        .await
+    };
+    if let Err(error) = scratch().remove_all(drop_keyspace).await {
+        println!("keyspaces are still there: {error}");
     }
 }

@@ -1,0 +1,157 @@
+//! What a process of tests leaves in folders and in the Cassandra that all share, and its removal: at the end of the
+//! process, or, if it was killed or some of its tests were filtered out, by a later one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::id;
+
+use super::{RigError, unique_keyspace};
+
+/// What the folder of a process is called, before the process's number.
+const PREFIX: &str = "scratch-";
+
+/// Folders and keyspaces of this process.
+#[derive(Clone, Debug)]
+pub struct Scratch {
+    dir: PathBuf,
+}
+
+impl Scratch {
+    /// In a folder that all tests share: `env!("CARGO_TARGET_TMPDIR")`.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// A folder for files of this process.
+    pub fn folder(&self) -> Result<PathBuf, RigError> {
+        self.make("files")
+    }
+
+    /// The name of a keyspace that is to be made, noted so that it is removed: a file of that name says so.
+    pub fn keyspace(&self, prefix: &str) -> Result<String, RigError> {
+        let name = unique_keyspace(prefix);
+        let file = self.make("keyspaces")?.join(&name);
+        fs::write(&file, b"").map_err(RigError::io("write", &file))?;
+        Ok(name)
+    }
+
+    /// Removes what processes that are gone have left; each keyspace by `drop_keyspace`, which does nothing if it is
+    /// not there.
+    ///
+    /// # Errors
+    /// The first of `drop_keyspace`. What is left then is left for the next.
+    pub async fn remove_left<E>(
+        &self,
+        drop_keyspace: impl AsyncFnMut(String) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.remove(false, drop_keyspace).await
+    }
+
+    /// The same, and what this process has.
+    pub async fn remove_all<E>(
+        &self,
+        drop_keyspace: impl AsyncFnMut(String) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.remove(true, drop_keyspace).await
+    }
+
+    async fn remove<E>(
+        &self,
+        own_too: bool,
+        mut drop_keyspace: impl AsyncFnMut(String) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (name, folder) in entries(&self.dir) {
+            let Some(process) = name
+                .strip_prefix(PREFIX)
+                .and_then(|text| text.parse::<u32>().ok())
+            else {
+                continue;
+            };
+            let stays = if process == id() {
+                !own_too
+            } else {
+                Path::new("/proc").join(process.to_string()).exists()
+            };
+            if stays {
+                continue;
+            }
+            for (keyspace, _) in entries(&folder.join("keyspaces")) {
+                drop_keyspace(keyspace).await?;
+            }
+            // Another process may be removing the same; what is left goes next time.
+            let _ = fs::remove_dir_all(folder);
+        }
+        Ok(())
+    }
+
+    fn make(&self, what: &str) -> Result<PathBuf, RigError> {
+        let folder = self.dir.join(format!("{PREFIX}{}", id())).join(what);
+        fs::create_dir_all(&folder).map_err(RigError::io("make", &folder))?;
+        Ok(folder)
+    }
+}
+
+/// What stands in a folder; nothing if it is not there.
+fn entries(dir: &Path) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// Runs what never waits.
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => done,
+            Poll::Pending => panic!("nothing here waits"),
+        }
+    }
+
+    #[test]
+    fn the_dead_are_removed_and_the_living_are_left() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let scratch = Scratch::new(dir.path());
+        let own = scratch.keyspace("mine").expect("a keyspace");
+        scratch.folder().expect("a folder");
+        // No process has the first number, one always has the second; the third is none of ours.
+        let gone = dir.path().join("scratch-4294967295");
+        let alive = dir.path().join("scratch-1");
+        let other = dir.path().join("scratch-of-others");
+        for folder in [&gone, &alive, &other] {
+            let keyspaces = folder.join("keyspaces");
+            fs::create_dir_all(&keyspaces).expect("a folder");
+            let name = folder
+                .file_name()
+                .expect("it has one")
+                .to_string_lossy()
+                .replace('-', "_");
+            fs::write(keyspaces.join(name), b"").expect("a file");
+        }
+        let mut dropped = Vec::new();
+        let failed = run(scratch.remove_left(async |_| Err("away")));
+        assert_eq!(failed, Err("away"));
+        assert!(gone.exists(), "what could not be removed is left for the next");
+        run(scratch.remove_left(async |keyspace| {
+            dropped.push(keyspace);
+            Ok::<_, ()>(())
+        }))
+        .expect("it does not fail");
+        assert_eq!(dropped, ["scratch_4294967295"]);
+        assert!(!gone.exists() && alive.exists() && other.exists());
+        dropped.clear();
+        run(scratch.remove_all(async |keyspace| {
+            dropped.push(keyspace);
+            Ok::<_, ()>(())
+        }))
+        .expect("it does not fail");
+        assert_eq!(dropped, [own]);
+        assert!(alive.exists() && other.exists());
+    }
+}
