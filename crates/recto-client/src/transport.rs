@@ -180,13 +180,15 @@ impl Transport {
     }
 
     fn request(&self, method: Method, target: &str, body: Bytes) -> Result<Request<Full<Bytes>>> {
-        // Longer ones do not fit the type; servers take shorter ones.
+        // Longer ones do not fit the type; servers take shorter ones. Questions go into a body before.
         let uri = Uri::try_from(format!("{}{target}", self.server)).map_err(|_| {
             Error::new(
                 ErrorKind::LimitExceeded,
                 "the request is longer than an address can be",
             )
-            .with_hint("shorten the filter, or name fewer fields")
+            .with_hint(
+                "a key this long has no address: page or scan to its record, or ask where the store is",
+            )
         })?;
         let has_body = !body.is_empty();
         let mut request = Request::new(Full::new(body));
