@@ -57,6 +57,8 @@ pub(crate) struct Watched<S> {
     activity: Arc<Activity>,
     header_time: Duration,
     stall_time: Duration,
+    /// How much of [`HTTP2_PREFACE`] the connection began with, until it is known whether all of it.
+    preface_seen: Option<usize>,
     /// Bytes have come of a request whose headers are not complete, when so many had begun.
     head_after: Option<u64>,
     head_timer: Option<Pin<Box<Sleep>>>,
@@ -75,6 +77,7 @@ impl<S> Watched<S> {
             activity,
             header_time,
             stall_time,
+            preface_seen: Some(0),
             head_after: None,
             head_timer: None,
             stall_timer: None,
@@ -84,14 +87,29 @@ impl<S> Watched<S> {
     /// Notes that bytes have come.
     fn arrived(&mut self, bytes: &[u8]) {
         let begun = self.activity.begun();
-        if begun == 0 && self.head_after.is_none() && bytes.starts_with(HTTP2_PREFACE) {
-            self.activity.is_http2.store(true, Ordering::Relaxed);
-        }
+        self.look_for_preface(bytes);
         if self.activity.is_idle()
             && !self.activity.is_http2.load(Ordering::Relaxed)
             && self.head_after != Some(begun)
         {
             self.head_after = Some(begun);
+            self.head_timer = None;
+        }
+    }
+
+    /// Notes whether the connection begins as HTTP/2 does, in however many pieces that comes.
+    fn look_for_preface(&mut self, bytes: &[u8]) {
+        let Some(seen) = self.preface_seen else {
+            return;
+        };
+        let expected = &HTTP2_PREFACE[seen..];
+        let length = expected.len().min(bytes.len());
+        self.preface_seen = (bytes[..length] == expected[..length]).then_some(seen + length);
+        if self.preface_seen == Some(HTTP2_PREFACE.len()) {
+            self.activity.is_http2.store(true, Ordering::Relaxed);
+            self.preface_seen = None;
+            // What timed the headers of a request does so no more.
+            self.head_after = None;
             self.head_timer = None;
         }
     }
@@ -188,5 +206,33 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let closed = Pin::new(&mut self.stream).poll_shutdown(context);
         self.watch_write(context, closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_http2(pieces: &[&[u8]]) -> bool {
+        let activity = Arc::new(Activity::default());
+        let second = Duration::from_secs(1);
+        let mut stream = Watched::new((), Arc::clone(&activity), second, second);
+        pieces.iter().for_each(|piece| stream.arrived(piece));
+        activity.is_http2.load(Ordering::Relaxed) && stream.head_after.is_none()
+    }
+
+    #[test]
+    fn the_preface_is_found_in_pieces() {
+        assert!(is_http2(&[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]));
+        assert!(is_http2(&[b"P", b"RI * ", b"HTTP/2.0\r\n", b"\r\nSM\r\n\r\n"]));
+        let by_byte: Vec<&[u8]> = HTTP2_PREFACE.chunks(1).collect();
+        assert!(is_http2(&by_byte));
+        for other in [
+            &[&b"GET / HTTP/1.1"[..]][..],
+            &[b"P", b"OST"],
+            &[b"GET /", HTTP2_PREFACE],
+        ] {
+            assert!(!is_http2(other));
+        }
     }
 }
