@@ -217,7 +217,9 @@ mod tests {
         let activity = Arc::new(Activity::default());
         let second = Duration::from_secs(1);
         let mut stream = Watched::new((), Arc::clone(&activity), second, second);
-        pieces.iter().for_each(|piece| stream.arrived(piece));
+        for piece in pieces {
+            stream.arrived(piece);
+        }
         activity.is_http2.load(Ordering::Relaxed) && stream.head_after.is_none()
     }
 
