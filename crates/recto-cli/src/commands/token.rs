@@ -187,7 +187,12 @@ async fn check_rows(session: &LocalSession, collection: &str, grant: &Grant) -> 
     let hint = error.hint().unwrap_or_default().to_owned();
     let mut failure = Failure::from(error);
     failure.exit = Exit::Refused;
-    if writes && session.check_row_filter(collection, &grant.rows, false).await.is_ok() {
+    if writes
+        && session
+            .check_row_filter(collection, &grant.rows, false)
+            .await
+            .is_ok()
+    {
         failure = failure.with_hint(format!("grant read and export only; {hint}"));
     }
     Err(failure)

@@ -53,7 +53,9 @@ async fn scan(asked: &mut Asked<'_>, filter: String, rows: &[Row]) -> Result<(),
     let session = LocalSession::new(asked.subject.recto.clone());
     let what = format!("scanned, {filter:?}");
     let mut wanted = Oracle::new(Arc::clone(&asked.subject.definition));
-    rows.iter().for_each(|row| wanted.put(row.clone()));
+    for row in rows {
+        wanted.put(row.clone());
+    }
     let mut request = ScanRequest {
         filter,
         parallel: (asked.page_move(0).row % MAX_PARALLEL) as u32,
