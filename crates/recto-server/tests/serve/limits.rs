@@ -155,6 +155,11 @@ async fn too_many_at_once_are_told_to_come_back() {
         "PUT {RECORD} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
     );
     slow.write_all(head.as_bytes()).await.unwrap();
+    // Metrics take no place. Whoever asked for a place before could have it when the slow one comes.
+    super::support::eventually("it has come, beside the request for metrics", || async {
+        served.metric("recto_http_in_flight").await >= 2.0
+    })
+    .await;
     super::support::eventually("it is being answered", || async {
         served.get("/v1/collections").await.status == 503
     })
