@@ -1,21 +1,15 @@
 //! `recto serve`, `recto token` and `recto config` as programs.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod support;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
-
-const SCHEMA: &str = r#"
-[collection.orders]
-fields = { tenant = "text", id = "int", note = "text" }
-key = ["tenant", "id"]
-partition = ["tenant"]
-order = ["id"]
-writes = "overwrite"
-"#;
+use support::ORDERS;
 
 /// A folder with a store in which the program runs.
 struct Place(tempfile::TempDir);
@@ -23,7 +17,7 @@ struct Place(tempfile::TempDir);
 impl Place {
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
-        std::fs::write(place.0.path().join("recto.toml"), SCHEMA).unwrap();
+        std::fs::write(place.0.path().join("recto.toml"), ORDERS).unwrap();
         place.done(&["apply", "--yes"]);
         let records: String = (0..30)
             .map(|id| format!("{{\"tenant\":\"acme\",\"id\":{id},\"note\":\"kept quiet\"}}\n"))
@@ -34,13 +28,8 @@ impl Place {
     }
 
     fn command(&self, line: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
-        command.args(line).current_dir(self.0.path()).stdin(Stdio::null());
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("RECTO_") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = support::command(self.0.path());
+        command.args(line).stdin(Stdio::null());
         command
     }
 

@@ -12,17 +12,9 @@ use std::time::{Duration, Instant};
 use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::{Value as Json, json};
-use support::{Server, recto};
+use support::{ORDERS, Server, recto};
 
-const SCHEMA: &str = r#"
-[collection.orders]
-fields = { tenant = "text", id = "int", note = "text" }
-key = ["tenant", "id"]
-partition = ["tenant"]
-order = ["id"]
-writes = "overwrite"
-"#;
-/// The same with another field, and another collection.
+/// Orders with another field, and another collection.
 const LATER: &str = r#"
 [collection.orders]
 fields = { tenant = "text", id = "int", note = "text", priority = "int" }
@@ -37,7 +29,7 @@ key = ["id"]
 partition = ["id"]
 writes = "overwrite"
 "#;
-const ORDERS: usize = 50;
+const COUNT: usize = 50;
 /// How long a server may take to see what was changed elsewhere: it looks every second.
 const SEEN: Duration = Duration::from_secs(5);
 
@@ -57,7 +49,7 @@ impl Place {
         let keyspace = unique_keyspace("recto_servers");
         let store = format!("cassandra://{cassandra}/{keyspace}");
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("recto.toml"), SCHEMA).unwrap();
+        std::fs::write(folder.path().join("recto.toml"), ORDERS).unwrap();
         std::fs::write(folder.path().join("later.toml"), LATER).unwrap();
         recto(folder.path(), &["apply", "--yes", "--store", &store]).done();
         let serve = || Server::start(folder.path(), &["--store", &store]);
@@ -68,7 +60,7 @@ impl Place {
             keyspace,
         };
         let put = |id: usize| json!({ "put": { "tenant": "acme", "id": id, "note": "kept" } });
-        let changes: Vec<Json> = (0..ORDERS).map(put).collect();
+        let changes: Vec<Json> = (0..COUNT).map(put).collect();
         let path = "/v1/collections/orders/records:batchWrite";
         place.servers[0].done("POST", path, &json!({ "changes": changes }));
         place
@@ -95,7 +87,7 @@ impl Place {
     /// The pages from a token on, one from each server in turn, and the tokens that lead back.
     fn walk(&self, direction: &str, mut token: String) -> (Vec<Json>, Json) {
         let mut records = Vec::new();
-        for turn in 0..ORDERS {
+        for turn in 0..COUNT {
             let page = self.servers[turn % 2].page(&token);
             let of_page = page["records"].as_array().unwrap();
             if direction == "next_page_token" {
@@ -179,7 +171,7 @@ fn pages_and_records_of_one_go_on_at_the_other() {
         .iter()
         .map(|order| order["id"].as_u64().unwrap())
         .collect();
-    assert_eq!(ids, (0..ORDERS as u64).collect::<Vec<_>>());
+    assert_eq!(ids, (0..COUNT as u64).collect::<Vec<_>>());
     let (backwards, first) = place.walk("previous_page_token", token(&last, "previous_page_token"));
     assert_eq!(
         backwards,

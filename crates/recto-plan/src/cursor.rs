@@ -26,7 +26,7 @@ pub use key_ring::{KeyDescription, KeyRing, KeyRingError, MAX_KEYS};
 use crate::plan::Travel;
 use crate::scan_token;
 use content::Content;
-use envelope::{Kind, Unopened};
+use envelope::{Kind, Unopened, check_identity, check_time};
 
 /// The longest cursor text, in characters.
 ///
@@ -260,7 +260,8 @@ pub fn open(
 ) -> Result<OpenedCursor, CursorError> {
     CURSOR.open(ring, environment, text, check_version, |now_seconds, body| {
         let (found, opened) = content::read(body).ok_or(CursorError::UnknownContent)?;
-        check(now_seconds, &found, identity)?;
+        check_identity(&found.identity, identity)?;
+        check_time(found.expires_at_seconds, now_seconds)?;
         Ok(opened)
     })
 }
@@ -273,25 +274,6 @@ fn check_version(sealed: &[u8]) -> Result<(), CursorError> {
     }
 }
 
-/// Whether what an authentic cursor says about itself fits the query and the time.
-fn check(now_seconds: u64, found: &content::Found, identity: &QueryIdentity) -> Result<(), CursorError> {
-    if found.identity.collection != identity.collection {
-        return Err(CursorError::OtherCollection);
-    }
-    if found.identity.arrangement != identity.arrangement {
-        return Err(CursorError::OtherArrangement);
-    }
-    if found.identity.query != identity.query {
-        return Err(CursorError::OtherQuery);
-    }
-    if let Some(expired_at_seconds) = found.expires_at_seconds
-        && now_seconds >= expired_at_seconds
-    {
-        return Err(CursorError::Expired { expired_at_seconds });
-    }
-    Ok(())
-}
-
 impl From<Unopened> for CursorError {
     fn from(reason: Unopened) -> Self {
         match reason {
@@ -300,6 +282,10 @@ impl From<Unopened> for CursorError {
             Unopened::NotBase64 { position } => Self::NotBase64 { position },
             Unopened::Truncated => Self::Truncated,
             Unopened::NotOurs => Self::NotOurs,
+            Unopened::OtherCollection => Self::OtherCollection,
+            Unopened::OtherArrangement => Self::OtherArrangement,
+            Unopened::OtherQuery => Self::OtherQuery,
+            Unopened::Expired { expired_at_seconds } => Self::Expired { expired_at_seconds },
         }
     }
 }

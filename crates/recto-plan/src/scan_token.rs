@@ -7,7 +7,7 @@
 use recto_model::Environment;
 
 use crate::cursor::bytes::{Reader, Writer, cells_len, optional_len, part_len, varint_len};
-use crate::cursor::envelope::{Kind, Unopened};
+use crate::cursor::envelope::{Kind, Unopened, check_identity, check_time};
 use crate::cursor::{Fingerprint, KeyRing, Position, QueryIdentity, Side};
 
 /// The longest resume token, in characters.
@@ -171,6 +171,10 @@ impl From<Unopened> for ScanTokenError {
             Unopened::NotBase64 { position } => Self::NotBase64 { position },
             Unopened::Truncated => Self::Truncated,
             Unopened::NotOurs => Self::NotOurs,
+            Unopened::OtherCollection => Self::OtherCollection,
+            Unopened::OtherArrangement => Self::OtherArrangement,
+            Unopened::OtherQuery => Self::OtherFilter,
+            Unopened::Expired { expired_at_seconds } => Self::Expired { expired_at_seconds },
         }
     }
 }
@@ -217,24 +221,12 @@ pub fn open(
 ) -> Result<ScanProgress, ScanTokenError> {
     SCAN_TOKEN.open(ring, environment, text, check_prefix, |now_seconds, content| {
         let found = read(content).ok_or(ScanTokenError::UnknownContent)?;
-        if found.identity.collection != identity.collection {
-            return Err(ScanTokenError::OtherCollection);
-        }
-        if found.identity.arrangement != identity.arrangement {
-            return Err(ScanTokenError::OtherArrangement);
-        }
-        if found.identity.query != identity.query {
-            return Err(ScanTokenError::OtherFilter);
-        }
+        check_identity(&found.identity, identity)?;
         if matches!(&found.progress, ScanProgress::Ranges { store: of, .. } if of != store) {
             return Err(ScanTokenError::OtherStore);
         }
-        match found.expires_at_seconds {
-            Some(expired_at_seconds) if now_seconds >= expired_at_seconds => {
-                Err(ScanTokenError::Expired { expired_at_seconds })
-            }
-            _ => Ok(found.progress),
-        }
+        check_time(found.expires_at_seconds, now_seconds)?;
+        Ok(found.progress)
     })
 }
 

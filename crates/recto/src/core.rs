@@ -1,7 +1,7 @@
 //! What every handle on an open store shares.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use recto_model::schema::{Collection, WriteMode};
@@ -220,8 +220,8 @@ pub(crate) struct CollectionCore {
     /// For each field, where it stands in the record type: a type may declare fields in another order
     /// than the one they were added to the collection in.
     pub(crate) places: Vec<usize>,
-    /// The fields' names as JSON text.
-    pub(crate) field_names: FieldNames,
+    /// The fields' names as JSON text, once a page was asked for as text.
+    field_names: OnceLock<FieldNames>,
     pub(crate) plans: PlanCache,
 }
 
@@ -235,7 +235,7 @@ impl CollectionCore {
             .collect();
         let places = (0..definition.fields.len()).collect();
         Self {
-            field_names: FieldNames::new(&definition),
+            field_names: OnceLock::new(),
             plans: PlanCache::default(),
             shared,
             definition,
@@ -256,6 +256,11 @@ impl CollectionCore {
             self.places[field] = place;
         }
         self
+    }
+
+    /// The fields' names as JSON text.
+    pub(crate) fn field_names(&self) -> &FieldNames {
+        self.field_names.get_or_init(|| FieldNames::new(&self.definition))
     }
 
     /// The base table's arrangement.

@@ -1,6 +1,6 @@
 //! The records of a page as JSON text, for pages that are passed on.
 
-use recto_model::schema::Collection;
+use recto_model::schema::{Collection, Field};
 use recto_model::{RowRef, json};
 use recto_plan::Arrangement;
 
@@ -27,18 +27,20 @@ impl FieldNames {
     }
 }
 
-/// A field to write: which it is, and its column in the rows.
-type Written = (usize, usize);
+/// A field to write.
+struct Written<'c> {
+    field: &'c Field,
+    /// Its name as it stands in every record.
+    name: &'c str,
+    /// Its column in the rows.
+    column: usize,
+}
 
 /// The page's records as a JSON array, with the fields asked for; all of them if none is named. Nulls are
 /// left out.
 pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
-    let (core, arrangement) = (page.core(), page.arrangement());
-    let fields = fields(core, arrangement, asked);
-    let names: usize = fields
-        .iter()
-        .map(|&(field, _)| core.field_names.0[field].len() + 1)
-        .sum();
+    let fields = fields(page.core(), page.arrangement(), asked);
+    let names: usize = fields.iter().map(|field| field.name.len() + 1).sum();
     let rows = page.rows();
     let room = TEXT_BYTES_PER_BYTE * rows.byte_len() + rows.len() * (names + 2) + 2;
     let mut text = String::with_capacity(room);
@@ -47,34 +49,35 @@ pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
         if index > 0 {
             text.push(',');
         }
-        record(core, &fields, row, &mut text)?;
+        record(&page.core().definition.name, &fields, row, &mut text)?;
     }
     text.push(']');
     Ok(text)
 }
 
-fn fields(core: &CollectionCore, arrangement: &Arrangement, asked: &[String]) -> Vec<Written> {
-    let fields = core.definition.fields.iter().enumerate();
-    let fields = fields.filter(|(_, field)| asked.is_empty() || asked.contains(&field.name));
-    fields
-        .filter_map(|(index, _)| Some((index, arrangement.column_of_field[index]?)))
-        .collect()
+fn fields<'c>(core: &'c CollectionCore, arrangement: &Arrangement, asked: &[String]) -> Vec<Written<'c>> {
+    let fields = core.definition.fields.iter().zip(&core.field_names().0);
+    let fields = fields.zip(&arrangement.column_of_field);
+    let written = fields.filter_map(|((field, name), column)| {
+        let is_asked = asked.is_empty() || asked.contains(&field.name);
+        let column = column.filter(|_| is_asked)?;
+        Some(Written { field, name, column })
+    });
+    written.collect()
 }
 
-fn record(core: &CollectionCore, fields: &[Written], row: RowRef<'_>, text: &mut String) -> Result<()> {
+fn record(collection: &str, fields: &[Written<'_>], row: RowRef<'_>, text: &mut String) -> Result<()> {
+    text.push('{');
     let start = text.len();
-    for &(field, column) in fields {
+    for &Written { field, name, column } in fields {
         let Some(cell) = row.get(column) else {
             continue;
         };
-        text.push(if text.len() == start { '{' } else { ',' });
-        text.push_str(&core.field_names.0[field]);
-        let definition = &core.definition.fields[field];
-        json::write_cell(&definition.ty, cell, text)
-            .map_err(|error| damaged(&core.definition.name, &definition.name, &error))?;
-    }
-    if text.len() == start {
-        text.push('{');
+        if text.len() > start {
+            text.push(',');
+        }
+        text.push_str(name);
+        json::write_cell(&field.ty, cell, text).map_err(|error| damaged(collection, &field.name, &error))?;
     }
     text.push('}');
     Ok(())

@@ -398,19 +398,31 @@ async fn an_addition_that_lost_is_in_nobodys_way(kind: Kind) {
     assert!(listed.contains(&table(&recto.schema())), "{listed:?}");
 }
 
-/// One adds a field and the other a collection: whichever is recorded, what the other left stands in nobody's way.
-async fn two_who_apply_different_things_at_once(kind: Kind) {
-    let fresh = Fresh::new(kind);
+/// Another collection.
+const MORE: &str = r#"
+[collection.more]
+fields = { id = "int" }
+key = ["id"]
+writes = "append"
+"#;
+
+/// Two handles on a store with the first schema: of two processes, where a store allows that.
+async fn two_handles(fresh: &Fresh, kind: Kind) -> (Recto, Recto) {
     let mut one = fresh.open().await;
     one.apply(&parse(BEFORE)).await.unwrap();
-    let mut two = match kind {
+    let two = match kind {
         Kind::Embedded => one.clone(),
         Kind::Cassandra => fresh.open().await,
     };
+    (one, two)
+}
+
+/// One adds a field and the other a collection: whichever is recorded, what the other left stands in nobody's way.
+async fn two_who_apply_different_things_at_once(kind: Kind) {
+    let fresh = Fresh::new(kind);
+    let (mut one, mut two) = two_handles(&fresh, kind).await;
     let field = with_note(BEFORE);
-    let collection = parse(&format!(
-        "{BEFORE}\n[collection.more]\nfields = {{ id = \"int\" }}\nkey = [\"id\"]\nwrites = \"append\""
-    ));
+    let collection = parse(&format!("{BEFORE}{MORE}"));
     let (first, second) = tokio::join!(one.apply(&collection), two.apply(&field));
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     // Without the note, if that was not recorded.
@@ -424,7 +436,7 @@ async fn two_who_apply_different_things_at_once(kind: Kind) {
     let other = format!(r#"{value}, other = "text""#);
     let mut text = BEFORE.replace(r#"value = "text""#, &other);
     if first.is_ok() {
-        text += "\n[collection.more]\nfields = { id = \"int\" }\nkey = [\"id\"]\nwrites = \"append\"";
+        text += MORE;
     }
     recto.apply(&parse(&text)).await.unwrap();
     let settings = recto.dynamic("settings").unwrap();
@@ -435,12 +447,7 @@ async fn two_who_apply_different_things_at_once(kind: Kind) {
 
 async fn two_who_apply_at_once(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let mut one = fresh.open().await;
-    one.apply(&parse(BEFORE)).await.unwrap();
-    let mut two = match kind {
-        Kind::Embedded => one.clone(),
-        Kind::Cassandra => fresh.open().await,
-    };
+    let (mut one, mut two) = two_handles(&fresh, kind).await;
     let with = |name: &str| {
         parse(&BEFORE.replace(
             r#"value = "text""#,

@@ -8,6 +8,16 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+/// A schema with a collection of orders, of which a page is one tenant's.
+pub(crate) const ORDERS: &str = r#"
+[collection.orders]
+fields = { tenant = "text", id = "int", note = "text" }
+key = ["tenant", "id"]
+partition = ["tenant"]
+order = ["id"]
+writes = "overwrite"
+"#;
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
@@ -40,12 +50,13 @@ impl Ran {
     }
 }
 
-/// A command of the binary in a folder, in an environment without Recto's variables.
+/// A command of the binary in a folder, in an environment without variables that it reads.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("RECTO_") {
-            command.env_remove(name);
+        let text = name.to_string_lossy();
+        if text.starts_with("RECTO_") || text.starts_with("OTEL_") {
+            command.env_remove(&name);
         }
     }
     command.current_dir(folder);

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod place;
+#[path = "../support/mod.rs"]
+mod support;
 
 #[cfg(feature = "opentelemetry")]
 mod collector;

@@ -7,17 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::support::{ORDERS, command, recto};
+
 /// A value of records, filters and keys: no span may hold it.
 pub(crate) const TENANT: &str = "acme-confidential";
-
-const SCHEMA: &str = r#"
-[collection.orders]
-fields = { tenant = "text", id = "int", note = "text" }
-key = ["tenant", "id"]
-partition = ["tenant"]
-order = ["id"]
-writes = "overwrite"
-"#;
 
 /// How long a program may take to end; longer than it waits for a collector.
 const END_TIME: Duration = Duration::from_secs(30);
@@ -28,13 +21,13 @@ pub(crate) struct Place(tempfile::TempDir);
 impl Place {
     pub(crate) fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
-        std::fs::write(place.folder().join("recto.toml"), SCHEMA).unwrap();
-        place.done(&["apply", "--yes"]);
+        std::fs::write(place.folder().join("recto.toml"), ORDERS).unwrap();
+        recto(place.folder(), &["apply", "--yes"]).done();
         let records: String = (0..30)
             .map(|id| format!("{{\"tenant\":\"{TENANT}\",\"id\":{id},\"note\":\"kept quiet\"}}\n"))
             .collect();
         std::fs::write(place.folder().join("orders.ndjson"), records).unwrap();
-        place.done(&["load", "orders", "orders.ndjson"]);
+        recto(place.folder(), &["load", "orders", "orders.ndjson"]).done();
         place
     }
 
@@ -43,20 +36,9 @@ impl Place {
     }
 
     fn command(&self, line: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
-        command.args(line).current_dir(self.folder()).stdin(Stdio::null());
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy();
-            if name.starts_with("RECTO_") || name.starts_with("OTEL_") {
-                command.env_remove(&*name);
-            }
-        }
+        let mut command = command(self.folder());
+        command.args(line).stdin(Stdio::null());
         command
-    }
-
-    fn done(&self, line: &[&str]) {
-        let output = self.command(line).output().unwrap();
-        assert!(output.status.success(), "{line:?}: {output:?}");
     }
 
     /// Serves it with these variables.

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
 use recto_model::Environment;
 
-use super::KeyRing;
+use super::{KeyRing, QueryIdentity};
 
 const KEY_ID_BYTES: usize = 4;
 const NONCE_BYTES: usize = 24;
@@ -43,6 +43,36 @@ pub(crate) enum Unopened {
     },
     Truncated,
     NotOurs,
+    OtherCollection,
+    OtherArrangement,
+    OtherQuery,
+    Expired {
+        expired_at_seconds: u64,
+    },
+}
+
+/// Whether an authentic text that was sealed for `found` is for `identity`.
+pub(crate) fn check_identity(found: &QueryIdentity, identity: &QueryIdentity) -> Result<(), Unopened> {
+    if found.collection != identity.collection {
+        return Err(Unopened::OtherCollection);
+    }
+    if found.arrangement != identity.arrangement {
+        return Err(Unopened::OtherArrangement);
+    }
+    if found.query != identity.query {
+        return Err(Unopened::OtherQuery);
+    }
+    Ok(())
+}
+
+/// Whether an authentic text opens still.
+pub(crate) fn check_time(expires_at_seconds: Option<u64>, now_seconds: u64) -> Result<(), Unopened> {
+    match expires_at_seconds {
+        Some(expired_at_seconds) if now_seconds >= expired_at_seconds => {
+            Err(Unopened::Expired { expired_at_seconds })
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Kind {

@@ -55,6 +55,27 @@ impl<S: Session> Observed<S> {
         Some(context.observer().traces.page(context.parent()))
     }
 
+    /// A page in whatever form, timed and traced; `told` is what it says beside its rows, and how many
+    /// those are.
+    async fn watched<P>(
+        &self,
+        collection: &str,
+        request: &PageRequest,
+        page: impl Future<Output = Result<P>>,
+        told: fn(&P) -> (&PageReply, usize),
+    ) -> Result<P> {
+        let started = self.now_nanos();
+        let span = self.page_span();
+        let page = self.seen(page.await);
+        if let Some(span) = span {
+            span.end(collection, page.as_ref().map(told));
+        }
+        let page = page?;
+        let (reply, rows) = told(&page);
+        self.note(collection, request, reply, rows, started).await;
+        Ok(page)
+    }
+
     /// Counts a page that came, of `rows` rows, and logs it if it was slow.
     async fn note(
         &self,
@@ -120,16 +141,6 @@ impl<S: Session> Observed<S> {
     }
 }
 
-fn end_span(
-    span: Option<PageSpan>,
-    collection: &str,
-    page: std::result::Result<(&PageReply, usize), &recto::Error>,
-) {
-    if let Some(span) = span {
-        span.end(collection, page);
-    }
-}
-
 #[async_trait]
 impl<S: Session> Session for Observed<S> {
     async fn describe(&self) -> Result<StoreDescription> {
@@ -149,33 +160,15 @@ impl<S: Session> Session for Observed<S> {
     }
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
-        let started = self.now_nanos();
-        let span = self.page_span();
-        let reply = self.seen(self.session.page(collection, request).await);
-        end_span(
-            span,
-            collection,
-            reply.as_ref().map(|reply| (reply, reply.records.len())),
-        );
-        let reply = reply?;
-        self.note(collection, request, &reply, reply.records.len(), started)
-            .await;
-        Ok(reply)
+        let page = self.session.page(collection, request);
+        self.watched(collection, request, page, |reply| (reply, reply.records.len()))
+            .await
     }
 
     async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
-        let started = self.now_nanos();
-        let span = self.page_span();
-        let text = self.seen(self.session.page_text(collection, request).await);
-        end_span(
-            span,
-            collection,
-            text.as_ref().map(|text| (&text.reply, text.count)),
-        );
-        let text = text?;
-        self.note(collection, request, &text.reply, text.count, started)
-            .await;
-        Ok(text)
+        let page = self.session.page_text(collection, request);
+        self.watched(collection, request, page, |text| (&text.reply, text.count))
+            .await
     }
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
