@@ -19,8 +19,8 @@ use crate::client::{Client, Deadline, consistency_of, serial_of};
 use crate::config::{CassandraConfig, DEFAULT_PORT, Replication};
 use crate::cql::{quoted, string_literal};
 use crate::handshake;
+use crate::schema::typed_rows;
 use crate::silence::Listener;
-use crate::tables::typed_rows;
 
 /// How many copies a new keyspace keeps in a data centre of several nodes.
 const DEFAULT_REPLICATION_FACTOR: u8 = 3;

@@ -14,7 +14,8 @@
 //! | `cql`, `values` | statements and their values; cells to and from the wire |
 //! | `read`, `scan` | slices, rows, static cells; whole tables in token order |
 //! | `write`, `cas` | plain writes; conditional writes |
-//! | `ddl`, `tables` | tables as CQL and back; making, extending, listing, emptying, dropping them |
+//! | `ddl`, `schema` | tables as CQL and back; what tables there are |
+//! | `tables` | making, extending, listing, emptying, dropping them |
 //! | `error` | the driver's errors in the store's words |
 
 mod cas;
@@ -28,6 +29,7 @@ mod handshake;
 pub mod pieces;
 mod read;
 mod scan;
+mod schema;
 mod silence;
 pub mod store;
 mod tables;

@@ -2,26 +2,21 @@
 
 use std::time::Duration;
 
-use recto_model::{Column, Table};
+use recto_model::Table;
 use recto_store::tables::added_columns;
 use recto_store::{StoreError, StoreErrorKind, TableOutcome};
 use scylla::errors::ExecutionError;
-use scylla::response::query_result::QueryResult;
 
 use crate::client::{Client, Deadline};
 use crate::cql::table_name;
 use crate::ddl::{
-    SchemaColumn, SchemaTable, SchemaUdt, add_columns_one_cql, comment_cql, create_one_table_cql,
-    create_type_cql, difference, udts_of,
+    SchemaColumn, add_columns_one_cql, comment_cql, create_one_table_cql, create_type_cql, difference,
+    udts_of,
 };
 use crate::error::{Effect, Failure, of_execution, of_prepare};
-use crate::values::ReadValuesError;
 
 /// How long to wait before asking again whether statements on a table are taken.
 const KNOWN_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Of `system_schema.columns`: table, column, kind, clustering order, position, type.
-type ColumnRow = (String, String, String, String, i32, String);
 
 impl Client {
     pub(crate) async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
@@ -108,7 +103,7 @@ impl Client {
     ) -> Result<TableOutcome, StoreError> {
         let is_addition = !added_columns(recorded, table)?.is_empty();
         let deadline = self.deadline(self.config.schema_timeout);
-        let found = self.load_table(table.name(), &deadline).await?;
+        let found = self.find_table(table.name(), &deadline).await?;
         let added = match added_columns(&found.told, table) {
             Ok(added) => added,
             Err(_) if is_addition && found.holds(recorded) => added_columns(recorded, table)?,
@@ -136,7 +131,7 @@ impl Client {
             }
         }
         // Another process may have added others meanwhile, also of these names.
-        let found = self.load_table(table.name(), &deadline).await?;
+        let found = self.find_table(table.name(), &deadline).await?;
         if let Some(column) = table.columns().iter().find_map(|column| found.other_than(column)) {
             return Err(taken(table.name(), column));
         }
@@ -147,24 +142,6 @@ impl Client {
             StoreErrorKind::Conflict,
             format!("another process changed table {} at the same time", table.name()),
         )))
-    }
-
-    /// A table as it is and as its comment tells.
-    async fn load_table(&self, name: &str, deadline: &Deadline) -> Result<FoundTable, StoreError> {
-        let mut found = self.load_tables(Some(name), deadline).await?;
-        let Some(found) = found.pop() else {
-            return Err(
-                StoreError::new(StoreErrorKind::Table, format!("there is no table {name}"))
-                    .with_hint("make the tables of the schema first"),
-            );
-        };
-        let udts = self.load_udts(deadline).await?;
-        let told = found.table(&udts).map_err(|reason| changed(name, &reason))?;
-        Ok(FoundTable {
-            told,
-            columns: found.columns,
-            udts,
-        })
     }
 
     /// Waits until all nodes that are up know the same schema.
@@ -197,32 +174,18 @@ impl Client {
 
     pub(crate) async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
         let deadline = self.deadline(self.config.schema_timeout);
-        let udts = self.load_udts(&deadline).await?;
-        let mut tables = Vec::new();
-        for found in self.load_tables(None, &deadline).await? {
-            if found.is_ours() {
-                tables.push(
-                    found
-                        .table(&udts)
-                        .map_err(|reason| changed(&found.name, &reason))?,
-                );
-            }
-        }
+        let found = self.find_tables(None, &deadline).await?;
+        let mut tables: Vec<Table> = found.into_iter().map(|found| found.told).collect();
         tables.sort_by(|left, right| left.name().cmp(right.name()));
         Ok(tables)
     }
 
     /// Whether there is an equal table; an error if there is another of its name.
     async fn check_same(&self, table: &Table, deadline: &Deadline) -> Result<bool, StoreError> {
-        let found = self.load_tables(Some(table.name()), deadline).await?;
-        let Some(found) = found.first() else {
+        let Some(found) = self.find_tables(Some(table.name()), deadline).await?.pop() else {
             return Ok(false);
         };
-        let udts = self.load_udts(deadline).await?;
-        let found = found
-            .table(&udts)
-            .map_err(|reason| changed(table.name(), &reason))?;
-        if found == *table {
+        if found.told == *table {
             return Ok(true);
         }
         Err(StoreError::new(
@@ -230,7 +193,7 @@ impl Client {
             format!(
                 "there is another table {}: {}",
                 table.name(),
-                difference(&found, table)
+                difference(&found.told, table)
             ),
         )
         .with_hint("drop it, name the new one otherwise, or use another keyspace"))
@@ -248,113 +211,6 @@ impl Client {
             Err(failure) => table_outcome(failure).map(Some),
         }
     }
-
-    async fn load_tables(
-        &self,
-        name: Option<&str>,
-        deadline: &Deadline,
-    ) -> Result<Vec<SchemaTable>, StoreError> {
-        let tables = self
-            .query_schema("table_name, comment, gc_grace_seconds", "tables", name, deadline)
-            .await?;
-        let columns = self
-            .query_schema(
-                "table_name, column_name, kind, clustering_order, position, type",
-                "columns",
-                name,
-                deadline,
-            )
-            .await?;
-        let mut columns: Vec<ColumnRow> = typed_rows(columns)?;
-        columns.sort_by_key(|(.., position, _)| *position);
-        let tables: Vec<(String, Option<String>, Option<i32>)> = typed_rows(tables)?;
-        Ok(tables
-            .into_iter()
-            .map(|(name, comment, gc_grace_seconds)| SchemaTable {
-                columns: columns
-                    .iter()
-                    .filter(|column| column.0 == name)
-                    .map(|(_, name, kind, clustering_order, _, ty)| SchemaColumn {
-                        name: name.clone(),
-                        kind: kind.clone(),
-                        clustering_order: clustering_order.to_ascii_lowercase(),
-                        ty: ty.clone(),
-                    })
-                    .collect(),
-                name,
-                comment: comment.unwrap_or_default(),
-                gc_grace_seconds: gc_grace_seconds.unwrap_or_default(),
-            })
-            .collect())
-    }
-
-    async fn load_udts(&self, deadline: &Deadline) -> Result<Vec<SchemaUdt>, StoreError> {
-        let result = self
-            .query_schema("type_name, field_names, field_types", "types", None, deadline)
-            .await?;
-        let rows: Vec<(String, Vec<String>, Vec<String>)> = typed_rows(result)?;
-        Ok(rows
-            .into_iter()
-            .map(|(name, names, types)| SchemaUdt {
-                name,
-                fields: names.into_iter().zip(types).collect(),
-            })
-            .collect())
-    }
-
-    async fn query_schema(
-        &self,
-        columns: &str,
-        table: &str,
-        name: Option<&str>,
-        deadline: &Deadline,
-    ) -> Result<QueryResult, StoreError> {
-        let text = format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = ?");
-        let keyspace = self.config.keyspace.as_str();
-        let sent = match name {
-            None => self.query(&text, (keyspace,), deadline).await,
-            Some(name) => {
-                let text = format!("{text} AND table_name = ?");
-                self.query(&text, (keyspace, name), deadline).await
-            }
-        };
-        sent.map_err(|failure| failure.error)
-    }
-}
-
-/// A table of Recto's, as it is.
-struct FoundTable {
-    /// As its comment tells.
-    told: Table,
-    /// All columns that it has.
-    columns: Vec<SchemaColumn>,
-    udts: Vec<SchemaUdt>,
-}
-
-impl FoundTable {
-    /// The column of the name of `wanted`, if it is there and another. Of a column that no comment tells
-    /// of, nobody can say whether it is written plainly or conditionally.
-    fn other_than(&self, wanted: &Column) -> Option<&SchemaColumn> {
-        let found = self.columns.iter().find(|found| found.name == wanted.name)?;
-        let is_wanted = match self.told.column_index(&wanted.name) {
-            Some(index) => self.told.columns()[index] == *wanted,
-            None => found.is(wanted, &self.udts),
-        };
-        (!is_wanted).then_some(found)
-    }
-
-    /// Whether all columns of `table` are there, and the key and the static columns are the same;
-    /// there may be others beside.
-    fn holds(&self, table: &Table) -> bool {
-        let head = table.columns().len() - table.regular().len();
-        let is_there = |column: &Column| {
-            self.columns.iter().any(|found| found.name == column.name) && self.other_than(column).is_none()
-        };
-        self.told.options() == table.options()
-            && self.told.columns().len() - self.told.regular().len() == head
-            && self.told.columns()[..head] == table.columns()[..head]
-            && table.regular().iter().all(is_there)
-    }
 }
 
 fn table_outcome(failure: Failure) -> Result<TableOutcome, StoreError> {
@@ -371,24 +227,4 @@ fn taken(table: &str, column: &SchemaColumn) -> StoreError {
         format!("table {table} has another column {name}, of type {ty}"),
     )
     .with_hint("another program added it, or an apply that was interrupted: name the new column otherwise")
-}
-
-fn changed(table: &str, reason: &str) -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Table,
-        format!("table {table} is not as Recto made it: {reason}"),
-    )
-    .with_hint("it was made or changed by another program; undo that, or use another keyspace")
-}
-
-/// The rows of a query on system tables.
-pub(crate) fn typed_rows<R>(result: QueryResult) -> Result<Vec<R>, StoreError>
-where
-    R: for<'frame> scylla::deserialize::row::DeserializeRow<'frame, 'frame>,
-{
-    let frame =
-        |error: Box<dyn std::error::Error + Send + Sync>| StoreError::from(ReadValuesError::Frame(error));
-    let result = result.into_rows_result().map_err(|error| frame(error.into()))?;
-    let rows = result.rows::<R>().map_err(|error| frame(error.into()))?;
-    rows.map(|row| row.map_err(|error| frame(error.into()))).collect()
 }

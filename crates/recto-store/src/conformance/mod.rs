@@ -124,6 +124,7 @@ macro_rules! conformance_suite {
                 make_is_idempotent,
                 make_another_of_the_same_name_fails,
                 list_returns_equal_tables_sorted,
+                list_beside_others_being_made_and_dropped,
                 drop_removes_rows_and_is_idempotent,
                 empty_removes_rows_and_statics,
                 unknown_tables_are_errors,

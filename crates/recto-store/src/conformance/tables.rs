@@ -1,6 +1,7 @@
 //! Making, listing, emptying and dropping tables.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use recto_model::table::{ColumnKind, ReadDirection};
 use recto_model::table::{Compaction, TableOptions, WriteKind};
@@ -12,6 +13,9 @@ use super::fixture::{
     patch_static, put, regular,
 };
 use crate::{PartitionWrite, ReadOptions, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome};
+
+/// Tables that are made and dropped beside listings.
+const OTHER_TABLES: usize = 8;
 
 /// Making an equal table again is done, and keeps its rows.
 pub async fn make_is_idempotent(bench: &dyn Bench) {
@@ -96,6 +100,27 @@ pub async fn list_returns_equal_tables_sorted(bench: &dyn Bench) {
             Ok(TableOutcome::Done)
         ));
     }
+}
+
+/// Tables can be listed while others are made and dropped, and one that stays is listed each time.
+pub async fn list_beside_others_being_made_and_dropped(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "list_s").await;
+    let has_ended = AtomicBool::new(false);
+    let others = async {
+        for _ in 0..OTHER_TABLES {
+            Fixture::simple(bench, "list_o").await.drop().await;
+        }
+        has_ended.store(true, Ordering::Relaxed);
+    };
+    let listings = async {
+        while !has_ended.load(Ordering::Relaxed) {
+            let tables = fixture.store.list_tables().await.expect("tables can be listed");
+            assert!(tables.contains(&fixture.table), "a table that stays is listed");
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::join!(others, listings);
+    fixture.drop().await;
 }
 
 /// A dropped table is gone with its rows; dropping what is not there is done; the name is free.
