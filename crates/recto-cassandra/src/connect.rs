@@ -12,6 +12,7 @@ use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::NewSessionError;
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
 
@@ -44,14 +45,17 @@ pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -
     config.check()?;
     let deadline = Deadline::after(&environment, config.connect_timeout);
     let building = async {
-        let builder = builder(&config).await?;
-        let built = builder.build().await;
-        built.map_err(|error| handshake::failed(error, &config))
+        let (builder, listener) = builder(&config).await?;
+        Ok::<_, StoreError>((builder.build().await, listener))
     };
-    let session = deadline
+    let (built, listener) = deadline
         .limit(building)
         .await
         .map_err(|_| silent(&config, config.connect_timeout))??;
+    let session = match built {
+        Ok(session) => session,
+        Err(error) => return Err(why(error, listener.as_deref(), &config, &deadline).await),
+    };
     check_datacenter(&session, &config)?;
     Ok(Client::new(session, config, environment))
 }
@@ -80,12 +84,32 @@ async fn hosts_that_answer(config: &CassandraConfig, listener: &Listener) -> Res
     Ok(hosts)
 }
 
+/// Why no session could be made. Where a connection was cut without a reason, hosts are asked for it.
+async fn why(
+    error: NewSessionError,
+    listener: Option<&Listener>,
+    config: &CassandraConfig,
+    deadline: &Deadline,
+) -> StoreError {
+    let mut alert = None;
+    if let Some(listener) = listener
+        && handshake::was_cut(&error)
+    {
+        let hosts: Vec<String> = config.hosts.iter().map(|host| with_port(host)).collect();
+        let asked = join_all(hosts.iter().map(|host| listener.last_word(host.as_str())));
+        let words = deadline.limit(asked).await.unwrap_or_default();
+        alert = words.into_iter().flatten().next();
+    }
+    handshake::failed(error, alert.as_ref(), config)
+}
+
 /// How long a single attempt at one node may take.
 fn attempt_timeout(config: &CassandraConfig) -> Duration {
     config.connect_timeout / ATTEMPTS_AT_CONNECTING
 }
 
-async fn builder(config: &CassandraConfig) -> Result<SessionBuilder, StoreError> {
+/// What makes a session; and where TLS is spoken, what asks addresses for it.
+async fn builder(config: &CassandraConfig) -> Result<(SessionBuilder, Option<Arc<Listener>>), StoreError> {
     let mut balancing = DefaultPolicy::builder().token_aware(true);
     if let Some(datacenter) = &config.local_datacenter {
         balancing = balancing
@@ -121,15 +145,18 @@ async fn builder(config: &CassandraConfig) -> Result<SessionBuilder, StoreError>
         builder = builder.user(username, password);
     }
     let Some(tls) = &config.tls else {
-        return Ok(builder.known_nodes(config.hosts.iter().map(|host| with_port(host))));
+        let hosts = config.hosts.iter().map(|host| with_port(host));
+        return Ok((builder.known_nodes(hosts), None));
     };
     let context = crate::tls::context(tls)?;
-    let listener = Listener::new(Arc::clone(&context), attempt_timeout(config));
+    let listener = Arc::new(Listener::new(Arc::clone(&context), attempt_timeout(config)));
     let hosts = hosts_that_answer(config, &listener).await?;
-    Ok(builder
+    let translator = Arc::clone(&listener);
+    let builder = builder
         .known_nodes(hosts)
-        .address_translator(Arc::new(listener))
-        .tls_context(Some(context)))
+        .address_translator(translator)
+        .tls_context(Some(context));
+    Ok((builder, Some(listener)))
 }
 
 /// `host:port`; an IPv6 address may stand bare or in brackets.

@@ -11,8 +11,28 @@ use scylla::errors::{
 
 use crate::config::CassandraConfig;
 
+/// Whether a connection was cut without a reason, after the handshake and before anybody logged in. A server
+/// of TLS 1.3 that does not take the client's certificate says so when the client believes the handshake to be
+/// over: what the client sends meanwhile makes the connection end in whichever way is first, and the alert may
+/// never be read.
+pub(crate) fn was_cut(error: &NewSessionError) -> bool {
+    let Some(ConnectionError::ConnectionSetupRequestError(setup)) = connection_error(error) else {
+        return false;
+    };
+    matches!(
+        &setup.error,
+        ConnectionSetupRequestErrorKind::BrokenConnection(broken)
+            if io_cause(broken).and_then(tls_error).is_none()
+    )
+}
+
 /// What a failure to connect says to the caller. The last host that was tried is the one it is about.
-pub(crate) fn failed(error: NewSessionError, config: &CassandraConfig) -> StoreError {
+/// `alert` is what TLS says of a connection that was cut, if that was asked again.
+pub(crate) fn failed(
+    error: NewSessionError,
+    alert: Option<&io::Error>,
+    config: &CassandraConfig,
+) -> StoreError {
     let hosts = config.hosts.join(",");
     let unreachable = |message: String| StoreError::new(StoreErrorKind::Unavailable, message);
     match &error {
@@ -20,13 +40,24 @@ pub(crate) fn failed(error: NewSessionError, config: &CassandraConfig) -> StoreE
             unreachable(format!("no address is known for Cassandra at {hosts}"))
                 .with_hint("see whether the host is spelt rightly")
         }
-        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
-            last_connection_error,
-        })) => of_connection(last_connection_error, &hosts, config),
-        _ => unreachable(format!("connecting to Cassandra at {hosts} failed"))
-            .with_hint("see whether Cassandra runs there and listens on this port"),
+        _ => match (connection_error(&error), alert.and_then(tls_error)) {
+            (_, Some(alert)) => of_tls(alert, &hosts, config),
+            (Some(connection), None) => of_connection(connection, &hosts, config),
+            (None, None) => unreachable(format!("connecting to Cassandra at {hosts} failed"))
+                .with_hint("see whether Cassandra runs there and listens on this port"),
+        },
     }
     .with_source(error)
+}
+
+/// Why the last connection that was tried failed.
+fn connection_error(error: &NewSessionError) -> Option<&ConnectionError> {
+    match error {
+        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
+            last_connection_error,
+        })) => Some(last_connection_error),
+        _ => None,
+    }
 }
 
 fn of_connection(error: &ConnectionError, hosts: &str, config: &CassandraConfig) -> StoreError {
@@ -85,7 +116,11 @@ fn tls_cause(error: &ConnectionError) -> Option<&rustls::Error> {
         },
         _ => return None,
     };
-    failed.get_ref()?.downcast_ref()
+    tls_error(failed)
+}
+
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 fn io_cause(broken: &BrokenConnectionError) -> Option<&io::Error> {

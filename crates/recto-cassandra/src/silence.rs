@@ -2,7 +2,8 @@
 //!
 //! The driver limits how long a connection may take and how long its requests, but not the handshake of TLS
 //! between the two. One silent node would hold up opening a store for as long as that may take, whichever
-//! others answer. So where TLS is spoken, addresses are asked here first, within limits.
+//! others answer. So where TLS is spoken, addresses are asked here first, within limits; and once more if a
+//! connection was cut without a reason, for the alert that was lost.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,8 +15,10 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use scylla::errors::TranslationError;
 use scylla::policies::address_translator::{AddressTranslator, UntranslatedPeer};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// Asks addresses whether they speak TLS.
 pub(crate) struct Listener {
@@ -35,13 +38,25 @@ impl Listener {
     /// Whether nothing comes from an address in time. A connection or a handshake that is refused is an answer:
     /// what it means is found by the driver, which gets the same.
     pub(crate) async fn hears_nothing(&self, address: impl ToSocketAddrs) -> bool {
-        let handshake = async {
-            let stream = TcpStream::connect(address).await?;
-            // Whether a name is right is decided by the driver's own handshake.
-            let name = ServerName::from(stream.peer_addr()?.ip());
-            self.connector.connect(name, stream).await.map(drop)
-        };
+        let handshake = self.handshake(address);
         tokio::time::timeout(self.timeout, handshake).await.is_err()
+    }
+
+    /// With what an address ends a connection on which nothing is sent after the handshake, if it does so
+    /// in time.
+    pub(crate) async fn last_word(&self, address: impl ToSocketAddrs) -> Option<io::Error> {
+        let ended = async {
+            let mut stream = self.handshake(address).await?;
+            stream.read_u8().await
+        };
+        tokio::time::timeout(self.timeout, ended).await.ok()?.err()
+    }
+
+    async fn handshake(&self, address: impl ToSocketAddrs) -> io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(address).await?;
+        // Whether a name is right is decided by the driver's own handshake.
+        let name = ServerName::from(stream.peer_addr()?.ip());
+        self.connector.connect(name, stream).await
     }
 }
 
