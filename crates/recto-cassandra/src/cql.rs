@@ -14,6 +14,8 @@ static INT: Type = Type::Int;
 /// A bind marker for stamps and tokens; a column of stamps or tokens in a result.
 static BIGINT: Type = Type::BigInt;
 
+/// Room for the text of most statements that read.
+const SELECT_CHARS: usize = 512;
 /// The most characters of one value that [`Request::describe`] shows.
 const DESCRIBED_VALUE_CHARS: usize = 120;
 
@@ -109,11 +111,11 @@ fn describe_cell(ty: &Type, bytes: &[u8]) -> String {
 /// Appends `name` as a quoted identifier.
 pub(crate) fn push_quoted(text: &mut String, name: &str) {
     text.push('"');
-    for character in name.chars() {
-        if character == '"' {
-            text.push('"');
+    for (index, part) in name.split('"').enumerate() {
+        if index > 0 {
+            text.push_str("\"\"");
         }
-        text.push(character);
+        text.push_str(part);
     }
     text.push('"');
 }
@@ -132,7 +134,11 @@ pub(crate) fn string_literal(text: &str) -> String {
 
 /// `"keyspace"."table"`.
 pub(crate) fn table_name(keyspace: &str, table: &str) -> String {
-    format!("{}.{}", quoted(keyspace), quoted(table))
+    let mut text = String::with_capacity(keyspace.len() + table.len() + "\"\".\"\"".len());
+    push_quoted(&mut text, keyspace);
+    text.push('.');
+    push_quoted(&mut text, table);
+    text
 }
 
 /// The statements of one table in one keyspace.
@@ -339,7 +345,9 @@ impl<'t> Statements<'t> {
     }
 
     fn select_columns(self, stamps: bool) -> Request<'t> {
-        let mut request = Request::new("SELECT ".to_owned());
+        let mut text = String::with_capacity(SELECT_CHARS);
+        text.push_str("SELECT ");
+        let mut request = Request::new(text);
         push_columns(&mut request, self.table.columns());
         request.result_types = types(self.table.columns());
         if stamps {

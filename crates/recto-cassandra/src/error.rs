@@ -264,7 +264,7 @@ impl From<ReadValuesError> for StoreError {
                 format!("the table is not as expected: {error}"),
             )
             .with_hint("it was changed or made by another program, or by another version of the schema"),
-            ReadValuesError::Frame(_) => StoreError::new(
+            ReadValuesError::Truncated | ReadValuesError::Frame(_) => StoreError::new(
                 StoreErrorKind::Corrupt,
                 "Cassandra's answer cannot be taken apart",
             )

@@ -11,7 +11,8 @@
 //! | `connect`, `tls`, `silence` | connecting, keyspaces; encryption; addresses that never answer to it |
 //! | `client` | prepared statements, deadlines, retries |
 //! | [`pieces`] | slices as Cassandra can read them; pure |
-//! | `cql`, `values` | statements and their values; cells to and from the wire |
+//! | `cql`, `values` | statements and their values |
+//! | `rows` | the rows of an answer, as they lie in its frame |
 //! | `read`, `scan` | slices, rows, static cells; whole tables in token order |
 //! | `write`, `cas` | plain writes; conditional writes |
 //! | `ddl`, `schema` | tables as CQL and back; what tables there are |
@@ -28,6 +29,7 @@ mod error;
 mod handshake;
 pub mod pieces;
 mod read;
+mod rows;
 mod scan;
 mod schema;
 mod silence;

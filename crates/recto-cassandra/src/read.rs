@@ -13,8 +13,9 @@ use scylla::response::PagingState;
 use crate::client::{Answer, Call, Client, Settings};
 use crate::cql::{Reading, Request, Statements};
 use crate::pieces::{Piece, pieces};
+use crate::rows::each_row;
 use crate::scan;
-use crate::values::{ReadValuesError, each_row, push_row};
+use crate::values::ReadValuesError;
 
 /// Reads what the replicas have: each read for itself.
 pub(crate) struct View {
@@ -86,9 +87,9 @@ impl ReadView for View {
         read.round_trips = answer.attempts;
         read.statements = answer.attempts;
         read.tombstones = tombstones(&answer);
-        each_row::<StoreError>(&rows_of(answer)?, &request.result_types, |cells| {
-            if cells.iter().any(Option::is_some) {
-                push_row(&mut read.rows, cells);
+        each_row::<StoreError>(&rows_of(answer)?, &request.result_types, |row| {
+            if row.iter().any(|cell| cell.is_some()) {
+                row.push_to(&mut read.rows, table.statics().len());
             }
             Ok(())
         })?;
@@ -214,13 +215,17 @@ impl<'a> Rows<'a> {
         let width = self.table.columns().len();
         let first_clustering = self.table.partition().len();
         let has_clustering = !self.table.clustering().is_empty();
-        each_row::<StoreError>(&rows_of(answer)?, &request.result_types, |cells| {
+        let result = rows_of(answer)?;
+        let bytes = (result.rows_bytes_size() as u64).min(self.wanted_bytes());
+        let rows = result.rows_num().min(self.wanted() as usize);
+        self.read.rows.reserve(rows, bytes as usize);
+        each_row::<StoreError>(&result, &request.result_types, |row| {
             // A partition with static cells and no rows comes as one row without a clustering key.
-            let is_row = !has_clustering || cells[first_clustering].is_some();
+            let is_row = !has_clustering || row.get(first_clustering).is_some();
             if is_row && !self.full() {
-                push_row(&mut self.read.rows, &cells[..width]);
+                row.push_to(&mut self.read.rows, width);
                 if self.stamps {
-                    self.read.stamps.push(newest(&cells[width..]));
+                    self.read.stamps.push(newest(row.iter().skip(width)));
                 }
             }
             Ok(())
@@ -243,11 +248,11 @@ pub(crate) fn rows_of(answer: Answer) -> Result<scylla::response::query_result::
 }
 
 /// The newest of write times, each a bigint or null; 0 if all are null.
-fn newest(stamps: &[Option<&[u8]>]) -> i64 {
+fn newest<'a>(stamps: impl IntoIterator<Item = Option<&'a [u8]>>) -> i64 {
     stamps
-        .iter()
+        .into_iter()
         .flatten()
-        .filter_map(|bytes| <[u8; 8]>::try_from(*bytes).ok())
+        .filter_map(|bytes| <[u8; 8]>::try_from(bytes).ok())
         .map(i64::from_be_bytes)
         .max()
         .unwrap_or(0)
@@ -297,7 +302,7 @@ mod tests {
             None,
             Some(&7_i64.to_be_bytes()[..]),
         ];
-        assert_eq!(newest(&stamps), 7);
-        assert_eq!(newest(&[None]), 0);
+        assert_eq!(newest(stamps), 7);
+        assert_eq!(newest([None]), 0);
     }
 }

@@ -14,7 +14,7 @@ use scylla::response::PagingState;
 use crate::client::{Call, Client, Settings};
 use crate::cql::Statements;
 use crate::read::{rows_of, slice_requests};
-use crate::values::{each_row, push_row};
+use crate::rows::{AnswerRow, each_row};
 
 /// The most ranges a table is split into.
 pub const MAX_TOKEN_RANGES: u32 = 65_536;
@@ -179,8 +179,8 @@ impl Scan<'_> {
             .map_err(|failure| failure.error)?;
         let done = serialized_key(position.partition.as_row());
         let mut following: Vec<Cells> = Vec::new();
-        each_row::<StoreError>(&rows_of(answer)?, &request.result_types, |cells| {
-            let key: Cells = cells.iter().copied().collect();
+        each_row::<StoreError>(&rows_of(answer)?, &request.result_types, |row| {
+            let key: Cells = row.iter().collect();
             // Cassandra orders partitions of one token by the bytes of their keys.
             if serialized_key(key.as_row()) > done {
                 following.push(key);
@@ -225,8 +225,8 @@ impl Scan<'_> {
             let more = answer.more.clone();
             let before = (self.read.rows.len(), self.read.rows.byte_len());
             let result = rows_of(answer)?;
-            each_row::<StoreError>(&result, &request.result_types, |cells| {
-                self.append(cells, token, begun)
+            each_row::<StoreError>(&result, &request.result_types, |row| {
+                self.append(row, token, begun)
             })?;
             prepared.note_rows(
                 (self.read.rows.len() - before.0) as u64,
@@ -239,34 +239,29 @@ impl Scan<'_> {
         }
     }
 
-    fn append(&mut self, cells: &[Option<&[u8]>], token: Option<i64>, begun: bool) -> Result<(), StoreError> {
+    fn append(&mut self, row: &AnswerRow<'_>, token: Option<i64>, begun: bool) -> Result<(), StoreError> {
         if self.full() {
             return Ok(());
         }
         let table = self.table;
         let width = table.columns().len();
         let partition_len = table.partition().len();
-        let clustering = &cells[partition_len..table.key_len()];
-        let is_row = clustering.iter().all(Option::is_some);
+        let clustering = || (partition_len..table.key_len()).map(|column| row.get(column));
+        let is_row = clustering().all(|cell| cell.is_some());
         if !is_row && begun {
             return Ok(());
         }
-        push_row(&mut self.read.rows, &cells[..width]);
+        row.push_to(&mut self.read.rows, width);
         if self.full() {
             let token = match token {
                 Some(token) => token,
-                None => cells
-                    .get(width)
-                    .copied()
-                    .flatten()
-                    .map_or(Ok(None), token_of)?
-                    .unwrap_or_default(),
+                None => row.get(width).map_or(Ok(None), token_of)?.unwrap_or_default(),
             };
             self.last = Some(Position {
                 token,
-                partition: cells[..partition_len].iter().copied().collect(),
+                partition: (0..partition_len).map(|column| row.get(column)).collect(),
                 clustering: if is_row {
-                    clustering.iter().copied().collect()
+                    clustering().collect()
                 } else {
                     Cells::new()
                 },

@@ -1,10 +1,8 @@
 //! Values on their way to and from Cassandra: cells are the protocol's bytes already, so they are
 //! written and read as they are.
 
-use recto_model::{RowSet, Type};
-use scylla::deserialize::row::ColumnIterator;
+use recto_model::Type;
 use scylla::frame::response::result::{CollectionType, ColumnSpec, ColumnType, NativeType};
-use scylla::response::query_result::QueryRowsResult;
 use scylla::serialize::SerializationError;
 use scylla::serialize::row::{RowSerializationContext, SerializeRow};
 use scylla::serialize::writers::RowWriter;
@@ -124,43 +122,12 @@ pub(crate) enum ReadValuesError {
         found: String,
         expected: String,
     },
+    /// The rows end before they should.
+    #[error("an answer's rows are cut off")]
+    Truncated,
     /// The driver could not take the frame apart.
     #[error(transparent)]
     Frame(Box<dyn std::error::Error + Send + Sync>),
-}
-
-/// Calls `each` with every row of `result` as its cells, having checked that the columns are of
-/// `types`. The cells are slices of the received frame.
-pub(crate) fn each_row<'frame, E>(
-    result: &'frame QueryRowsResult,
-    types: &[&Type],
-    mut each: impl FnMut(&[Option<&'frame [u8]>]) -> Result<(), E>,
-) -> Result<(), E>
-where
-    E: From<ReadValuesError>,
-{
-    check_columns(result.column_specs().as_slice(), types)?;
-    let frame_error = |error: Box<dyn std::error::Error + Send + Sync>| ReadValuesError::Frame(error);
-    let rows = result
-        .rows::<ColumnIterator<'frame, 'frame>>()
-        .map_err(|error| frame_error(error.into()))?;
-    let mut cells = Vec::with_capacity(types.len());
-    for row in rows {
-        cells.clear();
-        for column in row.map_err(|error| frame_error(error.into()))? {
-            let column = column.map_err(|error| frame_error(error.into()))?;
-            cells.push(column.slice.map(|slice| slice.as_slice()));
-        }
-        each(&cells)?;
-    }
-    Ok(())
-}
-
-/// Appends `cells` to `rows` as one row.
-pub(crate) fn push_row(rows: &mut RowSet, cells: &[Option<&[u8]>]) {
-    for cell in cells {
-        rows.push_cell(*cell);
-    }
 }
 
 /// Checks that `specs`, of bind markers or of a result, are of `types`.

@@ -236,6 +236,12 @@ impl RowSet {
         }
     }
 
+    /// Makes room for so many more rows, of `bytes` bytes together.
+    pub fn reserve(&mut self, rows: usize, bytes: usize) {
+        self.data.reserve(bytes);
+        self.spans.reserve(rows * self.width);
+    }
+
     /// Cells per row.
     pub fn width(&self) -> usize {
         self.width

@@ -1,0 +1,186 @@
+//! The rows of an answer, as they lie in the received frame.
+//!
+//! The driver takes rows apart cell by cell, for those who want values of them. Recto wants the cells as they
+//! are: a row is found by the lengths of its cells and copied whole. (A row of the protocol is its cells, each
+//! four bytes of length, negative for null, and so many bytes: CQL binary protocol version 4, sections 3 and
+//! 4.2.5.2.)
+
+use std::borrow::Cow;
+
+use recto_model::{RowSet, Type};
+use scylla::deserialize::row::ColumnIterator;
+use scylla::response::query_result::QueryRowsResult;
+
+use crate::values::{ReadValuesError, check_columns};
+
+/// The bytes of a cell's length.
+const LENGTH_BYTES: usize = 4;
+
+/// Where a cell lies in its row.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: usize,
+    length: usize,
+}
+
+/// One row of an answer.
+#[derive(Debug)]
+pub(crate) struct AnswerRow<'a> {
+    /// Its cells with their lengths.
+    bytes: &'a [u8],
+    /// Of each cell that is not null.
+    places: &'a [Option<Place>],
+}
+
+impl<'a> AnswerRow<'a> {
+    /// The cell of a column; `None` if it is null.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub(crate) fn get(&self, column: usize) -> Option<&'a [u8]> {
+        let Place { start, length } = self.places[column]?;
+        Some(&self.bytes[start..start + length])
+    }
+
+    /// All cells.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
+        (0..self.places.len()).map(|column| self.get(column))
+    }
+
+    /// Appends the first `width` cells as a row.
+    pub(crate) fn push_to(&self, rows: &mut RowSet, width: usize) {
+        let places = &self.places[..width];
+        let last = places.iter().flatten().next_back();
+        let end = last.map_or(0, |place| place.start + place.length);
+        let start = rows.push_bytes(&self.bytes[..end]);
+        for place in places {
+            match place {
+                Some(place) => rows.push_span(start + place.start, place.length),
+                None => rows.push_cell(None),
+            }
+        }
+    }
+}
+
+/// Calls `each` with every row of `result`, having checked that the columns are of `types`.
+pub(crate) fn each_row<E>(
+    result: &QueryRowsResult,
+    types: &[&Type],
+    mut each: impl FnMut(&AnswerRow<'_>) -> Result<(), E>,
+) -> Result<(), E>
+where
+    E: From<ReadValuesError>,
+{
+    check_columns(result.column_specs().as_slice(), types)?;
+    let bytes = bytes_of(result, types.len())?;
+    let mut rest = &*bytes;
+    let mut places = Vec::with_capacity(types.len());
+    for _ in 0..result.rows_num() {
+        places.clear();
+        let length = measure(rest, types.len(), &mut places).ok_or(ReadValuesError::Truncated)?;
+        let (row, following) = rest.split_at(length);
+        rest = following;
+        each(&AnswerRow {
+            bytes: row,
+            places: &places,
+        })?;
+    }
+    Ok(())
+}
+
+/// Finds the cells of the row that `bytes` begin with, and returns how many bytes it has; `None` if they end
+/// before it does.
+fn measure(bytes: &[u8], columns: usize, places: &mut Vec<Option<Place>>) -> Option<usize> {
+    let mut start = 0;
+    for _ in 0..columns {
+        let length = i32::from_be_bytes(*bytes.get(start..)?.first_chunk()?);
+        start += LENGTH_BYTES;
+        let Ok(length) = usize::try_from(length) else {
+            places.push(None);
+            continue;
+        };
+        if length > bytes.len() - start {
+            return None;
+        }
+        places.push(Some(Place { start, length }));
+        start += length;
+    }
+    Some(start)
+}
+
+/// The bytes of all rows, which the driver shows only by way of a cell: the first that is not null says where
+/// the rows begin in the frame.
+fn bytes_of(result: &QueryRowsResult, columns: usize) -> Result<Cow<'_, [u8]>, ReadValuesError> {
+    let failed = |error: Box<dyn std::error::Error + Send + Sync>| ReadValuesError::Frame(error);
+    let rows = result
+        .rows::<ColumnIterator<'_, '_>>()
+        .map_err(|error| failed(error.into()))?;
+    let mut nulls = 0;
+    for row in rows {
+        for column in row.map_err(|error| failed(error.into()))? {
+            let Some(cell) = column.map_err(|error| failed(error.into()))?.slice else {
+                nulls += 1;
+                continue;
+            };
+            let frame: &[u8] = cell.as_original_frame_bytes();
+            let offset = cell.as_slice().as_ptr().addr() - frame.as_ptr().addr();
+            let before = (nulls + 1) * LENGTH_BYTES;
+            let start = offset.checked_sub(before).ok_or(ReadValuesError::Truncated)?;
+            return Ok(Cow::Borrowed(&frame[start..]));
+        }
+    }
+    // Each null's length, which is all that there is.
+    Ok(Cow::Owned(vec![0xFF; result.rows_num() * columns * LENGTH_BYTES]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(bytes: &[u8], columns: usize) -> Option<(usize, Vec<Option<Vec<u8>>>)> {
+        let mut places = Vec::new();
+        let length = measure(bytes, columns, &mut places)?;
+        let row = AnswerRow {
+            bytes: &bytes[..length],
+            places: &places,
+        };
+        Some((length, row.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect()))
+    }
+
+    #[test]
+    fn a_row_is_measured_by_its_cells() {
+        let bytes = [0, 0, 0, 2, 7, 8, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 9, 9];
+        let found = vec![Some(vec![7, 8]), None, Some(vec![])];
+        assert_eq!(cells(&bytes, 3), Some((14, found)));
+        assert_eq!(cells(&bytes, 0), Some((0, vec![])));
+    }
+
+    #[test]
+    fn a_row_that_is_cut_anywhere_is_found_to_be() {
+        let bytes = [0, 0, 0, 2, 7, 8, 0, 0, 0, 1, 9];
+        assert!(cells(&bytes, 2).is_some());
+        for length in 0..bytes.len() {
+            assert_eq!(cells(&bytes[..length], 2), None, "{length} bytes");
+        }
+        let long = [0x7F, 0xFF, 0xFF, 0xFF, 1];
+        assert_eq!(cells(&long, 1), None);
+    }
+
+    #[test]
+    fn a_row_is_pushed_without_what_lies_beyond_the_wanted_cells() {
+        let bytes = [0, 0, 0, 1, 5, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 3, 1, 2, 3];
+        let mut places = Vec::new();
+        measure(&bytes, 3, &mut places).expect("the row is whole");
+        let row = AnswerRow {
+            bytes: &bytes,
+            places: &places,
+        };
+        let mut rows = RowSet::new(2);
+        row.push_to(&mut rows, 2);
+        row.push_to(&mut rows, 2);
+        assert_eq!(rows.byte_len(), 10);
+        for pushed in rows.iter() {
+            assert_eq!(pushed.iter().collect::<Vec<_>>(), [Some(&[5][..]), None]);
+        }
+    }
+}
