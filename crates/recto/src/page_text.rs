@@ -11,14 +11,18 @@ use crate::page::Page;
 /// How many times longer a cell's text is than its bytes, about: room is set aside for that.
 const TEXT_BYTES_PER_BYTE: usize = 2;
 
-/// What every record's text repeats: `"name":` of each field of a collection.
+/// Room for what a reply holds beside its records: its tokens, for one.
+const REPLY_ROOM_BYTES: usize = 1 << 10;
+
+/// What every record's text repeats: `,"name":` of each field of a collection.
 #[derive(Debug)]
 pub(crate) struct FieldNames(Vec<String>);
 
 impl FieldNames {
     pub(crate) fn new(definition: &Collection) -> Self {
         let text = |name: &str| {
-            let mut text = String::with_capacity(name.len() + 3);
+            let mut text = String::with_capacity(name.len() + r#","":"#.len());
+            text.push(',');
             json::write_text(name, &mut text);
             text.push(':');
             text
@@ -30,7 +34,7 @@ impl FieldNames {
 /// A field to write.
 struct Written<'c> {
     field: &'c Field,
-    /// Its name as it stands in every record.
+    /// Its name as it stands in every record but at its beginning, where it has no comma.
     name: &'c str,
     /// Its column in the rows.
     column: usize,
@@ -40,9 +44,9 @@ struct Written<'c> {
 /// left out.
 pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
     let fields = fields(page.core(), page.arrangement(), asked);
-    let names: usize = fields.iter().map(|field| field.name.len() + 1).sum();
+    let names: usize = fields.iter().map(|field| field.name.len()).sum();
     let rows = page.rows();
-    let room = TEXT_BYTES_PER_BYTE * rows.byte_len() + rows.len() * (names + 2) + 2;
+    let room = TEXT_BYTES_PER_BYTE * rows.byte_len() + rows.len() * (names + 2) + REPLY_ROOM_BYTES;
     let mut text = String::with_capacity(room);
     text.push('[');
     for (index, row) in rows.iter().enumerate() {
@@ -68,15 +72,13 @@ fn fields<'c>(core: &'c CollectionCore, arrangement: &Arrangement, asked: &[Stri
 
 fn record(collection: &str, fields: &[Written<'_>], row: RowRef<'_>, text: &mut String) -> Result<()> {
     text.push('{');
-    let start = text.len();
+    let mut is_first = true;
     for &Written { field, name, column } in fields {
         let Some(cell) = row.get(column) else {
             continue;
         };
-        if text.len() > start {
-            text.push(',');
-        }
-        text.push_str(name);
+        text.push_str(if is_first { &name[1..] } else { name });
+        is_first = false;
         json::write_cell(&field.ty, cell, text).map_err(|error| damaged(collection, &field.name, &error))?;
     }
     text.push('}');

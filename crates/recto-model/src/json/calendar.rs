@@ -125,10 +125,38 @@ pub(super) fn timestamp_text(millis: i64) -> String {
 
 /// Appends `2013-01-31T10:00:00.000Z`.
 pub(super) fn write_timestamp(millis: i64, out: &mut String) {
-    write_date(millis.div_euclid(MILLIS_PER_DAY), out);
-    out.push('T');
-    write_time::<MILLIS_TEXT_LENGTH>(millis.rem_euclid(MILLIS_PER_DAY), out);
-    out.push('Z');
+    let (days, time) = (
+        millis.div_euclid(MILLIS_PER_DAY),
+        millis.rem_euclid(MILLIS_PER_DAY),
+    );
+    let (year, month, day) = date_of(days);
+    if !(0..=9999).contains(&year) {
+        write_date(days, out);
+        out.push('T');
+        write_time::<MILLIS_TEXT_LENGTH>(time, out);
+        out.push('Z');
+        return;
+    }
+    // Most timestamps: of one length, so at once.
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    let (seconds, fraction) = (time / 1_000, time % 1_000);
+    let pairs = [
+        (0, year / 100),
+        (2, year % 100),
+        (5, month),
+        (8, day),
+        (11, seconds / 3_600),
+        (14, seconds / 60 % 60),
+        (17, seconds % 60),
+        (20, fraction / 10),
+    ];
+    for (place, pair) in pairs {
+        let pair = pair.unsigned_abs() as u8;
+        text[place] += pair / 10;
+        text[place + 1] += pair % 10;
+    }
+    text[22] += (fraction % 10).unsigned_abs() as u8;
+    push_ascii(&text, out);
 }
 
 /// A date; `None` unless it is written `YYYY-MM-DD`, exists and fits 32 bits of days.
@@ -277,6 +305,22 @@ mod tests {
             assert_eq!(date_text(days), text);
             assert_eq!(parse_date(text), Some(days));
         }
+    }
+
+    #[test]
+    fn timestamps_are_their_date_and_time() {
+        // An odd stride meets every hour, minute, second and millisecond.
+        const STRIDE_MILLIS: usize = 86_399_999_777;
+        let (first, last) = (-62_200_000_000_000_i64, 253_500_000_000_000);
+        for millis in (first..last).step_by(STRIDE_MILLIS) {
+            let days = i32::try_from(millis.div_euclid(MILLIS_PER_DAY)).expect("days are few");
+            let time = time_text(millis.rem_euclid(MILLIS_PER_DAY) * 1_000_000);
+            let text = timestamp_text(millis);
+            let expected = format!("{}T{}Z", date_text(days), &time[..MILLIS_TEXT_LENGTH]);
+            assert_eq!(text, expected);
+            assert_eq!(parse_timestamp(&text), Ok(millis));
+        }
+        assert_eq!(timestamp_text(1_359_626_400_987), "2013-01-31T10:00:00.987Z");
     }
 
     #[test]

@@ -10,27 +10,9 @@ use crate::cell::{self, CellError};
 ///
 /// # Errors
 /// The cell is not a value of the type; what was appended by then is of no use.
+#[inline]
 pub fn write_cell(ty: &Type, cell: &[u8], out: &mut String) -> Result<(), CellError> {
-    if let Some(whole) = whole_number(ty, cell) {
-        match ty {
-            Type::BigInt => {
-                out.push('"');
-                out.push_str(itoa::Buffer::new().format(whole));
-                out.push('"');
-            }
-            Type::Timestamp => {
-                out.push('"');
-                calendar::write_timestamp(whole, out);
-                out.push('"');
-            }
-            _ => out.push_str(itoa::Buffer::new().format(whole)),
-        }
-        return Ok(());
-    }
-    if matches!(ty, Type::Text)
-        && let Ok(text) = std::str::from_utf8(cell)
-    {
-        write_text(text, out);
+    if write_common(ty, cell, out) {
         return Ok(());
     }
     let value = cell::decode(ty, cell)?;
@@ -39,7 +21,50 @@ pub fn write_cell(ty: &Type, cell: &[u8], out: &mut String) -> Result<(), CellEr
     Ok(())
 }
 
+/// Writes the cell if its type is a common one, which needs no value in between. What is wrong with a cell is
+/// the decoder's to tell.
+#[inline]
+fn write_common(ty: &Type, cell: &[u8], out: &mut String) -> bool {
+    match ty {
+        Type::TinyInt => whole(cell, i8::from_be_bytes, |number| write_whole(number, out)),
+        Type::SmallInt => whole(cell, i16::from_be_bytes, |number| write_whole(number, out)),
+        Type::Int => whole(cell, i32::from_be_bytes, |number| write_whole(number, out)),
+        Type::BigInt => whole(cell, i64::from_be_bytes, |number| {
+            out.push('"');
+            write_whole(number, out);
+            out.push('"');
+        }),
+        Type::Timestamp => whole(cell, i64::from_be_bytes, |millis| {
+            out.push('"');
+            calendar::write_timestamp(millis, out);
+            out.push('"');
+        }),
+        Type::Text => {
+            let text = std::str::from_utf8(cell);
+            text.map(|text| write_text(text, out)).is_ok()
+        }
+        _ => false,
+    }
+}
+
+/// Writes the number that a cell of as many bytes holds; false for one of another length.
+#[inline]
+fn whole<const BYTES: usize, N>(
+    cell: &[u8],
+    from_bytes: impl FnOnce([u8; BYTES]) -> N,
+    write: impl FnOnce(N),
+) -> bool {
+    let bytes = <[u8; BYTES]>::try_from(cell);
+    bytes.map(|bytes| write(from_bytes(bytes))).is_ok()
+}
+
+#[inline]
+fn write_whole(number: impl itoa::Integer, out: &mut String) {
+    out.push_str(itoa::Buffer::new().format(number));
+}
+
 /// Appends a JSON string.
+#[inline]
 pub fn write_text(text: &str, out: &mut String) {
     let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
     if text.bytes().all(is_plain) {
@@ -48,18 +73,6 @@ pub fn write_text(text: &str, out: &mut String) {
         out.push('"');
     } else {
         let _ = write!(out, "{}", serde_json::Value::from(text));
-    }
-}
-
-/// The number that a cell of a type of whole numbers holds; `None` for others, and for cells of
-/// another length, whose error is the decoder's to tell.
-fn whole_number(ty: &Type, cell: &[u8]) -> Option<i64> {
-    match ty {
-        Type::TinyInt => cell.try_into().ok().map(i8::from_be_bytes).map(i64::from),
-        Type::SmallInt => cell.try_into().ok().map(i16::from_be_bytes).map(i64::from),
-        Type::Int => cell.try_into().ok().map(i32::from_be_bytes).map(i64::from),
-        Type::BigInt | Type::Timestamp => cell.try_into().ok().map(i64::from_be_bytes),
-        _ => None,
     }
 }
 

@@ -8,18 +8,18 @@ use percent_encoding::percent_decode_str;
 
 use crate::problem::Problem;
 
-/// The segment after `/collections`.
-const COLLECTION_SEGMENT: usize = 2;
+/// The segment after `/v1/collections`.
+const COLLECTION_SEGMENT: usize = 3;
 /// The segment after `/records`.
-const KEY_SEGMENT: usize = 4;
+const KEY_SEGMENT: usize = 5;
 
-/// The collection that a path below `/v1` names.
+/// The collection that a path names.
 pub(crate) fn collection(uri: &Uri) -> Result<String, Problem> {
     let segment = uri.path().split('/').nth(COLLECTION_SEGMENT).unwrap_or_default();
     decode(segment).ok_or_else(|| Problem::no_collection(segment))
 }
 
-/// The texts of the key fields that a path below `/v1` names, in the key's order.
+/// The texts of the key fields that a path names, in the key's order.
 pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
     let segment = uri.path().split('/').nth(KEY_SEGMENT).unwrap_or_default();
     let parts = segment.split(',').map(decode);
@@ -54,7 +54,9 @@ mod tests {
 
     #[test]
     fn a_key_is_split_before_it_is_decoded() {
-        let uri: Uri = "/collections/c/records/a%2Cb,c%2Fd,,%C3%A9+%25".parse().unwrap();
+        let uri: Uri = "/v1/collections/c/records/a%2Cb,c%2Fd,,%C3%A9+%25"
+            .parse()
+            .unwrap();
         assert_eq!(key(&uri).unwrap(), ["a,b", "c/d", "", "é+%"]);
         assert_eq!(collection(&uri).unwrap(), "c");
     }

@@ -94,7 +94,9 @@ pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
 
 /// Whether `If-None-Match` names the tag, compared weakly (RFC 9110, 13.1.2).
 fn is_known(asked: &HeaderMap, tag: &str) -> bool {
-    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    fn opaque(tag: &str) -> &str {
+        tag.trim().trim_start_matches("W/")
+    }
     let wanted = opaque(tag);
     let given = asked.get_all(header::IF_NONE_MATCH).iter();
     let mut given = given.filter_map(|value| value.to_str().ok());

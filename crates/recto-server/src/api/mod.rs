@@ -38,7 +38,7 @@ mod schema;
 
 use axum::Router;
 use axum::http::Uri;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 
 pub(crate) use answer::{json as json_answer, resource, strong_tag, tagged};
 pub(crate) use caller::Caller;
@@ -58,48 +58,50 @@ const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 /// The methods of a batch, and of a question in a body.
 const WRITE: &str = "POST, OPTIONS";
 
+/// Each with its whole path: what is nested is taken apart and put together again for every request.
 pub(crate) fn routes() -> Router<App> {
-    Router::new().nest("/v1", resources())
-}
-
-fn resources() -> Router<App> {
     let record = get(records::get)
         .put(records::put)
         .patch(records::patch)
         .delete(records::delete);
     Router::new()
-        .route("/schema", resource(READ, get(schema::get)))
-        .route("/collections", resource(READ, get(collections::list)))
-        .route("/collections/{collection}", resource(READ, get(collections::get)))
+        .route("/v1/schema", resource(READ, get(schema::get)))
+        .route("/v1/collections", resource(READ, get(collections::list)))
         .route(
-            "/collections/{collection}/records",
+            "/v1/collections/{collection}",
+            resource(READ, get(collections::get)),
+        )
+        .route(
+            "/v1/collections/{collection}/records",
             resource(READ, get(pages::list)),
         )
         .route(
-            "/collections/{collection}/records:query",
+            "/v1/collections/{collection}/records:query",
             resource(WRITE, post(pages::query)),
         )
         .route(
-            "/collections/{collection}/records:explain",
+            "/v1/collections/{collection}/records:explain",
             resource(ASK, get(explain::explain).post(explain::explain_by_body)),
         )
         .route(
-            "/collections/{collection}/records:export",
+            "/v1/collections/{collection}/records:export",
             resource(ASK, get(export::export).post(export::export_by_body)),
         )
         .route(
-            "/collections/{collection}/records:batchWrite",
+            "/v1/collections/{collection}/records:batchWrite",
             resource(WRITE, post(batch::write)),
         )
         .route(
-            "/collections/{collection}/records/{key}",
+            "/v1/collections/{collection}/records/{key}",
             resource(RECORD, record),
         )
-        .fallback(nothing_here)
+        .route("/v1", any(nothing_here))
+        .route("/v1/", any(nothing_here))
+        .route("/v1/{*path}", any(nothing_here))
 }
 
 async fn nothing_here(uri: Uri) -> Problem {
-    Problem::no_resource(&format!("/v1{}", uri.path()))
+    Problem::no_resource(uri.path())
 }
 
 /// Refuses all parameters, where a resource takes none.

@@ -21,9 +21,8 @@ use crate::problem::Problem;
 /// The longest address that a `Link` header holds: what is longer does not fit the headers that
 /// clients take, and is in the body anyway.
 const MAX_LINK_CHARACTERS: usize = 4 << 10;
-
-/// What a page's text has room for beside its records: the tokens.
-const ROOM_BYTES: usize = 1 << 10;
+/// What a link has beside parameters and token.
+const LINK_ROOM_CHARACTERS: usize = r#", <records?&page_token=>; rel="first""#.len();
 
 /// `GET …/records`.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
@@ -54,8 +53,7 @@ async fn page(
     }
     let page = session.page_text(collection, &question.request).await;
     let page = page.map_err(|error| question.problem(error))?;
-    let (text, tag) = representation(&page);
-    let reply = page.reply;
+    let (text, tag, reply) = representation(page);
     let mut response = match asked.zip(tag) {
         Some((asked, tag)) => answer::tagged(asked, &tag, answer::APPLICATION_JSON, text),
         None => answer::untagged(answer::APPLICATION_JSON, text),
@@ -71,13 +69,12 @@ async fn page(
 /// What [`PageReply::to_json`] is as text, and its entity tag: a weak one, because tokens are sealed
 /// anew each time and lead to the same places. A page that a budget cut has none: its end may move
 /// while its records stay.
-fn representation(page: &PageText) -> (String, Option<String>) {
-    let reply = &page.reply;
+fn representation(page: PageText) -> (String, Option<String>, PageReply) {
+    let reply = page.reply;
     let tokens = [&reply.next_page_token, &reply.previous_page_token];
-    let room = ROOM_BYTES + tokens.iter().map(|token| token.len()).sum::<usize>();
-    let mut text = String::with_capacity(page.records.len() + room);
-    text.push_str("{\"records\":");
-    text.push_str(&page.records);
+    // The records' text has room for the rest, so that nothing large is allocated twice.
+    let mut text = page.records;
+    text.insert_str(0, "{\"records\":");
     let tag = page.digest.filter(|_| reply.stop.is_none()).map(|digest| {
         let ends = tokens.map(|token| u8::from(token.is_empty()));
         format!("W/\"{digest:032x}{}{}\"", ends[0], ends[1])
@@ -93,13 +90,14 @@ fn representation(page: &PageText) -> (String, Option<String>) {
         let _ = write!(text, ",\"row_tokens\":{}", Json::from(tokens.as_slice()));
     }
     text.push('}');
-    (text, tag)
+    (text, tag, reply)
 }
 
 /// RFC 8288: where the first, the previous and the next page are, relative to this one.
 fn links(question: &Question, reply: &PageReply) -> String {
     let query = question.parameters.encoded_without(&PLACES);
-    let mut links = String::with_capacity(3 * (query.len() + ROOM_BYTES / 4));
+    let tokens = reply.next_page_token.len() + reply.previous_page_token.len();
+    let mut links = String::with_capacity(3 * (query.len() + LINK_ROOM_CHARACTERS) + tokens);
     let mut link = |relation: &str, token: &str| {
         let begun = links.len();
         if begun > 0 {
@@ -123,7 +121,7 @@ fn links(question: &Question, reply: &PageReply) -> String {
             links.truncate(begun);
             return;
         }
-        let _ = write!(links, ">; rel=\"{relation}\"");
+        links.extend([">; rel=\"", relation, "\""]);
     };
     link("first", "");
     for (relation, token) in [
@@ -166,20 +164,20 @@ mod tests {
     #[test]
     fn the_text_is_that_of_the_reply() {
         for reply in [reply("n", None), reply("", Some("bytes")), PageReply::default()] {
-            let (text, _) = representation(&text_of(&reply));
+            let (text, ..) = representation(text_of(&reply));
             assert_eq!(text, reply.to_json().to_string());
         }
     }
 
     #[test]
     fn tags_are_of_records_and_ends() {
-        let tag = |reply: PageReply| representation(&text_of(&reply)).1;
+        let tag = |reply: PageReply| representation(text_of(&reply)).1;
         assert_eq!(tag(reply("a", None)), tag(reply("b", None)));
         let changed = PageText {
             digest: Some(8),
             ..text_of(&reply("a", None))
         };
-        assert_ne!(tag(reply("a", None)), representation(&changed).1);
+        assert_ne!(tag(reply("a", None)), representation(changed).1);
         assert_ne!(tag(reply("a", None)), tag(reply("", None)));
         let not_the_first = PageReply {
             previous_page_token: "p".into(),
