@@ -23,6 +23,13 @@ pub(crate) struct Problem {
 pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
     match serde_json::from_slice::<Problem>(body) {
         Ok(problem) if problem.name.starts_with(TYPE_PREFIX) => problem.into_error(status),
+        _ if matches!(
+            status,
+            StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+        ) =>
+        {
+            too_long(server, status)
+        }
         _ => strange(server, status),
     }
 }
@@ -97,6 +104,16 @@ fn kind_of_status(status: StatusCode) -> ErrorKind {
     }
 }
 
+/// A request whose beginning is longer than the server, or a proxy before it, reads at all: the connection is
+/// over before Recto sees a request that it could answer.
+fn too_long(server: &str, status: StatusCode) -> Error {
+    let message = format!("the request's URL and headers are longer than {server} reads ({status})");
+    Error::new(kind_of_status(status), message).with_hint(
+        "what is too long for a URL goes into a body: POST …/records:query and records:batchWrite take keys of any \
+         length",
+    )
+}
+
 /// An answer that no Recto gives: of a proxy, or of another program.
 fn strange(server: &str, status: StatusCode) -> Error {
     let message = format!("{server} answered {status}, which is not how Recto answers");
@@ -152,6 +169,19 @@ mod tests {
             let found = read(status, body);
             assert!(found.to_string().contains(&status.to_string()), "{found}");
             assert!(found.hint().is_some());
+        }
+    }
+
+    #[test]
+    fn a_beginning_that_nobody_read_is_told_as_too_long() {
+        for (status, body) in [(431, ""), (414, "<html>")] {
+            let found = read(status, body);
+            assert_eq!(found.kind(), ErrorKind::LimitExceeded);
+            assert!(
+                found.to_string().contains("longer than http://h reads"),
+                "{found}"
+            );
+            assert!(found.hint().unwrap().contains("records:query"));
         }
     }
 

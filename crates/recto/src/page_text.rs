@@ -60,14 +60,16 @@ pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
 }
 
 fn fields<'c>(core: &'c CollectionCore, arrangement: &Arrangement, asked: &[String]) -> Vec<Written<'c>> {
-    let fields = core.definition.fields.iter().zip(&core.field_names().0);
-    let fields = fields.zip(&arrangement.column_of_field);
-    let written = fields.filter_map(|((field, name), column)| {
+    let fields = &core.definition.fields;
+    let mut written = Vec::with_capacity(fields.len());
+    let fields = fields.iter().zip(&core.field_names().0);
+    for ((field, name), column) in fields.zip(&arrangement.column_of_field) {
         let is_asked = asked.is_empty() || asked.contains(&field.name);
-        let column = column.filter(|_| is_asked)?;
-        Some(Written { field, name, column })
-    });
-    written.collect()
+        if let Some(column) = column.filter(|_| is_asked) {
+            written.push(Written { field, name, column });
+        }
+    }
+    written
 }
 
 fn record(collection: &str, fields: &[Written<'_>], row: RowRef<'_>, text: &mut String) -> Result<()> {
