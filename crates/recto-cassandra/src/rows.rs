@@ -123,10 +123,10 @@ fn bytes_of(result: &QueryRowsResult, columns: usize) -> Result<Cow<'_, [u8]>, R
                 continue;
             };
             let frame: &[u8] = cell.as_original_frame_bytes();
-            let offset = cell.as_slice().as_ptr().addr() - frame.as_ptr().addr();
-            let before = (nulls + 1) * LENGTH_BYTES;
-            let start = offset.checked_sub(before).ok_or(ReadValuesError::Truncated)?;
-            return Ok(Cow::Borrowed(&frame[start..]));
+            let offset = cell.as_slice().as_ptr().addr().checked_sub(frame.as_ptr().addr());
+            let start = offset.and_then(|offset| offset.checked_sub((nulls + 1) * LENGTH_BYTES));
+            let rows = start.and_then(|start| frame.get(start..));
+            return rows.map(Cow::Borrowed).ok_or(ReadValuesError::Truncated);
         }
     }
     // Each null's length, which is all that there is.
