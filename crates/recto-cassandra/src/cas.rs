@@ -132,18 +132,16 @@ struct Rows<'r> {
 
 impl<'r> Rows<'r> {
     fn new(result: &'r QueryRowsResult) -> Result<Self, StoreError> {
-        let frame =
-            |error: Box<dyn std::error::Error + Send + Sync>| StoreError::from(ReadValuesError::Frame(error));
         let mut rows = Vec::new();
         for row in result
             .rows::<ColumnIterator<'r, 'r>>()
-            .map_err(|error| frame(error.into()))?
+            .map_err(ReadValuesError::frame)?
         {
             let row = row
-                .map_err(|error| frame(error.into()))?
+                .map_err(ReadValuesError::frame)?
                 .map(|column| column.map(|column| column.slice.map(|slice| slice.as_slice())))
                 .collect::<Result<Vec<_>, _>>()
-                .map_err(|error| frame(error.into()))?;
+                .map_err(ReadValuesError::frame)?;
             rows.push(row);
         }
         Ok(Self { result, rows })

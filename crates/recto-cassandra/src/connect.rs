@@ -72,8 +72,7 @@ fn silent(config: &CassandraConfig, waited: Duration) -> StoreError {
 
 /// The hosts that answer to TLS in time.
 async fn hosts_that_answer(config: &CassandraConfig, listener: &Listener) -> Result<Vec<String>, StoreError> {
-    let asked = config.hosts.iter().map(|host| async move {
-        let host = with_port(host);
+    let asked = hosts(config).map(|host| async move {
         let is_silent = listener.hears_nothing(host.as_str()).await;
         (!is_silent).then_some(host)
     });
@@ -95,8 +94,7 @@ async fn why(
     if let Some(listener) = listener
         && handshake::was_cut(&error)
     {
-        let hosts: Vec<String> = config.hosts.iter().map(|host| with_port(host)).collect();
-        let asked = join_all(hosts.iter().map(|host| listener.last_word(host.as_str())));
+        let asked = join_all(hosts(config).map(|host| listener.last_word(host)));
         let words = deadline.limit(asked).await.unwrap_or_default();
         alert = words.into_iter().flatten().next();
     }
@@ -145,8 +143,7 @@ async fn builder(config: &CassandraConfig) -> Result<(SessionBuilder, Option<Arc
         builder = builder.user(username, password);
     }
     let Some(tls) = &config.tls else {
-        let hosts = config.hosts.iter().map(|host| with_port(host));
-        return Ok((builder.known_nodes(hosts), None));
+        return Ok((builder.known_nodes(hosts(config)), None));
     };
     let context = crate::tls::context(tls)?;
     let listener = Arc::new(Listener::new(Arc::clone(&context), attempt_timeout(config)));
@@ -157,6 +154,11 @@ async fn builder(config: &CassandraConfig) -> Result<(SessionBuilder, Option<Arc
         .address_translator(translator)
         .tls_context(Some(context));
     Ok((builder, Some(listener)))
+}
+
+/// The hosts to ask first, each with its port.
+fn hosts(config: &CassandraConfig) -> impl Iterator<Item = String> {
+    config.hosts.iter().map(|host| with_port(host))
 }
 
 /// `host:port`; an IPv6 address may stand bare or in brackets.

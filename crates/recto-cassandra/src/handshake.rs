@@ -16,14 +16,12 @@ use crate::config::CassandraConfig;
 /// over: what the client sends meanwhile makes the connection end in whichever way is first, and the alert may
 /// never be read.
 pub(crate) fn was_cut(error: &NewSessionError) -> bool {
-    let Some(ConnectionError::ConnectionSetupRequestError(setup)) = connection_error(error) else {
+    let Some(connection @ ConnectionError::ConnectionSetupRequestError(setup)) = connection_error(error)
+    else {
         return false;
     };
-    matches!(
-        &setup.error,
-        ConnectionSetupRequestErrorKind::BrokenConnection(broken)
-            if io_cause(broken).and_then(tls_error).is_none()
-    )
+    let is_broken = matches!(setup.error, ConnectionSetupRequestErrorKind::BrokenConnection(_));
+    is_broken && tls_cause(connection).is_none()
 }
 
 /// What a failure to connect says to the caller. The last host that was tried is the one it is about.

@@ -87,7 +87,7 @@ impl ReadView for View {
         read.round_trips = answer.attempts;
         read.statements = answer.attempts;
         read.tombstones = tombstones(&answer);
-        each_row::<StoreError>(&rows_of(answer)?, &request.result_types, |row| {
+        each_row(&rows_of(answer)?, &request.result_types, |row| {
             if row.iter().any(|cell| cell.is_some()) {
                 row.push_to(&mut read.rows, table.statics().len());
             }
@@ -219,7 +219,7 @@ impl<'a> Rows<'a> {
         let bytes = (result.rows_bytes_size() as u64).min(self.wanted_bytes());
         let rows = result.rows_num().min(self.wanted() as usize);
         self.read.rows.reserve(rows, bytes as usize);
-        each_row::<StoreError>(&result, &request.result_types, |row| {
+        each_row(&result, &request.result_types, |row| {
             // A partition with static cells and no rows comes as one row without a clustering key.
             let is_row = !has_clustering || row.get(first_clustering).is_some();
             if is_row && !self.full() {
@@ -244,7 +244,7 @@ pub(crate) fn rows_of(answer: Answer) -> Result<scylla::response::query_result::
     answer
         .result
         .into_rows_result()
-        .map_err(|error| ReadValuesError::Frame(error.into()).into())
+        .map_err(|error| ReadValuesError::frame(error).into())
 }
 
 /// The newest of write times, each a bigint or null; 0 if all are null.

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use recto_model::{RowSet, Type};
+use recto_store::StoreError;
 use scylla::deserialize::row::ColumnIterator;
 use scylla::response::query_result::QueryRowsResult;
 
@@ -63,14 +64,11 @@ impl<'a> AnswerRow<'a> {
 }
 
 /// Calls `each` with every row of `result`, having checked that the columns are of `types`.
-pub(crate) fn each_row<E>(
+pub(crate) fn each_row(
     result: &QueryRowsResult,
     types: &[&Type],
-    mut each: impl FnMut(&AnswerRow<'_>) -> Result<(), E>,
-) -> Result<(), E>
-where
-    E: From<ReadValuesError>,
-{
+    mut each: impl FnMut(&AnswerRow<'_>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     check_columns(result.column_specs().as_slice(), types)?;
     let bytes = bytes_of(result, types.len())?;
     let mut rest = &*bytes;
@@ -111,14 +109,13 @@ fn measure(bytes: &[u8], columns: usize, places: &mut Vec<Option<Place>>) -> Opt
 /// The bytes of all rows, which the driver shows only by way of a cell: the first that is not null says where
 /// the rows begin in the frame.
 fn bytes_of(result: &QueryRowsResult, columns: usize) -> Result<Cow<'_, [u8]>, ReadValuesError> {
-    let failed = |error: Box<dyn std::error::Error + Send + Sync>| ReadValuesError::Frame(error);
     let rows = result
         .rows::<ColumnIterator<'_, '_>>()
-        .map_err(|error| failed(error.into()))?;
+        .map_err(ReadValuesError::frame)?;
     let mut nulls = 0;
     for row in rows {
-        for column in row.map_err(|error| failed(error.into()))? {
-            let Some(cell) = column.map_err(|error| failed(error.into()))?.slice else {
+        for column in row.map_err(ReadValuesError::frame)? {
+            let Some(cell) = column.map_err(ReadValuesError::frame)?.slice else {
                 nulls += 1;
                 continue;
             };

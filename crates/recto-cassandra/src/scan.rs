@@ -179,7 +179,7 @@ impl Scan<'_> {
             .map_err(|failure| failure.error)?;
         let done = serialized_key(position.partition.as_row());
         let mut following: Vec<Cells> = Vec::new();
-        each_row::<StoreError>(&rows_of(answer)?, &request.result_types, |row| {
+        each_row(&rows_of(answer)?, &request.result_types, |row| {
             let key: Cells = row.iter().collect();
             // Cassandra orders partitions of one token by the bytes of their keys.
             if serialized_key(key.as_row()) > done {
@@ -225,7 +225,7 @@ impl Scan<'_> {
             let more = answer.more.clone();
             let before = (self.read.rows.len(), self.read.rows.byte_len());
             let result = rows_of(answer)?;
-            each_row::<StoreError>(&result, &request.result_types, |row| {
+            each_row(&result, &request.result_types, |row| {
                 self.append(row, token, begun)
             })?;
             prepared.note_rows(

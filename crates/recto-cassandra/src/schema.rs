@@ -222,9 +222,8 @@ pub(crate) fn typed_rows<R>(result: QueryResult) -> Result<Vec<R>, StoreError>
 where
     R: for<'frame> scylla::deserialize::row::DeserializeRow<'frame, 'frame>,
 {
-    let frame =
-        |error: Box<dyn std::error::Error + Send + Sync>| StoreError::from(ReadValuesError::Frame(error));
-    let result = result.into_rows_result().map_err(|error| frame(error.into()))?;
-    let rows = result.rows::<R>().map_err(|error| frame(error.into()))?;
-    rows.map(|row| row.map_err(|error| frame(error.into()))).collect()
+    let result = result.into_rows_result().map_err(ReadValuesError::frame)?;
+    let rows = result.rows::<R>().map_err(ReadValuesError::frame)?;
+    rows.map(|row| row.map_err(|error| ReadValuesError::frame(error).into()))
+        .collect()
 }

@@ -130,6 +130,13 @@ pub(crate) enum ReadValuesError {
     Frame(Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl ReadValuesError {
+    /// What the driver says of a frame that it could not take apart.
+    pub(crate) fn frame(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Frame(error.into())
+    }
+}
+
 /// Checks that `specs`, of bind markers or of a result, are of `types`.
 pub(crate) fn check_columns(specs: &[ColumnSpec<'_>], types: &[&Type]) -> Result<(), ReadValuesError> {
     if specs.len() != types.len() {

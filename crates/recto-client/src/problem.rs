@@ -23,14 +23,10 @@ pub(crate) struct Problem {
 pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
     match serde_json::from_slice::<Problem>(body) {
         Ok(problem) if problem.name.starts_with(TYPE_PREFIX) => problem.into_error(status),
-        _ if matches!(
-            status,
-            StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
-        ) =>
-        {
-            too_long(server, status)
-        }
-        _ => strange(server, status),
+        _ => match status.as_u16() {
+            414 | 431 => too_long(server, status),
+            _ => strange(server, status),
+        },
     }
 }
 

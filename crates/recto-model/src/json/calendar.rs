@@ -22,6 +22,7 @@ const MAX_YEAR_DIGITS: usize = 12;
 /// Digits of a fraction of a second down to nanoseconds.
 const FRACTION_DIGITS: usize = 9;
 
+const DATE_TEXT_LENGTH: usize = "2013-01-31".len();
 const MILLIS_TEXT_LENGTH: usize = "10:00:00.000".len();
 const NANOS_TEXT_LENGTH: usize = "10:00:00.000000000".len();
 
@@ -72,24 +73,25 @@ fn push_ascii(bytes: &[u8], out: &mut String) {
     out.push_str(std::str::from_utf8(bytes).expect("digits and signs are ASCII"));
 }
 
-fn write_date(days: i64, out: &mut String) {
-    let (year, month, day) = date_of(days);
-    let mut year_text = *b"0000";
-    let mut rest = *b"-00-00";
-    put_digits(month, &mut rest[1..3]);
-    put_digits(day, &mut rest[4..6]);
-    if (0..=9999).contains(&year) {
-        put_digits(year, &mut year_text);
-        push_ascii(&year_text, out);
-    } else {
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{year:+05}");
+/// A date whose year has four digits and no sign, as most have.
+fn date_digits((year, month, day): (i64, i64, i64)) -> Option<[u8; DATE_TEXT_LENGTH]> {
+    if !(0..=9999).contains(&year) {
+        return None;
     }
-    push_ascii(&rest, out);
+    let mut text = *b"0000-00-00";
+    put_digits(year, &mut text[..4]);
+    put_digits(month, &mut text[5..7]);
+    put_digits(day, &mut text[8..]);
+    Some(text)
+}
+
+fn write_long_date((year, month, day): (i64, i64, i64), out: &mut String) {
+    // Writing to a string cannot fail.
+    let _ = write!(out, "{year:+05}-{month:02}-{day:02}");
 }
 
 /// A time of day in units of which a second has 10 to the power of the fraction's digits.
-fn write_time<const LENGTH: usize>(units: i64, out: &mut String) {
+fn time_digits<const LENGTH: usize>(units: i64) -> [u8; LENGTH] {
     const FRACTION_START: usize = "00:00:00.".len();
     let units_per_second = 10_i64.pow((LENGTH - FRACTION_START) as u32);
     let (seconds, fraction) = (units / units_per_second, units % units_per_second);
@@ -99,20 +101,24 @@ fn write_time<const LENGTH: usize>(units: i64, out: &mut String) {
     put_digits(seconds / 60 % 60, &mut text[3..5]);
     put_digits(seconds % 60, &mut text[6..8]);
     put_digits(fraction, &mut text[FRACTION_START..]);
-    push_ascii(&text, out);
+    text
 }
 
 /// `2013-01-31`.
 pub(super) fn date_text(days: i32) -> String {
-    let mut text = String::with_capacity("2013-01-31".len());
-    write_date(days.into(), &mut text);
+    let date = date_of(days.into());
+    let mut text = String::with_capacity(DATE_TEXT_LENGTH);
+    match date_digits(date) {
+        Some(digits) => push_ascii(&digits, &mut text),
+        None => write_long_date(date, &mut text),
+    }
     text
 }
 
 /// `10:00:00.000000000`.
 pub(super) fn time_text(nanos: i64) -> String {
     let mut text = String::with_capacity(NANOS_TEXT_LENGTH);
-    write_time::<NANOS_TEXT_LENGTH>(nanos, &mut text);
+    push_ascii(&time_digits::<NANOS_TEXT_LENGTH>(nanos), &mut text);
     text
 }
 
@@ -125,37 +131,19 @@ pub(super) fn timestamp_text(millis: i64) -> String {
 
 /// Appends `2013-01-31T10:00:00.000Z`.
 pub(super) fn write_timestamp(millis: i64, out: &mut String) {
-    let (days, time) = (
-        millis.div_euclid(MILLIS_PER_DAY),
-        millis.rem_euclid(MILLIS_PER_DAY),
-    );
-    let (year, month, day) = date_of(days);
-    if !(0..=9999).contains(&year) {
-        write_date(days, out);
+    let date = date_of(millis.div_euclid(MILLIS_PER_DAY));
+    let time = time_digits::<MILLIS_TEXT_LENGTH>(millis.rem_euclid(MILLIS_PER_DAY));
+    let Some(date_digits) = date_digits(date) else {
+        write_long_date(date, out);
         out.push('T');
-        write_time::<MILLIS_TEXT_LENGTH>(time, out);
+        push_ascii(&time, out);
         out.push('Z');
         return;
-    }
+    };
     // Most timestamps: of one length, so at once.
-    let mut text = *b"0000-00-00T00:00:00.000Z";
-    let (seconds, fraction) = (time / 1_000, time % 1_000);
-    let pairs = [
-        (0, year / 100),
-        (2, year % 100),
-        (5, month),
-        (8, day),
-        (11, seconds / 3_600),
-        (14, seconds / 60 % 60),
-        (17, seconds % 60),
-        (20, fraction / 10),
-    ];
-    for (place, pair) in pairs {
-        let pair = pair.unsigned_abs() as u8;
-        text[place] += pair / 10;
-        text[place + 1] += pair % 10;
-    }
-    text[22] += (fraction % 10).unsigned_abs() as u8;
+    let mut text = *b"2013-01-31T10:00:00.000Z";
+    text[..DATE_TEXT_LENGTH].copy_from_slice(&date_digits);
+    text[DATE_TEXT_LENGTH + 1..][..MILLIS_TEXT_LENGTH].copy_from_slice(&time);
     push_ascii(&text, out);
 }
 

@@ -52,8 +52,13 @@ async fn page(
         check_view(&*caller.definition(collection).await?, Some(view))?;
     }
     let page = session.page_text(collection, &question.request).await;
-    let page = page.map_err(|error| question.problem(error))?;
-    let (text, tag, reply) = representation(page);
+    let PageText {
+        records,
+        digest,
+        reply,
+        ..
+    } = page.map_err(|error| question.problem(error))?;
+    let (text, tag) = representation(records, digest, &reply);
     let mut response = match asked.zip(tag) {
         Some((asked, tag)) => answer::tagged(asked, &tag, answer::APPLICATION_JSON, text),
         None => answer::untagged(answer::APPLICATION_JSON, text),
@@ -69,13 +74,12 @@ async fn page(
 /// What [`PageReply::to_json`] is as text, and its entity tag: a weak one, because tokens are sealed
 /// anew each time and lead to the same places. A page that a budget cut has none: its end may move
 /// while its records stay.
-fn representation(page: PageText) -> (String, Option<String>, PageReply) {
-    let reply = page.reply;
+fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (String, Option<String>) {
     let tokens = [&reply.next_page_token, &reply.previous_page_token];
     // The records' text has room for the rest, so that nothing large is allocated twice.
-    let mut text = page.records;
+    let mut text = records;
     text.insert_str(0, "{\"records\":");
-    let tag = page.digest.filter(|_| reply.stop.is_none()).map(|digest| {
+    let tag = digest.filter(|_| reply.stop.is_none()).map(|digest| {
         let ends = tokens.map(|token| u8::from(token.is_empty()));
         format!("W/\"{digest:032x}{}{}\"", ends[0], ends[1])
     });
@@ -90,7 +94,7 @@ fn representation(page: PageText) -> (String, Option<String>, PageReply) {
         let _ = write!(text, ",\"row_tokens\":{}", Json::from(tokens.as_slice()));
     }
     text.push('}');
-    (text, tag, reply)
+    (text, tag)
 }
 
 /// RFC 8288: where the first, the previous and the next page are, relative to this one.
@@ -152,32 +156,24 @@ mod tests {
         }
     }
 
-    fn text_of(reply: &PageReply) -> PageText {
-        PageText {
-            records: serde_json::to_string(&reply.records).unwrap(),
-            count: reply.records.len(),
-            digest: Some(7),
-            reply: reply.clone(),
-        }
+    fn represented(digest: u128, reply: &PageReply) -> (String, Option<String>) {
+        let records = serde_json::to_string(&reply.records).unwrap();
+        representation(records, Some(digest), reply)
     }
 
     #[test]
     fn the_text_is_that_of_the_reply() {
         for reply in [reply("n", None), reply("", Some("bytes")), PageReply::default()] {
-            let (text, ..) = representation(text_of(&reply));
+            let (text, _) = represented(7, &reply);
             assert_eq!(text, reply.to_json().to_string());
         }
     }
 
     #[test]
     fn tags_are_of_records_and_ends() {
-        let tag = |reply: PageReply| representation(text_of(&reply)).1;
+        let tag = |reply: PageReply| represented(7, &reply).1;
         assert_eq!(tag(reply("a", None)), tag(reply("b", None)));
-        let changed = PageText {
-            digest: Some(8),
-            ..text_of(&reply("a", None))
-        };
-        assert_ne!(tag(reply("a", None)), representation(changed).1);
+        assert_ne!(tag(reply("a", None)), represented(8, &reply("a", None)).1);
         assert_ne!(tag(reply("a", None)), tag(reply("", None)));
         let not_the_first = PageReply {
             previous_page_token: "p".into(),
