@@ -8,7 +8,7 @@ use recto::{LocalSession, Session};
 use crate::operation::Observed;
 use crate::problem::Problem;
 
-/// What may be done with a collection.
+/// What may be done with a collection, or with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// Reading records and pages, and explaining queries.
@@ -19,6 +19,18 @@ pub enum Operation {
     Write,
     /// Deleting records.
     Delete,
+    /// Copying the store.
+    Backup,
+    /// Giving the store's unused space back.
+    Compact,
+    /// Checking all of the store.
+    Check,
+    /// Loading files into collections that may be written.
+    Load,
+    /// Changing the schema, and seeing all of it.
+    Apply,
+    /// Looking at the keys of cursors, and adding one.
+    CursorKeys,
 }
 
 impl Operation {
@@ -29,11 +41,17 @@ impl Operation {
             Self::Export => "export",
             Self::Write => "write",
             Self::Delete => "delete",
+            Self::Backup => "backup",
+            Self::Compact => "compact",
+            Self::Check => "check",
+            Self::Load => "load",
+            Self::Apply => "apply",
+            Self::CursorKeys => "cursor-keys",
         }
     }
 }
 
-/// What a token allows in one collection.
+/// What a token allows in one collection, or with the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grant {
     /// The operations allowed.
@@ -42,13 +60,26 @@ pub struct Grant {
     pub rows: String,
 }
 
+/// What may be done with a collection.
+pub const COLLECTION_OPERATIONS: [Operation; 4] = [
+    Operation::Read,
+    Operation::Export,
+    Operation::Write,
+    Operation::Delete,
+];
+
+/// What may be done with the store.
+pub const STORE_OPERATIONS: [Operation; 6] = [
+    Operation::Backup,
+    Operation::Compact,
+    Operation::Check,
+    Operation::Load,
+    Operation::Apply,
+    Operation::CursorKeys,
+];
+
 static EVERYTHING: LazyLock<Grant> = LazyLock::new(|| Grant {
-    operations: vec![
-        Operation::Read,
-        Operation::Export,
-        Operation::Write,
-        Operation::Delete,
-    ],
+    operations: COLLECTION_OPERATIONS.to_vec(),
     rows: String::new(),
 });
 
@@ -64,12 +95,17 @@ pub struct Access {
 #[derive(Debug, Clone)]
 enum Grants {
     All,
-    /// By collection; `*` stands for all that are not named.
-    Some(Arc<BTreeMap<String, Grant>>),
+    /// By collection; `*` stands for all that are not named. The store is none of them.
+    Some {
+        collections: Arc<BTreeMap<String, Grant>>,
+        store: Arc<[Operation]>,
+    },
 }
 
 /// The name that stands for every collection that is not named.
 pub const EVERY_COLLECTION: &str = "*";
+/// The name that stands for the store itself. No collection has it: `@` is in none of their names.
+pub const STORE: &str = "@store";
 
 impl Access {
     /// May do everything: for a server that listens on loopback without tokens.
@@ -80,18 +116,34 @@ impl Access {
         }
     }
 
-    /// May do what is granted by collection ([`EVERY_COLLECTION`] for those not named).
-    pub fn granted(name: impl Into<Arc<str>>, grants: BTreeMap<String, Grant>) -> Self {
+    /// May do what is granted by collection ([`EVERY_COLLECTION`] for those not named), and with the
+    /// [`STORE`]: nothing, if only some rows of a collection are granted.
+    pub fn granted(name: impl Into<Arc<str>>, mut grants: BTreeMap<String, Grant>) -> Self {
+        let store = grants.remove(STORE).map(|grant| grant.operations);
+        let sees_all_rows = grants.values().all(|grant| grant.rows.is_empty());
         Self {
             name: name.into(),
-            grants: Grants::Some(Arc::new(grants)),
+            grants: Grants::Some {
+                collections: Arc::new(grants),
+                store: store.filter(|_| sees_all_rows).unwrap_or_default().into(),
+            },
+        }
+    }
+
+    /// Whether it may do this with the store.
+    pub fn allows_store(&self, operation: Operation) -> bool {
+        match &self.grants {
+            Grants::All => true,
+            Grants::Some { store, .. } => store.contains(&operation),
         }
     }
 
     fn grant(&self, collection: &str) -> Option<&Grant> {
         match &self.grants {
             Grants::All => Some(&EVERYTHING),
-            Grants::Some(grants) => grants.get(collection).or_else(|| grants.get(EVERY_COLLECTION)),
+            Grants::Some { collections, .. } => collections
+                .get(collection)
+                .or_else(|| collections.get(EVERY_COLLECTION)),
         }
     }
 
@@ -107,8 +159,8 @@ impl Access {
             |grant: &Grant| grant.rows.is_empty() && grant.operations.contains(&Operation::Read);
         match &self.grants {
             Grants::All => true,
-            Grants::Some(grants) => {
-                grants.contains_key(EVERY_COLLECTION) && grants.values().all(unrestricted)
+            Grants::Some { collections, .. } => {
+                collections.contains_key(EVERY_COLLECTION) && collections.values().all(unrestricted)
             }
         }
     }

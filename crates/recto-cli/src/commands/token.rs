@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use recto::{Environment, ErrorKind, LocalSession, OpenOptions, Recto, Session as _};
-use recto_server::access::{EVERY_COLLECTION, Grant, Operation};
-use recto_server::auth::{StoredToken, TokenError, TokenFile, parse_grants, show_grant};
+use recto_server::access::{EVERY_COLLECTION, Grant, Operation, STORE};
+use recto_server::auth::{StoredToken, StrangeToken, TokenError, TokenFile, parse_grants, show_grant};
 use serde_json::{Value as Json, json};
 
 use super::{collection_of, print_json};
@@ -28,6 +28,7 @@ Examples:
   recto token create ada --grant '*:all'
   recto token create shop --grant 'orders:read,write' --grant 'users:read' --expires 90d
   recto token create acme --grant 'orders:read where tenant = \"acme\"'
+  recto token create ops --grant '@store:all' --grant '*:write'
   recto token list
   recto token revoke 1f0c7a52d9e4b683
 
@@ -35,6 +36,8 @@ A grant is COLLECTION:OPERATIONS, with `where FILTER` for a part of the rows; `*
 no other grant names. Operations: read, export, write, delete; all of them: all. Whatever is asked with the token, \
 it sees and changes only rows that the filter lets through. A filter to write or delete through is on fields of the \
 key; on others it is for reading.
+@store is the store itself, which * does not name: backup, compact, check, load (into collections that may be \
+written), apply (and plan), cursor-keys; all of them: all. A token for some rows cannot have it.
 The secret is shown once; the file holds its hash. A running server sees changes of the file within a second.";
 
 /// Arguments of `recto token`.
@@ -77,7 +80,7 @@ pub(crate) struct CreateArgs {
     /// Who gets it; shown in lists and logs
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// What it allows: 'COLLECTION:OPERATIONS' or 'COLLECTION:OPERATIONS where FILTER'
+    /// What it allows: 'COLLECTION:OPERATIONS', 'COLLECTION:OPERATIONS where FILTER', '@store:OPERATIONS'
     #[arg(long = "grant", value_name = "GRANT", required = true)]
     pub(crate) grants: Vec<String>,
     /// For how long: 30m, 12h, 90d, 4w; without it, until it is revoked
@@ -160,6 +163,9 @@ async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mu
     let schema = session.schema().await?;
     for (name, grant) in grants {
         let mut names = vec![name.clone()];
+        if name == STORE {
+            continue;
+        }
         if name == EVERY_COLLECTION {
             let others = schema
                 .collections
@@ -205,7 +211,7 @@ fn list(args: &ListArgs, console: &mut Console) -> Result<Exit> {
         print_json(console, &json!({ "tokens": tokens }))?;
         return Ok(Exit::Done);
     }
-    if file.tokens.is_empty() {
+    if file.tokens.is_empty() && file.strange.is_empty() {
         console.line("no tokens; `recto token create` makes them")?;
     }
     let now = Environment::system().now_micros() / MICROS_PER_SECOND;
@@ -215,6 +221,14 @@ fn list(args: &ListArgs, console: &mut Console) -> Result<Exit> {
         for (collection, grant) in &token.grants {
             console.line(format_args!("    {}", printable(&show_grant(collection, grant))))?;
         }
+    }
+    for StrangeToken { id, name, reason, .. } in &file.strange {
+        let (id, name) = (printable(id), printable(name));
+        let not_taken = format!("not taken by this release: {}", printable(reason));
+        console.line(format_args!(
+            "{id}  {name}  {}",
+            console.paint(Tone::Warning, &not_taken)
+        ))?;
     }
     Ok(Exit::Done)
 }
@@ -251,12 +265,12 @@ fn token_json(token: &StoredToken) -> Json {
 }
 
 fn revoke(args: &RevokeArgs, console: &mut Console) -> Result<Exit> {
-    let token = TokenFile::revoke(&args.file.tokens, &args.id)?;
+    let name = TokenFile::revoke(&args.file.tokens, &args.id)?;
     let mark = console.paint(Tone::Good, "✓");
-    let name = printable(&token.name);
     console.line(format_args!(
-        "{mark} token {} of {name} is revoked; servers refuse it within a second",
-        token.id
+        "{mark} token {} of {} is revoked; servers refuse it within a second",
+        args.id,
+        printable(&name)
     ))?;
     Ok(Exit::Done)
 }

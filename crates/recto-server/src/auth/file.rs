@@ -1,6 +1,6 @@
 //! The file of tokens: TOML, with hashes and no secrets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,13 @@ use toml::{Table, Value};
 use super::grant::operation;
 use super::secret::is_id;
 use super::{TokenError, TokenText};
-use crate::access::Grant;
+use crate::access::{Grant, STORE};
 
-/// The version of the file's format.
-const FORMAT_VERSION: i64 = 1;
+/// The newest version of the file's format, which has grants for the store. A file without them is
+/// written in the version before, which earlier releases read.
+const FORMAT_VERSION: i64 = 2;
+/// The version that every release reads.
+const FIRST_FORMAT_VERSION: i64 = 1;
 /// The most tokens in a file.
 pub const MAX_TOKENS: usize = 10_000;
 /// The largest file of tokens, in bytes.
@@ -49,11 +52,26 @@ pub struct StoredToken {
     pub grants: BTreeMap<String, Grant>,
 }
 
+/// A token that this release does not understand, and so does not take: what it does not know of it
+/// may be a restriction. It is kept as it stands in the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StrangeToken {
+    /// What names it; empty if that cannot be read.
+    pub id: String,
+    /// Who has it; empty if that cannot be read.
+    pub name: String,
+    /// What is not understood.
+    pub reason: String,
+    table: Value,
+}
+
 /// The tokens of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TokenFile {
     /// In the order they were made.
     pub tokens: Vec<StoredToken>,
+    /// Those that this release does not understand.
+    pub strange: Vec<StrangeToken>,
 }
 
 impl TokenFile {
@@ -105,7 +123,7 @@ impl TokenFile {
             }
             read => read?,
         };
-        if file.tokens.len() >= MAX_TOKENS {
+        if file.tokens.len() + file.strange.len() >= MAX_TOKENS {
             let message = format!("{} holds {MAX_TOKENS} tokens already", path.display());
             return Err(TokenError::refused(message, "revoke those that nobody uses"));
         }
@@ -124,19 +142,22 @@ impl TokenFile {
         Ok((text, token))
     }
 
-    /// Takes a token out of the file, and returns it.
+    /// Takes a token out of the file, and returns who had it.
     ///
     /// # Errors
     /// There is no such token, or the file cannot be read or written.
-    pub fn revoke(path: &Path, id: &str) -> Result<StoredToken, TokenError> {
+    pub fn revoke(path: &Path, id: &str) -> Result<String, TokenError> {
         let _lock = lock(path)?;
         let mut file = Self::read(path)?;
-        let Some(index) = file.tokens.iter().position(|token| token.id == id) else {
+        let name = if let Some(index) = file.tokens.iter().position(|token| token.id == id) {
+            file.tokens.remove(index).name
+        } else if let Some(index) = file.strange.iter().position(|token| token.id == id) {
+            file.strange.remove(index).name
+        } else {
             return Err(TokenError::NotFound { id: id.to_owned() });
         };
-        let token = file.tokens.remove(index);
         file.write(path)?;
-        Ok(token)
+        Ok(name)
     }
 
     /// Writes the file whole: whoever reads it sees it as it was or as it is.
@@ -157,13 +178,17 @@ impl TokenFile {
     }
 
     fn to_text(&self) -> String {
-        let tokens: Vec<Value> = self
-            .tokens
-            .iter()
-            .map(|token| Value::Table(to_table(token)))
-            .collect();
+        let tokens = self.tokens.iter().map(|token| Value::Table(to_table(token)));
+        let strange = self.strange.iter().map(|token| token.table.clone());
+        let tokens: Vec<Value> = tokens.chain(strange).collect();
+        let has_store = |token: &StoredToken| token.grants.contains_key(STORE);
+        let version = if self.tokens.iter().any(has_store) || !self.strange.is_empty() {
+            FORMAT_VERSION
+        } else {
+            FIRST_FORMAT_VERSION
+        };
         let mut table = Table::new();
-        table.insert("version".into(), Value::Integer(FORMAT_VERSION));
+        table.insert("version".into(), Value::Integer(version));
         table.insert("token".into(), Value::Array(tokens));
         format!("{HEADER}{table}")
     }
@@ -196,10 +221,10 @@ fn parse(text: &str) -> Result<TokenFile, String> {
     let mut table: Table =
         toml::from_str(text).map_err(|error| format!("not valid TOML: {}", error.message()))?;
     match table.remove("version").and_then(|version| version.as_integer()) {
-        Some(FORMAT_VERSION) => {}
+        Some(FIRST_FORMAT_VERSION..=FORMAT_VERSION) => {}
         Some(version) => {
             return Err(format!(
-                "its version is {version}; this release reads {FORMAT_VERSION}"
+                "its version is {version}; this release reads up to {FORMAT_VERSION}"
             ));
         }
         None => return Err("it has no version, and so is no file of tokens".into()),
@@ -213,15 +238,29 @@ fn parse(text: &str) -> Result<TokenFile, String> {
     if tokens.len() > MAX_TOKENS {
         return Err(format!("it holds more than {MAX_TOKENS} tokens"));
     }
-    let mut read: Vec<StoredToken> = Vec::with_capacity(tokens.len());
+    let mut file = TokenFile::default();
+    let mut ids = HashSet::new();
     for (index, token) in tokens.into_iter().enumerate() {
-        let token = of_table(token).map_err(|reason| format!("token {}: {reason}", index + 1))?;
-        if read.iter().any(|earlier| earlier.id == token.id) {
-            return Err(format!("token {}: there are two of {}", index + 1, token.id));
+        let id = text_of(&token, "id").to_owned();
+        if !id.is_empty() && !ids.insert(id.clone()) {
+            return Err(format!("token {}: there are two of {id}", index + 1));
         }
-        read.push(token);
+        match of_table(token.clone()) {
+            Ok(token) => file.tokens.push(token),
+            Err(reason) => file.strange.push(StrangeToken {
+                id,
+                name: text_of(&token, "name").to_owned(),
+                reason,
+                table: token,
+            }),
+        }
     }
-    Ok(TokenFile { tokens: read })
+    Ok(file)
+}
+
+/// The text under a key; empty if there is none.
+fn text_of<'a>(table: &'a Value, key: &str) -> &'a str {
+    table.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// What is not understood may be a restriction: it is refused, not left out.
@@ -287,7 +326,8 @@ fn grant_of(grant: Value) -> Result<(String, Grant), String> {
     let Some(Value::Array(names)) = table.remove("operations") else {
         return Err("`operations` is missing or no list".into());
     };
-    let operations: Option<Vec<_>> = names.iter().map(|name| operation(name.as_str()?)).collect();
+    let named = |name: &Value| operation(&collection, name.as_str()?);
+    let operations: Option<Vec<_>> = names.iter().map(named).collect();
     let operations = operations.ok_or("`operations` has one that there is not")?;
     let rows = if table.contains_key("rows") {
         taken_text(&mut table, "rows")?

@@ -3,17 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::TokenError;
-use crate::access::{EVERY_COLLECTION, Grant, Operation};
+use crate::access::{COLLECTION_OPERATIONS, EVERY_COLLECTION, Grant, Operation, STORE, STORE_OPERATIONS};
 use crate::config::nearest;
 
-/// The operations there are.
-pub(crate) const OPERATIONS: [Operation; 4] = [
-    Operation::Read,
-    Operation::Export,
-    Operation::Write,
-    Operation::Delete,
-];
-/// Stands for all of them.
+/// Stands for all operations there are: of a collection, or of the store.
 const ALL: &str = "all";
 /// The longest row filter, in bytes: what a query may have, too.
 const MAX_FILTER_BYTES: usize = 8 << 10;
@@ -21,9 +14,9 @@ const MAX_FILTER_BYTES: usize = 8 << 10;
 const MAX_NAME_BYTES: usize = 48;
 
 const SHAPE: &str = "a grant is COLLECTION:OPERATIONS or COLLECTION:OPERATIONS where FILTER: \
-                     'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'";
+                     'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'; or @store:OPERATIONS";
 
-/// Reads one grant: the collection (or `*`), and what is allowed there.
+/// Reads one grant: the collection (or `*`, or the store), and what is allowed there.
 ///
 /// # Errors
 /// The text is none, or names an operation that there is not.
@@ -35,6 +28,7 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
     let collection = collection.trim();
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if collection != EVERY_COLLECTION
+        && collection != STORE
         && (collection.is_empty() || collection.len() > MAX_NAME_BYTES || !collection.chars().all(fits))
     {
         return Err(refused(format!("{collection:?} is no name of a collection")));
@@ -51,8 +45,11 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
             "the filter of {collection} is longer than {MAX_FILTER_BYTES} bytes"
         )));
     }
+    if collection == STORE && !rows.is_empty() {
+        return Err(refused("a grant for the store has no filter".into()));
+    }
     let grant = Grant {
-        operations: parse_operations(operations)?,
+        operations: parse_operations(collection, operations)?,
         rows: rows.to_owned(),
     };
     Ok((collection.to_owned(), grant))
@@ -62,7 +59,8 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
 ///
 /// # Errors
 /// As [`parse_grant`]; or there is none, or two for one collection: which rows the two allow
-/// together would be anybody's guess.
+/// together would be anybody's guess; or one for the store beside one for some rows, which the store's
+/// backup or schema would not be held to.
 pub fn parse_grants<'a>(
     texts: impl IntoIterator<Item = &'a str>,
 ) -> Result<BTreeMap<String, Grant>, TokenError> {
@@ -81,23 +79,24 @@ pub fn parse_grants<'a>(
     if grants.is_empty() {
         return Err(TokenError::refused("the token would allow nothing", SHAPE));
     }
+    if grants.contains_key(STORE) && grants.values().any(|grant| !grant.rows.is_empty()) {
+        return Err(TokenError::refused(
+            "a token for some rows cannot look after the store: a backup or a schema is of all rows",
+            "make two tokens",
+        ));
+    }
     Ok(grants)
 }
 
-fn parse_operations(text: &str) -> Result<Vec<Operation>, TokenError> {
+fn parse_operations(subject: &str, text: &str) -> Result<Vec<Operation>, TokenError> {
     let mut operations = Vec::new();
     for name in text.split(',').map(str::trim) {
         if name == ALL {
-            operations.extend(OPERATIONS);
+            operations.extend(operations_of(subject));
             continue;
         }
-        let Some(operation) = operation(name) else {
-            let names = OPERATIONS.map(Operation::name);
-            let hint = match nearest(name, names.into_iter()) {
-                Some(nearest) => format!("did you mean {nearest}?"),
-                None => "there are read, export, write, delete, and all".to_owned(),
-            };
-            return Err(TokenError::refused(format!("{name:?} is no operation"), hint));
+        let Some(operation) = operation(subject, name) else {
+            return Err(no_operation(subject, name));
         };
         operations.push(operation);
     }
@@ -106,9 +105,30 @@ fn parse_operations(text: &str) -> Result<Vec<Operation>, TokenError> {
     Ok(operations)
 }
 
-/// The operation of this name.
-pub(crate) fn operation(name: &str) -> Option<Operation> {
-    OPERATIONS.into_iter().find(|operation| operation.name() == name)
+fn no_operation(subject: &str, name: &str) -> TokenError {
+    let names = || operations_of(subject).iter().map(|operation| operation.name());
+    let hint = if subject != STORE && operation(STORE, name).is_some() {
+        format!("that is done with the store, and granted by '{STORE}:{name}'")
+    } else if let Some(nearest) = nearest(name, names()) {
+        format!("did you mean {nearest}?")
+    } else {
+        format!("there are {}, and {ALL}", names().collect::<Vec<_>>().join(", "))
+    };
+    TokenError::refused(format!("{name:?} is no operation"), hint)
+}
+
+/// The operations there are on a collection, or on the store.
+fn operations_of(subject: &str) -> &'static [Operation] {
+    match subject {
+        STORE => &STORE_OPERATIONS,
+        _ => &COLLECTION_OPERATIONS,
+    }
+}
+
+/// The operation of this name on a collection, or on the store.
+pub(crate) fn operation(subject: &str, name: &str) -> Option<Operation> {
+    let mut all = operations_of(subject).iter();
+    all.find(|operation| operation.name() == name).copied()
 }
 
 /// A grant as [`parse_grant`] reads it.
@@ -136,6 +156,8 @@ mod tests {
             ("orders:read", "orders:read"),
             (" orders : write, read ", "orders:read,write"),
             ("*:all", "*:read,export,write,delete"),
+            ("@store:all", "@store:backup,compact,check,load,apply,cursor-keys"),
+            ("@store: check,backup", "@store:backup,check"),
             (
                 "orders:read,read where tenant = \"a where b\"",
                 "orders:read where tenant = \"a where b\"",
@@ -157,6 +179,10 @@ mod tests {
             ("orders:raed", "no operation"),
             ("orders:read where ", "no filter"),
             ("orders:read where", "no filter"),
+            ("*:backup", "no operation"),
+            ("@store:read", "no operation"),
+            ("@store:load where a = 1", "no filter"),
+            ("@shop:load", "no name of a collection"),
         ] {
             let error = parse_grant(text).unwrap_err();
             assert!(error.to_string().contains(message), "{text}: {error}");
@@ -165,6 +191,10 @@ mod tests {
             parse_grant("a:raed").unwrap_err().hint(),
             Some("did you mean read?")
         );
+        let error = parse_grant("*:backup").unwrap_err();
+        assert!(error.hint().unwrap().contains("'@store:backup'"), "{error:?}");
+        let error = parse_grants(["a:read where b = 1", "@store:all"]).unwrap_err();
+        assert!(error.to_string().contains("some rows"), "{error}");
         let error = parse_grants(["a:read", "a:write"]).unwrap_err();
         assert!(error.to_string().contains("two grants"));
         assert!(parse_grants([]).unwrap_err().to_string().contains("nothing"));

@@ -92,7 +92,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Reads the file again if it has changed; whether it had.
+    /// Reads the file again if it has changed; whether it had. A token that is not understood is not
+    /// taken, and hinders no other.
     ///
     /// # Errors
     /// As [`TokenFile::read`]. Then nobody is let in: a file that does not say who may be served
@@ -105,7 +106,13 @@ impl Tokens {
         }
         let read = TokenFile::read(&self.path);
         let (by_id, outcome) = match read {
-            Ok(file) => (entries(file), Ok(true)),
+            Ok(file) => {
+                for strange in &file.strange {
+                    let (id, reason) = (&strange.id, &strange.reason);
+                    tracing::warn!(id, reason, "a token is not understood, and not taken");
+                }
+                (entries(file), Ok(true))
+            }
             Err(error) => (HashMap::new(), Err(error)),
         };
         let mut current = self

@@ -84,13 +84,7 @@ fn a_file_that_is_gone_or_damaged_lets_nobody_in_until_it_is_back() {
     let (text, _) = TokenFile::create(&path, &environment(), "a", None, grants("a:read")).unwrap();
     let tokens = Tokens::open(&path, environment()).unwrap();
     let good = fs::read_to_string(&path).unwrap();
-    for bad in [
-        "",
-        "version = 2\n",
-        "version = 1\nextra = 1\n",
-        "[[",
-        &good.replace("read", "raed"),
-    ] {
+    for bad in ["", "version = 3\n", "version = 1\nextra = 1\n", "[["] {
         fs::write(&path, bad).unwrap();
         tokens.reload().unwrap_err();
         assert_eq!(
@@ -104,6 +98,73 @@ fn a_file_that_is_gone_or_damaged_lets_nobody_in_until_it_is_back() {
     fs::write(&path, &good).unwrap();
     assert!(tokens.reload().unwrap());
     tokens.bearer(&text.reveal()).unwrap();
+}
+
+#[test]
+fn a_token_that_is_not_understood_is_lost_alone_and_kept_in_the_file() {
+    let (_folder, path) = place();
+    let (strange, _) = TokenFile::create(&path, &environment(), "later", None, grants("a:read")).unwrap();
+    let good = fs::read_to_string(&path).unwrap();
+    let seed = Environment::seeded(10, START);
+    for changed in [
+        good.replace("read", "raed"),
+        good.replace("collection = \"a\"", "queue = \"a\""),
+        good.replace("name = ", "only_from = \"10.0.0.0/8\"\nname = "),
+    ] {
+        assert_ne!(changed, good);
+        fs::write(&path, &changed).unwrap();
+        let (other, _) = TokenFile::create(&path, &seed, "b", None, grants("a:read")).unwrap();
+        let file = TokenFile::read(&path).unwrap();
+        assert_eq!((file.tokens.len(), file.strange.len()), (1, 1));
+        assert_eq!(file.strange[0].name, "later");
+        let tokens = Tokens::open(&path, environment()).unwrap();
+        tokens.bearer(&other.reveal()).unwrap();
+        assert_eq!(tokens.bearer(&strange.reveal()).unwrap_err(), Denied::Unknown);
+        assert_eq!(TokenFile::revoke(&path, strange.id()).unwrap(), "later");
+        assert!(TokenFile::read(&path).unwrap().strange.is_empty());
+    }
+}
+
+#[test]
+fn files_of_every_version_are_read_and_written_as_they_were() {
+    let (_folder, path) = place();
+    let environment = environment();
+    let rows = "orders:read,write where tenant = \"acme\"";
+    let (acme, _) = TokenFile::create(&path, &environment, "acme", Some(60), grants(rows)).unwrap();
+    let (_, _) = TokenFile::create(&path, &environment, "ada", None, grants("*:all")).unwrap();
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        include_str!("golden/tokens-v1.toml")
+    );
+    let (operator, _) = TokenFile::create(&path, &environment, "ops", None, grants("@store:all")).unwrap();
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        include_str!("golden/tokens-v2.toml")
+    );
+    let tokens = Tokens::open(&path, environment).unwrap();
+    assert!(
+        tokens
+            .bearer(&acme.reveal())
+            .unwrap()
+            .access
+            .allows("orders", Operation::Write)
+    );
+    let access = tokens.bearer(&operator.reveal()).unwrap().access;
+    assert!(access.allows_store(Operation::Load) && !access.sees("orders"));
+}
+
+#[test]
+fn whoever_sees_some_rows_cannot_look_after_the_store() {
+    let access = |texts: &[&str]| {
+        let grants = texts.iter().map(|text| crate::auth::parse_grant(text).unwrap());
+        Access::granted("x", grants.collect())
+    };
+    assert!(access(&["*:read", "@store:backup"]).allows_store(Operation::Backup));
+    assert!(access(&["*:read", "@store:backup"]).reads_everything());
+    assert!(!access(&["*:read", "@store:backup"]).allows_store(Operation::Load));
+    assert!(!access(&["*:all"]).allows_store(Operation::Backup));
+    // Only a file that was edited can say so.
+    assert!(!access(&["a:read where b = 1", "@store:all"]).allows_store(Operation::Backup));
 }
 
 #[cfg(unix)]
