@@ -8,7 +8,7 @@
 //! writes are idempotent. Conditional writes are not, and are sent once.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ pub(crate) struct Client {
     pub(crate) config: CassandraConfig,
     pub(crate) environment: Environment,
     prepared: Mutex<PreparedCache>,
+    /// Whether the store was closed: nothing is sent any more.
+    pub(crate) closed: AtomicBool,
 }
 
 /// When a call must end.
@@ -172,7 +174,19 @@ impl Client {
             config,
             environment,
             prepared: Mutex::default(),
+            closed: AtomicBool::new(false),
         }
+    }
+
+    /// Refuses to begin anything once the store was closed.
+    fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(
+                StoreError::new(StoreErrorKind::Unavailable, "the store was closed")
+                    .with_hint("open it again"),
+            );
+        }
+        Ok(())
     }
 
     pub(crate) fn deadline(&self, timeout: Duration) -> Deadline {
@@ -195,6 +209,7 @@ impl Client {
         request: &Request<'_>,
         deadline: &Deadline,
     ) -> Result<Arc<Prepared>, StoreError> {
+        self.check_open()?;
         if let Some(prepared) = self.lock_prepared().get(&request.text) {
             return Ok(prepared);
         }
@@ -314,6 +329,7 @@ impl Client {
             effect: Effect::Nothing,
             passing: false,
         };
+        self.check_open().map_err(not_sent)?;
         let mut statement = Statement::new(text);
         // The driver's own limit does not cover the wait for schema agreement; the outer one does.
         statement.set_request_timeout(Some(deadline.remaining().map_err(not_sent)?));

@@ -211,7 +211,7 @@ pub(crate) async fn check_keyspace(client: &Client) -> Result<(), StoreError> {
         StoreErrorKind::Table,
         format!("there is no keyspace {}", client.config.keyspace),
     )
-    .with_hint("`recto apply` makes it"))
+    .with_hint("open it with the option `create`, which makes it, and apply a schema"))
 }
 
 async fn keyspace_exists(client: &Client) -> Result<bool, StoreError> {

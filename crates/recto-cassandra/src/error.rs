@@ -222,7 +222,7 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             Kind::Table,
             Effect::Nothing,
             false,
-            "`recto apply` makes what a schema needs",
+            "applying the schema makes the tables that it needs",
         ),
         DbError::Invalid | DbError::SyntaxError | DbError::ConfigError => (
             Kind::Invalid,

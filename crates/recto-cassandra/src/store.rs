@@ -1,6 +1,7 @@
 //! The store itself.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
@@ -98,6 +99,12 @@ impl Store for CassandraStore {
 
     fn limits(&self) -> Limits {
         self.client.limits()
+    }
+
+    /// Connections end when nothing uses the store any more.
+    async fn close(&self) -> Result<(), StoreError> {
+        self.client.closed.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {

@@ -179,7 +179,7 @@ impl From<recto::Error> for Failure {
             ErrorKind::OutcomeUnknown => Exit::Unknown,
             _ => Exit::Failed,
         };
-        let message = error.to_string();
+        let message = error.message().to_owned();
         let mut causes: Vec<String> = Vec::new();
         let mut source = error.source();
         while let Some(cause) = source {

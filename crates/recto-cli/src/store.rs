@@ -127,7 +127,18 @@ impl StoreArgs {
     /// Opens the store.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
-        Ok(session(&address, OpenOptions::new()).await?)
+        session(&address, OpenOptions::new()).await.map_err(not_opened)
+    }
+}
+
+/// Why a store could not be opened; what to do about one that is not there, in commands.
+fn not_opened(error: recto::Error) -> Failure {
+    let is_absent = error.kind() == ErrorKind::NotFound;
+    let failure = Failure::from(error);
+    if is_absent {
+        failure.with_hint("`recto apply --schema FILE` makes one; `recto demo` makes one with data in it")
+    } else {
+        failure
     }
 }
 
@@ -203,7 +214,7 @@ pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
 
 fn named(error: &recto::Error, place: &str) -> Failure {
     let hint = error.hint().map(str::to_owned);
-    let failure = Failure::new(Exit::Refused, format!("{place}: {error}"));
+    let failure = Failure::new(Exit::Refused, format!("{place}: {}", error.message()));
     match hint {
         Some(hint) => failure.with_hint(hint),
         None => failure,

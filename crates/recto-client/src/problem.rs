@@ -138,7 +138,7 @@ mod tests {
                 "position": 9, "hint": "do this"}"#,
         );
         assert_eq!(found.kind(), ErrorKind::InvalidQuery);
-        assert_eq!(found.to_string(), "filter, column 9: no");
+        assert_eq!(found.message(), "filter, column 9: no");
         assert_eq!((found.field(), found.column()), (Some("carrier"), Some(9)));
         assert_eq!(found.hint(), Some("do this"));
     }
@@ -188,7 +188,7 @@ mod tests {
             r#"{"type": "urn:recto:problem:too-fast", "detail": "slow down"}"#,
         );
         assert_eq!(
-            (found.kind(), found.to_string().as_str()),
+            (found.kind(), found.message()),
             (ErrorKind::Unavailable, "slow down")
         );
     }

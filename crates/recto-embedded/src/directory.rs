@@ -36,7 +36,7 @@ const MAX_TEXT_BYTES: u64 = 4_096;
 pub(crate) struct Directory {
     path: PathBuf,
     /// Holds the lock. Closing it gives it up, as does the end of the process, however it comes.
-    _lock: File,
+    lock: File,
 }
 
 /// What stands in a directory.
@@ -71,10 +71,17 @@ impl Directory {
         let lock = lock(path, read_only)?;
         let directory = Self {
             path: path.to_owned(),
-            _lock: lock,
+            lock,
         };
         let contents = directory.settle(read_only)?;
         Ok((directory, contents))
+    }
+
+    /// Gives the directory up before this is dropped.
+    pub(crate) fn give_up(&self) -> Result<(), StoreError> {
+        self.lock
+            .unlock()
+            .map_err(|error| file("giving up the lock", error))
     }
 
     pub(crate) fn path(&self) -> &Path {

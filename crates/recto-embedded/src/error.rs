@@ -71,6 +71,12 @@ pub(crate) fn stopped() -> StoreError {
     .with_hint("free disk space or repair the disk, and try again: the store opens itself again")
 }
 
+/// Whoever uses it closed the store.
+#[cold]
+pub(crate) fn closed() -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, "the store was closed").with_hint("open it again")
+}
+
 /// An error of the file system at `what`.
 #[cold]
 pub(crate) fn file(what: &str, error: io::Error) -> StoreError {

@@ -1,8 +1,8 @@
 //! What the store's callers and its writer share.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use recto_model::Environment;
 use recto_store::{StoreError, StoreErrorKind};
@@ -10,7 +10,7 @@ use redb::{Database, WriteTransaction};
 
 use crate::catalog::Catalog;
 use crate::directory::Directory;
-use crate::error::{engine, guarded, stopped};
+use crate::error::{closed, engine, guarded, stopped};
 use crate::meta;
 use crate::view::{Engine, Snapshot, View};
 
@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     data_bytes: AtomicU64,
     /// The newest stamp of a plain write, as it stands in the data file.
     newest_stamp: Mutex<Option<i64>>,
+    /// Whether the store was closed: it is not opened again.
+    closed: AtomicBool,
     // Last, so that the data file is closed before the directory is given up.
     pub(crate) directory: Option<Directory>,
 }
@@ -63,6 +65,7 @@ impl Shared {
             options,
             data_bytes: AtomicU64::new(0),
             newest_stamp: Mutex::new(newest_stamp),
+            closed: AtomicBool::new(false),
             directory,
         };
         shared.measure();
@@ -112,6 +115,7 @@ impl Shared {
         if let Some(view) = &self.current.read().unwrap_or_else(PoisonError::into_inner).view {
             return Ok(Arc::clone(view));
         }
+        self.check_open()?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(view) = &current.view {
             return Ok(Arc::clone(view));
@@ -178,6 +182,22 @@ impl Shared {
         self.replace_engine(Engine::Stopped);
     }
 
+    /// Refuses what is asked of a store that was closed.
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        Ok(())
+    }
+
+    /// Closes the store for good: who holds the engine still are reads that began before.
+    pub(crate) fn close(&self) -> Weak<Engine> {
+        self.closed.store(true, Ordering::Release);
+        let engine = Arc::downgrade(&self.engine_and_catalog().0);
+        self.stop();
+        engine
+    }
+
     /// Opens the engine again if it was stopped. What is on disk is what was durable.
     ///
     /// # Errors
@@ -185,6 +205,7 @@ impl Shared {
     pub(crate) fn resume(&self) -> Result<(), StoreError> {
         let is_stopped = matches!(*self.engine_and_catalog().0, Engine::Stopped);
         if is_stopped {
+            self.check_open()?;
             let database = (self.reopen)().map_err(still_held)?;
             let catalog = guarded(|| crate::store::read_catalog(&database))?;
             // A commit whose outcome is unknown may have raised it, or not.

@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use crate::batch::Batch;
 use crate::catalog::{self, Catalog};
 use crate::directory::{Contents, Directory, open_private};
-use crate::error::{Closing, corrupt, engine, file, guarded, timeout};
+use crate::error::{Closing, closed, corrupt, engine, file, guarded, timeout};
 use crate::keys;
 use crate::limits::{LIMITS, MAX_WAITING_BYTES, MAX_WAITING_REQUESTS};
 use crate::meta::{self, META};
@@ -34,6 +34,11 @@ pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
 /// How long making, extending, dropping and emptying a table may take: emptying one of many gigabytes walks
 /// all its pages.
 const TABLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How long closing the store waits for what began before.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often it looks whether that has ended.
+const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long the store lets pass between two attempts to open itself again because reads fail.
 pub const REVIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -200,6 +205,7 @@ impl EmbeddedStore {
         if timeout_after.is_zero() {
             return Err(timeout("a write"));
         }
+        self.shared.check_open()?;
         let Some(requests) = &self.requests else {
             return Err(read_only());
         };
@@ -341,11 +347,6 @@ fn read_only() -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, "the store is open read-only").with_hint("open it for writing")
 }
 
-#[cold]
-fn closed() -> StoreError {
-    StoreError::new(StoreErrorKind::Unavailable, "the store was closed")
-}
-
 /// Opens the data file of a store.
 fn open_data(path: &Path, options: EmbeddedOptions) -> Result<Database, StoreError> {
     guarded(|| {
@@ -441,6 +442,31 @@ impl Store for EmbeddedStore {
 
     fn newest_stamp(&self) -> Option<Stamp> {
         self.shared.newest_stamp().map(Stamp)
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        if self.shared.check_open().is_err() {
+            return Ok(());
+        }
+        if self.requests.is_some() {
+            // Relaxed writes that came before become durable, too.
+            self.ask(Work::Sync, 0, false, CLOSE_TIMEOUT).await?;
+        }
+        let engine = self.shared.close();
+        let given_up = async {
+            while engine.strong_count() > 0 {
+                tokio::time::sleep(CLOSE_PAUSE).await;
+            }
+        };
+        if tokio::time::timeout(CLOSE_TIMEOUT, given_up).await.is_err() {
+            return Err(timeout(
+                "closing the store, which reads that began before still use,",
+            ));
+        }
+        match &self.shared.directory {
+            Some(directory) => directory.give_up(),
+            None => Ok(()),
+        }
     }
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {

@@ -296,7 +296,7 @@ impl From<Error> for Problem {
             status,
             kind,
             title,
-            detail: error.to_string(),
+            detail: error.message().to_owned(),
             more: Box::new(More {
                 field: error.field().map(str::to_owned),
                 position: error.column(),

@@ -180,6 +180,17 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// Gives up what the store holds: its files and the lock on them, or its connections. What was
+    /// acknowledged is durable, and what was asked for before is done. Every later call is an error of kind
+    /// [`StoreErrorKind::Unavailable`], or `Refused`; a second `close` does nothing. A store that holds nothing
+    /// of the kind, as one in memory, may go on as before.
+    ///
+    /// # Errors
+    /// It could not be given up in time, because reads that began before have not ended: it is when they do.
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Checks the bytes of one clustering or partition key against this store's limits is done by
     /// [`Limits`]; this checks that `partition` could be a partition of `table` here.
     fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {

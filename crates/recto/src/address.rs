@@ -1,5 +1,6 @@
 //! Where a store is: what `--store` takes.
 
+mod from;
 mod http;
 
 use std::fmt;

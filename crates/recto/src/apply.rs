@@ -152,9 +152,8 @@ pub(crate) async fn apply(
         } else {
             ErrorKind::Unsupported
         };
-        return Err(
-            Error::new(kind, message).with_hint("`recto plan` shows everything that stands in the way")
-        );
+        return Err(Error::new(kind, message)
+            .with_hint("a plan of the same schema shows everything that stands in the way"));
     }
     if plan.changes.is_empty() && recorded.generation > 0 {
         return Ok(Applied {

@@ -16,6 +16,7 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::query::{Decode, PageQuery};
 use crate::record::{DynamicRecord, row_of};
+use crate::scan::Scan;
 use crate::write::{Change, WriteBatch};
 
 /// The cells of a record, in the base table's column order.
@@ -105,6 +106,11 @@ impl<T> Collection<T> {
     /// A query over all its records; awaited, its first page.
     pub fn query(&self) -> PageQuery<T> {
         PageQuery::new(Arc::clone(&self.core), self.decode)
+    }
+
+    /// Every record, or all of a filter, in no order: for exports, copies and counts.
+    pub fn scan(&self) -> Scan<T> {
+        Scan::new(Arc::clone(&self.core), self.decode)
     }
 
     /// The record with this key, if there is one.

@@ -311,5 +311,5 @@ pub(crate) fn damaged(collection: &str, field: &str, error: &cell::CellError) ->
         format!("a stored {field} of collection {collection} is damaged: {error}"),
     )
     .with_field(field)
-    .with_hint("`recto check` finds every damaged row of an embedded store")
+    .with_hint("a check of the store finds every damaged row")
 }

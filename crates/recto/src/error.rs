@@ -50,7 +50,18 @@ pub enum ErrorKind {
 
 /// Why something failed: a kind to decide by, a message, where, and what to do about it.
 ///
-/// `Debug` prints what a person needs, because a `main` that returns this error prints that.
+/// `Display` gives the message and the hint, which may have lines of its own; [`message`](Self::message) and
+/// [`hint`](Self::hint) give each alone. `Debug` adds the kind and what caused it, because a `main` that returns
+/// this error prints that.
+///
+/// ```
+/// use recto::{Error, ErrorKind};
+///
+/// let error = Error::new(ErrorKind::Unavailable, "no node can be reached").with_hint("check the address");
+/// assert_eq!(error.to_string(), "no node can be reached (check the address)");
+/// assert_eq!(error.message(), "no node can be reached");
+/// assert!(error.is_retryable());
+/// ```
 pub struct Error {
     inner: Box<Inner>,
 }
@@ -115,6 +126,21 @@ impl Error {
         self.inner.kind
     }
 
+    /// Whether the same call, made again a little later, may succeed: the store was away or busy, the time was
+    /// not enough, or a write's outcome is unknown, which repeating the write settles. Everything else fails
+    /// again until something is changed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self.inner.kind,
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::OutcomeUnknown
+        )
+    }
+
+    /// What went wrong, without the hint.
+    pub fn message(&self) -> &str {
+        &self.inner.message
+    }
+
     /// The field it is about.
     pub fn field(&self) -> Option<&str> {
         self.inner.field.as_deref()
@@ -133,13 +159,19 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.inner.message)
+        f.write_str(&self.inner.message)?;
+        match &self.inner.hint {
+            None => Ok(()),
+            // Text to paste stands on lines of its own.
+            Some(hint) if hint.contains('\n') => write!(f, "\nhint:\n{hint}"),
+            Some(hint) => write!(f, " ({hint})"),
+        }
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {self}", self.inner.kind)?;
+        write!(f, "{:?}: {}", self.inner.kind, self.inner.message)?;
         if let Some(hint) = &self.inner.hint {
             write!(f, "\nhint: {hint}")?;
         }

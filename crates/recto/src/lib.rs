@@ -54,6 +54,7 @@
 
 mod address;
 mod apply;
+pub mod blocking;
 mod catalog;
 mod collection;
 mod core;
@@ -71,6 +72,7 @@ mod query;
 mod record;
 mod recto;
 mod row_filter;
+mod runtime;
 mod scan;
 pub mod session;
 pub mod text;
@@ -92,6 +94,7 @@ pub use recto_model::cell::CellError;
 pub use recto_model::record::Record;
 pub use recto_model::{Direction, Environment, Type, Value, schema};
 pub use recto_plan::cursor::Cursor;
+pub use scan::{Scan, ScanPart};
 pub use session::Session;
 pub use write::{MAX_BATCH_CHANGES, WriteBatch};
 

@@ -151,7 +151,7 @@ async fn open_embedded(
             ErrorKind::NotFound,
             format!("there is no store at {}", folder.display()),
         )
-        .with_hint("`recto apply --schema FILE` makes one; `recto demo` makes one with data in it"));
+        .with_hint("check the address, or open it with the option `create` and apply a schema"));
     }
     let mut options = EmbeddedOptions::default();
     if let Some(cache_bytes) = cache_bytes {
@@ -210,7 +210,10 @@ async fn plan_keyspace(_: &CassandraAddress, _: &Environment) -> Result<Option<S
 #[cfg(feature = "cassandra")]
 fn missing_keyspace(error: StoreError) -> Error {
     if error.kind() == recto_store::StoreErrorKind::Table {
-        let hint = error.hint().unwrap_or("`recto apply` makes it").to_owned();
+        let hint = error
+            .hint()
+            .unwrap_or("opening it with the option `create` makes it")
+            .to_owned();
         return Error::new(ErrorKind::NotFound, error.to_string())
             .with_hint(hint)
             .with_source(error);

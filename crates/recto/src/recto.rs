@@ -18,6 +18,7 @@ use crate::core::{CollectionCore, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::open::{self, Opened, Operations};
 use crate::record::DynamicRecord;
+use crate::runtime;
 use crate::session::{Applied, CursorKey, SchemaPlan};
 use crate::write::WriteBatch;
 
@@ -139,18 +140,48 @@ impl std::fmt::Debug for Recto {
 }
 
 impl Recto {
-    /// Opens the store at an address: a folder, or `cassandra://host[:port]/keyspace`.
+    /// Opens the store at an address: the path of a folder, or text: a folder, or
+    /// `cassandra://host[:port]/keyspace`. It must be there: [`open_with`](Self::open_with) makes one.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if it is not there, [`ErrorKind::Unavailable`] if it cannot be
     /// reached or another process holds it, [`ErrorKind::Corrupt`] if it is damaged or of a newer
-    /// release.
-    pub async fn open(address: impl AsRef<str>) -> Result<Self> {
-        Self::open_with(&address.as_ref().parse()?, OpenOptions::default()).await
+    /// release, [`ErrorKind::Unsupported`] outside a Tokio runtime with timers.
+    pub async fn open<A>(address: A) -> Result<Self>
+    where
+        A: TryInto<StoreAddress>,
+        Error: From<A::Error>,
+    {
+        Self::open_with(address, OpenOptions::default()).await
     }
 
     /// Opens the store at an address as the options say.
-    pub async fn open_with(address: &StoreAddress, mut options: OpenOptions) -> Result<Self> {
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> recto::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// use recto::{OpenOptions, Recto};
+    ///
+    /// let store = Recto::open_with(folder.path().join("shop"), OpenOptions::new().create()).await?;
+    /// assert_eq!(store.generation(), 0);
+    /// store.close().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_with<A>(address: A, options: OpenOptions) -> Result<Self>
+    where
+        A: TryInto<StoreAddress>,
+        Error: From<A::Error>,
+    {
+        Self::open_at(&address.try_into()?, options).await
+    }
+
+    pub(crate) async fn open_at(address: &StoreAddress, mut options: OpenOptions) -> Result<Self> {
+        runtime::check()?;
         if let StoreAddress::Cassandra(address) = address {
             options.request_timeout = address.request_timeout.or(options.request_timeout);
         }
@@ -161,6 +192,7 @@ impl Recto {
 
     /// An open store of the caller's own.
     pub async fn with_store(store: Arc<dyn Store>, options: OpenOptions) -> Result<Self> {
+        runtime::check()?;
         let environment = options.environment.clone().unwrap_or_else(Environment::system);
         Self::start(
             Opened {
@@ -191,6 +223,18 @@ impl Recto {
             operations: opened.operations,
             options: Arc::new(options),
         })
+    }
+
+    /// Closes the store, for every clone, collection and query of this handle: what was acknowledged is on
+    /// disk, writes that were asked for are done first, and another process can take an embedded store. Later
+    /// calls are errors of kind [`ErrorKind::Unavailable`]. A second call does nothing.
+    ///
+    /// Without it the store is closed when the last of them is dropped.
+    ///
+    /// # Errors
+    /// The store could not be closed in time: it is closed when what still uses it ends.
+    pub async fn close(&self) -> Result<()> {
+        Ok(self.shared.store.close().await?)
     }
 
     /// What the store is and where.

@@ -8,9 +8,11 @@
 //! |---|---|
 //! | `ranges` | whole tables, several ranges side by side |
 //! | `planned` | the rows of a plan, page after page |
+//! | `query` | asking for one |
 //! | `token` | how far a scan is, sealed |
 
 mod planned;
+mod query;
 mod ranges;
 mod token;
 
@@ -26,7 +28,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::query::PageQuery;
 use crate::record::{DynamicRecord, check_fields};
 use crate::row_filter;
-use crate::session::{JsonRecord, ScanRequest, ScanStep};
+use crate::session::{ScanRequest, ScanStep};
+pub use query::{Scan, ScanPart};
 use token::Seal;
 
 /// A step of a scan: rows, and the token to go on after them.
@@ -37,6 +40,15 @@ struct Step {
 
 type Steps = BoxStream<'static, Result<Step>>;
 
+/// What is asked for.
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    filter: String,
+    /// How many ranges to read side by side; 0 for the default.
+    parallel: u32,
+    resume: Option<String>,
+}
+
 /// The records that `request` asks for and `row_filters` let through, in steps. Nothing is read until
 /// the stream is polled.
 pub(crate) fn steps(
@@ -44,15 +56,38 @@ pub(crate) fn steps(
     row_filters: Vec<String>,
     request: ScanRequest,
 ) -> BoxStream<'static, Result<ScanStep>> {
+    let fields = request.fields;
+    let known = check_fields(&core.definition, &fields);
+    let asked = Asked {
+        filter: request.filter,
+        parallel: request.parallel,
+        resume: request.resume,
+    };
+    let read = move |core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>| {
+        Ok(DynamicRecord::read(core, arrangement, row)?.to_json_of(&fields))
+    };
+    let parts = stream::once(async move { known.map(|()| parts(core, row_filters, asked, read)) });
+    let steps = parts.try_flatten().map_ok(|part| ScanStep {
+        records: part.items,
+        resume: part.resume,
+    });
+    steps.boxed()
+}
+
+/// The same, with each row read by `read`.
+fn parts<T: Send + 'static>(
+    core: Arc<CollectionCore>,
+    row_filters: Vec<String>,
+    asked: Asked,
+    read: impl Fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T> + Send + 'static,
+) -> BoxStream<'static, Result<ScanPart<T>>> {
     let begin = async move {
-        check_fields(&core.definition, &request.fields)?;
-        let rows = Rows::new(Arc::clone(&core), &row_filters, &request.filter)?;
-        let steps = match rows.planned(&row_filters, &request.filter)? {
-            Some(query) => planned::begin(query, &rows, request.resume).await?,
-            None => ranges::begin(&rows, request.parallel, request.resume).await?,
+        let rows = Rows::new(core, &row_filters, &asked.filter)?;
+        let steps = match rows.planned(&row_filters, &asked.filter)? {
+            Some(query) => planned::begin(query, &rows, asked.resume).await?,
+            None => ranges::begin(&rows, asked.parallel, asked.resume).await?,
         };
-        let fields = request.fields;
-        Ok::<_, Error>(steps.map(move |step| rows.read(&step?, &fields)))
+        Ok::<_, Error>(steps.map(move |step| rows.read(&step?, &read)))
     };
     stream::once(begin).try_flatten().boxed()
 }
@@ -100,15 +135,16 @@ impl Rows {
         Seal::new(Arc::clone(&self.core.shared), self.identity.clone())
     }
 
-    /// The records of a step that are among the rows, with these fields.
-    fn read(&self, step: &Step, fields: &[String]) -> Result<ScanStep> {
-        let mut records: Vec<JsonRecord> = Vec::with_capacity(step.rows.len());
-        for row in step.rows.iter().filter(|row| self.has(*row)) {
-            let record = DynamicRecord::read(&self.core, &self.arrangement, row)?;
-            records.push(record.to_json_of(fields));
-        }
-        Ok(ScanStep {
-            records,
+    /// The records of a step that are among the rows.
+    fn read<T>(
+        &self,
+        step: &Step,
+        read: impl Fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T>,
+    ) -> Result<ScanPart<T>> {
+        let rows = step.rows.iter().filter(|row| self.has(*row));
+        let items = rows.map(|row| read(&self.core, &self.arrangement, row));
+        Ok(ScanPart {
+            items: items.collect::<Result<_>>()?,
             resume: step.resume.clone(),
         })
     }

@@ -224,7 +224,7 @@ async fn what_is_wrong_with_a_query_is_an_invalid_query() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidQuery);
     let error = query.after("a").before("b").around("c").await.unwrap_err();
-    assert_eq!(error.to_string(), "after and before exclude one another");
+    assert_eq!(error.message(), "after and before exclude one another");
 }
 
 #[tokio::test]

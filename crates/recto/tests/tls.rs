@@ -23,7 +23,7 @@ const PAGE_ROWS: u32 = 10;
 const ATTEMPTS: usize = 10;
 
 async fn open(address: &str) -> recto::Result<Recto> {
-    Recto::open_with(&address.parse()?, OpenOptions::new().create()).await
+    Recto::open_with(address, OpenOptions::new().create()).await
 }
 
 /// Percent-encodes what has a meaning in an address.

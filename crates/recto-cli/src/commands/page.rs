@@ -119,7 +119,7 @@ impl QueryArgs {
         let column = error.column();
         let is_query = error.kind() == ErrorKind::InvalidQuery;
         // The engine's message begins with the name of the text that its column is in.
-        let text = if error.to_string().starts_with("sort") {
+        let text = if error.message().starts_with("sort") {
             &self.order_by
         } else {
             &self.filter

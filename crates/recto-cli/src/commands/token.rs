@@ -154,7 +154,8 @@ async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mu
     let session = match Recto::open_with(&address, OpenOptions::new()).await {
         Ok(recto) => LocalSession::new(recto),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unavailable) => {
-            let note = format!("note: the grants were not checked against a schema: {error}");
+            let why = error.message();
+            let note = format!("note: the grants were not checked against a schema: {why}");
             console.note(console.err_paint(Tone::Dim, &note))?;
             return Ok(());
         }

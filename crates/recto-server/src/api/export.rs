@@ -185,7 +185,7 @@ fn refused(error: Error, fields: &[String]) -> Problem {
     let parameter = match error.kind() {
         ErrorKind::InvalidCursor => Some("resume_token"),
         // The engine's message begins with the name of the text.
-        ErrorKind::InvalidQuery | ErrorKind::LimitExceeded if error.to_string().starts_with("filter") => {
+        ErrorKind::InvalidQuery | ErrorKind::LimitExceeded if error.message().starts_with("filter") => {
             Some("filter")
         }
         ErrorKind::InvalidQuery => {

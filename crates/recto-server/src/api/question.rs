@@ -78,7 +78,7 @@ impl Question {
 
     /// The parameter that an error is about. The engine's message begins with the name of the text.
     fn parameter(&self, error: &Error) -> Option<&'static str> {
-        let message = error.to_string();
+        let message = error.message();
         match error.kind() {
             ErrorKind::InvalidCursor if self.request.around.is_some() => Some("around"),
             ErrorKind::InvalidCursor => Some("page_token"),

@@ -249,5 +249,5 @@ impl Browse<'_> {
 
 /// Whether the sort is what is refused, though a partition is missing too: then the sort is the news.
 fn is_missing_sort(browse: &Browse<'_>, error: &Error) -> bool {
-    !browse.url.order_by.is_empty() && !error.to_string().contains("is not pinned")
+    !browse.url.order_by.is_empty() && !error.message().contains("is not pinned")
 }

@@ -27,7 +27,7 @@ impl TextError {
         Some(Self {
             column: error.column()?,
             // The engine's message begins with the name of the text that its column is in.
-            is_sort: error.to_string().starts_with("sort"),
+            is_sort: error.message().starts_with("sort"),
         })
     }
 }

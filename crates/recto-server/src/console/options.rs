@@ -123,7 +123,7 @@ async fn sort(session: &dyn Session, page: &PageUrl, field: &str) -> SortOption 
         Ok(_) => SortOption::Pointless,
         Err(error) => SortOption::Missing(match error.hint() {
             Some(hint) => hint.to_owned(),
-            None => error.to_string(),
+            None => error.message().to_owned(),
         }),
     }
 }

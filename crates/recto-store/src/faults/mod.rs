@@ -313,6 +313,10 @@ impl Store for FaultyStore {
         self.inner.limits()
     }
 
+    async fn close(&self) -> Result<(), StoreError> {
+        self.inner.close().await
+    }
+
     fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
         let view = self.inner.view()?;
         Ok(Arc::new(FaultyView::new(self.clone(), view)))

@@ -259,7 +259,7 @@ impl Checkpoint {
                 ErrorKind::Corrupt,
                 format!("the state of loading {} is damaged", self.file),
             )
-            .with_hint("`recto check` finds every damaged row of an embedded store")
+            .with_hint("a check of the store finds every damaged row")
         })
     }
 

@@ -8,6 +8,7 @@
 mod common;
 
 mod budgets;
+mod closing;
 mod cursors;
 mod edges;
 mod pages;
@@ -128,6 +129,9 @@ on_both_stores! { crate::SCHEMA;
         what_this_release_cannot_do_is_refused_by_name,
         opening_again_finds_schema_and_records,
         what_is_not_there_is_not_found,
+    }
+    closing {
+        gives_the_store_up_for_every_handle,
     }
     typed {
         records_are_the_dynamic_ones,

@@ -13,7 +13,7 @@ key = ["id"]
 writes = "overwrite"
 "#;
 
-fn fresh(recto: &Recto) -> Fresh {
+pub(crate) fn fresh(recto: &Recto) -> Fresh {
     let is_cassandra = recto.describe().starts_with("cassandra");
     Fresh::new(if is_cassandra {
         Kind::Cassandra

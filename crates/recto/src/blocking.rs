@@ -1,0 +1,204 @@
+//! Recto for programs without async: the same calls, which return when they are done.
+//!
+//! ```
+//! use recto::{OpenOptions, Record, blocking};
+//!
+//! #[derive(Debug, Record)]
+//! #[record(collection = "notes", key = ["id"], writes = "overwrite")]
+//! struct Note {
+//!     id: i64,
+//!     text: Option<String>,
+//! }
+//!
+//! fn main() -> recto::Result<()> {
+//!     # let folder = tempfile::tempdir().unwrap();
+//!     let mut store = blocking::Recto::open_with(folder.path().join("notes"), OpenOptions::new().create())?;
+//!     store.apply(&recto::schema_of([Note::collection()]))?;
+//!     let notes = store.collection::<Note>()?;
+//!     notes.put(&Note { id: 7, text: Some("seven".into()) })?;
+//!
+//!     let page = notes.query().filter("id = 7").first(20).fetch()?;
+//!     assert_eq!(page.items()[0].text.as_deref(), Some("seven"));
+//!     store.close()
+//! }
+//! ```
+//!
+//! The calls run on a runtime of Recto's own, of two threads, which is started with the first store and serves
+//! all. They may be made anywhere, on a thread of an async runtime too, which then waits.
+
+mod query;
+mod runtime;
+
+use std::time::Duration;
+
+pub use self::query::PageQuery;
+use self::runtime::wait;
+use crate::record::DynamicRecord;
+use crate::schema::{Collection as Definition, Schema};
+use crate::session::{Applied, SchemaPlan};
+use crate::{Error, Key, OpenOptions, Record, Result, ScanPart, StoreAddress};
+
+/// An open store: [`recto::Recto`](crate::Recto) without async.
+#[derive(Debug, Clone)]
+pub struct Recto {
+    inner: crate::Recto,
+}
+
+impl Recto {
+    /// Opens the store at an address, which must be there; see [`crate::Recto::open`].
+    pub fn open<A>(address: A) -> Result<Self>
+    where
+        A: TryInto<StoreAddress>,
+        Error: From<A::Error>,
+    {
+        Self::open_with(address, OpenOptions::default())
+    }
+
+    /// Opens the store at an address as the options say; see [`crate::Recto::open_with`].
+    pub fn open_with<A>(address: A, options: OpenOptions) -> Result<Self>
+    where
+        A: TryInto<StoreAddress>,
+        Error: From<A::Error>,
+    {
+        let address = address.try_into()?;
+        let inner = wait(crate::Recto::open_at(&address, options))??;
+        Ok(Self { inner })
+    }
+
+    /// The same store, for async code.
+    pub fn asynchronous(&self) -> &crate::Recto {
+        &self.inner
+    }
+
+    /// The schema that the store holds.
+    pub fn schema(&self) -> std::sync::Arc<Schema> {
+        self.inner.schema()
+    }
+
+    /// What applying `schema` would do; see [`crate::Recto::plan`].
+    pub fn plan(&self, schema: &Schema) -> SchemaPlan {
+        self.inner.plan(schema)
+    }
+
+    /// Makes the store hold `schema`; see [`crate::Recto::apply`].
+    pub fn apply(&mut self, schema: &Schema) -> Result<Applied> {
+        wait(self.inner.apply(schema))?
+    }
+
+    /// The collection whose records are `T`s; see [`crate::Recto::collection`].
+    pub fn collection<T: Record>(&self) -> Result<Collection<T>> {
+        self.inner.collection().map(Collection::new)
+    }
+
+    /// A collection by its name, with records known at run time.
+    pub fn dynamic(&self, name: &str) -> Result<Collection<DynamicRecord>> {
+        self.inner.dynamic(name).map(Collection::new)
+    }
+
+    /// An empty batch of writes.
+    pub fn batch(&self) -> WriteBatch {
+        WriteBatch {
+            inner: self.inner.batch(),
+        }
+    }
+
+    /// Takes over what other processes changed; see [`crate::Recto::refresh`].
+    pub fn refresh(&self) -> Result<bool> {
+        wait(self.inner.refresh())?
+    }
+
+    /// Closes the store, for every handle on it; see [`crate::Recto::close`].
+    pub fn close(&self) -> Result<()> {
+        wait(self.inner.close())?
+    }
+}
+
+/// A collection of an open store: [`recto::Collection`](crate::Collection) without async.
+#[derive(Debug)]
+pub struct Collection<T> {
+    inner: crate::Collection<T>,
+}
+
+impl<T> Clone for Collection<T> {
+    fn clone(&self) -> Self {
+        Self::new(self.inner.clone())
+    }
+}
+
+impl<T> Collection<T> {
+    fn new(inner: crate::Collection<T>) -> Self {
+        Self { inner }
+    }
+
+    /// How it is declared.
+    pub fn definition(&self) -> &Definition {
+        self.inner.definition()
+    }
+
+    /// A query over all its records.
+    pub fn query(&self) -> PageQuery<T> {
+        PageQuery::new(self.inner.query())
+    }
+}
+
+impl<T: Send + Sync> Collection<T> {
+    /// The record with this key, if there is one; see [`crate::Collection::get`].
+    pub fn get(&self, key: impl Key + Send) -> Result<Option<T>> {
+        wait(self.inner.get(key))?
+    }
+
+    /// Stores a record; see [`crate::Collection::put`].
+    pub fn put(&self, record: &T) -> Result<()> {
+        wait(self.inner.put(record))?
+    }
+
+    /// Stores a record that lives for a time; see [`crate::Collection::put_for`].
+    pub fn put_for(&self, record: &T, time_to_live: Duration) -> Result<()> {
+        wait(self.inner.put_for(record, time_to_live))?
+    }
+
+    /// Stores records, all or none; see [`crate::Collection::put_all`].
+    pub fn put_all<'a>(&self, records: impl IntoIterator<Item = &'a T, IntoIter: Send> + Send) -> Result<()>
+    where
+        T: 'a,
+    {
+        wait(self.inner.put_all(records))?
+    }
+
+    /// Deletes the record with this key; nothing if there is none.
+    pub fn delete(&self, key: impl Key + Send) -> Result<()> {
+        wait(self.inner.delete(key))?
+    }
+}
+
+impl<T: Send + 'static> Collection<T> {
+    /// Every record, in parts and in no order; see [`crate::Scan`]. Nothing is read until it is asked for.
+    pub fn scan(&self) -> Result<impl Iterator<Item = Result<ScanPart<T>>> + use<T>> {
+        runtime::iterate(self.inner.scan().parts())
+    }
+}
+
+/// Puts and deletes that are applied together: [`recto::WriteBatch`](crate::WriteBatch) without async.
+#[derive(Debug)]
+pub struct WriteBatch {
+    inner: crate::WriteBatch,
+}
+
+impl WriteBatch {
+    /// Stores a record; see [`crate::WriteBatch::put`].
+    pub fn put<T>(&mut self, collection: &Collection<T>, record: &T) -> Result<&mut Self> {
+        self.inner.put(&collection.inner, record)?;
+        Ok(self)
+    }
+
+    /// Deletes the record with this key.
+    pub fn delete<T>(&mut self, collection: &Collection<T>, key: impl Key) -> Result<&mut Self> {
+        self.inner.delete(&collection.inner, key)?;
+        Ok(self)
+    }
+
+    /// Applies the changes; see [`crate::WriteBatch::commit`].
+    pub fn commit(&mut self) -> Result<()> {
+        wait(self.inner.commit())?
+    }
+}

@@ -1,0 +1,115 @@
+//! Asking for all records of a collection, or of a filter, in no order.
+
+use std::sync::Arc;
+
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+
+use super::Asked;
+use crate::core::CollectionCore;
+use crate::error::Result;
+use crate::query::Decode;
+
+/// Every record of a collection, or of a filter, in no order that two stores would share: for exports, copies
+/// and counts. It reads the whole table, several ranges side by side, unless pages of its filter are served;
+/// then it reads those.
+///
+/// Nothing is read until the stream is polled. A scan that was cut goes on with the token of its last part.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// use futures::TryStreamExt;
+///
+/// #[derive(Debug, Record)]
+/// #[record(collection = "notes", key = ["id"], writes = "overwrite")]
+/// struct Note {
+///     id: i64,
+///     text: Option<String>,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("notes"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Note::collection()])).await?;
+/// let notes = store.collection::<Note>()?;
+/// for id in 0..3 {
+///     notes.put(&Note { id, text: None }).await?;
+/// }
+/// let mut all: Vec<Note> = notes.scan().stream().try_collect().await?;
+/// all.sort_by_key(|note| note.id);
+/// assert_eq!(all[2].id, 2);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Scan<T> {
+    core: Arc<CollectionCore>,
+    decode: Decode<T>,
+    asked: Asked,
+}
+
+/// Some records of a [`Scan`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ScanPart<T> {
+    /// The records. There may be none, with more to come.
+    pub items: Vec<T>,
+    /// What [`Scan::resume`] goes on with after these records; absent at the end. It is sealed, and of this
+    /// store only.
+    pub resume: Option<String>,
+}
+
+impl<T> std::fmt::Debug for Scan<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scan")
+            .field("collection", &self.core.definition.name)
+            .field("filter", &self.asked.filter)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Scan<T> {
+    pub(crate) fn new(core: Arc<CollectionCore>, decode: Decode<T>) -> Self {
+        Self {
+            core,
+            decode,
+            asked: Asked::default(),
+        }
+    }
+
+    /// Only records that satisfy this filter text; in place of one given before.
+    #[must_use]
+    pub fn filter(mut self, text: impl Into<String>) -> Self {
+        self.asked.filter = text.into();
+        self
+    }
+
+    /// How many ranges of the table are read side by side: 4 unless given, 64 at most.
+    #[must_use]
+    pub fn parallel(mut self, ranges: u32) -> Self {
+        self.asked.parallel = ranges;
+        self
+    }
+
+    /// Goes on after the part that gave this token.
+    #[must_use]
+    pub fn resume(mut self, token: impl Into<String>) -> Self {
+        self.asked.resume = Some(token.into());
+        self
+    }
+}
+
+impl<T: Send + 'static> Scan<T> {
+    /// The records in parts, each with the token to go on after it. An error ends it.
+    pub fn parts(self) -> impl Stream<Item = Result<ScanPart<T>>> + Send + Unpin + use<T> {
+        let (decode, asked) = (self.decode, self.asked);
+        super::parts(self.core, Vec::new(), asked, decode)
+    }
+
+    /// The records, one after the other. An error ends it.
+    pub fn stream(self) -> impl Stream<Item = Result<T>> + Send + Unpin + use<T> {
+        self.parts()
+            .map_ok(|part| stream::iter(part.items).map(Ok))
+            .try_flatten()
+            .boxed()
+    }
+}

@@ -1,0 +1,86 @@
+//! Recto from programs without async, and what is said where its futures cannot run.
+#![allow(clippy::unwrap_used)]
+
+use recto::{ErrorKind, OpenOptions, Record, Recto, blocking};
+
+#[derive(Debug, Clone, PartialEq, Record)]
+#[record(collection = "notes", key = ["list", "id"], partition = ["list"], order = ["id"], writes = "overwrite")]
+struct Note {
+    list: String,
+    id: i32,
+    text: Option<String>,
+}
+
+fn note(id: i32) -> Note {
+    Note {
+        list: "l".into(),
+        id,
+        text: Some(format!("note {id}")),
+    }
+}
+
+fn store(folder: &std::path::Path) -> (blocking::Recto, blocking::Collection<Note>) {
+    let mut store = blocking::Recto::open_with(folder.join("notes"), OpenOptions::new().create()).unwrap();
+    store.apply(&recto::schema_of([Note::collection()])).unwrap();
+    let notes = store.collection().unwrap();
+    (store, notes)
+}
+
+#[test]
+fn everything_is_done_when_a_blocking_call_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, notes) = store(folder.path());
+    notes.put_all(&(0..95).map(note).collect::<Vec<_>>()).unwrap();
+    let mut batch = store.batch();
+    batch.put(&notes, &note(95)).unwrap();
+    batch.delete(&notes, ("l", 0)).unwrap();
+    batch.commit().unwrap();
+    assert_eq!(notes.get(("l", 95)).unwrap(), Some(note(95)));
+    assert_eq!(notes.get(("l", 0)).unwrap(), None);
+
+    let query = notes.query().filter("list = \"l\"");
+    let page = query.clone().last(2).fetch().unwrap();
+    assert_eq!(page.items(), [note(94), note(95)]);
+    let before = query.clone().last(2).before(page.previous_cursor().unwrap());
+    assert_eq!(before.fetch().unwrap().items(), [note(92), note(93)]);
+
+    let rows: Vec<Note> = query
+        .page_size(10)
+        .rows()
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(rows, (1..96).map(note).collect::<Vec<_>>());
+    let mut scanned: Vec<Note> = Vec::new();
+    for part in notes.scan().unwrap() {
+        scanned.extend(part.unwrap().items);
+    }
+    scanned.sort_by_key(|note| note.id);
+    assert_eq!(scanned, rows);
+    store.close().unwrap();
+    assert_eq!(notes.get(("l", 1)).unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn blocking_calls_may_be_made_in_a_runtime() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let (_store, notes) = store(folder.path());
+        notes.put(&note(1)).unwrap();
+        assert_eq!(notes.get(("l", 1)).unwrap(), Some(note(1)));
+    });
+}
+
+#[test]
+fn a_runtime_that_is_missing_or_has_no_timers_is_an_error_that_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Recto::open_with(folder.path().join("notes"), OpenOptions::new().create());
+    let timeless = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for outcome in [futures::executor::block_on(open()), timeless.block_on(open())] {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        assert!(error.hint().unwrap().contains("recto::blocking"), "{error}");
+    }
+    assert!(!folder.path().join("notes").exists());
+}
