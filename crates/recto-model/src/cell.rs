@@ -38,6 +38,13 @@ pub const MAX_NESTING: usize = 32;
 pub const MAX_TIME_NANOS: i64 = 86_399_999_999_999;
 
 /// Why bytes are not a cell of a type, or a value not of a type.
+///
+/// ```
+/// use recto_model::cell::{CellError, decode};
+/// use recto_model::Type;
+///
+/// assert!(matches!(decode(&Type::Int, &[1, 2]), Err(CellError::Malformed { .. })));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CellError {

@@ -6,6 +6,12 @@ use std::sync::Arc;
 use crate::{Cells, Type, order};
 
 /// Ascending or descending.
+///
+/// ```
+/// use recto_model::Direction;
+///
+/// assert_eq!(Direction::Ascending.reversed(), Direction::Descending);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Direction {
     /// Smallest first.

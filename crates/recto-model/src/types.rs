@@ -8,6 +8,13 @@ use std::sync::Arc;
 /// The first eighteen are *order types*: they may be key, partition and order columns. The
 /// others are stored values only. Collections, tuples, UDTs and vectors are always frozen: Recto
 /// writes and reads them whole.
+///
+/// ```
+/// use recto_model::Type;
+///
+/// let ty = Type::List(Box::new(Type::Int));
+/// assert_eq!(ty.to_string(), "list<int>");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // each variant is the CQL type of its name
 pub enum Type {

@@ -12,6 +12,14 @@ use uuid::Uuid;
 /// Null is the absence of a value (`Option<Value>`).
 ///
 /// Equality here is structural; how values *compare* is [`order`](crate::order)'s.
+///
+/// ```
+/// use recto_model::{Type, Value, json};
+///
+/// let value = json::from_text(&Type::Int, "7").unwrap();
+/// assert_eq!(value, Value::Int(7));
+/// assert_eq!(json::to_text(&Type::Int, &value), "7");
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// 7-bit text.

@@ -62,6 +62,8 @@ pub struct Position {
 }
 
 /// A sealed cursor: base64url without padding.
+///
+/// It is text to hand to a client and to take back; what it says, only the store that sealed it can read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cursor(String);
 

@@ -14,6 +14,15 @@ pub use self::http::HttpAddress;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Where a store is.
+///
+/// ```
+/// use recto::StoreAddress;
+///
+/// let address: StoreAddress = "cassandra://db1,db2/shop?local_datacenter=dc1".parse()?;
+/// assert_eq!(address.to_string(), "cassandra://db1:9042,db2:9042/shop");
+/// assert!(matches!("/var/lib/shop".parse()?, StoreAddress::Embedded(_)));
+/// # Ok::<(), recto::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreAddress {
@@ -26,6 +35,12 @@ pub enum StoreAddress {
 }
 
 /// A secret that is never printed.
+///
+/// ```
+/// let secret = recto::Secret::new("open sesame");
+/// assert_eq!(format!("{secret:?}"), "[secret]");
+/// assert_eq!(secret.reveal(), "open sesame");
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -48,6 +63,13 @@ impl fmt::Debug for Secret {
 }
 
 /// A keyspace of a Cassandra cluster, and how to reach it.
+///
+/// ```
+/// let mut address = recto::CassandraAddress::new(vec!["db1:9042".into()], "shop");
+/// address.set("consistency", "quorum")?;
+/// assert!(address.set("consistency", "most").is_err());
+/// # Ok::<(), recto::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CassandraAddress {
     /// Contact points, `host:port`.

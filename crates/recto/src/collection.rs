@@ -23,6 +23,29 @@ use crate::write::{Change, WriteBatch};
 type Encode<T> = fn(&CollectionCore, &T) -> Result<Cells>;
 
 /// A collection of an open store, whose records are `T`s. Cheap to clone.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// // `Event` has the fields day, id and kind; its key is (day, id).
+/// events.put(&event(60)).await?;
+/// assert_eq!(events.get(("mon", 60)).await?, Some(event(60)));
+/// events.delete(("mon", 60)).await?;
+/// assert_eq!(events.get(("mon", 60)).await?, None);
+/// assert_eq!(events.query().filter(r#"day = "mon""#).first(10).await?.len(), 10);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Collection<T> {
     core: Arc<CollectionCore>,
     decode: Decode<T>,
@@ -203,6 +226,25 @@ pub(crate) async fn point_read(
 
 /// The values of a collection's key, in the order its schema gives them: one value, a tuple of
 /// values, or the texts of all of them ([`KeyText`]).
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// assert_eq!(events.get(("mon", 7)).await?, Some(event(7)));
+/// assert_eq!(events.get("mon").await.unwrap_err().field(), None); // a value is missing
+/// # Ok(())
+/// # }
+/// ```
 pub trait Key {
     /// How many values there are.
     fn len(&self) -> usize;
@@ -215,6 +257,25 @@ pub trait Key {
 }
 
 /// A key as texts: each value as record JSON writes it, without quotes.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// let key = ["mon".to_string(), "7".to_string()];
+/// assert_eq!(events.get(recto::KeyText(&key)).await?, Some(event(7)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct KeyText<'a>(pub &'a [String]);
 
@@ -240,6 +301,25 @@ impl Key for &[Value] {
 
 /// A Rust value that can be part of a key: of the key field's type, or text that record JSON reads
 /// as one (for a uuid), or another number of the same value (an `i32` for a bigint).
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// // The key is (text, bigint): other numbers of the same value do as well.
+/// assert_eq!(events.get(("mon", 7_i32)).await?, Some(event(7)));
+/// # Ok(())
+/// # }
+/// ```
 pub trait KeyPart {
     /// Appends the cell of this value as a value of `ty` to `out`.
     fn write(&self, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError>;

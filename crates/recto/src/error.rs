@@ -7,6 +7,31 @@ use recto_plan::error::{QueryError, QueryErrorKind};
 use recto_store::{StoreError, StoreErrorKind};
 
 /// What kind of failure it was; what a caller can decide by.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// use recto::ErrorKind;
+///
+/// let error = events.query().filter(r#"kind = "alarm""#).await.unwrap_err();
+/// match error.kind() {
+///     ErrorKind::NoPlan => println!("an arrangement is missing: {}", error.hint().unwrap_or_default()),
+///     _ if error.is_retryable() => println!("again, a little later"),
+///     _ => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

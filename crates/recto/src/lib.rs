@@ -2,8 +2,11 @@
 //! page and not of the depth: on one machine with nothing to install, or on Apache Cassandra, with
 //! the same schema, queries, cursors and answers.
 //!
+//! Its futures run on [Tokio](https://tokio.rs) with timers (`#[tokio::main]`, or `Builder::enable_all`): anywhere
+//! else, opening a store is an error. A program without async uses [`blocking`].
+//!
 //! ```
-//! use recto::{OpenOptions, Record, Recto, StoreAddress};
+//! use recto::{OpenOptions, Record, Recto};
 //!
 //! #[derive(Debug, Record)]
 //! #[record(
@@ -24,8 +27,7 @@
 //! # async fn main() -> recto::Result<()> {
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let folder = folder.path().join("shop");
-//! let address: StoreAddress = folder.to_str().unwrap().parse()?;
-//! let mut store = Recto::open_with(&address, OpenOptions::new().create()).await?;
+//! let mut store = Recto::open_with(folder, OpenOptions::new().create()).await?;
 //! store.apply(&recto::schema_of([Order::collection()])).await?;
 //!
 //! let orders = store.collection::<Order>()?;
@@ -50,7 +52,24 @@
 //! | [`PageQuery`] | asking for a page, or for a stream of all rows |
 //! | [`Page`] | rows, cursors, what is beyond both ends |
 //! | [`Error`] | what went wrong and what to do |
+//! | [`Scan`] | every record, in no order |
+//! | [`blocking`] | all of it without async |
 //! | [`Session`] | the same in JSON, for tools |
+//!
+//! # Features
+//!
+//! | feature | what |
+//! |---|---|
+//! | `embedded` (default) | the store in a folder, on redb |
+//! | `cassandra` (default) | the store on Apache Cassandra, by the driver `scylla`, with TLS |
+//!
+//! With neither, [`Recto::with_store`] takes a store of one's own.
+//!
+//! # Dropped futures
+//!
+//! A future that is dropped before it ends stops nothing halfway. A dropped read has no effect. A dropped write is
+//! made whole or not at all, perhaps after the drop, and a later write of the same handle wins over it. A page of a
+//! stream that is dropped in between is read again by the next stream, from whatever cursor that begins with.
 
 mod address;
 mod apply;

@@ -27,6 +27,30 @@ use crate::session::{
 };
 
 /// A [`Session`] over a store that this process has open.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// use recto::session::PageRequest;
+/// use recto::{LocalSession, Session};
+///
+/// let session = LocalSession::new(store);
+/// let request = PageRequest { filter: r#"day = "mon""#.into(), page_size: Some(2), ..PageRequest::default() };
+/// let page = session.page("events", &request).await?;
+/// assert_eq!(page.to_json()["records"][1]["id"], "1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct LocalSession {
     recto: Arc<tokio::sync::RwLock<Recto>>,

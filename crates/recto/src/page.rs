@@ -14,6 +14,29 @@ use crate::session::PageCost;
 /// One page: rows in the query's order, and where to go on at both ends.
 ///
 /// Cursors are sealed when they are asked for.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// let query = events.query().filter(r#"day = "mon""#).first(25);
+/// let first = query.clone().await?;
+/// let second = query.clone().after(first.next_cursor().expect("60 events are more than a page")).await?;
+/// assert_eq!((second.items()[0].id, second.len()), (25, 25));
+/// let back = query.last(25).before(second.previous_cursor().expect("a page comes before it")).await?;
+/// assert_eq!(back.items(), first.items());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Page<T> {
     items: Vec<T>,

@@ -38,6 +38,31 @@ pub(crate) type Decode<T> = fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Res
 ///
 /// Filter and sort are planned once, with the first page; clones share the plan, so a query that is
 /// kept and cloned per page costs its pages only.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// let monday = events.query().filter(r#"day = "mon""#);
+/// let page = monday.clone().order_by("id desc").first(3).await?;
+/// assert_eq!(page.items()[0].id, 59);
+/// // Or from a value on, or the last rows, or those around a row.
+/// let page = monday.clone().from([20]).first(3).await?;
+/// assert_eq!(page.items()[0].id, 20);
+/// let around = monday.around(page.cursor(0)).page_size(5).await?;
+/// assert_eq!(around.items()[0].id, 18);
+/// # Ok(())
+/// # }
+/// ```
 pub struct PageQuery<T> {
     core: Arc<CollectionCore>,
     decode: Decode<T>,

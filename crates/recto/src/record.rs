@@ -12,6 +12,33 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::JsonRecord;
 
 /// A record of a collection known only at run time: a value or null for each of its fields.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// use std::sync::Arc;
+/// use recto::{DynamicRecord, Value};
+///
+/// let events = store.dynamic("events")?;
+/// let mut event = DynamicRecord::new(Arc::new(events.definition().clone()));
+/// event.set("day", Some(Value::Text("tue".into())))?;
+/// event.set("id", Some(Value::BigInt(1)))?;
+/// event.set("kind", Some(Value::Text("tick".into())))?;
+/// events.put(&event).await?;
+/// assert_eq!(events.get(("tue", 1)).await?.unwrap().get("kind"), event.get("kind"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct DynamicRecord {
     definition: Arc<Collection>,

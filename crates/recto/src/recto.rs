@@ -28,6 +28,14 @@ pub const MAX_EARLIER_CURSOR_KEYS: u32 = 15;
 pub const DEFAULT_EARLIER_CURSOR_KEYS: u32 = 3;
 
 /// How to open a store.
+///
+/// ```
+/// use std::time::Duration;
+/// use recto::OpenOptions;
+///
+/// let options = OpenOptions::new().create().cursor_lifetime(Duration::from_secs(3_600));
+/// assert!(options.create);
+/// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
@@ -111,6 +119,28 @@ impl OpenOptions {
 
 /// An open store with its collections. Cheap to clone; closed when the last clone, collection,
 /// query and page of it is dropped.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// // The folder can be a Cassandra keyspace as well: "cassandra://host/keyspace".
+/// assert_eq!(store.generation(), 1);
+/// assert_eq!(store.schema().collections[0].name, "events");
+/// let events = store.collection::<Event>()?;
+/// assert!(events.get(("mon", 1)).await?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Recto {
     shared: Arc<Shared>,

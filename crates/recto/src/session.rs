@@ -355,6 +355,20 @@ pub struct ScanStep {
 }
 
 /// What tools ask of Recto.
+///
+/// ```
+/// use recto::{OpenOptions, Session};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let folder = folder.path().join("store");
+/// # let address = recto::StoreAddress::Embedded(folder);
+/// let session = recto::open(&address, OpenOptions::new().create()).await?;
+/// assert_eq!(session.describe().await?.generation, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Session: Send + Sync {
     /// What store this is.

@@ -39,6 +39,28 @@ pub(crate) enum Change {
 ///
 /// On the embedded store that is one transaction. On Cassandra it is one logged batch: all of it
 /// is applied in the end, whatever crashes, but a reader may see a part first.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// let mut batch = store.batch();
+/// batch.put(&events, &event(60))?;
+/// batch.delete(&events, ("mon", 0))?;
+/// batch.commit().await?;
+/// assert!(events.get(("mon", 60)).await?.is_some() && events.get(("mon", 0)).await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct WriteBatch {
     shared: Arc<Shared>,

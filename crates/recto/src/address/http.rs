@@ -9,6 +9,11 @@ use super::{Secret, milliseconds, percent_decode};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A running server, and how to reach it.
+///
+/// ```
+/// let address = recto::HttpAddress::new(true, "recto.example.org", 443);
+/// assert!(address.tls && address.token.is_none());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpAddress {
     /// Whether it speaks TLS: `https://`.

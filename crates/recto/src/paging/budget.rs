@@ -8,6 +8,32 @@ use recto_store::{ReadOptions, RowsRead};
 use crate::session::PageCost;
 
 /// Why a page ended before it was full.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// use recto::Stop;
+///
+/// // No arrangement serves `kind`: rows are looked at one by one, 20 of them at most.
+/// let alarms = events.query().filter(r#"day = "mon" AND kind = "alarm""#).allow_residual().scan_budget(20);
+/// let page = alarms.clone().await?;
+/// assert_eq!(page.stop(), Some(Stop::Scanned));
+/// // Nothing is lost: the next page goes on.
+/// let next = alarms.after(page.next_cursor().expect("a page that was cut short has one")).await?;
+/// assert_eq!(next.items()[0].id, page.items().last().unwrap().id + 9);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stop {
