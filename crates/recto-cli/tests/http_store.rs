@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
+#[path = "http_store/upkeep.rs"]
+mod upkeep;
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -592,17 +594,10 @@ fn raw_get(address: &str, target: &str) -> String {
 }
 
 #[test]
-fn what_is_done_where_the_store_is_says_so() {
+fn what_is_the_servers_to_choose_says_so() {
     let place = Place::new(30);
     let lines = [
-        vec!["plan"],
-        vec!["apply", "--yes"],
-        vec!["load", "flights", "flights.csv"],
-        vec!["backup", "elsewhere"],
-        vec!["compact"],
-        vec!["check"],
-        vec!["cursor-keys", "list"],
-        vec!["cursor-keys", "rotate"],
+        vec!["load", "flights", "flights.csv", "--buffer-mib", "9"],
         vec!["scan", "flights", "--parallel", "3"],
     ];
     for line in lines {

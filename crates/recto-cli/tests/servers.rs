@@ -266,3 +266,36 @@ fn a_rotation_of_cursor_keys_leaves_all_of_them_working() {
     );
     assert!(one.takes(&of_other) && other.takes(&of_one));
 }
+
+/// What Cassandra has tools of its own for is refused as where the store is; files are loaded, and schemas
+/// applied, through either server.
+#[test]
+fn the_store_is_looked_after_through_a_server() {
+    let place = Place::new();
+    let server = Server::start(place.path(), &["--store", &place.store, "--load-folder", "loads"]);
+    let ask = |line: &[&str]| recto(place.path(), &[line, &["--store", &server.url]].concat());
+    let local = |line: &[&str]| recto(place.path(), &[line, &["--store", &place.store]].concat());
+    let compact = ["compact"];
+    assert_eq!(ask(&compact).err, local(&compact).err);
+    ask(&compact).failed(2, "compact is for embedded stores");
+    std::fs::write(
+        place.path().join("more.csv"),
+        "tenant,id,note\nacme,900,sent\nacme,ten,sent\n",
+    )
+    .unwrap();
+    let load = ["load", "orders", "more.csv", "--quiet"];
+    assert_eq!(ask(&load).code, 4);
+    assert_eq!(
+        place.servers[0].get("/v1/collections/orders/records/acme,900").1["note"],
+        "sent"
+    );
+    let again = local(&["load", "orders", "more.csv", "--quiet", "--json"]);
+    let again: Json = serde_json::from_str(&again.out).unwrap();
+    assert_eq!(again["already_loaded"], true);
+    let planned = ask(&["plan", "--schema", "later.toml"]).done();
+    assert!(planned.contains("ALTER TABLE"), "{planned}");
+    ask(&["apply", "--schema", "later.toml", "--yes"]).done();
+    place.both("the new collection", |server| {
+        server.get("/v1/collections/returns").0 == 200
+    });
+}

@@ -215,7 +215,7 @@ impl Export<'_> {
 
 /// Bytes that came and were not yet taken as lines.
 #[derive(Debug, Default)]
-struct Unread {
+pub(crate) struct Unread {
     bytes: Vec<u8>,
     /// Where the first line begins.
     start: usize,
@@ -224,19 +224,19 @@ struct Unread {
 }
 
 impl Unread {
-    fn add(&mut self, data: &[u8]) {
+    pub(crate) fn add(&mut self, data: &[u8]) {
         self.bytes.drain(..self.start);
         self.searched -= self.start;
         self.start = 0;
         self.bytes.extend_from_slice(data);
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }
 
     /// The next whole line, without its end.
-    fn line(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn line(&mut self) -> Option<Vec<u8>> {
         let found = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n');
         let Some(found) = found else {
             self.searched = self.bytes.len();

@@ -1,13 +1,13 @@
 //! A Recto server as a [`Session`](recto::Session): what tools ask of an open store, asked over HTTP.
 //!
 //! The same questions have the same answers and the same errors as on the machine where the store is.
-//! What a server does not offer (applying a schema, loading files, looking after a store) is refused
-//! with [`Unsupported`](recto::ErrorKind::Unsupported) and says where it is done.
+//! Files that are loaded are sent; backups are made in a folder of the server.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `session` | [`HttpSession`]: the questions as requests |
 //! | `export` | all records of a collection, resumed after a cut connection |
+//! | `upkeep` | looking after the store: progress, files sent, rejects received |
 //! | `replies` | answers read |
 //! | `problem` | problems (RFC 9457) as errors |
 //! | `target` | paths and queries |
@@ -23,6 +23,7 @@ mod session;
 mod target;
 mod tls;
 mod transport;
+mod upkeep;
 
 pub use export::{MAX_RESUMES, MAX_STEP_BYTES};
 pub use session::HttpSession;

@@ -31,7 +31,7 @@ pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
 }
 
 impl Problem {
-    /// The error that stands in a line of an export.
+    /// The error that stands in a line of an answer.
     pub(crate) fn into_error_of_line(self) -> Error {
         self.into_error(StatusCode::INTERNAL_SERVER_ERROR)
     }
@@ -77,7 +77,8 @@ fn kind(name: &str) -> Option<ErrorKind> {
         "unsupported" => ErrorKind::Unsupported,
         "not-found" => ErrorKind::NotFound,
         "forbidden" => ErrorKind::Forbidden,
-        "unavailable" => ErrorKind::Unavailable,
+        "unavailable" | "under-way" => ErrorKind::Unavailable,
+        "unreadable-file" => ErrorKind::Io,
         "timeout" => ErrorKind::Timeout,
         "outcome-unknown" => ErrorKind::OutcomeUnknown,
         "limit-exceeded" => ErrorKind::LimitExceeded,

@@ -1,5 +1,7 @@
 //! Answers read.
 
+pub(crate) mod upkeep;
+
 use hyper::HeaderMap;
 use recto::session::{ExplainedSource, Explanation, JsonRecord, PageCost, PageReply};
 use recto::{Error, ErrorKind, Result};

@@ -1,6 +1,6 @@
 //! The questions as requests.
 
-use std::path::Path;
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,17 +8,23 @@ use futures::stream::BoxStream;
 use hyper::Method;
 use recto::schema::{Collection, Schema};
 use recto::session::{
-    Applied, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    Applied, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
     PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
     StoreProgress,
 };
-use recto::{Error, ErrorKind, HttpAddress, Result, Session, Type, no_collection};
+use recto::{Error, ErrorKind, HttpAddress, Result, Session, Type, check_load_file, no_collection};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value as Json, json};
 
 use crate::export;
+use crate::replies::upkeep::{
+    AppliedBody, BackupBody, CheckBody, CompactBody, KeysBody, LoadBody, LoadProgressBody, PlanBody,
+    StoreProgressBody,
+};
 use crate::replies::{self, ExplanationBody, PageBody, SchemaBody, misunderstood};
-use crate::target::{self, Query};
+use crate::target::{self, Ask, Query};
 use crate::transport::Transport;
+use crate::upkeep::{self, Heard, RejectFile};
 
 /// A [`Session`] over a running server.
 #[derive(Debug)]
@@ -58,11 +64,39 @@ impl HttpSession {
         }
     }
 
+    /// An error about one of several collections that is not there.
+    async fn about_all(&self, collections: &[String], error: Error) -> Error {
+        match self.schema().await {
+            Ok(schema) if error.kind() == ErrorKind::NotFound => {
+                let mut names = collections.iter();
+                let missing = names.find(|name| schema.collection(name).is_none());
+                missing.map_or(error, |name| no_collection(&schema, name))
+            }
+            _ => error,
+        }
+    }
+
+    /// Has work done that goes on to its end; returns its result.
+    async fn work<P: DeserializeOwned, R: DeserializeOwned>(
+        &self,
+        target: &str,
+        body: Option<&Json>,
+        progress: &(dyn Fn(P) + Send + Sync),
+    ) -> Result<R> {
+        let response = self.transport.begin(target, body).await?;
+        let heard = Heard {
+            progress,
+            rejects: &mut no_rejects,
+            cut_hint: RUNS_ON,
+        };
+        upkeep::result(&self.transport, response, heard).await
+    }
+
     async fn change(&self, collection: &str, changes: Vec<Json>) -> Result<()> {
         let target = target::of_collection(collection, "/records:batchWrite");
         let body = json!({ "changes": changes });
         match self.transport.change(Method::POST, &target, Some(&body)).await {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err(error) => Err(self.about(collection, error).await),
         }
     }
@@ -126,17 +160,40 @@ fn question(request: &PageRequest) -> Query {
     query
 }
 
-/// What a server does not do for whom asks it.
-#[cold]
-fn not_offered<T>(what: &str) -> Result<T> {
-    Err(Error::new(
-        ErrorKind::Unsupported,
-        format!("{what} is not done through a server"),
-    )
-    .with_hint(
-        "do it where the store is, with --store naming its folder or cassandra://…; an embedded store's \
-             server must be stopped first",
-    ))
+/// What to do when the answer to work that runs on is cut.
+const RUNS_ON: &str = "the server goes on with it to its end, which its log tells";
+/// What to do when a load is cut.
+const STOPS: &str = "what was stored stays, and the same command goes on where this one stopped";
+
+/// The name of a backup, which has no path: where it is made is the server's to choose.
+fn backup_name(to: &Path) -> Result<&str> {
+    let mut steps = to.components();
+    match (steps.next(), steps.next()) {
+        (Some(Component::Normal(name)), None) => name.to_str(),
+        _ => None,
+    }
+    .ok_or_else(|| {
+        let message = format!("{} is no name of a backup through a server", to.display());
+        Error::new(ErrorKind::InvalidArgument, message).with_hint(
+            "give a name without a path: it is made in the folder that the server's operator named",
+        )
+    })
+}
+
+/// A file is sent, then loaded: both count.
+fn whole(progress: LoadProgress, sent: u64) -> LoadProgress {
+    LoadProgress {
+        bytes_consumed: sent + progress.bytes_consumed,
+        bytes_total: sent + progress.bytes_total,
+        ..progress
+    }
+}
+
+/// Nobody hears it.
+fn unheard(_: IgnoredAny) {}
+/// There are none.
+fn no_rejects(_: &[u8]) -> Result<()> {
+    Ok(())
 }
 
 #[async_trait]
@@ -156,12 +213,18 @@ impl Session for HttpSession {
         self.parse(&recorded).map(Arc::new)
     }
 
-    async fn plan(&self, _: &Schema) -> Result<SchemaPlan> {
-        not_offered("changing the schema")
+    async fn plan(&self, schema: &Schema) -> Result<SchemaPlan> {
+        let body = json!({ "toml": schema.to_toml() });
+        let ask = Ask::post("/v1/store:plan", &body);
+        let reply = self.transport.ask(&ask).await?;
+        let body: PlanBody = replies::read(self.transport.server(), &reply.body)?;
+        Ok(body.into())
     }
 
-    async fn apply(&self, _: &Schema) -> Result<Applied> {
-        not_offered("changing the schema")
+    async fn apply(&self, schema: &Schema) -> Result<Applied> {
+        let body = json!({ "toml": schema.to_toml() });
+        let applied: AppliedBody = self.work("/v1/store:apply", Some(&body), &unheard).await?;
+        Ok(applied.into())
     }
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
@@ -215,7 +278,7 @@ impl Session for HttpSession {
             return self.write(vec![RecordChange::Delete { collection, key }]).await;
         }
         match self.transport.change(Method::DELETE, &target, None).await {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err(error) => Err(self.about(collection, error).await),
         }
     }
@@ -234,27 +297,88 @@ impl Session for HttpSession {
         export::steps(&self.transport, collection, request)
     }
 
-    async fn load(&self, _: &LoadRequest, _: Progress<'_, LoadProgress>) -> Result<LoadReport> {
-        not_offered("loading a file")
+    async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
+        if request.buffer_bytes.is_some() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "how much memory a load takes is the server's to choose",
+            )
+            .with_hint("leave --buffer-mib away"));
+        }
+        let bytes = check_load_file(&request.file)?;
+        let name = request.file.file_name().unwrap_or_default().to_string_lossy();
+        let mut query = Query::default();
+        query.add("collections", request.collections.join(","));
+        query.add("name", &*name);
+        if let Some(null) = &request.null {
+            query.add("null", null.as_str());
+        }
+        query.add_flag("again", request.again);
+        query.add_flag("ignore_unknown", request.ignore_unknown);
+        let target = query.after("/v1/store:load");
+        let sending = |sent| {
+            progress(LoadProgress {
+                bytes_consumed: sent,
+                bytes_total: 2 * bytes,
+                ..LoadProgress::default()
+            });
+        };
+        let sent = self
+            .transport
+            .send_file(&target, &request.file, bytes, &sending)
+            .await;
+        let response = match sent {
+            Ok(response) => response,
+            Err(error) => return Err(self.about_all(&request.collections, error).await),
+        };
+        let mut rejects = RejectFile::new(request.rejects.as_deref(), &request.file);
+        let heard = Heard {
+            progress: &|at: LoadProgressBody| progress(whole(at.into(), bytes)),
+            rejects: &mut |piece| rejects.add(piece),
+            cut_hint: STOPS,
+        };
+        let body: LoadBody = upkeep::result(&self.transport, response, heard).await?;
+        let rejects = rejects.finish(body.rejects.as_deref())?;
+        Ok(LoadReport {
+            rejects,
+            ..body.into()
+        })
     }
 
-    async fn backup(&self, _: &Path, _: Progress<'_, StoreProgress>) -> Result<u64> {
-        not_offered("backup")
+    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup> {
+        let body = json!({ "name": backup_name(to)? });
+        let progress = |at: StoreProgressBody| progress(at.into());
+        let made: BackupBody = self.work("/v1/store:backup", Some(&body), &progress).await?;
+        Ok(Backup {
+            bytes: made.bytes,
+            folder: made.folder,
+        })
     }
 
-    async fn compact(&self, _: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
-        not_offered("compact")
+    async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
+        let progress = |at: StoreProgressBody| progress(at.into());
+        let done: CompactBody = self.work("/v1/store:compact", None, &progress).await?;
+        Ok((done.bytes_before, done.bytes_after))
     }
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
-        not_offered("looking at cursor keys")
+        let reply = self.transport.get("/v1/store:cursorKeys").await?;
+        let body: KeysBody = replies::read(self.transport.server(), &reply.body)?;
+        Ok(body.into())
     }
 
-    async fn rotate_cursor_keys(&self, _: u32) -> Result<Vec<CursorKey>> {
-        not_offered("rotating cursor keys")
+    async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
+        let body = json!({ "earlier": earlier });
+        let target = "/v1/store:rotateCursorKeys";
+        let body = self.transport.change(Method::POST, target, Some(&body)).await?;
+        let reply = self.transport.read_whole(body).await?;
+        let body: KeysBody = replies::read(self.transport.server(), &reply.body)?;
+        Ok(body.into())
     }
 
-    async fn check(&self, _: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
-        not_offered("check")
+    async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
+        let progress = |at: StoreProgressBody| progress(at.into());
+        let found: CheckBody = self.work("/v1/store:check", None, &progress).await?;
+        Ok(found.into())
     }
 }

@@ -44,6 +44,15 @@ impl Ask {
             body: Bytes::new(),
         }
     }
+
+    /// A question in a body.
+    pub(crate) fn post(target: impl Into<String>, body: &Json) -> Self {
+        Self {
+            method: Method::POST,
+            target: target.into(),
+            body: body.to_string().into(),
+        }
+    }
 }
 
 /// Parameters being written: JSON, as they stand in a body.
@@ -90,7 +99,7 @@ impl Query {
     }
 
     /// The path with the query.
-    fn after(&self, path: &str) -> String {
+    pub(crate) fn after(&self, path: &str) -> String {
         let mut target = path.to_owned();
         for (index, (name, value)) in self.0.iter().enumerate() {
             target.push(if index == 0 { '?' } else { '&' });

@@ -1,10 +1,16 @@
 //! Connections, deadlines, limits, and what is tried again.
 
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER, USER_AGENT,
+};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -15,6 +21,7 @@ use serde_json::Value as Json;
 use tokio::time::{sleep, timeout};
 
 use crate::target::Ask;
+use crate::upkeep::{self, Sending};
 use crate::{credentials, problem, tls};
 
 /// How long connecting may take unless the address says otherwise.
@@ -34,15 +41,23 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 /// The longest wait that a busy server is granted before the next attempt.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
 
+/// How often it is told how much of a file was sent.
+const TELL_INTERVAL: Duration = Duration::from_millis(100);
+
 const AGENT: &str = concat!("recto/", env!("CARGO_PKG_VERSION"));
 const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
+const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
+const CONTINUE: HeaderValue = HeaderValue::from_static("100-continue");
 const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/json, application/x-ndjson, application/problem+json");
+
+/// The body of a request.
+pub(crate) type RequestBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// A way to one server.
 #[derive(Debug)]
 pub(crate) struct Transport {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, RequestBody>,
     server: String,
     authorization: Option<HeaderValue>,
     request_timeout: Duration,
@@ -132,19 +147,94 @@ impl Transport {
     ///
     /// # Errors
     /// `OutcomeUnknown`, if it was sent and no answer came.
-    pub(crate) async fn change(&self, method: Method, target: &str, body: Option<&Json>) -> Result<()> {
+    pub(crate) async fn change(
+        &self,
+        method: Method,
+        target: &str,
+        body: Option<&Json>,
+    ) -> Result<Response<Incoming>> {
         let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let mut attempts = Attempts::default();
         loop {
             match self.send(method.clone(), target, body.clone()).await {
-                // That it was done is said by the status; the rest of the answer only repeats what was asked.
-                Ok(_) => return Ok(()),
+                // That it was done is said by the status; the rest of most answers only repeats what was asked.
+                Ok(response) => return Ok(response),
                 Err(Failed::Lost(error)) => return Err(self.unknown(error)),
                 Err(Failed::Refused(error)) if error.kind() == ErrorKind::Timeout => {
                     return Err(self.unknown(error));
                 }
                 Err(failed) => attempts.again(failed).await?,
             }
+        }
+    }
+
+    /// Asks for work whose answer is read as it comes. It is sent again only if the server has certainly not
+    /// begun it.
+    pub(crate) async fn begin(&self, target: &str, body: Option<&Json>) -> Result<Response<Incoming>> {
+        let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let mut attempts = Attempts::default();
+        loop {
+            match self.send(Method::POST, target, body.clone()).await {
+                Ok(response) => return Ok(response),
+                Err(Failed::Lost(error)) => return Err(error),
+                Err(failed) => attempts.again(failed).await?,
+            }
+        }
+    }
+
+    /// Sends a file, and returns when a good answer begins; `tell` hears how many bytes were sent. The file
+    /// is not sent before the server says that it wants it.
+    pub(crate) async fn send_file(
+        &self,
+        target: &str,
+        path: &Path,
+        bytes: u64,
+        tell: &(dyn Fn(u64) + Send + Sync),
+    ) -> Result<Response<Incoming>> {
+        let sending = Arc::new(Sending::default());
+        let body = upkeep::file_body(path, Arc::clone(&sending)).map_err(|error| {
+            Error::new(
+                ErrorKind::Io,
+                format!("{} cannot be read: {error}", path.display()),
+            )
+        })?;
+        let mut request = self.request(Method::POST, target, body)?;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, OCTETS);
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
+        headers.insert(EXPECT, CONTINUE);
+        let goes = Arc::clone(&sending);
+        hyper::ext::on_informational(&mut request, move |_| goes.go());
+        let mut answer = std::pin::pin!(self.client.request(request));
+        let mut ticks = tokio::time::interval(TELL_INTERVAL);
+        let (mut sent, mut stalled) = (0, Duration::ZERO);
+        let answer = loop {
+            tokio::select! {
+                answer = &mut answer => break answer,
+                _ = ticks.tick() => {}
+            }
+            let now = sending.sent();
+            stalled = if now == sent {
+                stalled + TELL_INTERVAL
+            } else {
+                Duration::ZERO
+            };
+            sent = now;
+            if stalled >= self.request_timeout {
+                return Err(self.too_slow());
+            }
+            tell(sent);
+        };
+        match answer {
+            Err(error) if error.is_connect() => Err(self.unreachable(&error)),
+            Err(error) => Err(self.cut(&error)),
+            Ok(response) if response.status().is_success() => Ok(response),
+            Ok(response) => match self.refused(response).await {
+                Failed::Refused(error)
+                | Failed::Later(error, _)
+                | Failed::NotSent(error)
+                | Failed::Lost(error) => Err(error),
+            },
         }
     }
 
@@ -166,7 +256,12 @@ impl Transport {
 
     /// Sends a request once; returns when a good answer begins.
     async fn send(&self, method: Method, target: &str, body: Bytes) -> Result<Response<Incoming>, Failed> {
-        let request = self.request(method, target, body).map_err(Failed::Refused)?;
+        let has_body = !body.is_empty();
+        let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+        let mut request = self.request(method, target, body).map_err(Failed::Refused)?;
+        if has_body {
+            request.headers_mut().insert(CONTENT_TYPE, APPLICATION_JSON);
+        }
         let response = match timeout(self.request_timeout, self.client.request(request)).await {
             Err(_) => return Err(Failed::Lost(self.too_slow())),
             Ok(Err(error)) if error.is_connect() => return Err(Failed::NotSent(self.unreachable(&error))),
@@ -179,7 +274,7 @@ impl Transport {
         Err(self.refused(response).await)
     }
 
-    fn request(&self, method: Method, target: &str, body: Bytes) -> Result<Request<Full<Bytes>>> {
+    fn request(&self, method: Method, target: &str, body: RequestBody) -> Result<Request<RequestBody>> {
         // Longer ones do not fit the type; servers take shorter ones. Questions go into a body before.
         let uri = Uri::try_from(format!("{}{target}", self.server)).map_err(|_| {
             Error::new(
@@ -190,16 +285,12 @@ impl Transport {
                 "a key this long has no address: page or scan to its record, or ask where the store is",
             )
         })?;
-        let has_body = !body.is_empty();
-        let mut request = Request::new(Full::new(body));
+        let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         headers.insert(ACCEPT, ACCEPTED);
-        if has_body {
-            headers.insert(CONTENT_TYPE, APPLICATION_JSON);
-        }
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
@@ -218,6 +309,16 @@ impl Transport {
             Ok(Err(error)) => Err(Failed::Lost(self.cut(&*error))),
             Err(_) => Err(Failed::Lost(self.too_slow())),
         }
+    }
+
+    /// The rest of a good answer.
+    pub(crate) async fn read_whole(&self, response: Response<Incoming>) -> Result<Reply> {
+        self.read(response).await.map_err(|failed| match failed {
+            Failed::NotSent(error)
+            | Failed::Lost(error)
+            | Failed::Later(error, _)
+            | Failed::Refused(error) => error,
+        })
     }
 
     /// What an answer other than a good one says.

@@ -20,9 +20,9 @@ pub use error::ConfigError;
 pub(crate) use limits::permits;
 pub use limits::{
     DEFAULT_BODY_BYTES, DEFAULT_CONCURRENT_REQUESTS, DEFAULT_CONNECTIONS, DEFAULT_HEADER_BYTES,
-    DEFAULT_HEADER_TIME_MS, DEFAULT_IDLE_TIME_MS, DEFAULT_REQUEST_BURST, DEFAULT_REQUEST_TIME_MS,
-    DEFAULT_REQUESTS_PER_SECOND, DEFAULT_SHUTDOWN_TIME_MS, DEFAULT_STALL_TIME_MS, DEFAULT_URL_BYTES, Limits,
-    MAX_HEADERS,
+    DEFAULT_HEADER_TIME_MS, DEFAULT_IDLE_TIME_MS, DEFAULT_LOAD_BYTES, DEFAULT_REQUEST_BURST,
+    DEFAULT_REQUEST_TIME_MS, DEFAULT_REQUESTS_PER_SECOND, DEFAULT_SHUTDOWN_TIME_MS, DEFAULT_STALL_TIME_MS,
+    DEFAULT_URL_BYTES, Limits, MAX_HEADERS,
 };
 pub use settings::{SETTINGS, Setting};
 pub(crate) use sources::nearest;
@@ -88,6 +88,10 @@ pub struct Config {
     pub log_level: LogLevel,
     /// From when on a page counts as slow and is logged with its plan.
     pub slow_query: Duration,
+    /// The folder in which backups that are asked for over HTTP are made; none without it.
+    pub backup_folder: Option<PathBuf>,
+    /// The folder in which files that are sent lie while they are loaded; none are taken without it.
+    pub load_folder: Option<PathBuf>,
     /// Limits on what comes in.
     pub limits: Limits,
 }
@@ -105,6 +109,8 @@ impl Default for Config {
             log_format: LogFormat::Human,
             log_level: LogLevel::Info,
             slow_query: Duration::from_millis(DEFAULT_SLOW_QUERY_MS),
+            backup_folder: None,
+            load_folder: None,
             limits: Limits::default(),
         }
     }

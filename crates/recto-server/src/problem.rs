@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use recto::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
 
-use crate::access::Operation;
+use crate::access::{Operation, STORE};
 
 /// An error as it is answered.
 ///
@@ -214,6 +214,20 @@ impl Problem {
     pub(crate) fn forbidden(collection: &str, operation: Operation) -> Self {
         let detail = format!("the token does not allow to {} in {collection}", operation.name());
         Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
+    }
+
+    pub(crate) fn forbidden_store(operation: Operation) -> Self {
+        let name = operation.name();
+        let detail = format!("the token does not allow {name} of the store");
+        Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail).with_hint(format!(
+            "`recto token create NAME --grant '{STORE}:{name}'` makes one that does"
+        ))
+    }
+
+    /// As a problem that names something otherwise.
+    pub(crate) fn renamed(mut self, from: &str, to: &str) -> Self {
+        self.detail = self.detail.replace(from, to);
+        self
     }
 
     /// Its body.

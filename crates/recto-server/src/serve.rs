@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::api::Upkeep;
 use crate::app::{App, router};
 use crate::auth::{RELOAD_INTERVAL, Tokens};
 use crate::config::{Config, permits};
@@ -43,6 +44,7 @@ pub struct Server {
     guard: Arc<Guard>,
     tokens: Option<Arc<Tokens>>,
     tls: Option<Arc<Tls>>,
+    upkeep: Arc<Upkeep>,
 }
 
 impl Server {
@@ -75,7 +77,9 @@ impl Server {
             traces: Traces::start(config),
             slow_query: config.slow_query,
         });
-        let routes = router(App::new(session.clone())).route_layer(NoteRoute);
+        let upkeep = Arc::new(Upkeep::new(config));
+        let app = App::with_upkeep(session.clone(), Arc::clone(&upkeep));
+        let routes = router(app).route_layer(NoteRoute);
         let readiness = Readiness::new(session.clone(), environment);
         let guard = Guard::new(routes, config.clone(), tokens.clone(), readiness, observer);
         Ok(Self {
@@ -86,6 +90,7 @@ impl Server {
             guard: Arc::new(guard),
             tokens,
             tls,
+            upkeep,
         })
     }
 
@@ -135,7 +140,8 @@ impl Server {
         // Nobody listening means that no connection is left.
         let _ = tell.send(true);
         tracing::info!(connections = tasks.len(), "stopping");
-        let outcome = finish(&mut tasks, self.config.limits.shutdown_time, &self.guard).await;
+        let limit = self.config.limits.shutdown_time;
+        let outcome = finish(&mut tasks, limit, &self.guard, &self.upkeep).await;
         reloading.abort();
         refreshing.abort();
         self.guard.observer.traces.finish().await;
@@ -188,18 +194,32 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Waits for connections to end, for at most `limit`.
-async fn finish(tasks: &mut JoinSet<()>, limit: Duration, guard: &Guard) -> Result<(), ServeError> {
-    let all = async { while tasks.join_next().await.is_some() {} };
+/// Waits for connections to end, and for what is being done with the store, for at most `limit`.
+async fn finish(
+    tasks: &mut JoinSet<()>,
+    limit: Duration,
+    guard: &Guard,
+    upkeep: &Upkeep,
+) -> Result<(), ServeError> {
+    let all = async {
+        while tasks.join_next().await.is_some() {}
+        upkeep.idle().await;
+    };
     if tokio::time::timeout(limit, all).await.is_ok() {
         tracing::info!("stopped");
         return Ok(());
     }
     let requests = guard.observer.metrics.in_flight.load(Ordering::Relaxed);
     let connections = tasks.len();
+    let work = upkeep.running();
     tasks.shutdown().await;
-    tracing::warn!(requests, connections, "stopped before all requests were answered");
-    Err(ServeError::Unfinished { connections, limit })
+    let under_way = work.join(", ");
+    tracing::warn!(requests, connections, under_way, "stopped before all was done");
+    Err(ServeError::Unfinished {
+        connections,
+        work,
+        limit,
+    })
 }
 
 /// Takes over schemas and cursor keys that other processes put into the store.

@@ -102,6 +102,7 @@ use std::sync::Arc;
 pub use address::{CASSANDRA_PORT, CassandraAddress, HttpAddress, Secret, StoreAddress};
 pub use collection::{Collection, Key, KeyPart, KeyText};
 pub use error::{Error, ErrorKind, Result};
+pub use load::{check_load_file, check_load_name};
 pub use local_session::LocalSession;
 pub use page::Page;
 pub use paging::{Edge, Stop};

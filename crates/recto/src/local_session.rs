@@ -21,7 +21,7 @@ use crate::recto::Recto;
 use crate::row_filter::{RowFilter, RowFilters, forbidden};
 use crate::scan;
 use crate::session::{
-    Applied, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    Applied, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
     PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, Session,
     StoreDescription, StoreProgress,
 };
@@ -347,9 +347,11 @@ impl Session for LocalSession {
         crate::load::load(&collections, request, progress).await
     }
 
-    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<u64> {
+    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup> {
         self.check_unrestricted("backup")?;
-        open::backup(self.recto().await.operations(), to, progress).await
+        let bytes = open::backup(self.recto().await.operations(), to, progress).await?;
+        let folder = to.display().to_string();
+        Ok(Backup { bytes, folder })
     }
 
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {

@@ -271,6 +271,15 @@ pub struct CheckOutcome {
     pub problems: Vec<String>,
 }
 
+/// A copy of a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Backup {
+    /// Its size.
+    pub bytes: u64,
+    /// The folder it is, on the machine where the store is.
+    pub folder: String,
+}
+
 /// A collection that was checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckedCollection {
@@ -408,8 +417,9 @@ pub trait Session: Send + Sync {
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>>;
     /// Loads a file.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
-    /// Copies an open embedded store to a new folder.
-    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<u64>;
+    /// Copies an open embedded store to a new folder. Through a server that is a name, in a folder of
+    /// the server's.
+    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup>;
     /// Gives unused space of an embedded store back; returns bytes before and after.
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)>;
     /// The keys that cursors are sealed with, as the store holds them; never the keys themselves.

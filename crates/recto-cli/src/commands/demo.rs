@@ -134,7 +134,7 @@ pub(crate) async fn run(args: &DemoArgs, console: &mut Console) -> Result<Exit> 
     let exit = show(demo, console).await?;
     match own {
         Some(own) if exit == Exit::Done && (args.serve || console.is_interactive()) => {
-            serve_console(own, console).await
+            serve_console(own, &place.address, console).await
         }
         _ => Ok(exit),
     }

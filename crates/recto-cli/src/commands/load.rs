@@ -31,7 +31,8 @@ Examples:
 The file is .csv (with a header line) or .ndjson, plain or in .gz, .zst or .zip. Empty CSV cells are null; nested \
 values are JSON. Rows that are not right go to a reject file with the reason, the others are loaded; the exit code \
 is then 4. A load that was stopped goes on where it stopped when the same command runs again; a file that was \
-loaded to its end is not loaded again without --again.";
+loaded to its end is not loaded again without --again. Through a server (--store http://…) the file is sent, and \
+rejects come back.";
 
 /// Arguments of `recto load`.
 #[derive(Debug, Args)]

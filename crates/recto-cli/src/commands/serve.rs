@@ -1,7 +1,7 @@
 //! `recto serve`: the store over HTTP.
 
 use clap::Args;
-use recto::{LocalSession, OpenOptions, Recto};
+use recto::{LocalSession, OpenOptions, Recto, StoreAddress};
 use recto_server::{Config, ServeError, Server, start_logs};
 
 use super::config::ServerArgs;
@@ -32,11 +32,12 @@ pub(crate) struct ServeArgs {
 
 /// Serves until it is told to stop.
 pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit> {
-    let config = args.server.effective()?.config;
+    let mut config = args.server.effective()?.config;
     // What is wrong with it is told before a store is opened.
     Server::check(&config)?;
     let address = args.server.store().address(DEFAULT_STORE, environment())?;
     let recto = Recto::open_with(&address, OpenOptions::new()).await?;
+    keep_loads_in(&address, &mut config);
     allow_open_files();
     start_logs(&config);
     let server = Server::bind(LocalSession::new(recto), &config).await?;
@@ -49,8 +50,13 @@ pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit>
 
 /// Serves a store's console to this machine until it is told to stop: at the usual port, or, where that
 /// is taken, at a free one.
-pub(crate) async fn serve_console(session: LocalSession, console: &mut Console) -> Result<Exit> {
-    let config = Config::default();
+pub(crate) async fn serve_console(
+    session: LocalSession,
+    address: &StoreAddress,
+    console: &mut Console,
+) -> Result<Exit> {
+    let mut config = Config::default();
+    keep_loads_in(address, &mut config);
     let server = match Server::bind(session.clone(), &config).await {
         Err(ServeError::Listen { .. }) => {
             let mut listen = config.listen;
@@ -70,6 +76,14 @@ pub(crate) async fn serve_console(session: LocalSession, console: &mut Console) 
     console.flush()?;
     server.run(stop.requested()).await?;
     Ok(Exit::Done)
+}
+
+/// Files that are sent lie in the store's own folder while they are loaded, if it has one and no other is
+/// named: there is room for their rows, too.
+fn keep_loads_in(store: &StoreAddress, config: &mut Config) {
+    if let (StoreAddress::Embedded(folder), None) = (store, &config.load_folder) {
+        config.load_folder = Some(folder.join("loads"));
+    }
 }
 
 /// Each connection is an open file. Systems start programs with a low limit (often 1,024) and let them

@@ -20,13 +20,14 @@ const MAX_PROBLEMS_DRAWN: usize = 20;
 const BACKUP_EXAMPLES: &str = "\
 Examples:
   recto backup /mnt/backup/2026-11-21
-  recto page posts --store /mnt/backup/2026-11-21      a backup is a store like any other";
+  recto page posts --store /mnt/backup/2026-11-21      a backup is a store like any other
+  recto backup 2026-11-21 --store http://db:8080       on the server's machine, in its --backup-folder";
 
 /// Arguments of `recto backup`.
 #[derive(Debug, Args)]
 #[command(after_help = BACKUP_EXAMPLES)]
 pub(crate) struct BackupArgs {
-    /// The folder to make; it must not be there
+    /// The folder to make; it must not be there. Through a server: its name
     #[arg(value_name = "FOLDER")]
     pub(crate) to: PathBuf,
     #[command(flatten)]
@@ -85,7 +86,7 @@ pub(crate) async fn backup(args: &BackupArgs, session: &dyn Session, console: &m
         .await?;
     let elapsed = meter.elapsed();
     meter.finish();
-    let to = args.to.display().to_string();
+    let (to, copied) = (copied.folder, copied.bytes);
     if args.output.json {
         print_json(console, &json!({ "to": to, "bytes": copied }))?;
     } else {

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
-    Applied, CheckOutcome, CheckedCollection, CursorKey, ExplainedSource, Explanation, JsonRecord,
+    Applied, Backup, CheckOutcome, CheckedCollection, CursorKey, ExplainedSource, Explanation, JsonRecord,
     LoadProgress, LoadReport, LoadRequest, LoadedCollection, PageCost, PageReply, PageRequest, Progress,
     RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress,
 };
@@ -301,9 +301,13 @@ impl Session for FakeSession {
         })
     }
 
-    async fn backup(&self, to: &Path, _progress: Progress<'_, StoreProgress>) -> Result<u64> {
-        self.ask(format!("backup {}", to.display()));
-        Ok(514_000_000)
+    async fn backup(&self, to: &Path, _progress: Progress<'_, StoreProgress>) -> Result<Backup> {
+        let folder = to.display().to_string();
+        self.ask(format!("backup {folder}"));
+        Ok(Backup {
+            bytes: 514_000_000,
+            folder,
+        })
     }
 
     async fn compact(&self, _progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {

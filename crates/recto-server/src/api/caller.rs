@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use recto::schema::{Collection, Schema};
 use recto::{LocalSession, Session};
 
+use super::Upkeep;
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
@@ -34,6 +35,10 @@ impl Caller {
     /// The app's own session, for what [`Access`] is asked about next.
     pub(crate) fn app_session(&self) -> &LocalSession {
         self.app.session()
+    }
+
+    pub(super) fn upkeep(&self) -> &Arc<Upkeep> {
+        self.app.upkeep()
     }
 
     /// The session to do this with.

@@ -18,6 +18,7 @@
 //! | `keys` | key text beside record JSON |
 //! | `batch` | several changes at once |
 //! | `export` | all records of a collection, streamed |
+//! | `upkeep` | looking after the store: backup, compact, check, load, schema, cursor keys |
 
 mod address;
 mod answer;
@@ -35,6 +36,7 @@ mod parameters;
 mod question;
 mod records;
 mod schema;
+mod upkeep;
 
 use axum::Router;
 use axum::http::Uri;
@@ -45,6 +47,7 @@ pub(crate) use caller::Caller;
 pub(crate) use collections::view_names;
 pub(crate) use export::{NDJSON, PARAMETERS as EXPORT_PARAMETERS};
 pub(crate) use question::PARAMETERS as PAGE_PARAMETERS;
+pub(crate) use upkeep::{LOAD_PARAMETERS, LOAD_PATH, LongAnswer, MAX_BACKUP_NAME_CHARACTERS, Upkeep};
 
 use crate::app::App;
 use crate::problem::Problem;
@@ -94,6 +97,17 @@ pub(crate) fn routes() -> Router<App> {
         .route(
             "/v1/collections/{collection}/records/{key}",
             resource(RECORD, record),
+        )
+        .route("/v1/store:backup", resource(WRITE, post(upkeep::backup)))
+        .route("/v1/store:compact", resource(WRITE, post(upkeep::compact)))
+        .route("/v1/store:check", resource(WRITE, post(upkeep::check)))
+        .route(LOAD_PATH, resource(WRITE, post(upkeep::load)))
+        .route("/v1/store:plan", resource(WRITE, post(upkeep::plan)))
+        .route("/v1/store:apply", resource(WRITE, post(upkeep::apply)))
+        .route("/v1/store:cursorKeys", resource(READ, get(upkeep::cursor_keys)))
+        .route(
+            "/v1/store:rotateCursorKeys",
+            resource(WRITE, post(upkeep::rotate_cursor_keys)),
         )
         .route("/v1", any(nothing_here))
         .route("/v1/", any(nothing_here))

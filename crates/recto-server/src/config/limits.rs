@@ -7,6 +7,8 @@ use tokio::sync::Semaphore;
 
 /// The most bytes of a request's body unless told otherwise.
 pub const DEFAULT_BODY_BYTES: u64 = 16 << 20;
+/// The most bytes of a file that is sent to be loaded unless told otherwise.
+pub const DEFAULT_LOAD_BYTES: u64 = 64 << 30;
 /// The most bytes of a request's path and query unless told otherwise.
 pub const DEFAULT_URL_BYTES: u64 = 16 << 10;
 /// The most bytes of a request's line and headers unless told otherwise.
@@ -39,6 +41,8 @@ pub const DEFAULT_SHUTDOWN_TIME_MS: u64 = 30_000;
 pub struct Limits {
     /// The most bytes of a request's body: 413 beyond.
     pub body_bytes: u64,
+    /// The most bytes of a file that is sent to be loaded: 413 beyond.
+    pub load_bytes: u64,
     /// The most bytes of a request's path and query: 414 beyond.
     pub url_bytes: u64,
     /// The most bytes of a request's line and headers: 431 beyond.
@@ -68,6 +72,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body_bytes: DEFAULT_BODY_BYTES,
+            load_bytes: DEFAULT_LOAD_BYTES,
             url_bytes: DEFAULT_URL_BYTES,
             header_bytes: DEFAULT_HEADER_BYTES,
             concurrent_requests: DEFAULT_CONCURRENT_REQUESTS,

@@ -121,6 +121,28 @@ pub const SETTINGS: &[Setting] = &[
         set: |config, text| millis(text, 0).map(|time| config.slow_query = time),
     },
     Setting {
+        name: "backup_folder",
+        value_name: "FOLDER",
+        help: "The folder in which `recto backup --store http://…` makes backups, on this machine; none without it",
+        show: |config| path_text(config.backup_folder.as_ref()),
+        set: |config, text| path(text).map(|path| config.backup_folder = path),
+    },
+    Setting {
+        name: "load_folder",
+        value_name: "FOLDER",
+        help: "The folder in which files sent by `recto load --store http://…` lie while they are loaded; an \
+               embedded store has one of its own",
+        show: |config| path_text(config.load_folder.as_ref()),
+        set: |config, text| path(text).map(|path| config.load_folder = path),
+    },
+    Setting {
+        name: "max_load_bytes",
+        value_name: "BYTES",
+        help: "The most bytes of a file that is sent to be loaded",
+        show: |config| config.limits.load_bytes.to_string(),
+        set: |config, text| count(text, 1, MAX_COUNT).map(|bytes| config.limits.load_bytes = bytes),
+    },
+    Setting {
         name: "max_body_bytes",
         value_name: "BYTES",
         help: "The most bytes of a request's body",

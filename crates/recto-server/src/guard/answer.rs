@@ -12,7 +12,8 @@ use futures::FutureExt as _;
 
 use super::body::Keeping;
 use super::route::RoutePattern;
-use super::{Guard, Turned, client};
+use super::{Guard, Turned, client, is_file};
+use crate::api::LongAnswer;
 use crate::operation::{Context, InFlight, Parent, REQUEST_ID, RequestLabels};
 use crate::problem::Problem;
 
@@ -97,20 +98,28 @@ impl Guard {
             parent,
         );
         let method = request.method().clone();
+        let limit = if is_file(&request) {
+            Duration::MAX
+        } else {
+            self.config.limits.request_time
+        };
         let request = self.prepared(request, admitted.access);
         let mut router = self.router.clone();
         let handled = context.scope(tower_service::Service::call(&mut router, request));
         // A panic is a mistake of ours, and no reason to cut the other requests of the connection.
         let handled = AssertUnwindSafe(handled).catch_unwind();
-        let response = match tokio::time::timeout(self.config.limits.request_time, handled).await {
+        let response = match tokio::time::timeout(limit, handled).await {
             Ok(Ok(Ok(response))) => response,
             Ok(Ok(Err(never))) => match never {},
             Ok(Err(_panic)) => {
                 tracing::error!(request_id = id, "a request made its handler panic");
                 Problem::internal("the server made a mistake").into_response()
             }
-            Err(_) => late(&method, self.config.limits.request_time).into_response(),
+            Err(_) => late(&method, limit).into_response(),
         };
+        if response.extensions().get::<LongAnswer>().is_some() {
+            return Ok(response);
+        }
         Ok(response.map(|body| Keeping::wrap(body, admitted.permit)))
     }
 

@@ -25,6 +25,7 @@ use http_body_util::Limited;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Access;
+use crate::api::LOAD_PATH;
 use crate::auth::{Denied, Tokens};
 use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
 use crate::operation::{Observer, Readiness, Refusal, RequestIds};
@@ -79,7 +80,8 @@ impl Turned {
 #[derive(Debug)]
 struct Admitted {
     access: Access,
-    permit: OwnedSemaphorePermit,
+    /// None for a file, which has a place of its own.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Guard {
@@ -151,6 +153,9 @@ impl Guard {
         let limit = self.config.limits.body_bytes;
         let declared = request.headers().get(header::CONTENT_LENGTH);
         let declared = declared.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if is_file(request) {
+            return Ok(Admitted { access, permit: None });
+        }
         if declared.is_some_and(|bytes| bytes > limit) {
             return Err(Turned::new(Refusal::Body, body_too_large(limit)));
         }
@@ -163,7 +168,10 @@ impl Guard {
             );
             return Err(Turned::new(Refusal::Concurrency, problem).with_header(header::RETRY_AFTER, "1"));
         };
-        Ok(Admitted { access, permit })
+        Ok(Admitted {
+            access,
+            permit: Some(permit),
+        })
     }
 
     fn authenticate<B>(
@@ -276,9 +284,12 @@ impl Guard {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let limit = usize::try_from(self.config.limits.body_bytes).unwrap_or(usize::MAX);
+        let is_file = is_file(&request);
         let mut request = request.map(|body| {
             if body.is_end_stream() {
                 Body::empty()
+            } else if is_file {
+                Body::new(body)
             } else {
                 Body::new(Limited::new(body, limit))
             }
@@ -288,6 +299,12 @@ impl Guard {
         request.extensions_mut().insert(access);
         request
     }
+}
+
+/// Whether the body is a file that is loaded: its handler takes one at a time, as long as it comes, and
+/// limits how large and how slow it may be.
+fn is_file<B>(request: &Request<B>) -> bool {
+    request.uri().path() == LOAD_PATH
 }
 
 fn too_long(what: &str, limit: u64) -> Problem {

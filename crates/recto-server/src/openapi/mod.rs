@@ -11,6 +11,7 @@
 //! | `parameters` | what stands in paths and queries |
 //! | `responses` | the answers that all operations share |
 //! | `operations` | what can be asked of a collection |
+//! | `store` | what can be asked of the store itself |
 //! | `docs` | the same for people |
 
 mod docs;
@@ -19,6 +20,7 @@ mod parameters;
 mod patterns;
 mod responses;
 mod schemas;
+mod store;
 mod types;
 
 use axum::Router;
@@ -73,6 +75,12 @@ fn document(schema: &Schema, access: &Access) -> Json {
     paths.insert("/v1/collections".into(), operations::collections());
     let mut schemas = schemas::shared(schema);
     let mut tags = vec![json!({ "name": "collections", "description": "What there is." })];
+    let of_store = store::paths(schema, access);
+    if !of_store.is_empty() {
+        tags.push(json!({ "name": store::TAG, "description": "What looks after the store itself." }));
+        schemas.extend(store::schemas());
+        paths.extend(of_store);
+    }
     for collection in &schema.collections {
         paths.extend(operations::of_collection(collection, access));
         schemas.extend(schemas::of_collection(collection));

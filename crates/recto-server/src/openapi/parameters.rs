@@ -76,7 +76,7 @@ pub(super) fn shared() -> Map<String, Json> {
         .collect()
 }
 
-fn query(name: &str, schema: Json, about: &str) -> Json {
+pub(super) fn query(name: &str, schema: Json, about: &str) -> Json {
     json!({ "name": name, "in": "query", "description": about, "schema": schema })
 }
 

@@ -18,7 +18,10 @@ const PROBLEMS: [(&str, &str); 14] = [
     ),
     ("405", "The resource does not have this method."),
     ("408", "The request did not arrive in time."),
-    ("409", "The record's key is not the one in the path."),
+    (
+        "409",
+        "The record's key is not the one in the path; or the same is being done with the store already.",
+    ),
     (
         "413",
         "The body, or what it holds, is more than is taken at once; nothing was written.",

@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
-    Applied, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    Applied, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
     PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan,
     StoreDescription, StoreProgress,
 };
@@ -200,7 +200,7 @@ impl<S: Session> Session for Observed<S> {
         self.seen(self.session.load(request, progress).await)
     }
 
-    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<u64> {
+    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup> {
         self.seen(self.session.backup(to, progress).await)
     }
 

@@ -35,13 +35,22 @@ pub enum ServeError {
         source: io::Error,
     },
     /// When it was told to stop, the time was over before all connections had ended.
-    #[error("{connections} connections were cut after {} ms", limit.as_millis())]
+    #[error("{connections} connections were cut after {} ms{}", limit.as_millis(), also(work))]
     Unfinished {
         /// How many were cut.
         connections: usize,
+        /// What was being done with the store.
+        work: Vec<String>,
         /// The time they had.
         limit: Duration,
     },
+}
+
+fn also(work: &[String]) -> String {
+    match work {
+        [] => String::new(),
+        work => format!(", with {}", work.join(", ")),
+    }
 }
 
 impl ServeError {

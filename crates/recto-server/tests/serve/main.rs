@@ -12,3 +12,4 @@ mod slow_clients;
 mod support;
 mod tls;
 mod tokens;
+mod upkeep;

@@ -142,6 +142,7 @@ pub(crate) async fn serve_store(
 ) -> Served {
     let mut config = Config {
         listen: "127.0.0.1:0".parse().unwrap(),
+        load_folder: Some(folder.path().join("loads")),
         ..Config::default()
     };
     change(&mut config);

@@ -56,6 +56,7 @@ use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delive
 use plan::Plan;
 use rejects::{Reject, RejectFile};
 use source::{Format, Source};
+pub use source::{check_load_file, check_load_name};
 use write::ChunkWriter;
 
 /// The memory for rows being sorted and written, unless the request says otherwise.

@@ -73,6 +73,33 @@ impl Packing {
     }
 }
 
+/// What a file's name says that it is; `shown` is how errors name it.
+fn packing(name: &str, shown: &str) -> Result<Packing> {
+    Packing::of_name(name).ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{shown} is of no kind that can be loaded"),
+        )
+        .with_hint(ENDINGS)
+    })
+}
+
+/// Whether a file of this name can be loaded.
+///
+/// # Errors
+/// Its ending is none of those that can.
+pub fn check_load_name(name: &str) -> Result<()> {
+    packing(name, &format!("{name:?}")).map(|_| ())
+}
+
+/// Whether a file is there and can be loaded by its name; its length in bytes.
+///
+/// # Errors
+/// It is not there, no file, or its ending is none of those that can be loaded.
+pub fn check_load_file(path: &Path) -> Result<u64> {
+    Ok(Source::find(path)?.bytes_total)
+}
+
 /// A file to load.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -89,13 +116,7 @@ impl Source {
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
-        let packing = Packing::of_name(&name).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                format!("{} is of no kind that can be loaded", path.display()),
-            )
-            .with_hint(ENDINGS)
-        })?;
+        let packing = packing(&name, &path.display().to_string())?;
         let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, error))?;
         if !metadata.is_file() {
             return Err(Error::new(

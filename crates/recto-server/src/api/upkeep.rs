@@ -1,0 +1,248 @@
+//! `/v1/store`: what looks after the store itself.
+//!
+//! Work that takes its time is answered by lines of JSON (NDJSON): `{"progress": …}` some ten times a
+//! second at most, and as the last one `{"result": …}` or `{"problem": …}`; an answer without such a last
+//! line was cut. What is wrong from the start is answered as any other problem. Backups, compactions,
+//! checks and changes of the schema run on to their end when their client goes away; a load stops, and
+//! goes on where it was when the same file is sent again.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `running` | what is being done, one of each kind at a time |
+//! | `telling` | lines of progress, and the result |
+//! | `load` | a file that is sent, and loaded |
+//! | `spool` | where that file lies meanwhile, and its rejects |
+
+mod load;
+mod running;
+mod spool;
+mod telling;
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use recto::Session;
+use recto::schema::Schema;
+use recto::session::{CheckOutcome, CursorKey, SchemaPlan, StoreProgress};
+use serde_json::{Map, Value as Json, json};
+
+use super::caller::Caller;
+use super::parameters::Parameters;
+use super::{answer, body};
+use crate::access::Operation;
+use crate::problem::Problem;
+
+pub(crate) use load::PARAMETERS as LOAD_PARAMETERS;
+pub(super) use load::load;
+pub(crate) use running::Upkeep;
+pub(crate) use telling::LongAnswer;
+use telling::{Told, run_on};
+
+/// Where a file is sent to be loaded.
+pub(crate) const LOAD_PATH: &str = "/v1/store:load";
+
+/// The longest name of a backup.
+pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
+
+/// `POST /v1/store:backup`: `{"name": "…"}`, a folder to make in the one that the operator named.
+pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let session = caller.store_session(Operation::Backup)?;
+    Parameters::read(&uri, &[])?;
+    let name = backup_name(body::json(request).await?)?;
+    let folder = caller.upkeep().backup_folder.as_ref();
+    let to = folder.ok_or_else(no_backup_folder)?.join(name);
+    let running = caller.begin(Operation::Backup)?;
+    let told = Told::default();
+    let tells = told.clone();
+    let work = async move {
+        let copied = session.backup(&to, &|at| tells.tell(store_progress(at))).await;
+        let result = copied.map(|copy| json!({ "bytes": copy.bytes, "folder": copy.folder }));
+        running.end(result)
+    };
+    run_on(told, work).await
+}
+
+/// `POST /v1/store:compact`.
+pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let session = caller.store_session(Operation::Compact)?;
+    Parameters::read(&uri, &[])?;
+    let running = caller.begin(Operation::Compact)?;
+    let told = Told::default();
+    let tells = told.clone();
+    let work = async move {
+        let compacted = session.compact(&|at| tells.tell(store_progress(at))).await;
+        let result = |(before, after)| json!({ "bytes_before": before, "bytes_after": after });
+        running.end(compacted.map(result))
+    };
+    run_on(told, work).await
+}
+
+/// `POST /v1/store:check`.
+pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let session = caller.store_session(Operation::Check)?;
+    Parameters::read(&uri, &[])?;
+    let running = caller.begin(Operation::Check)?;
+    let told = Told::default();
+    let tells = told.clone();
+    let work = async move {
+        let checked = session.check(&|at| tells.tell(store_progress(at))).await;
+        running.end(checked.map(|outcome| check_json(&outcome)))
+    };
+    run_on(told, work).await
+}
+
+/// `POST /v1/store:plan`: `{"toml": "…"}`, what applying the schema would do.
+pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let session = caller.store_session(Operation::Apply)?;
+    Parameters::read(&uri, &[])?;
+    let schema = schema(body::json(request).await?)?;
+    Ok(answer::json_once(&plan_json(&session.plan(&schema).await?)))
+}
+
+/// `POST /v1/store:apply`: the same body; makes the store hold the schema.
+pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let session = caller.store_session(Operation::Apply)?;
+    Parameters::read(&uri, &[])?;
+    let schema = schema(body::json(request).await?)?;
+    let running = caller.begin(Operation::Apply)?;
+    let work = async move {
+        let applied = session.apply(&schema).await;
+        let result =
+            applied.map(|applied| json!({ "generation": applied.generation, "changes": applied.changes }));
+        running.end(result)
+    };
+    run_on(Told::default(), work).await
+}
+
+/// `GET /v1/store:cursorKeys`: which keys there are; never the keys themselves.
+pub(super) async fn cursor_keys(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let session = caller.store_session(Operation::CursorKeys)?;
+    Parameters::read(&uri, &[])?;
+    Ok(answer::json_once(&keys_json(&session.cursor_keys().await?)))
+}
+
+/// `POST /v1/store:rotateCursorKeys`: `{"earlier": 3}`, how many of the keys before it still open cursors.
+pub(super) async fn rotate_cursor_keys(
+    caller: Caller,
+    uri: Uri,
+    request: Request,
+) -> Result<Response, Problem> {
+    let session = caller.store_session(Operation::CursorKeys)?;
+    Parameters::read(&uri, &[])?;
+    let [earlier] = members(body::json(request).await?, ["earlier"])?;
+    let earlier = earlier.as_u64().and_then(|earlier| u32::try_from(earlier).ok());
+    let earlier =
+        earlier.ok_or_else(|| Problem::invalid_body("earlier is a whole number").with_field("earlier"))?;
+    Ok(answer::json_once(&keys_json(
+        &session.rotate_cursor_keys(earlier).await?,
+    )))
+}
+
+impl Caller {
+    /// The session to look after the store with.
+    fn store_session(&self, operation: Operation) -> Result<Arc<dyn Session>, Problem> {
+        if !self.access.allows_store(operation) {
+            return Err(Problem::forbidden_store(operation));
+        }
+        self.access.session_over(self.app_session(), [])
+    }
+}
+
+/// The members of a body that is an object of these and no others.
+fn members<const N: usize>(body: Json, names: [&str; N]) -> Result<[Json; N], Problem> {
+    let shape = || {
+        let names: Vec<String> = names.iter().map(|name| format!("{name:?}: …")).collect();
+        Problem::invalid_body(format!("the body is {{{}}}", names.join(", ")))
+    };
+    let Json::Object(mut body) = body else {
+        return Err(shape());
+    };
+    let members = names.map(|name| body.remove(name).unwrap_or_default());
+    match body.keys().next() {
+        None => Ok(members),
+        Some(other) => Err(shape().with_field(other)),
+    }
+}
+
+/// The name of a backup: one step of a path, and none that is hidden.
+fn backup_name(body: Json) -> Result<String, Problem> {
+    let [name] = members(body, ["name"])?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name = name.as_str().unwrap_or_default();
+    if name.is_empty()
+        || name.len() > MAX_BACKUP_NAME_CHARACTERS
+        || name.starts_with('.')
+        || !name.chars().all(fits)
+    {
+        let detail = "a backup through a server has a name, and no path: letters, digits, `-`, `_` and `.`";
+        return Err(Problem::invalid_body(detail)
+            .with_field("name")
+            .with_hint("it is made in the folder that the server's operator named"));
+    }
+    Ok(name.to_owned())
+}
+
+fn no_backup_folder() -> Problem {
+    let detail = "this server has no folder for backups";
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
+        .with_hint("its operator names one: recto serve --backup-folder FOLDER, or backup_folder in its file")
+}
+
+fn schema(body: Json) -> Result<Schema, Problem> {
+    let [toml] = members(body, ["toml"])?;
+    let Json::String(toml) = toml else {
+        return Err(Problem::invalid_body("toml is a schema's text").with_field("toml"));
+    };
+    Schema::parse(&toml).map_err(|errors| {
+        Problem::invalid_body(format!("the schema is not right: {errors}")).with_field("toml")
+    })
+}
+
+fn store_progress(at: StoreProgress) -> Json {
+    let mut progress = Map::from_iter([("done".to_owned(), at.done.into())]);
+    if let Some(total) = at.total {
+        progress.insert("total".into(), total.into());
+    }
+    Json::Object(progress)
+}
+
+fn plan_json(plan: &SchemaPlan) -> Json {
+    json!({
+        "generation": plan.generation,
+        "changes": plan.changes,
+        "statements": plan.statements,
+        "refused": plan.refused,
+    })
+}
+
+fn check_json(outcome: &CheckOutcome) -> Json {
+    let collections = outcome.collections.iter();
+    let collections: Vec<Json> = collections
+        .map(|one| json!({ "name": one.name, "rows": one.rows }))
+        .collect();
+    json!({
+        "rows": outcome.rows,
+        "collections": collections,
+        "internal_rows": outcome.internal_rows,
+        "problems": outcome.problems,
+    })
+}
+
+fn keys_json(keys: &[CursorKey]) -> Json {
+    let key = |key: &CursorKey| {
+        let mut json = json!({ "id": key.id, "seals": key.seals });
+        let times = [
+            ("made_at_seconds", key.made_at_seconds),
+            ("age_seconds", key.age_seconds),
+        ];
+        for (name, seconds) in times {
+            if let Some(seconds) = seconds {
+                json[name] = seconds.into();
+            }
+        }
+        json
+    };
+    json!({ "keys": keys.iter().map(key).collect::<Vec<_>>() })
+}

@@ -1,0 +1,120 @@
+//! A file that is sent, and loaded.
+
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use recto::session::{LoadProgress, LoadReport, LoadRequest};
+use recto::{Error, ErrorKind};
+use serde_json::{Value as Json, json};
+
+use super::spool::Spool;
+use super::telling::{Told, while_heard};
+use crate::access::Operation;
+use crate::api::caller::Caller;
+use crate::api::parameters::Parameters;
+use crate::problem::Problem;
+
+/// The parameters of a load.
+pub(crate) const PARAMETERS: [&str; 5] = ["collections", "name", "null", "again", "ignore_unknown"];
+
+/// `POST /v1/store:load`: the body is the file. It is taken whole before anything of it is stored, as a
+/// damaged one stores nothing, and is the same load wherever it is sent from: one that was stopped goes on
+/// where it was.
+pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let parameters = Parameters::read(&uri, &PARAMETERS)?;
+    let collections = parameters.names("collections");
+    if collections.is_empty() {
+        let detail = "collections names those to load into, with commas between";
+        return Err(Problem::invalid_parameter("collections", detail));
+    }
+    if !caller.access.allows_store(Operation::Load) {
+        return Err(Problem::forbidden_store(Operation::Load));
+    }
+    let needed = collections.iter().map(|name| (name.as_str(), Operation::Write));
+    let session = caller.access.session_over(caller.app_session(), needed)?;
+    for name in &collections {
+        caller.definition(name).await?;
+    }
+    let name = parameters.text("name").unwrap_or_default().to_owned();
+    recto::check_load_name(&name).map_err(|error| Problem::from(error).with_parameter("name"))?;
+    let mut asked = LoadRequest {
+        collections,
+        null: parameters.text("null").map(str::to_owned),
+        again: parameters.flag("again")?,
+        ignore_unknown: parameters.flag("ignore_unknown")?,
+        ..LoadRequest::default()
+    };
+    let running = caller.begin(Operation::Load)?;
+    let spool = Spool::receive(caller.upkeep(), &name, &asked, request.into_body()).await?;
+    asked.file = spool.path().to_owned();
+    let told = Told::default();
+    let tells = told.clone();
+    let work = async move {
+        let loaded = session.load(&asked, &|at| tells.tell(progress(at))).await;
+        let unreadable = loaded
+            .as_ref()
+            .err()
+            .filter(|error| is_of_file(error))
+            .map(unreadable);
+        let rejects = loaded.as_ref().ok().and_then(|report| report.rejects.clone());
+        let done = running.end(loaded.map(|report| result(&report)));
+        done.map(|done| done.with_rejects(rejects))
+            .map_err(|problem| spool.name_in(unreadable.unwrap_or(problem)))
+    };
+    while_heard(told, work).await
+}
+
+/// Whether the file cannot be read or unpacked; that of the rejects is the server's own.
+fn is_of_file(error: &Error) -> bool {
+    error.kind() == ErrorKind::Io && !error.to_string().starts_with("the reject file")
+}
+
+fn unreadable(error: &Error) -> Problem {
+    let problem = Problem::new(
+        StatusCode::BAD_REQUEST,
+        "unreadable-file",
+        "The file cannot be read",
+        error.to_string(),
+    );
+    match error.hint() {
+        Some(hint) => problem.with_hint(hint),
+        None => problem,
+    }
+}
+
+fn progress(at: LoadProgress) -> Json {
+    json!({
+        "rows_read": at.rows_read,
+        "rows_stored": at.rows_stored,
+        "rows_rejected": at.rows_rejected,
+        "bytes_consumed": at.bytes_consumed,
+        "bytes_total": at.bytes_total,
+    })
+}
+
+fn result(report: &LoadReport) -> Json {
+    let collections = report.collections.iter().map(|collection| {
+        let reasons = collection.reasons.iter();
+        let reasons: Vec<Json> = reasons
+            .map(|(reason, rows)| json!({ "reason": reason, "rows": rows }))
+            .collect();
+        json!({
+            "name": collection.name,
+            "rows_stored": collection.rows_stored,
+            "rows_rejected": collection.rows_rejected,
+            "reasons": reasons,
+        })
+    });
+    let mut json = json!({
+        "rows_read": report.rows_read,
+        "rows_resumed": report.rows_resumed,
+        "collections": collections.collect::<Vec<_>>(),
+        "already_loaded": report.already_loaded,
+    });
+    // What the rejects are written as: that of the file, which may be in an archive.
+    let ending = report.rejects.as_ref().and_then(|path| path.extension());
+    if let Some(ending) = ending {
+        json["rejects"] = ending.to_string_lossy().into();
+    }
+    json
+}

@@ -1,0 +1,135 @@
+//! What is being done with the store, one of each kind at a time.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use recto::Result as Outcome;
+use serde_json::Value as Json;
+use tokio::sync::Notify;
+
+use super::telling::Done;
+use crate::access::Operation;
+use crate::api::caller::Caller;
+use crate::config::{Config, DEFAULT_LOAD_BYTES, DEFAULT_STALL_TIME_MS};
+use crate::problem::Problem;
+
+/// What is needed to look after the store, and who does so.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    /// Where backups are made; none if the operator named no folder.
+    pub(super) backup_folder: Option<PathBuf>,
+    /// Where files lie while they are loaded; none if the operator named no folder.
+    pub(super) load_folder: Option<PathBuf>,
+    /// The largest file that is loaded.
+    pub(super) load_bytes: u64,
+    /// How long a client may send nothing of its file.
+    pub(super) stall_time: Duration,
+    running: Mutex<Vec<(Operation, Arc<str>)>>,
+    ended: Notify,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self {
+            backup_folder: None,
+            load_folder: None,
+            load_bytes: DEFAULT_LOAD_BYTES,
+            stall_time: Duration::from_millis(DEFAULT_STALL_TIME_MS),
+            running: Mutex::default(),
+            ended: Notify::new(),
+        }
+    }
+}
+
+impl Upkeep {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            backup_folder: config.backup_folder.clone(),
+            load_folder: config.load_folder.clone(),
+            load_bytes: config.limits.load_bytes,
+            stall_time: config.limits.stall_time,
+            ..Self::default()
+        }
+    }
+
+    /// What is being done, and who asked for it.
+    pub(crate) fn running(&self) -> Vec<String> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = running
+            .iter()
+            .map(|(operation, who)| format!("{} of {who}", operation.name()));
+        shown.collect()
+    }
+
+    /// Waits until nothing is being done.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.running().is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn begin(self: &Arc<Self>, operation: Operation, who: &Arc<str>) -> Result<Running, Problem> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = operation.name();
+        if let Some((_, other)) = running.iter().find(|(other, _)| *other == operation) {
+            let detail = format!("a {name} is under way, asked for by {other}");
+            let problem = Problem::new(StatusCode::CONFLICT, "under-way", "It is under way", detail);
+            return Err(problem.with_hint("ask again when it has ended: there is one of a kind at a time"));
+        }
+        tracing::info!(operation = name, bearer = &**who, "begun");
+        running.push((operation, Arc::clone(who)));
+        Ok(Running {
+            upkeep: Arc::clone(self),
+            operation,
+            who: Arc::clone(who),
+            is_ended: false,
+        })
+    }
+}
+
+impl Caller {
+    /// Begins what nobody else is doing.
+    pub(super) fn begin(&self, operation: Operation) -> Result<Running, Problem> {
+        self.upkeep().begin(operation, &self.access.name)
+    }
+}
+
+/// Something that is being done; dropped when it is over, however it ends.
+#[derive(Debug)]
+pub(super) struct Running {
+    upkeep: Arc<Upkeep>,
+    operation: Operation,
+    who: Arc<str>,
+    is_ended: bool,
+}
+
+impl Running {
+    /// Notes how it ended, for whoever asked may be gone.
+    pub(super) fn end(mut self, result: Outcome<Json>) -> Result<Done, Problem> {
+        self.is_ended = true;
+        let (operation, bearer) = (self.operation.name(), &*self.who);
+        match &result {
+            Ok(result) => tracing::info!(operation, bearer, %result, "done"),
+            Err(error) => tracing::warn!(operation, bearer, kind = ?error.kind(), "failed"),
+        }
+        Ok(Done::new(result?))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            let (operation, bearer) = (self.operation.name(), &*self.who);
+            tracing::info!(operation, bearer, "stopped");
+        }
+        let mut running = self.upkeep.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.retain(|(operation, _)| *operation != self.operation);
+        self.upkeep.ended.notify_waiters();
+    }
+}

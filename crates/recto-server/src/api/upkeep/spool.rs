@@ -1,0 +1,224 @@
+//! Where a file lies while it is loaded, and its rejects until they are not asked for any more.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use http_body_util::BodyExt as _;
+use recto::session::LoadRequest;
+use recto::{Error, ErrorKind};
+
+use super::running::Upkeep;
+use crate::problem::Problem;
+
+/// Bytes that are gathered before they are written.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// How long what is left of a load (its rejects) is kept: whoever was cut off while they were sent asks
+/// again within this time.
+const KEPT_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// What the file is called where it lies.
+const FILE_NAME: &str = "file";
+
+/// A file that was sent; it goes when it was loaded, or the load stopped.
+#[derive(Debug)]
+pub(super) struct Spool {
+    path: PathBuf,
+    /// What its sender calls it.
+    name: String,
+}
+
+impl Spool {
+    /// Takes a file whole. It lies in a folder of its own, which is the same for the same load, so that the
+    /// rejects of one that was stopped are found again.
+    pub(super) async fn receive(
+        upkeep: &Upkeep,
+        name: &str,
+        request: &LoadRequest,
+        mut body: Body,
+    ) -> Result<Self, Problem> {
+        let folder = upkeep.load_folder.clone().ok_or_else(no_load_folder)?;
+        let most = upkeep.load_bytes;
+        if http_body::Body::size_hint(&body).lower() > most {
+            return Err(too_large(most));
+        }
+        let mut upload = blocking(move || Upload::begin(&folder)).await?;
+        loop {
+            let frame = tokio::time::timeout(upkeep.stall_time, body.frame()).await;
+            let data = match frame.map_err(|_| stalled(upkeep.stall_time))? {
+                None => break,
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => return Err(Problem::invalid_body(error.to_string())),
+            };
+            if upload.bytes() + data.len() as u64 > most {
+                return Err(too_large(most));
+            }
+            upload.pending.extend_from_slice(&data);
+            if upload.pending.len() >= WRITE_BYTES {
+                upload = blocking(move || upload.write()).await?;
+            }
+        }
+        let key = identity(request);
+        let file = format!("{FILE_NAME}{}", endings(name));
+        let path = blocking(move || upload.write()?.finish(key, &file)).await?;
+        let name = name.to_owned();
+        Ok(Self { path, name })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A problem that speaks of the file as its sender does.
+    pub(super) fn name_in(&self, problem: Problem) -> Problem {
+        problem.renamed(&self.path.display().to_string(), &self.name)
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+        // Only one that is empty goes: rejects stay.
+        let _ = self.path.parent().map(fs::remove_dir);
+    }
+}
+
+/// A file on its way; it goes unless it becomes a [`Spool`].
+struct Upload {
+    folder: PathBuf,
+    path: PathBuf,
+    file: File,
+    pending: Vec<u8>,
+    written: u64,
+    hasher: blake3::Hasher,
+}
+
+impl Upload {
+    fn begin(folder: &Path) -> io::Result<Self> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(folder)?;
+        remove_old(folder);
+        let path = folder.join(format!("sent-{}", std::process::id()));
+        // What a process that was killed left under the same number.
+        let _ = fs::remove_file(&path);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(Self {
+            folder: folder.to_owned(),
+            file: options.open(&path)?,
+            path,
+            pending: Vec::new(),
+            written: 0,
+            hasher: blake3::Hasher::new(),
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+
+    fn write(mut self) -> io::Result<Self> {
+        self.file.write_all(&self.pending)?;
+        self.hasher.update(&self.pending);
+        self.written += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(self)
+    }
+
+    /// Puts the file where its load looks for it.
+    fn finish(self, mut key: blake3::Hasher, name: &str) -> io::Result<PathBuf> {
+        key.update(self.hasher.finalize().as_bytes());
+        let folder = self.folder.join(key.finalize().to_hex().as_str());
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(name);
+        fs::rename(&self.path, &path)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// What a load is known by beside the content of its file.
+fn identity(request: &LoadRequest) -> blake3::Hasher {
+    let mut key = blake3::Hasher::new();
+    let mut collections = request.collections.clone();
+    collections.sort_unstable();
+    let flags = if request.ignore_unknown { "1" } else { "0" };
+    let null = request.null.as_deref().unwrap_or_default();
+    for text in [collections.join(",").as_str(), null, flags] {
+        key.update(&(text.len() as u64).to_le_bytes());
+        key.update(text.as_bytes());
+    }
+    key
+}
+
+/// The endings of a name that say what the file is: `.csv.gz`.
+fn endings(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    let mut parts = name.rsplit('.');
+    let (last, before) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    match last {
+        "gz" | "zst" => format!(".{before}.{last}"),
+        last => format!(".{last}"),
+    }
+}
+
+/// Removes what is left of loads that nobody asked for again.
+fn remove_old(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let age = entry.metadata().and_then(|found| found.modified());
+        let age = age.ok().and_then(|modified| modified.elapsed().ok());
+        if age.is_none_or(|age| age < KEPT_TIME) {
+            continue;
+        }
+        let path = entry.path();
+        let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.unwrap_or_else(|error| Err(io::Error::other(error)));
+    done.map_err(|error| {
+        let message = format!("the server cannot keep the file while it is loaded: {error}");
+        Problem::from(Error::new(ErrorKind::Io, message).with_hint("its load_folder needs room for the file"))
+    })
+}
+
+fn no_load_folder() -> Problem {
+    let detail = "this server has no folder to keep files in while they are loaded";
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
+        .with_hint("its operator names one: recto serve --load-folder FOLDER, or load_folder in its file")
+}
+
+fn too_large(most: u64) -> Problem {
+    let detail = format!("a file that is loaded may have {most} bytes");
+    Problem::limit_exceeded(detail)
+        .with_hint("pack it, or load it in parts; the server's operator may set max_load_bytes")
+}
+
+fn stalled(limit: Duration) -> Problem {
+    let detail = format!("nothing of the file came for {} ms", limit.as_millis());
+    Problem::new(
+        StatusCode::REQUEST_TIMEOUT,
+        "timeout",
+        "The time was not enough",
+        detail,
+    )
+}

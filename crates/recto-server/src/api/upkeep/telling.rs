@@ -1,0 +1,199 @@
+//! Lines of progress, and the result.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::HeaderValue;
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use serde_json::{Value as Json, json};
+use tokio::sync::{mpsc, watch};
+
+use crate::api::answer;
+use crate::api::export::NDJSON;
+use crate::problem::Problem;
+
+/// How often progress is told, at most.
+const TELL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often the last progress is told again while there is none, so that nobody takes the connection for
+/// dead.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long it is waited for what is wrong from the start, before the answer begins.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a client may take for one line at the end.
+const LINE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Lines that wait for the client.
+const LINES_AHEAD: usize = 4;
+
+/// Bytes of rejects in one line.
+const REJECT_BYTES: usize = 48 << 10;
+
+/// Marks an answer that takes as long as its work: it holds no place among the requests that are answered
+/// at the same time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LongAnswer;
+
+/// Where work says how far it is: what nobody took is replaced.
+#[derive(Debug, Clone)]
+pub(super) struct Told(Arc<watch::Sender<Json>>);
+
+impl Default for Told {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(json!({}))))
+    }
+}
+
+impl Told {
+    pub(super) fn tell(&self, progress: Json) {
+        self.0.send_replace(progress);
+    }
+}
+
+/// How work ended.
+#[derive(Debug)]
+pub(super) struct Done {
+    result: Json,
+    rejects: Option<PathBuf>,
+}
+
+impl Done {
+    pub(super) fn new(result: Json) -> Self {
+        Self {
+            result,
+            rejects: None,
+        }
+    }
+
+    /// With a file of rejects, which is sent before the result.
+    pub(super) fn with_rejects(mut self, rejects: Option<PathBuf>) -> Self {
+        self.rejects = rejects;
+        self
+    }
+}
+
+/// Answers with the progress of work that goes on to its end, whoever hears of it.
+pub(super) async fn run_on(
+    told: Told,
+    work: impl Future<Output = Result<Done, Problem>> + Send + 'static,
+) -> Result<Response, Problem> {
+    let running = tokio::spawn(work);
+    let work = async move {
+        let ended = running.await;
+        ended.unwrap_or_else(|_| Err(Problem::internal("the server made a mistake")))
+    };
+    while_heard(told, work).await
+}
+
+/// Answers with the progress of work that stops when its client goes away.
+pub(super) async fn while_heard(
+    told: Told,
+    work: impl Future<Output = Result<Done, Problem>> + Send + 'static,
+) -> Result<Response, Problem> {
+    let (sender, mut receiver) = mpsc::channel(LINES_AHEAD);
+    tokio::spawn(tell(told, Box::pin(work), sender));
+    let first = match tokio::time::timeout(FIRST_WAIT, receiver.recv()).await {
+        Ok(Some(Err(problem))) => return Err(problem),
+        Ok(first) => first,
+        Err(_) => None,
+    };
+    let rest = futures::stream::unfold(receiver, |mut receiver| async move {
+        Some((receiver.recv().await?, receiver))
+    });
+    let lines = futures::stream::iter(first).chain(rest);
+    let lines = lines.map(|line| {
+        line.or_else(|problem| Ok::<_, std::convert::Infallible>(line_of("problem", &problem.to_json())))
+    });
+    let mut response = answer::untagged(HeaderValue::from_static(NDJSON), Body::from_stream(lines));
+    response.extensions_mut().insert(LongAnswer);
+    Ok(response)
+}
+
+type Line = Result<Bytes, Problem>;
+
+fn line_of(name: &str, value: &Json) -> Bytes {
+    format!("{}\n", json!({ name: value })).into()
+}
+
+/// Tells how far work is, and how it ended; drops it when nobody listens any more.
+async fn tell(told: Told, mut work: BoxFuture<'static, Result<Done, Problem>>, sender: mpsc::Sender<Line>) {
+    let mut told = told.0.subscribe();
+    let mut ticks = tokio::time::interval(TELL_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut silent = Duration::ZERO;
+    let ended = loop {
+        tokio::select! {
+            ended = &mut work => break ended,
+            () = sender.closed() => return,
+            _ = ticks.tick() => silent += TELL_INTERVAL,
+        }
+        // An error says that the work is about to end.
+        if told.has_changed().unwrap_or(false) || silent >= REPEAT_INTERVAL {
+            silent = Duration::ZERO;
+            let line = line_of("progress", &told.borrow_and_update());
+            // A client that is behind hears of later progress.
+            let _ = sender.try_send(Ok(line));
+        }
+    };
+    match ended {
+        Ok(done) => {
+            if send_rejects(&sender, done.rejects).await {
+                send(&sender, Ok(line_of("result", &done.result))).await;
+            }
+        }
+        Err(problem) => {
+            send(&sender, Err(problem)).await;
+        }
+    }
+}
+
+/// Sends the file of rejects; whether all of it was taken.
+async fn send_rejects(sender: &mpsc::Sender<Line>, rejects: Option<PathBuf>) -> bool {
+    let Some(path) = rejects else {
+        return true;
+    };
+    let mut file = None;
+    loop {
+        let path = path.clone();
+        let read = tokio::task::spawn_blocking(move || read_piece(&path, file)).await;
+        match read {
+            Ok(Ok((_, piece))) if piece.is_empty() => return true,
+            Ok(Ok((rest, piece))) => {
+                let line = line_of("rejects", &STANDARD.encode(&piece).into());
+                if !send(sender, Ok(line)).await {
+                    return false;
+                }
+                file = Some(rest);
+            }
+            _ => {
+                send(sender, Err(Problem::internal("the rejected rows cannot be read"))).await;
+                return false;
+            }
+        }
+    }
+}
+
+fn read_piece(
+    path: &std::path::Path,
+    file: Option<std::fs::File>,
+) -> std::io::Result<(std::fs::File, Vec<u8>)> {
+    use std::io::Read as _;
+    let mut file = file.map_or_else(|| std::fs::File::open(path), Ok)?;
+    let mut piece = Vec::new();
+    file.by_ref().take(REJECT_BYTES as u64).read_to_end(&mut piece)?;
+    Ok((file, piece))
+}
+
+/// Whether the client took it in time.
+async fn send(sender: &mpsc::Sender<Line>, line: Line) -> bool {
+    let sent = tokio::time::timeout(LINE_TIMEOUT, sender.send(line)).await;
+    matches!(sent, Ok(Ok(())))
+}

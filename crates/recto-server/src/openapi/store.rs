@@ -1,0 +1,234 @@
+//! What can be asked of the store itself.
+
+use recto::schema::Schema;
+use serde_json::{Map, Value as Json, json};
+
+use super::parameters;
+use super::responses::{json_of, of_operation};
+use super::schemas::reference;
+use super::types::object;
+use crate::access::{Access, Operation};
+use crate::api::{LOAD_PARAMETERS, LOAD_PATH, MAX_BACKUP_NAME_CHARACTERS, NDJSON};
+
+/// What the operations are listed under.
+pub(super) const TAG: &str = "store";
+
+const LINES: &str = "The answer is lines of JSON: `{\"progress\": …}`, and as the last one `{\"result\": …}` or \
+                     `{\"problem\": …}`; without such a last line it was cut.";
+const RUNS_ON: &str = "It goes on to its end if its client goes away. One of a kind is done at a time.";
+
+/// The paths of what may be done with the store.
+pub(super) fn paths(schema: &Schema, access: &Access) -> Map<String, Json> {
+    let of = |operation, path: &str, item| {
+        let is_allowed = access.allows_store(operation);
+        is_allowed.then(|| (path.to_owned(), item))
+    };
+    let all = [
+        of(Operation::Backup, "/v1/store:backup", json!({ "post": backup() })),
+        of(
+            Operation::Compact,
+            "/v1/store:compact",
+            json!({ "post": compact() }),
+        ),
+        of(Operation::Check, "/v1/store:check", json!({ "post": check() })),
+        of(
+            Operation::Load,
+            LOAD_PATH,
+            json!({ "post": load(schema, access) }),
+        ),
+        of(Operation::Apply, "/v1/store:plan", json!({ "post": plan() })),
+        of(Operation::Apply, "/v1/store:apply", json!({ "post": apply() })),
+        of(
+            Operation::CursorKeys,
+            "/v1/store:cursorKeys",
+            json!({ "get": cursor_keys() }),
+        ),
+        of(
+            Operation::CursorKeys,
+            "/v1/store:rotateCursorKeys",
+            json!({ "post": rotate_cursor_keys() }),
+        ),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// The bodies of these.
+pub(super) fn schemas() -> Map<String, Json> {
+    let texts = || json!({ "type": "array", "items": { "type": "string" } });
+    let count = || json!({ "type": "integer", "minimum": 0 });
+    let of = |properties: Json, required: &[&str]| {
+        let properties = properties.as_object().cloned().unwrap_or_default();
+        object(properties, required)
+    };
+    let key = json!({
+        "id": count(),
+        "seals": { "type": "boolean", "description": "Whether it seals new tokens; the others open old ones." },
+        "made_at_seconds": count(),
+        "age_seconds": count(),
+    });
+    let keys = json!({ "keys": { "type": "array", "items": of(key, &["id", "seals"]) } });
+    let plan = json!({
+        "generation": count(),
+        "changes": texts(),
+        "statements": texts(),
+        "refused": texts(),
+    });
+    let toml = json!({ "toml": { "type": "string", "description": "The collections, as a schema file declares them." } });
+    Map::from_iter([
+        ("CursorKeys".to_owned(), of(keys, &["keys"])),
+        (
+            "Plan".to_owned(),
+            of(plan, &["generation", "changes", "statements", "refused"]),
+        ),
+        ("SchemaText".to_owned(), of(toml, &["toml"])),
+    ])
+}
+
+fn operation(id: &str, summary: &str, about: &str) -> Json {
+    json!({ "operationId": id, "summary": summary, "description": about, "tags": [TAG] })
+}
+
+/// An operation that is answered by lines.
+fn work(id: &str, summary: &str, about: &str, besides: &[&str]) -> Json {
+    let mut work = operation(id, summary, &format!("{about} {LINES}"));
+    let response = json!({
+        "description": "How far it is, and what came of it, a JSON object a line.",
+        "content": { NDJSON: { "schema": { "type": "string" } } },
+    });
+    work["responses"] = of_operation(vec![("200", response)], &[&["409", "501"], besides].concat());
+    work
+}
+
+fn json_body(schema: Json) -> Json {
+    json!({ "required": true, "content": { "application/json": { "schema": schema } } })
+}
+
+fn backup() -> Json {
+    let about = format!(
+        "Copies an embedded store into a new folder, inside the one that the server's operator named \
+         (`backup_folder`). {RUNS_ON} The result has `bytes` and the `folder`."
+    );
+    let mut backup = work("backup_store", "Copy the store", &about, &["413", "415"]);
+    let pattern = format!(
+        "^[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{}}}$",
+        MAX_BACKUP_NAME_CHARACTERS - 1
+    );
+    let name = json!({ "type": "string", "pattern": pattern, "description": "The folder's name." });
+    let body = object(Map::from_iter([("name".to_owned(), name)]), &["name"]);
+    backup["requestBody"] = json_body(body);
+    backup
+}
+
+fn compact() -> Json {
+    let about = format!(
+        "Writes the data file of an embedded store anew, without unused space. {RUNS_ON} The result has \
+         `bytes_before` and `bytes_after`."
+    );
+    work("compact_store", "Give unused space back", &about, &[])
+}
+
+fn check() -> Json {
+    let about = format!(
+        "Reads all of the store and says what is wrong. {RUNS_ON} The result has `rows`, `collections` with the \
+         rows of each, `internal_rows` and `problems`."
+    );
+    work("check_store", "Check the store", &about, &[])
+}
+
+fn load(schema: &Schema, access: &Access) -> Json {
+    let about = "The body is the file: CSV with a header line or NDJSON, plain or in .gz, .zst or .zip. It is taken \
+                 whole before anything of it is stored. A load whose client goes away stops; the same file sent \
+                 again goes on where it was, and one that was loaded to its end is not loaded again without \
+                 `again`. Lines `{\"rejects\": …}` before the result hold the rows that were not right, with \
+                 reasons, as base64. The result has `rows_read`, `rows_resumed`, `collections`, `already_loaded` \
+                 and, if there are rejects, their format as `rejects`.";
+    let mut load = work("load_file", "Load a file", about, &["413"]);
+    let names = schema.collections.iter().map(|collection| &collection.name);
+    let writable: Vec<&String> = names
+        .filter(|name| access.allows(name, Operation::Write))
+        .collect();
+    let parameters = LOAD_PARAMETERS.map(|name| match name {
+        "collections" => json!({
+            "name": name,
+            "in": "query",
+            "required": true,
+            "description": "The collections that get each row, separated by commas.",
+            "style": "form",
+            "explode": false,
+            "schema": { "type": "array", "minItems": 1, "items": { "enum": writable } },
+        }),
+        "name" => json!({
+            "name": name,
+            "in": "query",
+            "required": true,
+            "description": "The file's name, whose endings say what it is.",
+            "schema": { "type": "string", "pattern": "^[^.]+[.](csv|ndjson|jsonl|zip|csv[.]gz|ndjson[.]gz|csv[.]zst|ndjson[.]zst)$" },
+        }),
+        "null" => parameters::query(name, json!({ "type": "string" }), "Text that stands for null in CSV cells."),
+        "again" => parameters::query(name, flag(), "Load a file again that was loaded to its end."),
+        name => parameters::query(name, flag(), "Leave out columns that are not fields."),
+    });
+    load["parameters"] = parameters.to_vec().into();
+    load["requestBody"] = json!({ "required": true, "content": { "application/octet-stream": {} } });
+    load
+}
+
+fn flag() -> Json {
+    json!({ "type": "boolean" })
+}
+
+fn plan() -> Json {
+    let mut plan = operation(
+        "plan_schema",
+        "What applying a schema would do",
+        "Nothing is changed.",
+    );
+    plan["requestBody"] = json_body(reference("SchemaText"));
+    let response = json_of("Plan", "What would be changed, run and refused.");
+    plan["responses"] = of_operation(vec![("200", response)], &["413", "415"]);
+    plan
+}
+
+fn apply() -> Json {
+    let about = format!("{RUNS_ON} The result has the `generation` and the `changes` that were made.");
+    let mut apply = work(
+        "apply_schema",
+        "Make the store hold a schema",
+        &about,
+        &["413", "415"],
+    );
+    apply["requestBody"] = json_body(reference("SchemaText"));
+    apply
+}
+
+fn cursor_keys() -> Json {
+    let mut keys = operation(
+        "list_cursor_keys",
+        "Which keys page tokens are sealed with",
+        "Never the keys themselves.",
+    );
+    let response = json_of("CursorKeys", "The keys, in the order they were made.");
+    keys["responses"] = of_operation(vec![("200", response)], &[]);
+    keys
+}
+
+fn rotate_cursor_keys() -> Json {
+    let mut rotate = operation(
+        "rotate_cursor_keys",
+        "Seal page tokens with a new key",
+        "Tokens of keys that are not kept are refused from then on.",
+    );
+    let earlier = json!({
+        "type": "integer",
+        "minimum": 0,
+        "maximum": recto::MAX_EARLIER_CURSOR_KEYS,
+        "description": "How many of the keys before it still open tokens.",
+    });
+    rotate["requestBody"] = json_body(object(
+        Map::from_iter([("earlier".to_owned(), earlier)]),
+        &["earlier"],
+    ));
+    let response = json_of("CursorKeys", "The keys there are then.");
+    rotate["responses"] = of_operation(vec![("200", response)], &["413", "415"]);
+    rotate
+}

@@ -1,0 +1,147 @@
+//! Looking after the store: rights, limits, one at a time, and what a stop does.
+
+use std::time::Duration;
+
+use recto::Session as _;
+use recto_server::ServeError;
+use serde_json::Value as Json;
+use tokio::io::AsyncWriteExt as _;
+
+use super::support::{ORDERS, Served, read_to_end, serve, serve_with_tokens};
+
+const LOAD: &str = "/v1/store:load?collections=orders&name=orders.csv";
+const FILE: &str = "tenant,id,note\nacme,100,sent\nacme,ten,sent\n";
+
+/// The last line of an answer in chunks.
+fn last_line(body: &str) -> Json {
+    let lines = body.lines().filter(|line| line.starts_with('{'));
+    serde_json::from_str(lines.last().unwrap_or_else(|| panic!("no lines: {body:?}"))).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_is_looked_after_with_grants_of_its_own() {
+    let grants = [
+        "*:all",
+        "@store:check",
+        "*:read; @store:load",
+        "orders:write; @store:load",
+        "*:read; @store:apply",
+    ];
+    let (served, tokens) = serve_with_tokens(&grants).await;
+    let [all, checks, reads, loads, applies] = &tokens[..] else {
+        panic!("{tokens:?}");
+    };
+    let post = async |token: &str, path: &str, body: &str| served.with(token, "POST", path, body).await;
+    for path in ["backup", "compact", "check", "plan", "apply", "rotateCursorKeys"] {
+        let reply = post(all, &format!("/v1/store:{path}"), "{}").await;
+        assert_eq!(reply.status, 403, "{path}: {}", reply.body);
+    }
+    assert_eq!(
+        served.with(all, "GET", "/v1/store:cursorKeys", "").await.status,
+        403
+    );
+    assert_eq!(post(all, LOAD, FILE).await.status, 403);
+    let checked = post(checks, "/v1/store:check", "").await;
+    assert_eq!(
+        last_line(&checked.body)["result"]["problems"],
+        serde_json::json!([])
+    );
+    assert_eq!(post(checks, "/v1/store:compact", "").await.status, 403);
+    // To load is to write.
+    assert_eq!(post(checks, LOAD, FILE).await.status, 403);
+    assert_eq!(post(reads, LOAD, FILE).await.status, 403);
+    let unseen = LOAD.replace("=orders&", "=secrets&");
+    assert_eq!(post(loads, &unseen, FILE).await.status, 404);
+    let loaded = post(loads, LOAD, FILE).await;
+    let result = &last_line(&loaded.body)["result"];
+    assert_eq!(result["collections"][0]["rows_stored"], 1, "{}", loaded.body);
+    assert!(loaded.body.contains("{\"rejects\":\""), "{}", loaded.body);
+    let schema = served.session.schema().await.unwrap().to_toml();
+    let body = serde_json::json!({ "toml": schema }).to_string();
+    let planned = post(applies, "/v1/store:plan", &body).await;
+    assert_eq!(planned.json()["changes"], serde_json::json!([]));
+    // The description holds what is allowed.
+    let described = served.with(checks, "GET", "/openapi.json", "").await.body;
+    assert!(described.contains("check_store") && !described.contains("compact_store"));
+}
+
+/// A load that is waited for: its head, and a part of its file.
+async fn half_a_load(served: &Served) -> tokio::net::TcpStream {
+    let mut stream = served.connect().await;
+    let head = format!(
+        "POST {LOAD} HTTP/1.1\r\nHost: localhost:{}\r\nContent-Length: 60\r\n\r\ntenant,",
+        served.address.port()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_a_kind_is_done_at_a_time_and_a_stop_names_what_it_cuts() {
+    let mut served = serve(|config| {
+        config.limits.shutdown_time = Duration::from_millis(200);
+        config.limits.concurrent_requests = 1;
+    })
+    .await;
+    let waiting = half_a_load(&served).await;
+    super::support::eventually("the first load holds its place", async || {
+        let reply = served.ask("POST", LOAD, &[], FILE).await;
+        reply.status == 409 && reply.body.contains("a load is under way, asked for by anyone")
+    })
+    .await;
+    // It holds no place among other requests, and hinders no other kind.
+    assert_eq!(served.get("/v1/collections").await.status, 200);
+    assert_eq!(served.ask("POST", "/v1/store:check", &[], "").await.status, 200);
+    served.tell();
+    let error = served.ended().await.unwrap_err();
+    let ServeError::Unfinished { work, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(work[..], ["load of anyone"], "{error}");
+    drop(waiting);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_has_limits_of_its_own() {
+    let served = serve(|config| {
+        config.limits.body_bytes = 10;
+        config.limits.load_bytes = 100;
+        config.limits.stall_time = Duration::from_millis(300);
+        config.limits.request_time = Duration::from_secs(3_600);
+    })
+    .await;
+    let loaded = served.ask("POST", LOAD, &[], FILE).await;
+    assert_eq!(
+        last_line(&loaded.body)["result"]["rows_read"],
+        2,
+        "{}",
+        loaded.body
+    );
+    let large = FILE.repeat(10);
+    let refused = served.ask("POST", LOAD, &[], &large).await;
+    assert_eq!(refused.status, 413, "{}", refused.body);
+    assert!(refused.body.contains("may have 100 bytes") && refused.body.contains("max_load_bytes"));
+    let mut stalled = half_a_load(&served).await;
+    let answer = read_to_end(&mut stalled).await;
+    assert!(answer.contains("408 Request Timeout"), "{answer}");
+    for (query, status) in [
+        ("name=a.csv", 400),
+        ("collections=orders", 400),
+        ("collections=orders&name=a.exe", 400),
+        ("collections=nowhere&name=a.csv", 404),
+        ("collections=orders&name=a.zip", 400),
+        ("collections=orders&name=a.csv&x=1", 400),
+    ] {
+        let reply = served
+            .ask("POST", &format!("/v1/store:load?{query}"), &[], FILE)
+            .await;
+        assert_eq!(reply.status, status, "{query}: {}", reply.body);
+        assert!(!reply.body.contains("/loads/"), "{}", reply.body);
+    }
+    let orders = served
+        .session
+        .scan("orders", &recto::session::ScanRequest::default());
+    let records: usize =
+        futures::StreamExt::fold(orders, 0, async |sum, step| sum + step.unwrap().records.len()).await;
+    assert_eq!(records, 2 * usize::try_from(ORDERS).unwrap() + 1);
+}
