@@ -22,8 +22,8 @@ order = ["-created"]
 writes = "append"
 "#;
 
-/// Orders: more than one step of an export.
-const ORDERS: u32 = 3_000;
+/// Flights from each of two airports: together more than one step of an export.
+const FLIGHTS: u32 = 1_500;
 
 fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -117,13 +117,13 @@ impl Client {
     }
 }
 
-/// A store of orders, and its server.
+/// The store of orders that the readme serves, and its server.
 fn shop() -> (tempfile::TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     std::fs::write(path.join("recto.toml"), SCHEMA).unwrap();
     let mut csv = String::from("status,created,id,customer,total\n");
-    for id in 0..ORDERS {
+    for id in 0..50 {
         let status = if id % 4 == 0 { "paid" } else { "open" };
         let (minute, second) = (id / 60, id % 60);
         writeln!(
@@ -151,34 +151,82 @@ fn shop() -> (tempfile::TempDir, Server) {
     (folder, server)
 }
 
+/// The demo's schema with fewer flights, and its server.
+fn airport() -> (tempfile::TempDir, Server) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("recto.toml"), include_str!("../data/flights.toml")).unwrap();
+    let mut csv = String::from("origin,time_hour,carrier,flight,dest,distance\n");
+    for flight in 0..FLIGHTS {
+        let (day, hour) = (flight % 2 + 30, flight % 24);
+        for origin in ["EWR", "JFK"] {
+            writeln!(
+                csv,
+                "{origin},2013-12-{day}T{hour:02}:00:00Z,UA,{flight},LAX,2454"
+            )
+            .unwrap();
+        }
+    }
+    std::fs::write(path.join("flights.csv"), csv).unwrap();
+    recto(path, &["apply", "--yes", "--store", "demo"]).done();
+    let load = [
+        "load",
+        "flights_by_origin",
+        "flights.csv",
+        "--store",
+        "demo",
+        "--quiet",
+    ];
+    recto(path, &load).done();
+    let server = Server::start(path, &["--store", "demo"]);
+    (folder, server)
+}
+
 fn does_it_all(client: &Client) {
-    let (folder, server) = shop();
-    let pages = client.run(&server.url, "pages");
+    let (folder, server) = airport();
+    let usage = Command::new(&client.program)
+        .arg(&client.script)
+        .output()
+        .unwrap();
+    let usage = (usage.status.success(), String::from_utf8(usage.stderr).unwrap());
+    assert!(
+        !usage.0 && usage.1.starts_with("usage: ") && usage.1.lines().count() == 1,
+        "{usage:?}"
+    );
+    // As a browser shows it.
+    let pages = client.run(&format!("{}/", server.url), "pages");
     assert_eq!(
         pages,
-        "forwards: 2250 orders on 23 pages\nbackwards: 2250 orders on 23 pages\nthe same orders\n"
+        "forwards: 750 flights on 8 pages\nbackwards: 750 flights on 8 pages\nthe same flights\n"
     );
     let problem = client.run(&server.url, "problem");
     let (what, hint) = problem.split_once('\n').unwrap();
     assert!(
-        what.starts_with("invalid-query in filter, character 21: filter, column 21"),
+        what.starts_with("invalid-query in filter, character 20: filter, column 20"),
         "{what}"
     );
-    assert!(hint.starts_with("hint: ") && hint.contains("total"), "{hint}");
+    assert!(hint.starts_with("hint: ") && hint.contains("distance"), "{hint}");
 
     // The first connection is cut in the midst, the second at its beginning.
     let way = Cutter::new(server.address(), vec![150_000, 10, usize::MAX, usize::MAX]);
     let exported = client.run(&way.url, "export");
-    let local = recto(folder.path(), &["scan", "orders", "--store", &server.url]).done();
+    let local = recto(
+        folder.path(),
+        &["scan", "flights_by_origin", "--store", &server.url],
+    )
+    .done();
     assert!(records(&exported) == records(&local));
-    assert_eq!(records(&exported).len(), ORDERS as usize);
+    assert_eq!(records(&exported).len(), 2 * FLIGHTS as usize);
     assert!(way.count() >= 3);
 
     let put = client.run(&server.url, "put");
     let (record, missing) = put.split_once('\n').unwrap();
     let record: Json = serde_json::from_str(record).unwrap();
-    assert_eq!(record["customer"], "Ada, Byron & Co");
-    assert_eq!((&record["total"], &record["id"]), (&0.1.into(), &"7000".into()));
+    assert_eq!(record["dest"], "São Paulo & back");
+    assert_eq!(
+        (&record["distance"], &record["flight"]),
+        (&4_759.into(), &7_000.into())
+    );
     assert!(["None\n", "undefined\n"].contains(&missing), "{missing}");
 }
 

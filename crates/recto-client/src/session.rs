@@ -86,7 +86,7 @@ impl HttpSession {
         let response = self.transport.begin(target, body).await?;
         let heard = Heard {
             progress,
-            rejects: &mut no_rejects,
+            rejects: &mut |_| Ok(()),
             cut_hint: RUNS_ON,
         };
         upkeep::result(&self.transport, response, heard).await
@@ -191,10 +191,6 @@ fn whole(progress: LoadProgress, sent: u64) -> LoadProgress {
 
 /// Nobody hears it.
 fn unheard(_: IgnoredAny) {}
-/// There are none.
-fn no_rejects(_: &[u8]) -> Result<()> {
-    Ok(())
-}
 
 #[async_trait]
 impl Session for HttpSession {

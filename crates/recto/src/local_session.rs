@@ -226,7 +226,9 @@ impl Session for LocalSession {
 
     async fn apply(&self, schema: &Schema) -> Result<Applied> {
         self.check_unrestricted("changing the schema")?;
-        self.recto.write().await.apply(schema).await
+        // Of a handle of its own: meanwhile all goes on.
+        let mut recto = self.recto().await;
+        recto.apply(schema).await
     }
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {

@@ -5,7 +5,8 @@
     python client.py URL put        a record, put and read again
     python client.py URL export     all records as NDJSON, resumed if the connection is cut
 
-URL is what `recto serve` printed. If the server asks for a token, it stands in RECTO_TOKEN.
+URL is what `recto demo --serve` or `recto serve` printed; the store is the demo's. If the server asks for a
+token, it stands in RECTO_TOKEN.
 """
 
 import json
@@ -19,6 +20,9 @@ import httpx
 
 MAX_RESUMES = 5
 """How often in a row an export is asked to go on without having come further."""
+
+FROM_NEWARK = 'origin = "EWR" AND time_hour >= "2013-12-31T00:00:00Z"'
+"""The flights that are paged through: those of the last day."""
 
 
 class Problem(Exception):
@@ -38,7 +42,7 @@ class Collection:
     def __init__(self, url: str, name: str, token: str | None = None):
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._client = httpx.Client(headers=headers, timeout=60)
-        self._records = f"{url}/v1/collections/{name}/records"
+        self._records = f"{url.rstrip('/')}/v1/collections/{name}/records"
 
     def pages(self, relation: str = "next", **query) -> Iterator[list[dict]]:
         """The records of each page, from the one asked for on: to the end, or with "prev" to the beginning."""
@@ -101,43 +105,45 @@ def checked(response: httpx.Response) -> httpx.Response:
     return response.raise_for_status()
 
 
-def show_pages(orders: Collection) -> None:
-    query = {"filter": 'status = "open"', "page_size": 100, "fields": "id"}
-    forwards = [[order["id"] for order in page] for page in orders.pages(**query)]
-    print(f"forwards: {sum(map(len, forwards))} orders on {len(forwards)} pages")
-    backwards = [[order["id"] for order in page] for page in orders.pages("prev", last="true", **query)]
-    print(f"backwards: {sum(map(len, backwards))} orders on {len(backwards)} pages")
+def show_pages(flights: Collection) -> None:
+    query = {"filter": FROM_NEWARK, "page_size": 100, "fields": "time_hour,carrier,flight"}
+    forwards = list(flights.pages(**query))
+    print(f"forwards: {sum(map(len, forwards))} flights on {len(forwards)} pages")
+    backwards = list(flights.pages("prev", last="true", **query))
+    print(f"backwards: {sum(map(len, backwards))} flights on {len(backwards)} pages")
     same = sum(forwards, []) == sum(reversed(backwards), [])
-    print("the same orders" if same else "other orders")
+    print("the same flights" if same else "other flights")
 
 
-def show_problem(orders: Collection) -> None:
+def show_problem(flights: Collection) -> None:
     try:
-        next(orders.pages(filter='status = "open" AND totl > 5'))
+        next(flights.pages(filter='origin = "EWR" AND distanse > 500'))
     except Problem as problem:
         print(f"{problem.kind} in {problem.parameter}, character {problem.position}: {problem}")
         print(f"hint: {problem.hint}")
 
 
-def show_put(orders: Collection) -> None:
-    key = ("open", "2026-11-21T12:00:00Z", "7000")
-    orders.put(*key, record={"customer": "Ada, Byron & Co", "total": 0.1})
-    print(json.dumps(orders.get(*key)))
-    print(orders.get("open", "2026-11-21T12:00:00Z", "7001"))
+def show_put(flights: Collection) -> None:
+    key = ("EWR", "2014-01-01T12:00:00Z", "UA", "7000")
+    flights.put(*key, record={"dest": "São Paulo & back", "distance": 4759})
+    print(json.dumps(flights.get(*key)))
+    print(flights.get("EWR", "2014-01-01T12:00:00Z", "UA", "7001"))
 
 
 def main() -> None:
+    if len(sys.argv) != 3 or sys.argv[2] not in ("pages", "problem", "put", "export"):
+        sys.exit("usage: client.py URL pages|problem|put|export")
     url, command = sys.argv[1:]
-    orders = Collection(url, "orders", os.environ.get("RECTO_TOKEN"))
+    flights = Collection(url, "flights_by_origin", os.environ.get("RECTO_TOKEN"))
     if command == "pages":
-        show_pages(orders)
+        show_pages(flights)
     elif command == "problem":
-        show_problem(orders)
+        show_problem(flights)
     elif command == "put":
-        show_put(orders)
+        show_put(flights)
     elif command == "export":
-        for order in orders.export():
-            print(json.dumps(order))
+        for flight in flights.export():
+            print(json.dumps(flight))
     else:
         sys.exit(__doc__)
 

@@ -5,17 +5,20 @@
 //     node build/client.js URL put        a record, put and read again
 //     node build/client.js URL export     all records as NDJSON, resumed if the connection is cut
 //
-// `npm ci && npx tsc` makes build/client.js. URL is what `recto serve` printed. If the server asks for a
-// token, it stands in RECTO_TOKEN.
+// `npm ci && npx tsc` makes build/client.js. URL is what `recto demo --serve` or `recto serve` printed; the
+// store is the demo's. If the server asks for a token, it stands in RECTO_TOKEN.
 
 import process from "node:process";
 
 /** How often in a row an export is asked to go on without having come further. */
 const MAX_RESUMES = 5;
 
-type Order = Record<string, unknown>;
+/** The flights that are paged through: those of the last day. */
+const FROM_NEWARK = 'origin = "EWR" AND time_hour >= "2013-12-31T00:00:00Z"';
+
+type Flight = Record<string, unknown>;
 type ProblemBody = { type: string; detail: string; parameter?: string; position?: number; hint?: string };
-type ExportLine = { record?: Order; resume_token?: string; problem?: ProblemBody };
+type ExportLine = { record?: Flight; resume_token?: string; problem?: ProblemBody };
 
 /** What the server says is wrong (RFC 9457). */
 class Problem extends Error {
@@ -33,26 +36,26 @@ class Collection {
   readonly #headers: Record<string, string>;
 
   constructor(url: string, name: string, token?: string) {
-    this.#records = `${url}/v1/collections/${name}/records`;
+    this.#records = `${url.replace(/\/+$/, "")}/v1/collections/${name}/records`;
     this.#headers = token ? { Authorization: `Bearer ${token}` } : {};
   }
 
   /** The records of each page, from the one asked for on: to the end, or with "prev" to the beginning. */
-  async *pages(query: Record<string, string>, relation: "next" | "prev" = "next"): AsyncGenerator<Order[]> {
+  async *pages(query: Record<string, string>, relation: "next" | "prev" = "next"): AsyncGenerator<Flight[]> {
     let address: URL | undefined = new URL(`${this.#records}?${new URLSearchParams(query)}`);
     while (address) {
       const response: Response = await this.#ask(address);
-      const page = (await response.json()) as { records: Order[] };
+      const page = (await response.json()) as { records: Flight[] };
       yield page.records;
       address = linked(response, relation);
     }
   }
 
   /** The record with this key, if there is one. */
-  async get(...key: string[]): Promise<Order | undefined> {
+  async get(...key: string[]): Promise<Flight | undefined> {
     try {
       const response = await this.#ask(this.#recordAddress(key));
-      return (await response.json()) as Order;
+      return (await response.json()) as Flight;
     } catch (error) {
       if (error instanceof Problem && error.kind === "not-found") return undefined;
       throw error;
@@ -60,19 +63,19 @@ class Collection {
   }
 
   /** Stores a record, in the place of one with its key. Sent twice, it does the same as once. */
-  async put(record: Order, ...key: string[]): Promise<void> {
+  async put(record: Flight, ...key: string[]): Promise<void> {
     const body = JSON.stringify(record);
     const headers = { "Content-Type": "application/json" };
     await this.#ask(this.#recordAddress(key), { method: "PUT", headers, body });
   }
 
   /** Every record once, however often the connection is cut. */
-  async *export(): AsyncGenerator<Order> {
+  async *export(): AsyncGenerator<Flight> {
     let token = "";
     let failures = 0;
     for (;;) {
       // Records are handed on when the token after them has come: what a cut takes comes again.
-      let records: Order[] = [];
+      let records: Flight[] = [];
       try {
         const query = new URLSearchParams({ resume_tokens: "true", resume_token: token });
         const response = await this.#ask(new URL(`${this.#records}:export?${query}`));
@@ -138,20 +141,19 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-async function showPages(orders: Collection): Promise<void> {
-  const query = { filter: 'status = "open"', page_size: "100", fields: "id" };
-  const ids = (pages: Order[][]) => pages.map((page) => page.map((order) => order["id"]));
-  const forwards = ids(await all(orders.pages(query)));
-  console.log(`forwards: ${forwards.flat().length} orders on ${forwards.length} pages`);
-  const backwards = ids(await all(orders.pages({ ...query, last: "true" }, "prev")));
-  console.log(`backwards: ${backwards.flat().length} orders on ${backwards.length} pages`);
-  const same = String(forwards.flat()) === String(backwards.reverse().flat());
-  console.log(same ? "the same orders" : "other orders");
+async function showPages(flights: Collection): Promise<void> {
+  const query = { filter: FROM_NEWARK, page_size: "100", fields: "time_hour,carrier,flight" };
+  const forwards = await all(flights.pages(query));
+  console.log(`forwards: ${forwards.flat().length} flights on ${forwards.length} pages`);
+  const backwards = await all(flights.pages({ ...query, last: "true" }, "prev"));
+  console.log(`backwards: ${backwards.flat().length} flights on ${backwards.length} pages`);
+  const same = JSON.stringify(forwards.flat()) === JSON.stringify(backwards.reverse().flat());
+  console.log(same ? "the same flights" : "other flights");
 }
 
-async function showProblem(orders: Collection): Promise<void> {
+async function showProblem(flights: Collection): Promise<void> {
   try {
-    await all(orders.pages({ filter: 'status = "open" AND totl > 5' }));
+    await all(flights.pages({ filter: 'origin = "EWR" AND distanse > 500' }));
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     const { parameter, position, hint } = error.body;
@@ -160,24 +162,24 @@ async function showProblem(orders: Collection): Promise<void> {
   }
 }
 
-async function showPut(orders: Collection): Promise<void> {
-  const key = ["open", "2026-11-21T12:00:00Z", "7000"];
-  await orders.put({ customer: "Ada, Byron & Co", total: 0.1 }, ...key);
-  console.log(JSON.stringify(await orders.get(...key)));
-  console.log(await orders.get("open", "2026-11-21T12:00:00Z", "7001"));
+async function showPut(flights: Collection): Promise<void> {
+  const key = ["EWR", "2014-01-01T12:00:00Z", "UA", "7000"];
+  await flights.put({ dest: "São Paulo & back", distance: 4759 }, ...key);
+  console.log(JSON.stringify(await flights.get(...key)));
+  console.log(await flights.get("EWR", "2014-01-01T12:00:00Z", "UA", "7001"));
 }
 
 const [url = "", command = ""] = process.argv.slice(2);
-const orders = new Collection(url, "orders", process.env["RECTO_TOKEN"]);
+const flights = new Collection(url, "flights_by_origin", process.env["RECTO_TOKEN"]);
 if (command === "pages") {
-  await showPages(orders);
+  await showPages(flights);
 } else if (command === "problem") {
-  await showProblem(orders);
+  await showProblem(flights);
 } else if (command === "put") {
-  await showPut(orders);
+  await showPut(flights);
 } else if (command === "export") {
-  for await (const order of orders.export()) console.log(JSON.stringify(order));
+  for await (const flight of flights.export()) console.log(JSON.stringify(flight));
 } else {
-  console.error("client.js URL pages|problem|put|export");
+  console.error("usage: client.js URL pages|problem|put|export");
   process.exitCode = 2;
 }

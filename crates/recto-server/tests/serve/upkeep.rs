@@ -14,8 +14,8 @@ const FILE: &str = "tenant,id,note\nacme,100,sent\nacme,ten,sent\n";
 
 /// The last line of an answer in chunks.
 fn last_line(body: &str) -> Json {
-    let lines = body.lines().filter(|line| line.starts_with('{'));
-    serde_json::from_str(lines.last().unwrap_or_else(|| panic!("no lines: {body:?}"))).unwrap()
+    let mut lines = body.lines().filter(|line| line.starts_with('{'));
+    serde_json::from_str(lines.next_back().unwrap_or_else(|| panic!("no lines: {body:?}"))).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
