@@ -206,6 +206,28 @@ impl<'t> Statements<'t> {
         request
     }
 
+    /// The partition keys of tokens after `after`, each followed by its token.
+    pub(crate) fn select_partitions(self, after: Option<i64>, limit: i32) -> Request<'t> {
+        let token = self.token();
+        let mut request = Request::new("SELECT DISTINCT ".to_owned());
+        push_columns(&mut request, self.table.partition());
+        request.push(", ");
+        request.push(&token);
+        request.push(" FROM ");
+        request.push(&table_name(self.keyspace, self.table.name()));
+        request.result_types = types(self.table.partition());
+        request.result_types.push(&BIGINT);
+        if let Some(after) = after {
+            request.push(" WHERE ");
+            request.push(&token);
+            request.push(" > ?");
+            request.bind_bigint(after);
+        }
+        request.push(" LIMIT ?");
+        request.bind_int(limit);
+        request
+    }
+
     /// The partition keys of one token, in the store's order.
     pub(crate) fn select_partitions_of_token(self, token: i64, limit: i32) -> Request<'t> {
         let mut request = Request::new("SELECT DISTINCT ".to_owned());

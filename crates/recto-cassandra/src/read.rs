@@ -112,6 +112,16 @@ impl ReadView for View {
     ) -> Result<ScanRead, StoreError> {
         scan::scan(&self.client, table, range, after, limit, options).await
     }
+
+    async fn partitions(
+        &self,
+        table: &Arc<Table>,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        scan::partitions(&self.client, table, after, limit, options).await
+    }
 }
 
 /// The statements that read `slice`, in the order they are read in.

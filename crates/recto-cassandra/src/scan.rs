@@ -168,26 +168,7 @@ impl Scan<'_> {
         if self.full() {
             return Ok(());
         }
-        let client = self.client;
-        let request = Statements::new(&client.config.keyspace, self.table)
-            .select_partitions_of_token(position.token, MAX_PARTITIONS_PER_TOKEN);
-        let prepared = client.prepare(&request, &self.settings.deadline).await?;
-        let call = Call::Statement(&prepared, &request.values);
-        let answer = client
-            .send(call, &self.settings)
-            .await
-            .map_err(|failure| failure.error)?;
-        let done = serialized_key(position.partition.as_row());
-        let mut following: Vec<Cells> = Vec::new();
-        each_row(&rows_of(answer)?, &request.result_types, |row| {
-            let key: Cells = row.iter().collect();
-            // Cassandra orders partitions of one token by the bytes of their keys.
-            if serialized_key(key.as_row()) > done {
-                following.push(key);
-            }
-            Ok(())
-        })?;
-        for partition in following {
+        for partition in following(self.client, self.table, &self.settings, position).await? {
             self.partition(position.token, &partition, Bound::start(), false)
                 .await?;
         }
@@ -268,6 +249,109 @@ impl Scan<'_> {
             });
         }
         Ok(())
+    }
+}
+
+/// The partitions of a position's token that follow its own.
+async fn following(
+    client: &Client,
+    table: &Table,
+    settings: &Settings,
+    position: &Position,
+) -> Result<Vec<Cells>, StoreError> {
+    let request = Statements::new(&client.config.keyspace, table)
+        .select_partitions_of_token(position.token, MAX_PARTITIONS_PER_TOKEN);
+    let prepared = client.prepare(&request, &settings.deadline).await?;
+    let call = Call::Statement(&prepared, &request.values);
+    let answer = client
+        .send(call, settings)
+        .await
+        .map_err(|failure| failure.error)?;
+    let done = serialized_key(position.partition.as_row());
+    let mut following: Vec<Cells> = Vec::new();
+    each_row(&rows_of(answer)?, &request.result_types, |row| {
+        let key: Cells = row.iter().collect();
+        // Cassandra orders partitions of one token by the bytes of their keys.
+        if serialized_key(key.as_row()) > done {
+            following.push(key);
+        }
+        Ok(())
+    })?;
+    Ok(following)
+}
+
+/// The keys of partitions, of which Cassandra reads no more than one row each.
+pub(crate) async fn partitions(
+    client: &Client,
+    table: &Arc<Table>,
+    after: Option<&ScanPosition>,
+    limit: u32,
+    options: &ReadOptions,
+) -> Result<ScanRead, StoreError> {
+    if limit == 0 {
+        let message = "a list of partitions has the limit 0";
+        return Err(StoreError::new(StoreErrorKind::Invalid, message));
+    }
+    let settings = client.settings(options.consistency, options.timeout);
+    let after = after
+        .map(|position| decode_position(table, &position.0))
+        .transpose()?;
+    let mut found: Vec<(i64, Cells)> = Vec::new();
+    if let Some(after) = &after {
+        let rest = following(client, table, &settings, after).await?;
+        found.extend(rest.into_iter().map(|partition| (after.token, partition)));
+    }
+    let wanted = (limit as usize).saturating_sub(found.len());
+    if wanted > 0 {
+        let wanted = i32::try_from(wanted).unwrap_or(i32::MAX);
+        let request = Statements::new(&client.config.keyspace, table)
+            .select_partitions(after.map(|position| position.token), wanted);
+        let prepared = client.prepare(&request, &settings.deadline).await?;
+        let mut from = PagingState::start();
+        loop {
+            let page_rows = prepared.page_rows(options.max_bytes, wanted.unsigned_abs());
+            let call = Call::Page(&prepared, &request.values, page_rows, &from);
+            let answer = client
+                .send(call, &settings)
+                .await
+                .map_err(|failure| failure.error)?;
+            let more = answer.more.clone();
+            each_row(&rows_of(answer)?, &request.result_types, |row| {
+                let width = table.partition().len();
+                let token = row.get(width).map_or(Ok(None), token_of)?.unwrap_or_default();
+                found.push((token, (0..width).map(|column| row.get(column)).collect()));
+                Ok(())
+            })?;
+            match more {
+                Some(state) if found.len() < limit as usize => from = state,
+                _ => break,
+            }
+        }
+    }
+    found.truncate(limit as usize);
+    Ok(listed(table, found, limit))
+}
+
+/// Partitions as they are returned; where to go on, if there are as many as were asked for.
+fn listed(table: &Table, found: Vec<(i64, Cells)>, limit: u32) -> ScanRead {
+    let mut rows = recto_model::RowSet::new(table.partition().len());
+    for (_, partition) in &found {
+        rows.push_row(partition.as_row());
+    }
+    let last = found
+        .into_iter()
+        .next_back()
+        .filter(|_| rows.len() == limit as usize);
+    ScanRead {
+        bytes: rows.byte_len() as u64,
+        rows,
+        next: last.map(|(token, partition)| {
+            encode_position(&Position {
+                token,
+                partition,
+                clustering: Cells::new(),
+            })
+        }),
     }
 }
 

@@ -12,7 +12,8 @@ use recto::session::JsonRecord;
 use crate::console::{Console, Tone};
 use crate::text::printable;
 
-/// The widest cell on a terminal, in columns; what is longer ends in `…`.
+/// The widest cell on a terminal, in columns; what is longer ends in `…`. Elsewhere it is shown in full,
+/// and pushes the rest of its own row to the right instead of making every row as wide.
 const MAX_CELL_WIDTH: usize = 40;
 /// The narrowest that a column of text is cut to rather than hidden. Numbers are never cut to fit.
 const MIN_CUT_WIDTH: usize = 12;
@@ -25,6 +26,8 @@ const NULL: &str = "null";
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
+    /// Whether long cells are cut.
+    cuts: bool,
     /// Fields that were left out because the terminal is too narrow.
     pub(crate) hidden: Vec<String>,
 }
@@ -67,10 +70,14 @@ impl Table {
             })
             .collect();
         for column in &mut columns {
-            column.measure(width.map(|width| MAX_CELL_WIDTH.min(width.max(1))));
+            column.measure(width.map_or(MAX_CELL_WIDTH, |width| MAX_CELL_WIDTH.min(width.max(1))));
         }
         let hidden = width.map_or_else(Vec::new, |width| hide(&mut columns, width));
-        Self { columns, hidden }
+        Self {
+            columns,
+            cuts: width.is_some(),
+            hidden,
+        }
     }
 
     /// The table's lines: a header, a rule, and a line per record.
@@ -82,8 +89,8 @@ impl Table {
             let mut line = String::new();
             for (index, column) in self.columns.iter().enumerate() {
                 let (text, tone) = cells(column);
-                let text = cut(&text, column.width);
-                let padding = " ".repeat(column.width - text.width());
+                let text = if self.cuts { cut(&text, column.width) } else { text };
+                let padding = " ".repeat(column.width.saturating_sub(text.width()));
                 let painted = console.paint(tone, &text);
                 match (column.right, index == last) {
                     (true, _) => line.extend([padding.as_str(), &painted]),
@@ -114,13 +121,13 @@ impl Table {
 }
 
 impl Column {
-    fn measure(&mut self, most: Option<usize>) {
+    fn measure(&mut self, most: usize) {
         let cells = self
             .cells
             .iter()
             .map(|cell| cell.as_deref().unwrap_or(NULL).width());
         let widest = cells.chain([self.name.width()]).max().unwrap_or(0);
-        self.width = most.map_or(widest, |most| widest.min(most));
+        self.width = widest.min(most);
     }
 }
 
@@ -175,10 +182,11 @@ fn is_number(ty: &Type) -> bool {
     )
 }
 
-/// A value as a cell: text without quotes, anything else as JSON; none for null.
+/// A value as a cell: text without quotes, but for the text `null`; anything else as JSON; none for null.
 pub(crate) fn cell_text(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,
+        Json::String(text) if text == NULL => Some(format!("\"{NULL}\"")),
         Json::String(text) => Some(printable(text)),
         other => Some(printable(&other.to_string())),
     }
@@ -241,6 +249,28 @@ mod tests {
         let (table, hidden) = drawn(&["carrier", "time_hour"], Some(3));
         assert_eq!(hidden, ["time_hour"]);
         assert!(table.lines().all(|line| line.width() <= 3), "{table}");
+    }
+
+    #[test]
+    fn a_long_cell_widens_its_own_row_only_where_nothing_is_cut() {
+        let (console, _) = Console::captured(80);
+        let schema = flights();
+        let mut records = records();
+        let long = "x".repeat(5_000);
+        records[0].insert("dest".into(), long.clone().into());
+        let fields = ["dest".to_owned(), "flight".to_owned()];
+        let table = Table::new(&records, &fields, &schema.collections[0], None);
+        let lines = table.lines(&console);
+        assert!(lines.iter().any(|line| line.contains(&long)));
+        let wide = lines.iter().filter(|line| line.width() > 100).count();
+        assert_eq!(wide, 1, "only the row of the long cell");
+    }
+
+    #[test]
+    fn the_text_null_is_told_from_null() {
+        assert_eq!(cell_text(&Json::Null), None);
+        assert_eq!(cell_text(&"null".into()).unwrap(), "\"null\"");
+        assert_eq!(cell_text(&"Null".into()).unwrap(), "Null");
     }
 
     #[test]

@@ -422,7 +422,7 @@ fn what_is_wrong_is_refused_with_a_code_and_changes_nothing() {
             "--page-token",
             "x y",
         ])
-        .failed(2, "cursor");
+        .failed(2, "page token");
     place
         .run(&[
             "page",

@@ -1,43 +1,47 @@
 //! How a slice is read, for people.
 
-use std::fmt::Write as _;
-
 use recto_model::table::ReadDirection;
-use recto_model::{Slice, Table};
+use recto_model::{Bound, Cells, Column, Slice, cell, json};
 
-use crate::keys;
-
-/// The key range of `slice`, in hexadecimal.
+/// The keys of `slice`, by their values: those of a partition, between two edges.
 pub(crate) fn slice(slice: &Slice) -> String {
-    let range = range(slice).unwrap_or_else(|error| format!("no range: {error}"));
+    let table = &slice.table;
     let way = match slice.direction {
         ReadDirection::Forward => "forwards",
         ReadDirection::Backward => "backwards",
     };
+    let edge = |bound: &Bound| edge(table.clustering(), bound);
+    let range = match (edge(&slice.from), edge(&slice.to)) {
+        (None, None) => "all of them".to_owned(),
+        (Some(from), None) => format!("from {from}"),
+        (None, Some(to)) => format!("up to {to}"),
+        (Some(from), Some(to)) => format!("from {from} up to {to}"),
+    };
     format!(
-        "{}: keys {range}, {way}, at most {} rows",
-        slice.table.name(),
+        "{}: keys that begin with {}, {range}, {way}, at most {} rows",
+        table.name(),
+        values(table.partition(), &slice.partition),
         slice.limit
     )
 }
 
-fn range(slice: &Slice) -> Result<String, recto_store::StoreError> {
-    let table: &Table = &slice.table;
-    let mut rows = Vec::new();
-    keys::push_partition(table, &slice.partition, &mut rows)?;
-    rows.push(keys::ROW);
-    let from = keys::edge(table, &rows, &slice.from)?;
-    let to = keys::edge(table, &rows, &slice.to)?;
-    let mut text = String::from("[");
-    push_hex(&from, &mut text);
-    text.push_str(", ");
-    push_hex(&to, &mut text);
-    text.push(')');
-    Ok(text)
+/// `before (…)` or `after (…)`; none for the partition's own edge.
+fn edge(columns: &[Column], bound: &Bound) -> Option<String> {
+    let cells = bound.cells();
+    let side = match bound {
+        Bound::Before(_) => "before",
+        Bound::After(_) => "after",
+    };
+    (!cells.is_empty()).then(|| format!("{side} {}", values(columns, cells)))
 }
 
-fn push_hex(bytes: &[u8], text: &mut String) {
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
+fn values(columns: &[Column], cells: &Cells) -> String {
+    let texts = columns.iter().zip(cells.iter()).map(|(column, cell)| {
+        let value = cell.and_then(|cell| cell::decode(&column.ty, cell).ok());
+        value.map_or_else(
+            || "?".to_owned(),
+            |value| json::to_json(&column.ty, &value).to_string(),
+        )
+    });
+    format!("({})", texts.collect::<Vec<_>>().join(", "))
 }

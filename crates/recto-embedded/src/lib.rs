@@ -62,6 +62,7 @@ mod keys;
 mod limits;
 mod meta;
 mod operations;
+mod partitions;
 mod read;
 mod row;
 mod scan;

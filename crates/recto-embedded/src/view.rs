@@ -16,7 +16,7 @@ use redb::{Database, ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableD
 use crate::catalog::{Catalog, StoredTable};
 use crate::error::{Closing, corrupt, engine, guarded, stopped, stops_engine, timeout};
 use crate::meta::{META, MetaValue};
-use crate::{read, scan};
+use crate::{partitions, read, scan};
 
 /// A slice of at most this many rows is read at once, on the caller's thread; a longer one on a
 /// thread that may block. 2,000 cached rows take less than a millisecond.
@@ -285,5 +285,21 @@ impl ReadView for View {
             return work();
         }
         blocking(work).await
+    }
+
+    async fn partitions(
+        &self,
+        table: &Arc<Table>,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        let (snapshot, table) = (Arc::clone(&self.snapshot), Arc::clone(table));
+        let (after, options) = (after.cloned(), *options);
+        // How many rows that ended lie between two partitions is not known.
+        blocking(move || {
+            snapshot.read(|| partitions::partitions(&snapshot, &table, after.as_ref(), limit, &options))
+        })
+        .await
     }
 }

@@ -77,7 +77,7 @@ impl Arrangement {
     /// What the view is called in messages.
     pub fn title(&self) -> String {
         if self.view.is_empty() {
-            format!("{}'s own arrangement", self.table.name())
+            format!("the arrangement of {}", self.table.name())
         } else {
             format!("view {}", self.view)
         }

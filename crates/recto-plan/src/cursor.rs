@@ -125,8 +125,8 @@ pub enum CursorError {
         /// The first character that is wrong, counted in bytes from 1.
         position: usize,
     },
-    /// The text is shorter than any cursor.
-    #[error("the cursor is cut short")]
+    /// The text has a length that no cursor has.
+    #[error("the cursor is not whole: characters are missing, or there is one too many")]
     Truncated,
     /// The cursor says that it is of a format that this release does not know.
     #[error("the cursor is of format {version}, which this release does not know")]
@@ -135,7 +135,7 @@ pub enum CursorError {
         version: u8,
     },
     /// It is the resume token of a scan.
-    #[error("this is the resume token of an export or a scan, not the cursor of a page")]
+    #[error("this is the resume token of an export or a scan, not a cursor")]
     OfScan,
     /// It was not sealed with a key of the ring, or was altered since: these cannot be told apart.
     #[error("the cursor was altered, or was made with a key that is not known here")]

@@ -89,8 +89,8 @@ pub enum ScanTokenError {
         /// The first character that is wrong, counted in bytes from 1.
         position: usize,
     },
-    /// The text is shorter than any token.
-    #[error("the resume token is cut short")]
+    /// The text has a length that no token has.
+    #[error("the resume token is not whole: characters are missing, or there is one too many")]
     Truncated,
     /// It is something else: the cursor of a page, or a token made before they were sealed.
     #[error("this is not the resume token of an export or a scan")]

@@ -354,7 +354,10 @@ fn joins() {
 fn parentheses() {
     refused("((a = 1))", Kind::Parentheses, "(");
     refused("(a = 1 AND b = 2)", Kind::Parentheses, "AND");
-    refused("(startsWith(a, 'x'))", Kind::Parentheses, "(");
+    assert_eq!(terms("(startsWith(a, 'x'))"), terms("startsWith(a, 'x')"));
+    refused("(startsWith(a, 'x') OR a = 1)", Kind::UnsupportedOr, "OR");
+    refused("(startsWith(a, 'x')", Kind::Parentheses, "(");
+    refused("((startsWith(a, 'x')))", Kind::Parentheses, "(");
     refused("(a = 1", Kind::Parentheses, "(");
     refused("a = 1)", Kind::Parentheses, ")");
     refused("a = 1 OR (a = 2)", Kind::Parentheses, "(");
@@ -474,6 +477,8 @@ fn sorts() {
         ]
     );
     assert_eq!(sort::print(&terms), "due desc, id, name, desc desc");
+    let dashed = sort::parse("-due,id, name , -desc").unwrap();
+    assert_eq!(sort::print(&dashed), sort::print(&terms));
     for (text, kind, column) in [
         ("a, b, a", Kind::DuplicateField, 7),
         ("a,", Kind::Unexpected, 3),
@@ -484,7 +489,10 @@ fn sorts() {
         ("a b", Kind::Unexpected, 3),
         ("a desc b", Kind::Unexpected, 8),
         ("a.b", Kind::Unexpected, 2),
-        ("-a", Kind::Unexpected, 1),
+        ("- a", Kind::Unexpected, 2),
+        ("--a", Kind::Unexpected, 2),
+        ("-a desc", Kind::Unexpected, 4),
+        ("a, -a", Kind::DuplicateField, 5),
         ("A", Kind::InvalidName, 1),
         ("\"a\"", Kind::Unexpected, 1),
     ] {

@@ -89,6 +89,8 @@ static EVERYTHING: LazyLock<Grant> = LazyLock::new(|| Grant {
 pub struct Access {
     /// Who it is, for logs: a token's name.
     pub name: Arc<str>,
+    /// The public id of the token; absent where none was asked for.
+    pub token_id: Option<Arc<str>>,
     grants: Grants,
 }
 
@@ -112,6 +114,7 @@ impl Access {
     pub fn all() -> Self {
         Self {
             name: "anyone".into(),
+            token_id: None,
             grants: Grants::All,
         }
     }
@@ -123,6 +126,7 @@ impl Access {
         let sees_all_rows = grants.values().all(|grant| grant.rows.is_empty());
         Self {
             name: name.into(),
+            token_id: None,
             grants: Grants::Some {
                 collections: Arc::new(grants),
                 store: store.filter(|_| sees_all_rows).unwrap_or_default().into(),
@@ -136,6 +140,22 @@ impl Access {
             Grants::All => true,
             Grants::Some { store, .. } => store.contains(&operation),
         }
+    }
+
+    /// The same, by the token of this id.
+    #[must_use]
+    pub fn by_token(mut self, id: impl Into<Arc<str>>) -> Self {
+        self.token_id = Some(id.into());
+        self
+    }
+
+    /// What is granted, by collection; nothing where it may do everything.
+    pub(crate) fn grants(&self) -> impl Iterator<Item = (&String, &Grant)> {
+        let some = match &self.grants {
+            Grants::All => None,
+            Grants::Some { collections, .. } => Some(collections.iter()),
+        };
+        some.into_iter().flatten()
     }
 
     fn grant(&self, collection: &str) -> Option<&Grant> {

@@ -29,6 +29,8 @@ struct More {
     parameter: Option<String>,
     position: Option<usize>,
     hint: Option<String>,
+    /// What to do about it, for programs only.
+    hint_for_programs: Option<&'static str>,
     /// The methods there are, where it was the method.
     allow: Option<&'static str>,
 }
@@ -91,8 +93,9 @@ impl Problem {
 
     pub(crate) fn no_collection(name: &str) -> Self {
         let detail = format!("there is no collection {name}");
-        Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
-            .with_hint("GET /v1/collections lists what there is")
+        let mut problem = Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail);
+        problem.more.hint_for_programs = Some("GET /v1/collections lists what there is");
+        problem
     }
 
     pub(crate) fn no_resource(path: &str) -> Self {
@@ -230,6 +233,26 @@ impl Problem {
         self
     }
 
+    /// The kind in words.
+    pub(crate) fn title(&self) -> &'static str {
+        self.title
+    }
+
+    /// What went wrong.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The field of the record that it is about.
+    pub(crate) fn field(&self) -> Option<&str> {
+        self.more.field.as_deref()
+    }
+
+    /// What a person can do about it.
+    pub(crate) fn hint(&self) -> Option<&str> {
+        self.more.hint.as_deref()
+    }
+
     /// Its body.
     pub(crate) fn to_json(&self) -> Value {
         let mut body = Map::new();
@@ -246,8 +269,8 @@ impl Problem {
         if let Some(position) = self.more.position {
             body.insert("position".into(), json!(position));
         }
-        if let Some(hint) = &self.more.hint {
-            body.insert("hint".into(), hint.clone().into());
+        if let Some(hint) = self.hint().or(self.more.hint_for_programs) {
+            body.insert("hint".into(), hint.into());
         }
         Value::Object(body)
     }

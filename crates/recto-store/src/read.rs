@@ -153,4 +153,16 @@ pub trait ReadView: Send + Sync {
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError>;
+
+    /// At most `limit` partitions that hold a row or static cells, in the store's own order, from the
+    /// first on or from where an earlier call stopped: of each its key, and nothing else. As in scans
+    /// only `next` says where they end. What it costs grows with the partitions, and with rows that
+    /// were deleted or have ended, but not with the rows there are.
+    async fn partitions(
+        &self,
+        table: &Arc<Table>,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError>;
 }

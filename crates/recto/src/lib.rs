@@ -86,6 +86,7 @@ mod open;
 mod page;
 mod page_text;
 mod paging;
+mod partitions;
 mod plan_cache;
 mod query;
 mod record;

@@ -15,6 +15,7 @@ use crate::explain;
 use crate::open;
 use crate::page::Page;
 use crate::page_text;
+use crate::partitions;
 use crate::query::PageQuery;
 use crate::record::{DynamicRecord, check_fields};
 use crate::recto::Recto;
@@ -169,6 +170,27 @@ fn page_size(asked: Option<i64>) -> Result<u32> {
     }
 }
 
+/// An error as those say it who know cursors as tokens: of pages, or of rows.
+fn told(error: Error, request: &PageRequest) -> Error {
+    if error.kind() != ErrorKind::InvalidCursor {
+        return error;
+    }
+    let token = match request.around {
+        Some(_) => "row token",
+        None => "page token",
+    };
+    // The keys keep the name that `recto cursor-keys` knows them by.
+    let words = |text: &str| {
+        let text = text.replace("cursor key", "\0");
+        text.replace("cursor", token).replace('\0', "cursor key")
+    };
+    let said = Error::new(error.kind(), words(error.message()));
+    match error.hint() {
+        Some(hint) => said.with_hint(words(hint)),
+        None => said,
+    }
+}
+
 /// What is told of a page beside its records.
 fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
     let text = |cursor: Option<recto_plan::cursor::Cursor>| cursor.map(String::from).unwrap_or_default();
@@ -232,7 +254,8 @@ impl Session for LocalSession {
     }
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
-        let page = self.query(collection, request).await?.await?;
+        let page = self.query(collection, request).await?.await;
+        let page = page.map_err(|error| told(error, request))?;
         let masked = |record: &DynamicRecord| record.to_json_of(&request.fields);
         Ok(PageReply {
             records: page.items().iter().map(masked).collect(),
@@ -243,7 +266,8 @@ impl Session for LocalSession {
     async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
         let query = self.query(collection, request).await?;
         // The rows are written as they are stored: no record is made of them.
-        let page = query.decoded_by(|_, _, _| Ok(())).await?;
+        let page = query.decoded_by(|_, _, _| Ok(())).await;
+        let page = page.map_err(|error| told(error, request))?;
         let records = page_text::records(&page, &request.fields)?;
         Ok(PageText {
             digest: Some(page.core().shared.keys().digest(records.as_bytes())),
@@ -256,7 +280,8 @@ impl Session for LocalSession {
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
         let query = self.query(collection, request).await?;
         let planned = query.planned()?;
-        let spec = query.spec(&planned.plan).await?;
+        let spec = query.spec(&planned.plan).await;
+        let spec = spec.map_err(|error| told(error, request))?;
         let mut explanation = explain::explain(query.core(), &planned, &spec);
         if run {
             let page = query.await?;
@@ -334,6 +359,16 @@ impl Session for LocalSession {
             let core = self.recto().await.core(&collection)?;
             let filters = self.filters(&collection).unwrap_or_default().to_vec();
             Ok::<_, Error>(scan::steps(core, filters, request))
+        };
+        futures::stream::once(begin).try_flatten().boxed()
+    }
+
+    fn partitions<'a>(&'a self, collection: &str) -> BoxStream<'a, Result<Vec<JsonRecord>>> {
+        let collection = collection.to_owned();
+        let begin = async move {
+            let core = self.recto().await.core(&collection)?;
+            let filters = self.filters(&collection).unwrap_or_default().to_vec();
+            Ok::<_, Error>(partitions::steps(core, filters))
         };
         futures::stream::once(begin).try_flatten().boxed()
     }

@@ -214,7 +214,7 @@ impl<T> PageQuery<T> {
         self.ask(|question| question.row_filters.extend_from_slice(texts))
     }
 
-    /// In this order, AIP-132: `time_hour desc, flight`. Without it: the view's own order.
+    /// In this order, AIP-132: `time_hour desc, flight`, or `-time_hour, flight`. Without it: the view's own order.
     #[must_use]
     pub fn order_by(self, text: impl Into<String>) -> Self {
         self.ask(|question| question.sort_text = text.into())
@@ -499,7 +499,7 @@ fn before(opened: OpenedCursor) -> Position {
 }
 
 fn from_error(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidQuery, message).with_field("from").with_hint(
+    Error::new(ErrorKind::InvalidQuery, message).with_hint(
         "from is a JSON array: values of the first columns of the query's order that the filter leaves unpinned",
     )
 }
@@ -541,7 +541,10 @@ fn position_of(
     for (index, term) in plan.order.iter().take(count).enumerate() {
         let ty = plan.arrangement.type_of(term.column);
         let name = plan.arrangement.name_of(term.column);
-        let wrong = |reason: String| from_error(format!("from, value {} ({name}): {reason}", index + 1));
+        let wrong = |reason: String| {
+            let message = format!("from, value {} ({name}): {reason}", index + 1);
+            Error::new(ErrorKind::InvalidQuery, message).with_field(name)
+        };
         let value = value(index, ty).map_err(wrong)?;
         let mut bytes = Vec::new();
         cell::encode(ty, &value, &mut bytes).map_err(|error| wrong(error.to_string()))?;

@@ -52,14 +52,7 @@ impl<'a> RowFilter<'a> {
     /// # Errors
     /// It does.
     pub(crate) fn check_writable(&self) -> Result<()> {
-        let of_constraints = self.query.constraints.iter().map(|(field, _)| *field);
-        let of_tuples = self
-            .query
-            .tuples
-            .iter()
-            .flat_map(|tuple| tuple.fields.iter().copied());
-        for field in of_constraints.chain(of_tuples) {
-            let name = &self.definition.fields[field].name;
+        for name in self.fields() {
             if !self.definition.key.contains(name) {
                 let message = format!(
                     "records of {} can only be read: the row filter is on {name}, which is no part of the key",
@@ -71,6 +64,34 @@ impl<'a> RowFilter<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The fields it looks at.
+    fn fields(&self) -> impl Iterator<Item = &String> {
+        let of_constraints = self.query.constraints.iter().map(|(field, _)| *field);
+        let tuples = self.query.tuples.iter();
+        let of_tuples = tuples.flat_map(|tuple| tuple.fields.iter().copied());
+        let fields = of_constraints.chain(of_tuples);
+        fields.map(|field| &self.definition.fields[field].name)
+    }
+
+    /// Refuses to list partitions where it looks at other fields: a partition would be told of whose rows
+    /// are all hidden.
+    ///
+    /// # Errors
+    /// It does.
+    pub(crate) fn check_lists_partitions(&self) -> Result<()> {
+        match self
+            .fields()
+            .find(|name| !self.definition.partition.contains(name))
+        {
+            None => Ok(()),
+            Some(name) => Err(forbidden(format!(
+                "partitions of {} cannot be listed: the row filter is on {name}, so that which of them have rows to see \
+                 is not known",
+                self.definition.name
+            ))),
+        }
     }
 
     /// Refuses a record that it would not let be read, to be written or deleted.

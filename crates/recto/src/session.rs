@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream, StreamExt as _};
 use recto_model::schema::Schema;
 use serde_json::{Map, Value as Json};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// A record as JSON: field names and values, nulls left out.
 pub type JsonRecord = Map<String, Json>;
@@ -415,6 +415,14 @@ pub trait Session: Send + Sync {
     async fn write(&self, changes: Vec<RecordChange>) -> Result<()>;
     /// Every record of a collection, in steps; nothing is read until it is polled.
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>>;
+    /// The partitions of a collection that have a record, in steps and in the store's own order: of
+    /// each the partition fields. What it costs grows with them and not with their records. Nothing is
+    /// read until it is polled.
+    fn partitions<'a>(&'a self, collection: &str) -> BoxStream<'a, Result<Vec<JsonRecord>>> {
+        let message = format!("the partitions of {collection} are not listed through a server");
+        let error = Error::new(ErrorKind::Unsupported, message);
+        stream::once(std::future::ready(Err(error))).boxed()
+    }
     /// Loads a file.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
     /// Copies an open embedded store to a new folder. Through a server that is a name, in a folder of

@@ -237,7 +237,7 @@ async fn order_values_larger_than_any_key_are_refused() {
     let error = query.from(["z".repeat(300_000)]).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.field()),
-        (ErrorKind::InvalidQuery, Some("from"))
+        (ErrorKind::InvalidQuery, Some("stream"))
     );
 }
 

@@ -45,8 +45,16 @@ pub(crate) struct QueryArgs {
     #[arg(help = "Conditions: 'carrier = \"UA\" AND time_hour >= \"2013-07-01T00:00:00Z\"'")]
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
-    #[arg(help = "The sort: 'time_hour desc, flight'; the arrangement's own if absent")]
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(
+        help = "The sort: 'time_hour desc, flight' or '-time_hour, flight'; the arrangement's own if absent"
+    )]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
     pub(crate) order_by: String,
     /// Rows of the page: 50 if absent, 1000 at most
     #[arg(long, value_name = "ROWS", allow_negative_numbers = true)]

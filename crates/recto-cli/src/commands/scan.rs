@@ -77,7 +77,9 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
                 if let Some(column) = column {
                     failure = failure.pointing(&args.filter, column);
                 }
-                if token.is_some() {
+                // A token that was refused leads nowhere.
+                let is_stopped = failure.exit != Exit::Refused;
+                if is_stopped && token.is_some() {
                     say_how_to_go_on(args, token.as_deref(), console)?;
                 }
                 return Err(failure);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! filter  = [ term { "AND" term } ]
-//! term    = or | "(" or ")" | "startsWith" "(" field "," string ")"
+//! term    = part | "(" part ")"
+//! part    = or | "startsWith" "(" field "," string ")"
 //! or      = cond { "OR" cond }                    only equalities of one field
 //! cond    = field op literal
 //!         | "(" field { "," field } ")" op "(" literal { "," literal } ")"

@@ -76,7 +76,7 @@ impl Parser<'_> {
         self.or()
     }
 
-    /// `"(" or ")"`.
+    /// `"(" ( or | startsWith ) ")"`.
     fn group(&mut self) -> Parsed<Term> {
         let open = self.here(1);
         self.scanner.eat('(');
@@ -87,13 +87,11 @@ impl Parser<'_> {
                 .error(Kind::Parentheses, self.here(1), "parentheses inside parentheses")
                 .with_hint("One pair is enough: parentheses only hold conditions joined by OR."));
         }
-        if self.scanner.peek_word() == STARTS_WITH {
-            return Err(self
-                .scanner
-                .error(Kind::Parentheses, open, "startsWith(…) stands in parentheses")
-                .with_hint("Write it without them, joined to the rest by AND."));
-        }
-        let term = self.or()?;
+        let term = if self.scanner.peek_word() == STARTS_WITH {
+            self.starts_with()?
+        } else {
+            self.or()?
+        };
         self.scanner.skip_white();
         if self.scanner.eat(')') {
             return Ok(term);

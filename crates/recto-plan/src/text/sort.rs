@@ -2,7 +2,8 @@
 //!
 //! A list of fields with commas between them, each ascending unless ` desc` follows. Surplus white
 //! space means nothing. ` asc`, which AIP-132 does not have, is taken too: people coming from SQL
-//! write it, and it can mean only one thing. Fields of fields (`a.b`) are not supported.
+//! write it, and it can mean only one thing. So is `-due` for `due desc`: it is how schemas and plans
+//! write it. Fields of fields (`a.b`) are not supported.
 
 use std::fmt;
 
@@ -55,10 +56,15 @@ pub fn parse(text: &str) -> Result<Vec<SortTerm>, TextError> {
     }
     loop {
         scanner.skip_white();
+        let descends = scanner.eat('-');
         let field = scanner.name("a field name").map_err(sort_hint)?;
         check(&scanner, &terms, &field)?;
         scanner.skip_white();
-        let direction = direction(&mut scanner)?;
+        // Of `-due desc` one cannot know which was meant.
+        let direction = match descends {
+            true => Direction::Descending,
+            false => direction(&mut scanner)?,
+        };
         terms.push(SortTerm { field, direction });
         scanner.skip_white();
         if scanner.peek().is_none() {

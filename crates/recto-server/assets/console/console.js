@@ -83,6 +83,57 @@
     if (event.target.id === "plan") sessionStorage.setItem(PLAN_OPEN, event.target.open ? "yes" : "");
   }, true);
 
+  /** How much of the table's width its key may keep. */
+  const PINNED_SHARE = 0.5;
+
+  /** Lets the columns of the key stay, as many as there is room for; the first one stays in any case. */
+  function pinKey(region) {
+    const heads = Array.from(region.querySelectorAll("thead th"));
+    const room = region.clientWidth * PINNED_SHARE;
+    const width = (head) => head?.getBoundingClientRect().width ?? 0;
+    let left = width(heads[0]);
+    let last = 0;
+    for (let at = 1; at < heads.length && heads[at].classList.contains("key"); at += 1) {
+      if (left + width(heads[at]) > room) break;
+      for (const row of region.querySelectorAll("tr")) {
+        row.cells[at].classList.add("pinned");
+        // Rounded down: the columns overlap rather than let what is behind them through.
+        row.cells[at].style.setProperty("--left", `${Math.floor(left)}px`);
+      }
+      left += width(heads[at]);
+      last = at;
+    }
+    for (const row of region.querySelectorAll("tr")) row.cells[last]?.classList.add("last-pinned");
+  }
+
+  /** Shows that there is more to the right, and that something went out of sight to the left. */
+  function markEdges(region) {
+    region.classList.toggle("scrolled", region.scrollLeft > 0);
+    region.classList.toggle("more", region.scrollLeft + region.clientWidth < region.scrollWidth - 1);
+  }
+
+  /** Where each collection's table stood sideways: it stays there from page to page. */
+  let sideways = { path: "", left: 0 };
+
+  function arrange() {
+    const region = find("#rows");
+    if (!region) return;
+    pinKey(region);
+    region.scrollTo(sideways.path === location.pathname ? sideways.left : 0, 0);
+    markEdges(region);
+    region.addEventListener("scroll", () => {
+      sideways = { path: location.pathname, left: region.scrollLeft };
+      markEdges(region);
+    });
+  }
+
+  // A row is opened wherever it is clicked, unless a link was meant or some of its text.
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest("#rows tbody tr");
+    if (!row || event.target.closest("a") || !window.getSelection().isCollapsed) return;
+    row.querySelector("a.row")?.click();
+  });
+
   /** What a new page takes over from the one before, and says to who cannot see it. */
   function arrive(isFirst) {
     const plan = find("#plan");
@@ -94,13 +145,14 @@
       history.replaceState(history.state, "", address);
     }
     const summary = find("#plan summary span");
-    const news = find(".problem h2, .empty h2") ?? summary;
+    const news = find(".problem h2, .empty h2, #partitions h3") ?? summary;
     if (!isFirst && news) find("#status").textContent = news.textContent;
   }
 
   document.addEventListener("htmx:afterSettle", () => {
-    find(".rows")?.scrollTo(0, 0);
+    arrange();
     arrive(false);
   });
+  arrange();
   arrive(true);
 })();

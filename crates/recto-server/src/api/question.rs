@@ -50,6 +50,7 @@ impl Question {
     fn of(parameters: Parameters) -> Result<Self, Problem> {
         check_places(&parameters)?;
         let text = |name: &str| parameters.text(name).unwrap_or_default().to_owned();
+        let given = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
         let request = PageRequest {
             filter: text("filter"),
             order_by: text("order_by"),
@@ -57,7 +58,7 @@ impl Question {
             page_token: text("page_token"),
             last: parameters.flag("last")?,
             from: parameters.text("from").map(str::to_owned),
-            around: parameters.text("around").map(str::to_owned),
+            around: given("around"),
             fields: parameters.names("fields"),
             allow_residual: parameters.flag("allow_residual")?,
             row_tokens: parameters.flag("row_tokens")?,
@@ -89,7 +90,7 @@ impl Question {
                     Some("filter")
                 } else if message.starts_with("sort") {
                     Some("order_by")
-                } else if error.field() == Some("from") {
+                } else if self.request.from.is_some() && message.starts_with("from") {
                     Some("from")
                 } else {
                     of_field.next().map(|_| "fields")
@@ -105,7 +106,7 @@ fn check_places(parameters: &Parameters) -> Result<(), Problem> {
     let is_given = |name: &&str| match parameters.text(name) {
         None => false,
         Some(text) => match *name {
-            "page_token" => !text.is_empty(),
+            "page_token" | "around" => !text.is_empty(),
             "last" => text != "false",
             _ => true,
         },

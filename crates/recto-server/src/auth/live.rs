@@ -168,7 +168,7 @@ fn entries(file: TokenFile) -> HashMap<String, Entry> {
         let entry = Entry {
             hash: token.hash,
             expires_at_seconds: token.expires_at_seconds,
-            access: Access::granted(token.name, token.grants),
+            access: Access::granted(token.name, token.grants).by_token(token.id.as_str()),
         };
         (token.id, entry)
     };

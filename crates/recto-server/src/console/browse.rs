@@ -7,15 +7,16 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
-use recto::schema::Collection;
+use recto::schema::{Collection, Field};
 use recto::session::{Explanation, PageReply};
 use recto::{Error, ErrorKind, Session};
 use serde_json::Value as Json;
 
 use super::filter::{Chip, Operator, chips, condition, unpinned, with};
-use super::layout::{Failure, Layout, page, problem_panel};
+use super::layout::{Failure, Layout, page};
 use super::options::{FieldOptions, probe};
 use super::page_url::{PageUrl, Parameters, first, parameters};
+use super::refused::{Others, Refused};
 use super::{controls, heading, pin, plan, table, value};
 use crate::access::{Access, Operation};
 use crate::app::App;
@@ -25,6 +26,9 @@ use crate::problem::Problem;
 pub(super) const VALUE_PREFIX: &str = "is.";
 pub(super) const OPERATOR_PREFIX: &str = "op.";
 pub(super) const JUMP: &str = "jump";
+pub(super) const JUMP_FIELD: &str = "jump_field";
+/// Given where the order descends: then what is gone to is the end of a day, and not its beginning.
+pub(super) const JUMP_DESCENDS: &str = "jump_descends";
 
 /// What the access allows to do with a collection, beside reading it.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +58,12 @@ pub(super) struct Browse<'a> {
     pub(super) may: May,
     /// What was just done, in words.
     pub(super) notice: Option<&'static str>,
+    /// What was asked for, from this page or instead of it, and refused.
+    pub(super) refused: Option<&'a Refused>,
+    /// Whether there are rows to show.
+    pub(super) has_rows: bool,
+    /// What was typed into the field that goes to a value, if that was refused.
+    pub(super) jumped: Option<&'a str>,
 }
 
 /// The page's handler.
@@ -71,30 +81,113 @@ pub(super) async fn get(
     let parameters = parameters(query.unwrap_or_default().as_bytes());
     let url = PageUrl::parse(&name, &parameters)?;
     check_fields(collection, &url)?;
-    if let Some(changed) = changed(collection, &url, &parameters) {
-        return Ok(Redirect::to(&changed.href()).into_response());
-    }
-    let mut browse = Browse {
+    let asking = Asking {
+        session: &session,
         collection,
-        url: &url,
-        chips: chips(&url.filter),
-        options: Vec::new(),
         may: May::of(&access, &name),
-        notice: first(&parameters, "done").and_then(notice),
+        others: Others {
+            schema: &schema,
+            access: &access,
+            session: app.session(),
+        },
+        parameters: &parameters,
     };
-    let found = async {
-        let explanation = session.explain(&name, &url.request(), false).await?;
-        let reply = session.page(&name, &url.request()).await?;
-        recto::Result::Ok((explanation, reply))
+    let changed = changed(collection, &url, &parameters);
+    let Some(was) = PageUrl::was(&name, &parameters) else {
+        return Ok(match changed {
+            Some(changed) => Redirect::to(&changed.href()).into_response(),
+            None => asking.page(&url, None).await,
+        });
     };
-    let found = found.await;
-    if let Some(held) = &browse.chips {
-        browse.options = probe(&*session, collection, &url, held).await;
+    let asked = changed.unwrap_or(url);
+    // A page that is asked for from another is only gone to if it is there: nothing is read to know that.
+    match session.explain(&name, &asked.request(), false).await {
+        Err(error) if !asking.is_without_partition(&asked, &error) => {
+            let refused = Refused::new(asked, error, &*session, &asking.others).await;
+            Ok(asking.page(&was, Some(&refused)).await)
+        }
+        _ => Ok(Redirect::to(&asked.href()).into_response()),
     }
-    Ok(match found {
-        Ok((explanation, reply)) => browse.answer(StatusCode::OK, &browse.rows(&explanation, &reply)),
-        Err(error) => browse.without_rows(&session, error).await,
-    })
+}
+
+/// What pages of a collection are made with.
+struct Asking<'a> {
+    session: &'a Arc<dyn Session>,
+    collection: &'a Collection,
+    may: May,
+    others: Others<'a>,
+    parameters: &'a Parameters,
+}
+
+impl Asking<'_> {
+    /// A page, below what was refused, if anything was.
+    async fn page(&self, url: &PageUrl, refused: Option<&Refused>) -> Response {
+        let session = self.session;
+        let alone;
+        let mut browse = Browse {
+            collection: self.collection,
+            url,
+            chips: chips(&url.filter),
+            options: Vec::new(),
+            may: self.may,
+            notice: first(self.parameters, "done").and_then(notice),
+            refused,
+            has_rows: true,
+            jumped: refused.and_then(|_| first(self.parameters, JUMP)),
+        };
+        let found = async {
+            let explanation = session.explain(&url.collection, &url.request(), false).await?;
+            let reply = session.page(&url.collection, &url.request()).await?;
+            recto::Result::Ok((explanation, reply))
+        };
+        let found = found.await;
+        if let Some(held) = &browse.chips {
+            browse.options = probe(&**session, self.collection, url, held).await;
+        }
+        let error = match found {
+            Ok((explanation, reply)) => return browse.answer(&browse.rows(&explanation, &reply)),
+            Err(error) => error,
+        };
+        if refused.is_none() {
+            if self.is_without_partition(url, &error) {
+                return self.ask_partition(browse).await;
+            }
+            alone = Refused::new(url.clone(), error, &**session, &self.others).await;
+            browse.refused = Some(&alone);
+        }
+        browse.has_rows = false;
+        browse.answer(&controls::query(&browse))
+    }
+
+    /// The partition fields that a query does not pin.
+    fn unpinned(&self, url: &PageUrl) -> Vec<&Field> {
+        let chips = chips(&url.filter);
+        chips.map_or_else(Vec::new, |chips| unpinned(self.collection, &chips))
+    }
+
+    /// Whether all that a query lacks is its partition. Where it is the sort that is refused, though a
+    /// partition is missing too, the sort is the news.
+    fn is_without_partition(&self, url: &PageUrl, error: &Error) -> bool {
+        let is_sort = !url.order_by.is_empty() && !error.message().contains("is not pinned");
+        error.kind() == ErrorKind::NoPlan && !is_sort && !self.unpinned(url).is_empty()
+    }
+
+    async fn ask_partition(&self, mut browse: Browse<'_>) -> Response {
+        browse.has_rows = false;
+        let browse = &browse;
+        let missing = self.unpinned(browse.url);
+        let asked = pin::Asked::new(browse, &missing, self.parameters);
+        let served_by = match browse.url.filter.as_str() {
+            "" => Vec::new(),
+            _ => self.others.that_serve(browse.url).await,
+        };
+        let listed = pin::list(&**self.session, self.collection, &asked).await;
+        let content = html! {
+            @if !browse.url.filter.is_empty() { (controls::query(browse)) }
+            (pin::render(browse, &asked, &listed, &served_by))
+        };
+        browse.answer(&content)
+    }
 }
 
 fn check_fields(collection: &Collection, url: &PageUrl) -> Result<(), Problem> {
@@ -122,14 +215,22 @@ fn notice(done: &str) -> Option<&'static str> {
 /// The page that a form on this page leads to; `None` if none was sent.
 fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> Option<PageUrl> {
     if let Some(typed) = first(parameters, JUMP) {
-        let field = first(parameters, "jump_field").and_then(|name| collection.field(name));
+        let field = first(parameters, JUMP_FIELD).and_then(|name| collection.field(name));
+        let value = match first(parameters, JUMP_DESCENDS) {
+            Some(_) => value::last_json,
+            None => value::json,
+        };
         let from = field
             .filter(|_| !typed.trim().is_empty())
-            .map(|(_, field)| Json::from(vec![value::json(&field.ty, typed)]).to_string());
+            .map(|(_, field)| Json::from(vec![value(&field.ty, typed)]).to_string());
         return Some(PageUrl {
             from,
             ..url.first_page()
         });
+    }
+    // Partitions are looked for: nothing is chosen yet.
+    if first(parameters, pin::FIND).is_some() {
+        return None;
     }
     let mut is_form = false;
     let mut next = url.first_page();
@@ -155,7 +256,10 @@ fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> O
 }
 
 impl Browse<'_> {
-    fn answer(&self, status: StatusCode, content: &Markup) -> Response {
+    fn answer(&self, content: &Markup) -> Response {
+        let status = self
+            .refused
+            .map_or(StatusCode::OK, |refused| refused.problem.status);
         let layout = Layout {
             title: &self.collection.name,
             trail: vec![(self.collection.name.clone(), None)],
@@ -163,6 +267,7 @@ impl Browse<'_> {
         };
         let content = html! {
             (heading::render(self))
+            @if let Some(refused) = self.refused { (refused.render(self.has_rows.then_some(self.url))) }
             @if let Some(notice) = self.notice { p.notice role="status" { (notice) } }
             (content)
         };
@@ -171,7 +276,8 @@ impl Browse<'_> {
 
     fn rows(&self, explanation: &Explanation, reply: &PageReply) -> Markup {
         html! {
-            (controls::query(self, None))
+            @if !reply.records.is_empty() { a.skip href="#rows" hx-boost="false" { "Skip to the rows" } }
+            (controls::query(self))
             (controls::pager(self, explanation, reply))
             @if reply.records.is_empty() {
                 (self.no_rows(reply))
@@ -207,47 +313,4 @@ impl Browse<'_> {
             }
         }
     }
-
-    /// The page of a query that was refused: the partition is asked for, or what is wrong is shown.
-    async fn without_rows(&self, session: &Arc<dyn Session>, error: Error) -> Response {
-        let missing = self
-            .chips
-            .as_deref()
-            .map(|chips| unpinned(self.collection, chips))
-            .unwrap_or_default();
-        if error.kind() == ErrorKind::NoPlan && !missing.is_empty() && !is_missing_sort(self, &error) {
-            let examples = pin::examples(&**session, self.collection).await;
-            let content = html! {
-                @if !self.url.filter.is_empty() { (controls::query(self, None)) }
-                (pin::render(self, &missing, &examples))
-            };
-            return self.answer(StatusCode::OK, &content);
-        }
-        let place = controls::TextError::of(&error);
-        let is_residual = error.kind() == ErrorKind::NoPlan && !self.url.allow_residual;
-        let problem = Problem::from(error);
-        let content = html! {
-            (controls::query(self, place.as_ref()))
-            (problem_panel(&problem))
-            p.ways {
-                @if is_residual && !self.url.filter.is_empty() {
-                    a.button href=(PageUrl { allow_residual: true, ..self.url.first_page() }.href()) {
-                        "Read rows and check them one by one"
-                    }
-                }
-                @if !self.url.order_by.is_empty() {
-                    a.button href=(self.url.with_order("").href()) { "The view's own order" }
-                }
-                @if *self.url != self.url.first_page() {
-                    a.button href=(self.url.first_page().href()) { "The first page" }
-                }
-            }
-        };
-        self.answer(problem.status, &content)
-    }
-}
-
-/// Whether the sort is what is refused, though a partition is missing too: then the sort is the news.
-fn is_missing_sort(browse: &Browse<'_>, error: &Error) -> bool {
-    !browse.url.order_by.is_empty() && !error.message().contains("is not pinned")
 }

@@ -1,39 +1,23 @@
 //! What changes the query or turns the page: chips, filters, columns, the pager.
 
 use maud::{Markup, html};
-use recto::schema::{Collection, Field};
+use recto::DEFAULT_PAGE_SIZE;
+use recto::schema::Field;
 use recto::session::{Explanation, PageReply};
-use recto::{DEFAULT_PAGE_SIZE, Error};
+use serde_json::Value as Json;
 
-use super::browse::{Browse, JUMP, OPERATOR_PREFIX, VALUE_PREFIX};
+use super::browse::{Browse, JUMP, JUMP_DESCENDS, JUMP_FIELD, OPERATOR_PREFIX, VALUE_PREFIX};
 use super::filter::{Chip, Operator, Parts, without};
-use super::page_url::PageUrl;
+use super::page_url::{PageUrl, WAS};
+use super::refused::Place;
 use super::table::columns;
-use super::value::Control;
+use super::value::{self, Control};
 
 /// The page sizes that are offered.
 const PAGE_SIZES: [i64; 4] = [20, 50, 100, 500];
 
-/// An error in the filter's or the sort's text.
-pub(super) struct TextError {
-    /// 1-based, in characters.
-    column: usize,
-    is_sort: bool,
-}
-
-impl TextError {
-    /// Where an error says it is.
-    pub(super) fn of(error: &Error) -> Option<Self> {
-        Some(Self {
-            column: error.column()?,
-            // The engine's message begins with the name of the text that its column is in.
-            is_sort: error.message().starts_with("sort"),
-        })
-    }
-}
-
 /// The query: its conditions, and the forms that change them.
-pub(super) fn query(browse: &Browse<'_>, error: Option<&TextError>) -> Markup {
+pub(super) fn query(browse: &Browse<'_>) -> Markup {
     html! {
         section.query aria-label="Query" {
             @if let Some(chips) = &browse.chips {
@@ -44,7 +28,7 @@ pub(super) fn query(browse: &Browse<'_>, error: Option<&TextError>) -> Markup {
                 }
                 (filter_panel(browse))
             }
-            (filter_text(browse.url, error))
+            (filter_text(browse))
             (column_panel(browse))
             @if browse.url.allow_residual {
                 span.chip.residual title="Conditions that no view serves are checked row by row" {
@@ -54,7 +38,6 @@ pub(super) fn query(browse: &Browse<'_>, error: Option<&TextError>) -> Markup {
                 }
             }
         }
-        @if let Some(error) = error { (pointed(browse.url, error)) }
     }
 }
 
@@ -108,7 +91,7 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
         details.pop name="pop" {
             summary #open-filter { "Filter" }
             form.panel method="get" action=(action(browse.url)) {
-                (hidden(browse.url, &["filter"]))
+                (hidden(browse, &["filter"]))
                 input type="hidden" name="filter" value=(browse.url.filter);
                 @if served.is_empty() {
                     p.dim { "No field can be filtered by a view here." }
@@ -173,35 +156,25 @@ fn control_type(field: &Field) -> &recto::Type {
     }
 }
 
-fn filter_text(url: &PageUrl, error: Option<&TextError>) -> Markup {
-    let failed = error.is_some_and(|error| !error.is_sort);
+fn filter_text(browse: &Browse<'_>) -> Markup {
+    let refused = browse
+        .refused
+        .filter(|refused| refused.place == Some(Place::Filter));
+    let failed = refused.is_some();
+    let text = refused.map_or(&browse.url.filter, |refused| &refused.asked.filter);
     html! {
-        // An error stands below its text, which a panel over the page would hide.
+        // What is refused stands open, where a panel over the page would hide it.
         details.pop.wide .inline[failed] name=[(!failed).then_some("pop")] open[failed] {
             summary { "As text" }
-            form.panel method="get" action=(action(url)) {
-                (hidden(url, &["filter"]))
+            form.panel method="get" action=(action(browse.url)) {
+                (hidden(browse, &["filter"]))
                 label for="filter-text" { "Filter text" }
-                input #filter-text type="text" name="filter" value=(url.filter) autocomplete="off" spellcheck="false"
+                input #filter-text type="text" name="filter" value=(text) autocomplete="off" spellcheck="false"
                     autocapitalize="off" aria-invalid=[failed.then_some("true")]
                     placeholder="carrier = \"UA\" AND time_hour >= \"2013-07-01T00:00:00Z\"";
                 p.dim { "AND joins conditions, OR equalities of one field; =, <, <=, >, >=, startsWith(field, \"a\")." }
                 div.panel-end { button.primary type="submit" { "Apply" } }
             }
-        }
-    }
-}
-
-/// The text an error is in, with its place marked.
-fn pointed(url: &PageUrl, error: &TextError) -> Markup {
-    let text = if error.is_sort { &url.order_by } else { &url.filter };
-    let at = error.column.saturating_sub(1);
-    let before: String = text.chars().take(at).collect();
-    let marked: String = text.chars().skip(at).take(1).collect();
-    let after: String = text.chars().skip(at + 1).collect();
-    html! {
-        pre.pointed tabindex="0" aria-label=(format!("The text, with column {} marked", error.column)) {
-            code { (before) mark { @if marked.is_empty() { " " } @else { (marked) } } (after) }
         }
     }
 }
@@ -212,7 +185,7 @@ fn column_panel(browse: &Browse<'_>) -> Markup {
         details.pop name="pop" {
             summary { "Columns" }
             form.panel method="get" action=(action(browse.url)) {
-                (hidden(browse.url, &["fields"]))
+                (hidden(browse, &["fields"]))
                 fieldset.columns {
                     legend.dim { "Show" }
                     @for name in columns(browse.collection) {
@@ -248,7 +221,7 @@ pub(super) fn pager(browse: &Browse<'_>, explanation: &Explanation, reply: &Page
                 (turn("n", "Next →", Some("next"), token(&reply.next_page_token)))
                 (turn("l", "Last", None, more.then(|| url.last_page().href())))
             }
-            (jump(browse.collection, url, explanation))
+            (jump(browse, explanation))
             nav.sizes aria-label="Rows per page" {
                 span.dim aria-hidden="true" { "Rows" }
                 @for size in PAGE_SIZES { (size_link(url, size)) }
@@ -266,28 +239,50 @@ fn turn(key: &str, name: &str, relation: Option<&str>, href: Option<String>) -> 
     }
 }
 
-fn jump(collection: &Collection, url: &PageUrl, explanation: &Explanation) -> Markup {
-    let first = explanation.order.split(' ').next().unwrap_or_default();
-    let Some((_, field)) = collection.field(first) else {
+fn jump(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
+    let url = browse.url;
+    let mut first = explanation
+        .order
+        .split(", ")
+        .next()
+        .unwrap_or_default()
+        .split(' ');
+    let Some((_, field)) = first.next().and_then(|name| browse.collection.field(name)) else {
         return Markup::default();
+    };
+    let descends = first.next() == Some("desc");
+    let text = match browse.jumped {
+        Some(typed) => typed.to_owned(),
+        None => url
+            .from
+            .as_deref()
+            .map_or_else(String::new, |from| gone_to(field, from)),
     };
     html! {
         form.jump method="get" action=(action(url)) role="search" aria-label="Jump to a value" {
-            (hidden(url, &["from", "page_token", "last", "around"]))
-            input type="hidden" name="jump_field" value=(field.name);
+            (hidden(browse, &["from", "page_token", "last", "around"]))
+            input type="hidden" name=(JUMP_FIELD) value=(field.name);
+            @if descends { input type="hidden" name=(JUMP_DESCENDS) value="true"; }
             label for="jump" { "Jump to " (field.name) }
             (Control {
                 name: JUMP,
                 id: "jump",
                 ty: &field.ty,
-                value: "",
+                value: &text,
                 required: false,
                 none: "any",
-                invalid: false,
+                invalid: browse.jumped.is_some(),
             }.render())
             button type="submit" { "Go" }
         }
     }
+}
+
+/// The value that a page starts at, as one types it.
+fn gone_to(field: &Field, from: &str) -> String {
+    let values = serde_json::from_str::<Vec<Json>>(from).unwrap_or_default();
+    let text = value::text(values.first());
+    text.map_or_else(String::new, |text| value::brief(&field.ty, &text))
 }
 
 fn size_link(url: &PageUrl, size: i64) -> Markup {
@@ -311,11 +306,13 @@ pub(super) fn action(url: &PageUrl) -> String {
     .href()
 }
 
-/// The page's parameters as a form sends them on, but those it changes. The form leads to a first page.
-pub(super) fn hidden(url: &PageUrl, but: &[&str]) -> Markup {
-    let parameters = url.first_page().all_parameters();
+/// The page's parameters as a form sends them on, but those it changes. The form leads to a first page, or,
+/// if what it asks for is refused, back to this one.
+pub(super) fn hidden(browse: &Browse<'_>, but: &[&str]) -> Markup {
+    let parameters = browse.url.first_page().all_parameters();
     let parameters = parameters.iter().filter(|(name, _)| !but.contains(name));
     html! {
         @for (name, value) in parameters { input type="hidden" name=(name) value=(value); }
+        @if browse.has_rows { input type="hidden" name=(WAS) value=(browse.url.query()); }
     }
 }

@@ -90,7 +90,10 @@ fn taken(subject: &Subject) -> Problem {
         StatusCode::CONFLICT,
         "conflict",
         "The key is taken",
-        format!("{} holds a record with this key already", subject.collection.name),
+        format!(
+            "there is a record with this key in {} already",
+            subject.collection.name
+        ),
     );
     problem.with_hint("change a field of the key; nothing was written")
 }
@@ -120,15 +123,16 @@ pub(super) async fn edit(
     let mut form = Form::sent(&subject, &record, &sent, false);
     if first(&sent, SEEN) != Some(&digest(&held)) {
         form.seen = digest(&held);
+        form.theirs = Some(&held);
         let problem = Problem::new(
             StatusCode::CONFLICT,
             "conflict",
             "The record was changed meanwhile",
-            "somebody saved it after this form was opened; nothing was written",
+            "somebody saved it after this form was opened; nothing was written, and what you typed still stands in the form",
         );
-        return Ok(form.answer(Some(
-            &problem.with_hint("saving again writes what stands below over it"),
-        )));
+        return Ok(form.answer(Some(&problem.with_hint(
+            "below each field that differs stands what is stored now; saving again writes yours over it",
+        ))));
     }
     form.put("saved").await
 }
@@ -146,7 +150,7 @@ async fn editable(
             StatusCode::CONFLICT,
             "append-only",
             "Records of this collection are never changed",
-            format!("{name} is written by appending (writes = \"append\")"),
+            format!("records of {name} are added and deleted, not edited (writes = \"append\")"),
         )
         .with_hint("add another record, or delete this one"));
     }
@@ -203,6 +207,8 @@ struct Form<'a> {
     sent: Option<&'a Parameters>,
     is_new: bool,
     seen: String,
+    /// What is stored, if somebody else saved it since.
+    theirs: Option<&'a JsonRecord>,
 }
 
 impl<'a> Form<'a> {
@@ -213,6 +219,7 @@ impl<'a> Form<'a> {
             sent: None,
             is_new,
             seen: digest(record),
+            theirs: None,
         }
     }
 
@@ -223,6 +230,7 @@ impl<'a> Form<'a> {
             sent: Some(sent),
             is_new,
             seen: first(sent, SEEN).unwrap_or_default().to_owned(),
+            theirs: None,
         }
     }
 
@@ -246,7 +254,7 @@ impl<'a> Form<'a> {
         } else {
             subject.href("record", &subject.key)
         };
-        let at = problem.and_then(|problem| problem.to_json()["field"].as_str().map(str::to_owned));
+        let at = problem.and_then(Problem::field);
         let content = html! {
             div.heading {
                 h1 { @if self.is_new { "Add to " (subject.collection.name) } @else { "Edit " (title(subject)) } }
@@ -254,9 +262,10 @@ impl<'a> Form<'a> {
             @if let Some(problem) = problem { (problem_panel(problem)) }
             form.record method="post" action=(subject.href(action, if self.is_new { &[] } else { &subject.key })) hx-boost="false" {
                 input type="hidden" name=(SEEN) value=(self.seen);
+                @if self.is_new { p.dim { "Fields marked " span.mark { "key" } " are required." } }
                 @for name in columns(&subject.collection) {
                     @if let Some((_, field)) = subject.collection.field(name) {
-                        (self.field(field, at.as_deref() == Some(name)))
+                        (self.field(field, at == Some(name)))
                     }
                 }
                 div.ways {
@@ -287,13 +296,13 @@ impl<'a> Form<'a> {
         html! {
             div.field .invalid[invalid] {
                 @if fixed {
-                    span.label { (field.name) span.type { (type_label(&field.ty)) } }
+                    span.label { (field.name) @if required { span.mark { "key" } } span.type { (type_label(&field.ty)) } }
                     div {
                         (value::full(self.record.get(&field.name)))
                         @if !required { span.dim { " It has characters that no form can carry, and is kept." } }
                     }
                 } @else {
-                    label for=(id) { (field.name) span.type { (type_label(&field.ty)) } }
+                    label for=(id) { (field.name) @if required { span.mark { "key" } } span.type { (type_label(&field.ty)) } }
                     (Control {
                         name: &name,
                         id: &id,
@@ -305,6 +314,11 @@ impl<'a> Form<'a> {
                         invalid,
                     }.render())
                     (self.null_box(field, required, held.is_none()))
+                    @if let Some(theirs) = self.theirs.map(|theirs| theirs.get(&field.name)) {
+                        @if value::text(theirs).map(|text| lines(&text)) != held.as_deref().map(lines) {
+                            p.theirs { span.dim { "Stored now: " } (value::full(theirs)) }
+                        }
+                    }
                 }
             }
         }

@@ -1,11 +1,25 @@
 //! What all pages share: head, bar, and the page of an error.
 
+use axum::Extension;
+use axum::extract::Request;
 use axum::http::StatusCode;
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets;
+use crate::access::Access;
 use crate::problem::Problem;
+
+tokio::task_local! {
+    /// Who asks: every page says so, those of errors too, which are made far from any handler.
+    static WHO: Access;
+}
+
+/// Tells the pages of a request who asks.
+pub(super) async fn note_who(Extension(access): Extension<Access>, request: Request, next: Next) -> Response {
+    WHO.scope(access, next.run(request)).await
+}
 
 /// htmx without what a content security policy forbids (eval, inline styles) and without copies of
 /// pages in the browser's storage; every answer is shown, errors too.
@@ -68,8 +82,19 @@ impl Layout<'_> {
                 nav.aside aria-label="Help" {
                     button.quiet.needs-script type="button" data-open="keys" title="Keys (?)" { "Keys" }
                     a href="/docs" hx-boost="false" { "API" }
+                    (signed_in())
                 }
             }
+        }
+    }
+}
+
+/// Who is signed in, where anybody has to be.
+fn signed_in() -> Markup {
+    let name = WHO.try_with(|access| access.token_id.is_some().then(|| access.name.clone()));
+    html! {
+        @if let Ok(Some(name)) = name {
+            a.who href="/access" title=(format!("Signed in with the token {name}: what it may do, and signing out")) { (name) }
         }
     }
 }
@@ -103,20 +128,34 @@ fn keys() -> Markup {
 
 /// An error, where it stands alone or on a page.
 pub(super) fn problem_panel(problem: &Problem) -> Markup {
-    let json = problem.to_json();
-    let text = |name: &str| json[name].as_str().unwrap_or_default().to_owned();
-    let hint = text("hint");
+    problem_with(problem, &html! {})
+}
+
+/// The same, with more below its words.
+pub(super) fn problem_with(problem: &Problem, more: &Markup) -> Markup {
     html! {
         section.problem role="alert" {
-            h2 { (text("title")) }
-            p { (sentence(&text("detail"))) }
-            @if let Some((introduction, view)) = view_of(&hint) {
-                p { (introduction) }
-                pre tabindex="0" { code { (view) } }
-            } @else if !hint.is_empty() {
-                p.hint { (sentence(&hint)) }
+            h2 { (problem.title()) }
+            p { (detail(problem)) }
+            @if let Some(hint) = problem.hint() {
+                @if let Some((introduction, view)) = view_of(hint) {
+                    p { (introduction) }
+                    pre tabindex="0" { code { (view) } }
+                } @else {
+                    p.hint { (sentence(hint)) }
+                }
             }
+            (more)
         }
+    }
+}
+
+/// What went wrong, as a sentence. One that begins with the name of a field keeps it as it is written.
+fn detail(problem: &Problem) -> String {
+    let text = problem.detail();
+    match problem.field() {
+        Some(field) if text.starts_with(field) => ended(text),
+        _ => sentence(text),
     }
 }
 
@@ -134,16 +173,25 @@ pub(super) fn view_of(hint: &str) -> Option<(String, &str)> {
     Some((introduction, &hint[start..]))
 }
 
-/// A message as a sentence.
+/// A message as a sentence. A name that it begins with stays as it is written.
 pub(super) fn sentence(text: &str) -> String {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    let is_name = word.contains(['_', '=', '/']) || word.contains(|c: char| c.is_ascii_digit());
+    if is_name {
+        return ended(text);
+    }
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string());
-    let end = if text.ends_with(['.', '!', '?', ':', '"', '`']) || text.is_empty() {
-        ""
+    ended(&(first.unwrap_or_default() + characters.as_str()))
+}
+
+/// With a full stop, where it lacks one.
+fn ended(text: &str) -> String {
+    if text.is_empty() || text.ends_with(['.', '!', '?', ':', '"', '`']) {
+        text.to_owned()
     } else {
-        "."
-    };
-    format!("{}{}{end}", first.unwrap_or_default(), characters.as_str())
+        format!("{text}.")
+    }
 }
 
 /// A problem as a page.
@@ -159,7 +207,13 @@ impl<E: Into<Problem>> From<E> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let content = html! {
-            h1 { "That did not work" }
+            h1 {
+                @match self.0.status {
+                    StatusCode::NOT_FOUND => "There is nothing here",
+                    StatusCode::FORBIDDEN => "That is not allowed",
+                    _ => "That did not work",
+                }
+            }
             (problem_panel(&self.0))
             p { a href="/" { "All collections" } }
         };
@@ -199,5 +253,9 @@ mod tests {
         assert_eq!(sentence("why?"), "Why?");
         assert_eq!(sentence(""), "");
         assert_eq!(sentence("ß"), "SS.");
+        assert_eq!(sentence("page_size is 7"), "page_size is 7.");
+        let of_field = |field: &str| Problem::invalid_record("id: not a bigint").with_field(field);
+        assert_eq!(detail(&of_field("id")), "id: not a bigint.");
+        assert_eq!(detail(&of_field("other")), "Id: not a bigint.");
     }
 }

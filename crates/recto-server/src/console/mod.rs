@@ -16,6 +16,8 @@
 //! | `page_url` | which page, as an address |
 //! | `subject`, `record`, `form` | one record: shown, added, changed, deleted |
 //! | `value`, `text` | values, numbers and times as people read and type them |
+//! | `refused` | what is said above the page one came from |
+//! | `signed_in` | who asks, what they may do, signing out |
 //! | `assets` | style sheet, scripts, icon |
 
 mod assets;
@@ -32,6 +34,8 @@ mod page_url;
 mod pin;
 mod plan;
 mod record;
+mod refused;
+mod signed_in;
 mod subject;
 mod table;
 mod text;
@@ -57,5 +61,8 @@ pub(crate) fn routes() -> Router<App> {
             &format!("{record}/delete"),
             get(record::ask_delete).post(record::delete),
         )
+        .route("/access", get(signed_in::get))
+        .route("/sign-out", get(signed_in::leave))
+        .layer(axum::middleware::from_fn(layout::note_who))
         .route("/assets/{name}", get(assets::get))
 }

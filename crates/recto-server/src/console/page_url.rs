@@ -12,6 +12,9 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
+/// The parameter that names the page one was looking at: it stands below what is refused.
+pub(super) const WAS: &str = "was";
+
 /// Which page of which collection.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct PageUrl {
@@ -176,6 +179,22 @@ impl PageUrl {
             format!("/collections/{}", path_segment(&self.collection)),
             &self.query(),
         )
+    }
+
+    /// Its address, for whom it may refuse: the page one came from is kept.
+    pub(super) fn href_from(&self, page: &Self) -> String {
+        let mut parameters = self.all_parameters();
+        parameters.push((WAS, page.query()));
+        with_query(
+            format!("/collections/{}", path_segment(&self.collection)),
+            &encoded(&parameters),
+        )
+    }
+
+    /// The page that one came from, where its address says so.
+    pub(super) fn was(collection: &str, parameters: &Parameters) -> Option<Self> {
+        let query = first(parameters, WAS)?;
+        Self::parse(collection, &self::parameters(query.as_bytes())).ok()
     }
 
     /// Where all rows of the query are exported: without a query, by the API, in no order.

@@ -1,63 +1,183 @@
 //! Where a collection has an order within each partition only: which partition to look at.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures::StreamExt;
 use maud::{Markup, html};
 use recto::Session;
 use recto::schema::{Collection, Field};
-use recto::session::ScanRequest;
+use recto::session::JsonRecord;
 
 use super::browse::{Browse, VALUE_PREFIX};
 use super::controls::{action, hidden};
-use super::filter::{Operator, condition, joined};
-use super::page_url::PageUrl;
+use super::filter::{Operator, chips, condition, with};
+use super::layout::sentence;
+use super::page_url::{PageUrl, Parameters, first};
+use super::refused::serving;
+use super::text::grouped;
 use super::value::{self, Control};
 
-/// Steps of a scan that are looked at for examples.
-const SAMPLED_STEPS: usize = 8;
-/// The most examples.
-const MAX_EXAMPLES: usize = 12;
+/// Says that partitions are looked for: by what is typed, none is chosen yet.
+pub(super) const FIND: &str = "find";
 
-/// Partitions there are: some that a few steps of a scan come upon, in no order that matters.
-pub(super) async fn examples(session: &dyn Session, collection: &Collection) -> Vec<Vec<String>> {
-    let request = ScanRequest {
-        fields: collection.partition.clone(),
-        parallel: SAMPLED_STEPS as u32,
-        ..ScanRequest::default()
-    };
-    let mut found = BTreeSet::new();
-    let mut steps = session.scan(&collection.name, &request).take(SAMPLED_STEPS);
-    // Examples are a courtesy: without them the form still asks.
-    while let Some(Ok(step)) = steps.next().await {
-        for record in step.records {
-            let values = collection.partition.iter();
-            found.insert(
-                values
-                    .map(|name| value::text(record.get(name)).unwrap_or_default())
-                    .collect::<Vec<_>>(),
-            );
+/// The most partitions that are read to be offered.
+const MAX_PARTITIONS_READ: usize = 10_000;
+/// How long reading them may take, until those that were read must do.
+const MAX_READ_TIME: Duration = Duration::from_secs(2);
+/// The most that are offered at once.
+const MAX_PARTITIONS_SHOWN: usize = 500;
+
+/// Partition fields of which a value is asked, and what was typed so far.
+pub(super) struct Asked<'a> {
+    fields: Vec<(&'a Field, &'a str)>,
+    /// The others, which the filter pins already, with the literals that it pins them to.
+    pinned: Vec<(&'a str, Vec<String>)>,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn new(browse: &Browse<'a>, missing: &[&'a Field], parameters: &'a Parameters) -> Self {
+        let typed = |field: &Field| first(parameters, &format!("{VALUE_PREFIX}{}", field.name));
+        let fields = missing
+            .iter()
+            .map(|&field| (field, typed(field).unwrap_or_default()));
+        let pinned = browse.collection.partition.iter();
+        let pinned = pinned.filter(|name| missing.iter().all(|field| field.name != **name));
+        let held = |name: &str| {
+            let parts = browse
+                .chips
+                .iter()
+                .flatten()
+                .filter_map(|chip| chip.parts.as_ref());
+            let of_field = parts.filter(|parts| parts.field == name);
+            of_field.map(|parts| parts.value.clone()).collect()
+        };
+        Self {
+            fields: fields.collect(),
+            pinned: pinned.map(|name| (name.as_str(), held(name))).collect(),
         }
     }
-    let every = found.len().div_ceil(MAX_EXAMPLES).max(1);
-    found.into_iter().step_by(every).collect()
+
+    /// Whether a partition is among those that are asked for: what was typed stands in its values.
+    fn admits(&self, collection: &Collection, partition: &JsonRecord) -> bool {
+        let text = |name: &str| value::text(partition.get(name)).unwrap_or_default();
+        let is_pinned = self.pinned.iter().all(|(name, literals)| {
+            let literal = collection
+                .field(name)
+                .map(|(_, field)| value::literal(&field.ty, &text(name)));
+            // One of several values is not taken apart: all are offered.
+            literals.len() != 1
+                || literal.is_none_or(|literal| literals[0] == literal || literals[0].contains(" OR "))
+        });
+        let is_typed = |(field, typed): &(&Field, &str)| {
+            let shown = value::short(&field.ty, &text(&field.name)).to_lowercase();
+            shown.contains(&typed.trim().to_lowercase())
+        };
+        is_pinned && self.fields.iter().all(is_typed)
+    }
+}
+
+/// The partitions there are, as far as they were read.
+#[derive(Default)]
+pub(super) struct Listed {
+    /// Those asked for, in order; of each the text of every partition field.
+    found: Vec<Vec<String>>,
+    read: usize,
+    /// Whether there are more than were read.
+    more: bool,
+    /// Why they could not be read.
+    failed: Option<String>,
+}
+
+/// Reads the partitions, within limits, and keeps those asked for.
+pub(super) async fn list(session: &dyn Session, collection: &Collection, asked: &Asked<'_>) -> Listed {
+    let mut listed = Listed::default();
+    let reading = async {
+        let mut steps = session.partitions(&collection.name);
+        while let Some(step) = steps.next().await {
+            match step {
+                Ok(partitions) => listed.take(collection, asked, &partitions),
+                Err(error) => {
+                    // The list is a help: without it the form still asks.
+                    listed.failed = Some(sentence(error.message()));
+                    return;
+                }
+            }
+            if listed.read >= MAX_PARTITIONS_READ {
+                listed.more = true;
+                return;
+            }
+        }
+    };
+    let is_late = tokio::time::timeout(MAX_READ_TIME, reading).await.is_err();
+    listed.more |= is_late;
+    // For people: whole numbers by their size, all else as text.
+    let place = |text: &String| (text.parse::<i128>().ok(), text.clone());
+    listed
+        .found
+        .sort_by_cached_key(|partition| partition.iter().map(place).collect::<Vec<_>>());
+    listed
+}
+
+impl Listed {
+    fn take(&mut self, collection: &Collection, asked: &Asked<'_>, partitions: &[JsonRecord]) {
+        self.read += partitions.len();
+        for partition in partitions.iter().filter(|one| asked.admits(collection, one)) {
+            let names = collection.partition.iter();
+            let texts = names.map(|name| value::text(partition.get(name)).unwrap_or_default());
+            self.found.push(texts.collect());
+        }
+    }
+
+    /// What there is, and whether that is all.
+    fn summary(&self) -> String {
+        let shown = self.found.len().min(MAX_PARTITIONS_SHOWN);
+        let count = |count: usize| grouped(count as u64);
+        let of = if self.found.len() == self.read {
+            ""
+        } else {
+            " that match"
+        };
+        let mut text = match (shown, self.found.len()) {
+            (0, _) => "None matches".to_owned(),
+            (1, 1) if of.is_empty() => "One".to_owned(),
+            (1, 1) => "One that matches".to_owned(),
+            (_, all) if shown == all && self.more => format!("{}{of}", count(all)),
+            (_, all) if shown == all => format!("All {}{of}", count(all)),
+            (_, all) => format!("The first {} of {}{of}", count(shown), count(all)),
+        };
+        if self.more {
+            text.push_str(&format!(", of the {} that were looked at", count(self.read)));
+        }
+        text
+    }
 }
 
 /// Asks for the partition's values.
-pub(super) fn render(browse: &Browse<'_>, missing: &[&Field], examples: &[Vec<String>]) -> Markup {
+pub(super) fn render(
+    browse: &Browse<'_>,
+    asked: &Asked<'_>,
+    listed: &Listed,
+    served_by: &[PageUrl],
+) -> Markup {
     let collection = browse.collection;
-    let names = collection.partition.join(" and ");
+    let all = collection.partition.join(" and ");
+    let missing: Vec<&str> = asked
+        .fields
+        .iter()
+        .map(|(field, _)| field.name.as_str())
+        .collect();
     html! {
         section.pin aria-labelledby="pin-title" {
-            h2 #pin-title { "Which " (names) "?" }
+            h2 #pin-title { "Which " (missing.join(" and ")) "?" }
             p.dim {
-                "Records of " b { (collection.name) } " are kept in order within each " (names)
+                "Records of " b { (collection.name) } " are kept in order within each " (all)
                 ". Choose one to look at its pages."
             }
-            form method="get" action=(action(browse.url)) {
-                (hidden(browse.url, &["filter"]))
+            (serving(served_by))
+            form #pin-form method="get" action=(action(browse.url)) {
+                (hidden(browse, &["filter"]))
                 input type="hidden" name="filter" value=(browse.url.filter);
-                @for field in missing {
+                @for (field, typed) in &asked.fields {
                     @let id = format!("pin-{}", field.name);
                     div.field {
                         label for=(id) { (field.name) span.type { (field.ty) } }
@@ -65,7 +185,7 @@ pub(super) fn render(browse: &Browse<'_>, missing: &[&Field], examples: &[Vec<St
                             name: &format!("{VALUE_PREFIX}{}", field.name),
                             id: &id,
                             ty: &field.ty,
-                            value: "",
+                            value: typed,
                             required: true,
                             none: "any",
                             invalid: false,
@@ -73,25 +193,58 @@ pub(super) fn render(browse: &Browse<'_>, missing: &[&Field], examples: &[Vec<St
                     }
                 }
                 button.primary type="submit" { "Look" }
+                button.without-script type="submit" name=(FIND) value="true" formnovalidate { "Find" }
             }
-            @if !examples.is_empty() {
-                h3 { "For example" }
-                ul.examples { @for example in examples { li { (example_link(browse, example)) } } }
+            (offered(browse, asked, listed))
+        }
+    }
+}
+
+/// The list, which follows what is typed.
+fn offered(browse: &Browse<'_>, asked: &Asked<'_>, listed: &Listed) -> Markup {
+    html! {
+        div #partitions hx-get=(action(browse.url)) hx-trigger="input delay:150ms from:#pin-form" hx-include="#pin-form"
+            hx-vals=(format!("{{\"{FIND}\":\"true\"}}")) hx-target="this" hx-select="#partitions" hx-swap="outerHTML"
+            hx-push-url="false" hx-sync="this:replace" {
+            @if let Some(reason) = &listed.failed {
+                p.dim { (reason) }
+            } @else if listed.read == 0 {
+                p.dim { "There is none yet: the collection is empty." }
+            } @else {
+                h3 { (listed.summary()) }
+                ul.examples {
+                    @for partition in listed.found.iter().take(MAX_PARTITIONS_SHOWN) { li { (link(browse, partition)) } }
+                }
+                @if listed.more {
+                    p.dim { "There are more. One that is not here is looked at by its whole value." }
+                } @else if listed.found.len() > MAX_PARTITIONS_SHOWN {
+                    p.dim { "Type more of " (asked.fields.first().map_or("it", |(field, _)| field.name.as_str())) " to see others." }
+                }
             }
         }
     }
 }
 
-fn example_link(browse: &Browse<'_>, values: &[String]) -> Markup {
-    let fields = browse.collection.partition.iter();
-    let fields = fields.filter_map(|name| browse.collection.field(name).map(|(_, field)| field));
-    let conditions: Vec<String> = fields
-        .zip(values)
-        .map(|(field, value)| condition(field, Operator::Equal, value))
-        .collect();
-    let page = PageUrl {
-        filter: joined(conditions.iter().map(String::as_str)),
-        ..browse.url.first_page()
-    };
-    html! { a href=(page.href()) { (values.join(" · ")) } }
+/// The first page of a partition, with the conditions there are.
+fn link(browse: &Browse<'_>, partition: &[String]) -> Markup {
+    let mut filter = browse.url.filter.clone();
+    let mut shown = Vec::with_capacity(partition.len());
+    for (name, text) in browse.collection.partition.iter().zip(partition) {
+        let Some((_, field)) = browse.collection.field(name) else {
+            continue;
+        };
+        let held = chips(&filter).unwrap_or_default();
+        filter = with(
+            &held,
+            name,
+            Operator::Equal,
+            &condition(field, Operator::Equal, text),
+        );
+        shown.push(if text.is_empty() {
+            "\"\"".to_owned()
+        } else {
+            value::short(&field.ty, text)
+        });
+    }
+    html! { a href=(browse.url.with_filter(filter).href()) { (shown.join(" · ")) } }
 }

@@ -38,7 +38,7 @@ pub(super) async fn get(
         div.heading {
             div {
                 h1 { (title(&subject)) }
-                @if append { p.arrangement { "Append only: never changed once written." } }
+                @if append { p.arrangement { "Append only: it can be deleted, but not edited." } }
             }
             div.actions {
                 @if may.write && !append { a.button.primary href=(subject.href("edit", &subject.key)) { "Edit" } }
@@ -127,7 +127,9 @@ fn fields(collection: &Collection, record: &JsonRecord) -> Markup {
             @for name in columns(collection) {
                 @if let Some((_, field)) = collection.field(name) {
                     div {
-                        dt class=[collection.is_required(name).then_some("key")] { (name) span.type { (type_label(&field.ty)) } }
+                        dt class=[collection.is_required(name).then_some("key")] {
+                            (name) @if collection.is_required(name) { span.mark { "key" } } span.type { (type_label(&field.ty)) }
+                        }
                         dd { (full(record.get(name))) }
                     }
                 }

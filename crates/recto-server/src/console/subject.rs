@@ -59,7 +59,7 @@ impl Subject {
                 StatusCode::NOT_FOUND,
                 "not-found",
                 "Not found",
-                format!("{name} holds no record ({})", self.key.join(", ")),
+                format!("there is no record ({}) in {name}", self.key.join(", ")),
             )
             .with_hint("it may have been deleted since the page was made")),
         }

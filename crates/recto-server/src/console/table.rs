@@ -1,8 +1,7 @@
 //! Records as a table.
 
 use maud::{Markup, html};
-use recto::Type;
-use recto::schema::Collection;
+use recto::schema::{Collection, Field};
 use recto::session::{Explanation, JsonRecord};
 
 use super::browse::Browse;
@@ -10,12 +9,17 @@ use super::layout::view_of;
 use super::options::SortOption;
 use super::value;
 
-/// The fields in the order they are shown: what rows are sorted by, what they are partitioned by, the
-/// rest as declared.
+/// The fields in the order they are shown: what rows are sorted by, what they are partitioned by, what
+/// else is in the key, the rest as declared.
 pub(super) fn columns(collection: &Collection) -> Vec<&str> {
     let order = collection.order.iter().map(|column| column.field.as_str());
     let partition = collection.partition.iter().map(String::as_str);
     let mut names: Vec<&str> = order.chain(partition).collect();
+    for name in &collection.key {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
     for field in &collection.fields {
         if !names.contains(&field.name.as_str()) {
             names.push(&field.name);
@@ -39,7 +43,7 @@ pub(super) fn render(browse: &Browse<'_>, explanation: &Explanation, records: &[
         .filter(|name| chosen.is_empty() || chosen.iter().any(|field| field == name))
         .collect();
     html! {
-        div.rows role="region" aria-label=(format!("Records of {}", collection.name)) tabindex="0" {
+        div.rows #rows role="region" aria-label=(format!("Records of {}", collection.name)) tabindex="0" {
             table {
                 caption.unseen { (collection.name) ", sorted by " (explanation.order) }
                 thead { tr { @for name in &shown { (header(browse, explanation, name)) } } }
@@ -56,7 +60,7 @@ fn row(browse: &Browse<'_>, shown: &[&str], record: &JsonRecord) -> Markup {
         tr {
             @for (index, name) in shown.iter().enumerate() {
                 @if let Some((_, field)) = collection.field(name) {
-                    td class=[number(&field.ty)] {
+                    td class=[classes(collection, field)] {
                         @if index == 0 {
                             a.row href=(href) { (value::cell(&field.ty, record.get(*name))) }
                         } @else {
@@ -81,7 +85,6 @@ fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup 
     } else {
         name.to_owned()
     };
-    let href = browse.url.with_order(next).href();
     let sort = browse.options.get(index).map(|options| &options.sort);
     let aria_sort = direction.filter(|_| first).map(|direction| match direction {
         "asc" => "ascending",
@@ -89,13 +92,13 @@ fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup 
     });
     let arrow = direction.map(|direction| if direction == "asc" { "↑" } else { "↓" });
     html! {
-        th scope="col" class=[number(&field.ty)] aria-sort=[aria_sort] {
+        th scope="col" class=[classes(browse.collection, field)] aria-sort=[aria_sort] {
             @match sort {
                 Some(SortOption::Served) => {
-                    a.sort href=(href) title=(format!("Sort by {name}")) { (name) }
+                    a.sort href=(browse.url.with_order(next).href()) title=(format!("Sort by {name}")) { (name) }
                 }
                 Some(SortOption::Missing(hint)) => {
-                    a.unserved href=(href) title=(unserved(name, hint)) {
+                    a.unserved href=(browse.url.with_order(next).href_from(browse.url)) title=(unserved(name, hint)) {
                         (name) span.unseen { ", no view sorts by it" }
                     }
                 }
@@ -107,9 +110,14 @@ fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup 
     }
 }
 
-/// Numbers stand at the right of their column.
-fn number(ty: &Type) -> Option<&'static str> {
-    value::is_number(ty).then_some("number")
+/// Numbers stand at the right of their column; the key stays where it is when the rest is scrolled.
+fn classes(collection: &Collection, field: &Field) -> Option<&'static str> {
+    match (value::is_number(&field.ty), collection.is_required(&field.name)) {
+        (true, true) => Some("number key"),
+        (true, false) => Some("number"),
+        (false, true) => Some("key"),
+        (false, false) => None,
+    }
 }
 
 fn unserved(name: &str, hint: &str) -> String {

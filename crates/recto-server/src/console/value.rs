@@ -56,6 +56,9 @@ pub(super) fn cell(ty: &Type, value: Option<&Json>) -> Markup {
     if text.is_empty() {
         return html! { span.null { "empty" } };
     }
+    if ty.is_textual() && (text == "null" || text == "empty") {
+        return html! { "\"" (text) "\"" };
+    }
     let shown = short(ty, &text);
     let cut_text = cut(&shown, MAX_CELL_CHARACTERS);
     // The style sheet cuts what is wider than its column, so that most long texts need the tooltip.
@@ -109,7 +112,15 @@ pub(super) fn literal(ty: &Type, typed: &str) -> String {
 
 /// A value of record JSON. What is not one is passed on as text, so that the engine says why.
 pub(super) fn json(ty: &Type, typed: &str) -> Json {
-    let typed = normal(ty, typed);
+    json_of(ty, normal(ty, typed))
+}
+
+/// The last value that was meant: a timestamp without its time is the end of its day.
+pub(super) fn last_json(ty: &Type, typed: &str) -> Json {
+    json_of(ty, completed(ty, typed, &LAST))
+}
+
+fn json_of(ty: &Type, typed: String) -> Json {
     let parsed = match ty {
         Type::Boolean => typed.parse().map(Json::Bool).ok(),
         _ if is_bare_number(ty) => serde_json::from_str::<Number>(&typed).map(Json::Number).ok(),
@@ -123,8 +134,30 @@ fn is_json_number(text: &str) -> bool {
     serde_json::from_str::<Number>(text).is_ok()
 }
 
-/// What was typed, with what people leave out of a timestamp: its time, seconds, and `Z`.
+/// What people leave out of a timestamp: its time, minutes, seconds, and milliseconds.
+type Tails = [&'static str; 4];
+const FIRST: Tails = ["T00:00:00Z", ":00:00Z", ":00Z", "Z"];
+const LAST: Tails = ["T23:59:59.999Z", ":59:59.999Z", ":59.999Z", ".999Z"];
+
+/// A timestamp as somebody types it who means all of a day, an hour or a minute; other values as they are.
+pub(super) fn brief(ty: &Type, text: &str) -> String {
+    let tails = FIRST.iter().zip(&LAST).take(3);
+    let bare = tails
+        .flat_map(|(first, last)| [first, last])
+        .chain([&LAST[3]])
+        .find_map(|tail| text.strip_suffix(tail));
+    match bare {
+        Some(bare) if *ty == Type::Timestamp && bare.is_ascii() => bare.replacen('T', " ", 1),
+        _ => short(ty, text),
+    }
+}
+
+/// What was typed, with what people leave out of a timestamp.
 fn normal(ty: &Type, typed: &str) -> String {
+    completed(ty, typed, &FIRST)
+}
+
+fn completed(ty: &Type, typed: &str, tails: &Tails) -> String {
     if ty.is_textual() {
         return typed.to_owned();
     }
@@ -133,16 +166,15 @@ fn normal(ty: &Type, typed: &str) -> String {
         return typed.to_owned();
     }
     let typed = typed.replacen(' ', "T", 1);
-    match typed.len() {
-        10 if typed.matches('-').count() == 2 => format!("{typed}T00:00:00Z"),
-        13 if typed.as_bytes()[10] == b'T' => format!("{typed}:00:00Z"),
-        16 if typed.as_bytes()[10] == b'T' => format!("{typed}:00Z"),
-        17 if typed.as_bytes()[10] == b'T' && typed.ends_with('Z') => {
-            format!("{}:00Z", &typed[..16])
-        }
-        19 if typed.as_bytes()[10] == b'T' => format!("{typed}Z"),
-        _ => typed,
-    }
+    let bare = typed.strip_suffix('Z').unwrap_or(&typed);
+    let tail = match bare.len() {
+        10 if bare.matches('-').count() == 2 => tails[0],
+        13 if bare.as_bytes()[10] == b'T' => tails[1],
+        16 if bare.as_bytes()[10] == b'T' => tails[2],
+        19 if bare.as_bytes()[10] == b'T' => tails[3],
+        _ => return typed,
+    };
+    format!("{bare}{tail}")
 }
 
 /// A control to type a value of a type in.
@@ -272,6 +304,26 @@ mod tests {
             );
         }
         assert_eq!(literal(&Type::Timestamp, "soon"), "\"soon\"");
+    }
+
+    #[test]
+    fn a_day_ends_with_its_last_millisecond() {
+        for (typed, last) in [
+            ("2013-07-04", "2013-07-04T23:59:59.999Z"),
+            ("2013-07-04 12", "2013-07-04T12:59:59.999Z"),
+            ("2013-07-04 12:30", "2013-07-04T12:30:59.999Z"),
+            ("2013-07-04T12:30:15Z", "2013-07-04T12:30:15.999Z"),
+            ("2013-07-04T12:30:15.250Z", "2013-07-04T12:30:15.250Z"),
+            ("soon", "soon"),
+        ] {
+            let value = last_json(&Type::Timestamp, typed);
+            assert_eq!(value, Json::from(last), "{typed}");
+            let again = brief(&Type::Timestamp, last);
+            assert_eq!(last_json(&Type::Timestamp, &again), value, "{again}");
+        }
+        assert_eq!(brief(&Type::Timestamp, "2013-07-04T23:59:59.999Z"), "2013-07-04");
+        assert_eq!(brief(&Type::Timestamp, "2013-07-04T00:00:00Z"), "2013-07-04");
+        assert_eq!(last_json(&Type::Text, "2013-07-04"), Json::from("2013-07-04"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn shared() -> Map<String, Json> {
         query(
             "order_by",
             text(),
-            "The sort (AIP-132): `due desc, id`. The view's own order if absent.",
+            "The sort (AIP-132): `due desc, id`, or `-due, id`. The view's own order if absent.",
         ),
         query("page_size", size, &size_about),
         query(

@@ -196,6 +196,11 @@ impl<S: Session> Session for Observed<S> {
         steps.map(|step| self.seen(step)).boxed()
     }
 
+    fn partitions<'a>(&'a self, collection: &str) -> BoxStream<'a, Result<Vec<JsonRecord>>> {
+        let steps = self.session.partitions(collection);
+        steps.map(|step| self.seen(step)).boxed()
+    }
+
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
         self.seen(self.session.load(request, progress).await)
     }

@@ -84,6 +84,8 @@ on_both_stores! {
         a_token_with_other_arguments_is_refused,
         a_token_that_was_altered_is_refused,
         an_empty_token_is_the_first_page,
+        a_wrong_start_names_its_field,
+        a_dash_descends,
         a_page_starts_at_one_place,
         row_tokens_stand_beside_records,
     }

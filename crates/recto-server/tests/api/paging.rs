@@ -171,16 +171,57 @@ pub(crate) async fn a_token_that_was_altered_is_refused(client: Client) {
         let target = notes(&[("filter", &filter), ("page_token", bad)]);
         let problem = client.get(&target).await.problem(400, "invalid-page-token");
         assert_eq!(problem["parameter"], "page_token");
+        assert!(
+            says(&problem, "page token") && !says(&problem, "the cursor"),
+            "{problem}"
+        );
         let target = notes(&[("filter", &filter), ("around", bad)]);
         let problem = client.get(&target).await.problem(400, "invalid-page-token");
         assert_eq!(problem["parameter"], "around");
+        assert!(
+            says(&problem, "row token") && !says(&problem, "the cursor"),
+            "{problem}"
+        );
+    }
+}
+
+fn says(problem: &serde_json::Value, words: &str) -> bool {
+    problem["detail"].as_str().unwrap().contains(words)
+}
+
+pub(crate) async fn a_wrong_start_names_its_field(client: Client) {
+    let filter = seed(&client, "start", 2).await;
+    let problem = client
+        .get(&notes(&[("filter", &filter), ("from", "[\"soon\"]")]))
+        .await
+        .problem(400, "invalid-query");
+    assert_eq!(problem["parameter"], "from", "{problem}");
+    assert_eq!(problem["field"], "at", "{problem}");
+    for from in ["[", "[1, 2, 3, 4]"] {
+        let target = notes(&[("filter", &filter), ("from", from)]);
+        let problem = client.get(&target).await.problem(400, "invalid-query");
+        assert_eq!(problem["parameter"], "from", "{problem}");
+        assert!(problem.get("field").is_none(), "{problem}");
+    }
+}
+
+pub(crate) async fn a_dash_descends(client: Client) {
+    let filter = seed(&client, "dash", 4).await;
+    for order in ["-at", "at desc"] {
+        let page = client.notes(&[("filter", &filter), ("order_by", order)]).await;
+        assert_eq!(ats(&page), falling(3, 0), "{order}");
     }
 }
 
 pub(crate) async fn an_empty_token_is_the_first_page(client: Client) {
     let filter = seed(&client, "empty", 3).await;
     let page = client
-        .notes(&[("filter", &filter), ("page_token", ""), ("page_size", "2")])
+        .notes(&[
+            ("filter", &filter),
+            ("page_token", ""),
+            ("around", ""),
+            ("page_size", "2"),
+        ])
         .await;
     assert_eq!(ats(&page), [2, 1]);
 }

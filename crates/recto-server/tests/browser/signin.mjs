@@ -36,7 +36,7 @@ for (const [what, password] of Object.entries({ "a made-up": "recto_000000000000
 
 test("with a token the console is as without tokens", as(TOKEN_ALL), async (page) => {
   await page.goto(base + "/");
-  await page.click("text=flights");
+  await page.click("h2 a:text-is('flights')");
   await page.fill(".pin input[name='is.carrier']", "AA");
   await page.keyboard.press("Enter");
   await page.waitForSelector("#turn-n");
@@ -75,6 +75,11 @@ test("who sees some rows sees no others", { ...as(TOKEN_UNITED), complaints: /40
   await page.goto(base + "/");
   const home = await page.textContent("main");
   assert.ok(home.includes("flights") && !home.includes("places"), home);
+  await page.click("a.who");
+  await page.waitForSelector("h1:text('Signed in as tester')");
+  assert.ok((await page.textContent("main")).includes('carrier = "UA"'));
+  await accessible(page, "who is signed in");
+  await shoot(page, `${screenshots}/signed-in-access.png`);
   await page.goto(`${base}${FLIGHTS}%22UA%22`);
   assert.equal(await rows(page), 50);
   await shoot(page, `${screenshots}/signed-in-united.png`);

@@ -54,6 +54,55 @@ async fn collections_and_buttons_that_are_not_allowed_are_not_there() {
 }
 
 #[tokio::test]
+async fn who_is_signed_in_is_told_with_what_they_may() {
+    let fixture = Fixture::new().await;
+    let rows = "carrier = \"UA\"";
+    let signed_in = granted("flights", &[Operation::Read], rows).by_token("1f0c7a52d9e4b683");
+    let client = fixture.client(signed_in);
+    for path in [
+        "/",
+        "/collections/flights",
+        "/collections/none",
+        "/collections/flights/new",
+    ] {
+        let page = client.get(path).await;
+        assert!(page.html.contains("class=\"who\" href=\"/access\""), "{path}");
+    }
+    let access = client.get("/access").await;
+    assert_eq!(access.status, StatusCode::OK);
+    for said in [
+        "somebody",
+        "1f0c7a52d9e4b683",
+        "flights",
+        "read",
+        "carrier = &quot;UA&quot;",
+        "/sign-out",
+    ] {
+        assert!(access.html.contains(said), "{said}: {}", access.html);
+    }
+    // Browsers forget a token that is refused.
+    assert_eq!(client.get("/sign-out").await.status, StatusCode::UNAUTHORIZED);
+    let anyone = fixture.client(Access::all());
+    assert!(!anyone.get("/").await.html.contains("class=\"who\""));
+    assert!(anyone.get("/access").await.html.contains("without tokens"));
+}
+
+#[tokio::test]
+async fn partitions_are_listed_only_where_the_row_filter_tells_them_apart() {
+    let fixture = Fixture::new().await;
+    let client = |rows: &str| fixture.client(granted("flights", &[Operation::Read], rows));
+    let asked = client("carrier >= \"T\"").get("/collections/flights").await;
+    assert!(
+        asked.html.contains(">UA</a>") && !asked.html.contains(">AA</a>"),
+        "{}",
+        asked.html
+    );
+    let asked = client("dest = \"LAX\"").get("/collections/flights").await;
+    assert!(!asked.html.contains(">UA</a>"), "{}", asked.html);
+    assert!(asked.html.contains("cannot be listed"), "{}", asked.html);
+}
+
+#[tokio::test]
 async fn rows_outside_of_the_row_filter_are_nowhere() {
     let fixture = Fixture::new().await;
     let all = [Operation::Read, Operation::Write, Operation::Delete];

@@ -78,6 +78,16 @@ async fn a_form_that_is_out_of_date_changes_nothing() {
         .post(&edit, &format!("seen={}&value.population=2", seen(&form)))
         .await;
     assert_eq!(second.status, StatusCode::CONFLICT);
+    let theirs = second.html.split("class=\"theirs\"").nth(1).unwrap();
+    assert!(
+        theirs.starts_with("><span class=\"dim\">Stored now: </span><span class=\"value\">1<"),
+        "{theirs}"
+    );
+    assert!(
+        second
+            .html
+            .contains(r#"name="value.population" id="value-population" value="2""#)
+    );
     let held = fixture
         .session
         .get("places", &key("Bern"))
@@ -112,6 +122,11 @@ async fn a_record_is_added_once() {
     let client = fixture.client(Access::all());
     let form = client.get("/collections/places/new").await;
     assert_eq!(form.status, StatusCode::OK);
+    let label = form.html.split("for=\"value-country\"").nth(1).unwrap();
+    assert!(
+        label.starts_with(">country<span class=\"mark\">key</span>"),
+        "{label}"
+    );
     let sent =
         "value.country=CH&value.name=Basel&value.population=&value.remark=&null.remark=true&value.tags=";
     let added = client.post("/collections/places/new", sent).await;

@@ -12,12 +12,20 @@ use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::{Value as Json, json};
 use tower_service::Service as _;
 
-/// An append-only collection that is paged by carrier, and one that is changed.
+/// An append-only collection that is paged by carrier, an empty one of the same fields that would be by
+/// destination, and one that is changed.
 const SCHEMA: &str = r#"
 [collection.flights]
 fields = { carrier = "text", time_hour = "timestamp", flight = "int", dest = "text", dep_delay = "smallint", remark = "text" }
 key = ["time_hour", "carrier", "flight"]
 partition = ["carrier"]
+order = ["-time_hour"]
+writes = "append"
+
+[collection.flights_by_dest]
+fields = { carrier = "text", time_hour = "timestamp", flight = "int", dest = "text", dep_delay = "smallint", remark = "text" }
+key = ["dest", "time_hour", "carrier", "flight"]
+partition = ["dest"]
 order = ["-time_hour"]
 writes = "append"
 

@@ -32,6 +32,35 @@ async fn a_collection_without_an_order_of_its_own_asks_for_the_partition() {
 }
 
 #[tokio::test]
+async fn a_partition_is_found_by_a_part_of_its_name() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let found = client
+        .get("/collections/flights?filter=&is.carrier=u&find=true")
+        .await;
+    assert_eq!(found.status, StatusCode::OK);
+    assert!(
+        found.html.contains(">UA</a>") && !found.html.contains(">AA</a>"),
+        "{}",
+        found.html
+    );
+    assert!(found.html.contains("One that matches"), "{}", found.html);
+    assert!(
+        found
+            .html
+            .contains(r#"name="is.carrier" id="pin-carrier" value="u""#),
+        "{}",
+        found.html
+    );
+    let none = client
+        .get("/collections/flights?filter=&is.carrier=zz&find=true")
+        .await;
+    assert!(none.html.contains("None matches"), "{}", none.html);
+    let empty = client.get("/collections/flights_by_dest").await;
+    assert!(empty.html.contains("the collection is empty"), "{}", empty.html);
+}
+
+#[tokio::test]
 async fn a_page_has_rows_controls_and_its_plan() {
     let fixture = Fixture::new().await;
     let page = fixture
@@ -89,6 +118,20 @@ async fn forms_change_the_filter_the_columns_and_the_place() {
     let to = location(format!("{UNITED}&is.dest=LAX&residual.dest=true")).await;
     assert!(to.ends_with("&allow_residual=true"), "{to}");
     assert!(client.get(&to).await.rows().iter().all(|row| row[3] == "LAX"));
+    // The order descends: a day is gone to at its end.
+    let page = client.get(UNITED).await;
+    assert!(page.html.contains(r#"name="jump_descends""#));
+    let to = location(format!(
+        "{UNITED}&jump_field=time_hour&jump_descends=true&jump=2013-01-05"
+    ))
+    .await;
+    let day = client.get(&to).await;
+    assert_eq!(day.rows()[0][0], "2013-01-05 23:00:00");
+    assert!(
+        day.html.contains(r#"id="jump" value="2013-01-05""#),
+        "{}",
+        day.html
+    );
     let narrow = client.get(&format!("{UNITED}&fields=flight&fields=dest")).await;
     assert!(narrow.rows().iter().all(|row| row.len() == 2));
 }
@@ -105,7 +148,78 @@ async fn a_header_sorts_or_names_the_view_that_would() {
     assert_eq!(newest.rows(), page.rows());
     let unserved = client.follow(&page, "No view sorts by dep_delay").await;
     assert_eq!(unserved.status, StatusCode::BAD_REQUEST);
+    assert_eq!(unserved.rows(), page.rows(), "the page stays below");
+    assert!(
+        !unserved.html.contains("check them one by one"),
+        "a sort is not served that way"
+    );
     insta::assert_snapshot!("unserved-sort", unserved.main());
+}
+
+#[tokio::test]
+async fn what_is_refused_stands_above_the_page_one_came_from() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let page = client.get(&format!("{UNITED}&page_size=20")).await;
+    let second = client.follow(&page, "data-key=\"n\"").await;
+    let was = second.html.split("name=\"was\" value=\"").nth(1).unwrap();
+    let was = was.split('"').next().unwrap().replace("&amp;", "&");
+    let was = percent_encoding::utf8_percent_encode(&was, percent_encoding::NON_ALPHANUMERIC).to_string();
+    let filter = "filter=carrier%20%3D%20%22UA%22%20AND%20flihgt%20%3D%201";
+    let wrong = client
+        .get(&format!("/collections/flights?{filter}&was={was}"))
+        .await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    assert_eq!(wrong.rows(), second.rows(), "not even the place is lost");
+    assert!(wrong.html.contains("<mark>flihgt</mark>"), "{}", wrong.html);
+    assert!(
+        wrong.html.contains("flihgt = 1\" autocomplete"),
+        "what was typed stays: {}",
+        wrong.html
+    );
+    let place = |what: &str| wrong.html.find(what).unwrap();
+    assert!(place("role=\"alert\"") < place("<table"));
+    let back = client.follow(&wrong, "page_size=20&amp;page_token=").await;
+    assert_eq!(back.rows(), second.rows());
+
+    let jumped = format!("{UNITED}&jump_field=time_hour&jump_descends=true&jump=noon&was={was}");
+    let jumped = client.get(&jumped).await;
+    assert_eq!(jumped.status, StatusCode::BAD_REQUEST);
+    assert_eq!(jumped.rows(), second.rows());
+    assert!(
+        jumped.html.contains(r#"id="jump" value="noon""#),
+        "{}",
+        jumped.html
+    );
+    assert!(jumped.html.contains("time_hour") && !jumped.html.contains("JSON array"));
+
+    let right = client
+        .get(&format!(
+            "{UNITED}&jump_field=time_hour&jump=2013-01-05&was={was}"
+        ))
+        .await;
+    assert_eq!(right.status, StatusCode::SEE_OTHER);
+    let right = right.location.unwrap();
+    assert!(!right.contains("was="), "{right}");
+    assert!(!right.contains("page_token"), "{right}");
+}
+
+#[tokio::test]
+async fn a_query_that_is_not_served_names_what_serves_it() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let page = client
+        .get(&format!("{UNITED}%20AND%20dest%20%3D%20%22LAX%22"))
+        .await;
+    assert_eq!(page.status, StatusCode::BAD_REQUEST);
+    let residual = client.follow(&page, "allow_residual=true").await;
+    assert!(residual.rows().iter().all(|row| row[3] == "LAX"));
+    let other = client
+        .get("/collections/flights?filter=dest%20%3D%20%22LAX%22&order_by=time_hour")
+        .await;
+    assert!(other.html.contains("Which carrier?"), "{}", other.html);
+    let serving = client.follow(&other, "/collections/flights_by_dest?").await;
+    assert_eq!(serving.status, StatusCode::OK, "{}", serving.html);
 }
 
 #[tokio::test]
@@ -116,7 +230,11 @@ async fn what_is_wrong_is_said_where_it_is() {
         .get("/collections/flights?filter=carrier%20%3D%20%22UA%22%20AND%20flihgt%20%3D%201")
         .await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
-    assert!(wrong.html.contains("AND <mark>f</mark>lihgt"), "{}", wrong.html);
+    assert!(
+        wrong.html.contains("AND <mark>flihgt</mark> = 1"),
+        "{}",
+        wrong.html
+    );
     assert!(wrong.html.contains("flight"), "the nearest name is there");
     for (path, status) in [
         (format!("{UNITED}&page_token=made-up"), StatusCode::BAD_REQUEST),

@@ -102,4 +102,16 @@ impl ReadView for FaultyView {
             .await?;
         self.inner.scan(table, range, after, limit, options).await
     }
+
+    async fn partitions(
+        &self,
+        table: &Arc<Table>,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        self.begin(&format!("a list of partitions of {}", table.name()), options)
+            .await?;
+        self.inner.partitions(table, after, limit, options).await
+    }
 }

@@ -229,6 +229,36 @@ impl ReadView for MemoryView {
             bytes: read.bytes,
         })
     }
+
+    async fn partitions(
+        &self,
+        table: &Arc<Table>,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        let contents = self.contents(table, options)?;
+        let now = self.now();
+        let after = after.map(|position| split(&position.0)).transpose()?;
+        let mut read = ScanRead {
+            rows: RowSet::new(table.partition().len()),
+            ..ScanRead::default()
+        };
+        for (key, partition) in &contents.partitions {
+            let is_done = after.as_ref().is_some_and(|after| key <= after);
+            if is_done || scanned_rows(table, partition, &partition.live_statics(now), now).is_empty() {
+                continue;
+            }
+            let cells: Cells = key.iter().map(|part| Some(part.as_slice())).collect();
+            read.rows.push_row(cells.as_row());
+            read.bytes = read.rows.byte_len() as u64;
+            if read.rows.len() >= limit as usize || read.bytes >= options.max_bytes {
+                read.next = Some(ScanPosition(join(key)));
+                break;
+            }
+        }
+        Ok(read)
+    }
 }
 
 /// A partition's rows; if it has none and has static cells, one row of nulls.

@@ -147,4 +147,15 @@ impl ReadView for CountingView {
         count(&self.calls.others);
         self.inner.scan(table, range, after, limit, options).await
     }
+
+    async fn partitions(
+        &self,
+        table: &Arc<Table>,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        count(&self.calls.others);
+        self.inner.partitions(table, after, limit, options).await
+    }
 }

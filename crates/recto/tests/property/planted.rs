@@ -75,6 +75,16 @@ impl ReadView for PlantedView {
     ) -> Result<ScanRead, StoreError> {
         self.0.scan(table, range, after, limit, options).await
     }
+
+    async fn partitions(
+        &self,
+        table: &Arc<Table>,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        self.0.partitions(table, after, limit, options).await
+    }
 }
 
 #[async_trait]

@@ -1,0 +1,261 @@
+//! What is said of a query that is refused: above the page one came from, if there is one.
+
+use axum::http::StatusCode;
+use maud::{Markup, html};
+use recto::schema::{Collection, Schema};
+use recto::{Error, ErrorKind, LocalSession, Session};
+
+use super::layout::problem_with;
+use super::page_url::PageUrl;
+use crate::access::{Access, Operation};
+use crate::problem::Problem;
+
+/// The most other collections that are asked whether they serve a query. Each costs a plan and no read.
+const MAX_COLLECTIONS_ASKED: usize = 50;
+/// The most of them that are named.
+const MAX_COLLECTIONS_NAMED: usize = 3;
+/// How much of a text is shown on either side of what is wrong in it, in characters.
+const SHOWN_AROUND: usize = 32;
+
+/// Which text of a query an error is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Filter,
+    Sort,
+    /// Where the page starts.
+    Start,
+}
+
+/// A query that was refused.
+pub(super) struct Refused {
+    /// What was asked for.
+    pub(super) asked: PageUrl,
+    pub(super) problem: Problem,
+    pub(super) place: Option<Place>,
+    /// 1-based, in characters of the filter or the sort.
+    column: Option<usize>,
+    /// Whether checking rows one by one would answer it.
+    serves_row_by_row: bool,
+    /// Pages of other collections with the same fields, which serve it.
+    served_by: Vec<PageUrl>,
+}
+
+impl Refused {
+    /// Why `asked` is refused, and what would be answered instead.
+    pub(super) async fn new(
+        asked: PageUrl,
+        error: Error,
+        session: &dyn Session,
+        others: &Others<'_>,
+    ) -> Self {
+        let is_unserved = error.kind() == ErrorKind::NoPlan;
+        let residual = PageUrl {
+            allow_residual: true,
+            ..asked.first_page()
+        };
+        let serves_row_by_row = is_unserved && !asked.allow_residual && is_served(session, &residual).await;
+        let served_by = if is_unserved {
+            others.that_serve(&asked).await
+        } else {
+            Vec::new()
+        };
+        let place = Place::of(&error, &asked);
+        Self {
+            place,
+            column: error.column(),
+            problem: match place {
+                Some(Place::Start) => no_start(error),
+                _ => Problem::from(error),
+            },
+            serves_row_by_row,
+            served_by,
+            asked,
+        }
+    }
+
+    /// What is wrong, and the ways on.
+    pub(super) fn render(&self, was: Option<&PageUrl>) -> Markup {
+        let more = html! {
+            @if let Some(was) = was {
+                a.dismiss href=(was.href()) aria-label="Dismiss: go on with the page below" title="Dismiss" { "×" }
+            }
+            (self.excerpt())
+            (serving(&self.served_by))
+            (self.ways(was))
+        };
+        problem_with(&self.problem, &more)
+    }
+
+    fn ways(&self, was: Option<&PageUrl>) -> Markup {
+        let asked = &self.asked;
+        let residual = PageUrl {
+            allow_residual: true,
+            ..asked.first_page()
+        };
+        let has_order = was.is_none() && !asked.order_by.is_empty();
+        let is_first = *asked == asked.first_page();
+        if !(self.serves_row_by_row || has_order || was.is_none() && !is_first) {
+            return Markup::default();
+        }
+        html! {
+            p.ways {
+                @if self.serves_row_by_row {
+                    a.button href=(residual.href()) { "Read rows and check them one by one" }
+                }
+                @if has_order { a.button href=(asked.with_order("").href()) { "The collection's own order" } }
+                @if was.is_none() && !is_first {
+                    a.button href=(asked.first_page().href()) { "The first page" }
+                }
+            }
+        }
+    }
+
+    /// The piece of the text that is wrong, marked.
+    fn excerpt(&self) -> Markup {
+        let (Some(column), Some(place)) = (self.column, self.place) else {
+            return Markup::default();
+        };
+        let text: Vec<char> = match place {
+            Place::Filter => self.asked.filter.chars().collect(),
+            Place::Sort => self.asked.order_by.chars().collect(),
+            Place::Start => return Markup::default(),
+        };
+        let start = column.saturating_sub(1).min(text.len());
+        let end = end_of_word(&text, start);
+        let from = start.saturating_sub(SHOWN_AROUND);
+        let to = text.len().min(end + SHOWN_AROUND);
+        let piece = |range: std::ops::Range<usize>| text[range].iter().collect::<String>();
+        html! {
+            pre.pointed tabindex="0" {
+                code {
+                    @if from > 0 { "…" }
+                    (piece(from..start))
+                    mark { @if start == end { " " } @else { (piece(start..end)) } }
+                    (piece(end..to))
+                    @if to < text.len() { "…" }
+                }
+            }
+        }
+    }
+}
+
+/// That one cannot go to a value, in terms of its field.
+fn no_start(error: Error) -> Problem {
+    let Some(field) = error.field().map(str::to_owned) else {
+        return Problem::from(error);
+    };
+    let message = error.message();
+    let reason = message.split_once("): ").map_or(message, |(_, reason)| reason);
+    let detail = format!("{field}: {reason}");
+    Problem::new(
+        StatusCode::BAD_REQUEST,
+        "invalid-query",
+        "There is no such value to jump to",
+        detail,
+    )
+    .with_field(field)
+}
+
+/// Where the word, string or sign that begins at `start` ends.
+fn end_of_word(text: &[char], start: usize) -> usize {
+    let Some(&first) = text.get(start) else {
+        return start;
+    };
+    let is_word = |character: char| character.is_alphanumeric() || matches!(character, '_' | '-' | '.' | ':');
+    let rest = &text[start + 1..];
+    let length = match first {
+        '"' | '\'' => rest
+            .iter()
+            .position(|&next| next == first)
+            .map_or(rest.len(), |at| at + 1),
+        _ if is_word(first) => rest.iter().take_while(|&&next| is_word(next)).count(),
+        _ => 0,
+    };
+    start + 1 + length
+}
+
+impl Place {
+    fn of(error: &Error, asked: &PageUrl) -> Option<Self> {
+        // The engine's message begins with the name of the text that it is about.
+        let message = error.message();
+        let begins = |word: &str| message.starts_with(word);
+        match error.kind() {
+            ErrorKind::InvalidQuery | ErrorKind::LimitExceeded if begins("sort") => Some(Self::Sort),
+            ErrorKind::InvalidQuery if asked.from.is_some() && begins("from") => Some(Self::Start),
+            ErrorKind::InvalidQuery | ErrorKind::LimitExceeded if begins("filter") => Some(Self::Filter),
+            _ => None,
+        }
+    }
+}
+
+/// Where the same is served.
+pub(super) fn serving(pages: &[PageUrl]) -> Markup {
+    html! {
+        @for page in pages {
+            p { a href=(page.href()) { b { (page.collection) } } ", which has the same fields, serves this query as it is." }
+        }
+    }
+}
+
+async fn is_served(session: &dyn Session, page: &PageUrl) -> bool {
+    let request = page.request();
+    session.explain(&page.collection, &request, false).await.is_ok()
+}
+
+/// The other collections, for whom there is one that serves a query.
+pub(super) struct Others<'a> {
+    pub(super) schema: &'a Schema,
+    pub(super) access: &'a Access,
+    pub(super) session: &'a LocalSession,
+}
+
+impl Others<'_> {
+    /// The same query of collections with the same fields.
+    pub(super) async fn that_serve(&self, asked: &PageUrl) -> Vec<PageUrl> {
+        let Some(collection) = self.schema.collection(&asked.collection) else {
+            return Vec::new();
+        };
+        let others = self.schema.collections.iter();
+        let others = others.filter(|other| other.name != collection.name && has_fields_of(other, collection));
+        let mut serving = Vec::new();
+        for other in others.take(MAX_COLLECTIONS_ASKED) {
+            let page = PageUrl {
+                collection: other.name.clone(),
+                ..asked.first_page()
+            };
+            let Ok(session) = self.access.session(self.session, &other.name, Operation::Read) else {
+                continue;
+            };
+            if is_served(&*session, &page).await {
+                serving.push(page);
+            }
+            if serving.len() == MAX_COLLECTIONS_NAMED {
+                break;
+            }
+        }
+        serving
+    }
+}
+
+fn has_fields_of(other: &Collection, collection: &Collection) -> bool {
+    other.fields.len() == collection.fields.len()
+        && collection.fields.iter().all(|field| other.fields.contains(field))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_word_is_marked() {
+        let word = |text: &str, start: usize| {
+            let text: Vec<char> = text.chars().collect();
+            text[start..end_of_word(&text, start)].iter().collect::<String>()
+        };
+        assert_eq!(word("a AND flihgt = 1", 6), "flihgt");
+        assert_eq!(word("a = \"b c\" AND", 4), "\"b c\"");
+        assert_eq!(word("a = \"b c", 4), "\"b c");
+        assert_eq!(word("a != 1", 2), "!");
+        assert_eq!(word("a =", 3), "");
+    }
+}

@@ -1,0 +1,94 @@
+//! `GET /access`: who is signed in and what they may do; `GET /sign-out`.
+
+use axum::Extension;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+
+use super::layout::{Layout, page};
+use crate::access::{Access, EVERY_COLLECTION, Grant, Operation, STORE_OPERATIONS};
+
+/// Who asks, by what token, and what it allows.
+pub(super) async fn get(Extension(access): Extension<Access>) -> Response {
+    let content = html! {
+        div.heading {
+            div {
+                h1 { @if access.token_id.is_some() { "Signed in as " (access.name) } @else { "Open to anyone" } }
+                p.arrangement {
+                    @match &access.token_id {
+                        Some(id) => { "by the token " b { (id) } ", which is what " code { "recto token" } " knows it by" },
+                        None => "Whoever reaches this server may do everything: it was started without tokens.",
+                    }
+                }
+            }
+            @if access.token_id.is_some() {
+                div.actions { a.button href="/sign-out" hx-boost="false" { "Sign out" } }
+            }
+        }
+        (grants(&access))
+    };
+    page(StatusCode::OK, &layout("Access"), &content)
+}
+
+fn grants(access: &Access) -> Markup {
+    let grants = access.grants();
+    let store = STORE_OPERATIONS.into_iter();
+    let store: Vec<Operation> = store
+        .filter(|operation| access.allows_store(*operation))
+        .collect();
+    if access.token_id.is_none() {
+        return Markup::default();
+    }
+    html! {
+        div.rows tabindex="0" role="region" aria-label="What the token allows" {
+            table {
+                thead { tr { th scope="col" { "Collection" } th scope="col" { "May" } th scope="col" { "Of the records" } } }
+                tbody {
+                    @for (collection, grant) in grants { (row(collection, grant)) }
+                    @if !store.is_empty() { tr { td { "the store itself" } td { (names(&store)) } td {} } }
+                }
+            }
+        }
+    }
+}
+
+fn row(collection: &str, grant: &Grant) -> Markup {
+    html! {
+        tr {
+            td { @if collection == EVERY_COLLECTION { "every collection that is not named" } @else { (collection) } }
+            td { (names(&grant.operations)) }
+            td { @if grant.rows.is_empty() { "all" } @else { "those where " code { (grant.rows) } } }
+        }
+    }
+}
+
+fn names(operations: &[Operation]) -> String {
+    if operations.is_empty() {
+        return "nothing".to_owned();
+    }
+    let names: Vec<&str> = operations.iter().map(|operation| operation.name()).collect();
+    names.join(", ")
+}
+
+/// Makes the browser forget the token: it does so when a token that it sent is refused.
+pub(super) async fn leave() -> Response {
+    let content = html! {
+        section.empty {
+            h1 { "Signed out" }
+            p { "The browser was told to forget the token. It may keep one that it was asked to remember." }
+            p { a.button href="/" hx-boost="false" { "Sign in again" } }
+        }
+    };
+    let mut answer = page(StatusCode::UNAUTHORIZED, &layout("Signed out"), &content);
+    let challenge = header::HeaderValue::from_static("Basic realm=\"Recto\", charset=\"UTF-8\"");
+    answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    answer.into_response()
+}
+
+fn layout(title: &'static str) -> Layout<'static> {
+    Layout {
+        title,
+        trail: vec![(title.to_owned(), None)],
+        fills_window: false,
+    }
+}
