@@ -13,17 +13,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use recto_model::Environment;
+use recto_store::read::DEFAULT_MAX_READ_BYTES;
 use recto_store::{ConsistencyLevel, StoreError, StoreErrorKind};
 use scylla::client::session::Session;
+use scylla::observability::history::HistoryListener;
 use scylla::response::query_result::QueryResult;
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
+use crate::columns::SeenColumns;
 use crate::config::CassandraConfig;
 use crate::cql::Request;
 use crate::error::{self, Effect, Failure};
+use crate::metrics::{Metrics, SentTo, count};
+use crate::pace::Pace;
 use crate::values::{Values, check_columns};
 
 /// The most statement shapes that are kept prepared; beyond it the one used longest ago goes.
@@ -41,6 +46,9 @@ pub(crate) struct Client {
     pub(crate) session: Session,
     pub(crate) config: CassandraConfig,
     pub(crate) environment: Environment,
+    pub(crate) metrics: Metrics,
+    pub(crate) seen_columns: SeenColumns,
+    pub(crate) pace: Pace,
     prepared: Mutex<PreparedCache>,
     /// Whether the store was closed: nothing is sent any more.
     pub(crate) closed: AtomicBool,
@@ -96,8 +104,8 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// How many rows to ask for in one protocol page so that about `bytes` come, at most `rows`.
     pub(crate) fn page_rows(&self, bytes: u64, rows: u32) -> i32 {
-        let fitting = bytes.max(1) / self.row_bytes.load(Ordering::Relaxed).max(1);
-        i32::try_from(fitting.clamp(1, u64::from(rows.max(1)))).unwrap_or(i32::MAX)
+        let fitting = fitting_rows(bytes, self.row_bytes.load(Ordering::Relaxed), rows);
+        i32::try_from(fitting).unwrap_or(i32::MAX)
     }
 
     /// Notes that `rows` rows had `bytes` bytes.
@@ -110,6 +118,12 @@ impl Prepared {
             self.row_bytes.store(after, Ordering::Relaxed);
         }
     }
+}
+
+/// How many rows of so many bytes each about `bytes` hold; at least one, at most `rows`.
+fn fitting_rows(bytes: u64, row_bytes: u64, rows: u32) -> u32 {
+    let fitting = bytes.max(1) / row_bytes.max(1);
+    u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, rows.max(1))
 }
 
 #[derive(Debug, Default)]
@@ -165,14 +179,21 @@ pub(crate) struct Answer {
     pub(crate) more: Option<PagingState>,
     /// How often it was sent, one after the other.
     pub(crate) attempts: u32,
+    /// How many tombstones it crossed: Cassandra tells of them past `tombstone_warn_threshold`
+    /// (1,000).
+    pub(crate) tombstones: u64,
 }
 
 impl Client {
     pub(crate) fn new(session: Session, config: CassandraConfig, environment: Environment) -> Self {
+        let pace = Pace::new(config.in_flight);
         Self {
             session,
             config,
             environment,
+            metrics: Metrics::default(),
+            seen_columns: SeenColumns::default(),
+            pace,
             prepared: Mutex::default(),
             closed: AtomicBool::new(false),
         }
@@ -213,10 +234,7 @@ impl Client {
         if let Some(prepared) = self.lock_prepared().get(&request.text) {
             return Ok(prepared);
         }
-        let statement = deadline
-            .limit(self.session.prepare(request.text.as_str()))
-            .await?
-            .map_err(|error| error::of_prepare(error).error)?;
+        let statement = self.prepare_text(&request.text, deadline).await?;
         check_columns(
             statement.get_variable_col_specs().as_slice(),
             &request.marker_types,
@@ -232,6 +250,39 @@ impl Client {
         self.lock_prepared()
             .insert(request.text.clone(), Arc::clone(&prepared));
         Ok(prepared)
+    }
+
+    async fn prepare_text(&self, text: &str, deadline: &Deadline) -> Result<PreparedStatement, StoreError> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let prepared = deadline.limit(self.session.prepare(text)).await?;
+            let failure = match prepared.map_err(error::of_prepare) {
+                Ok(statement) => return Ok(statement),
+                Err(failure) => failure,
+            };
+            if !self.waits_to_retry(&failure, attempts, deadline).await {
+                return Err(failure.error);
+            }
+        }
+    }
+
+    /// In how many protocol pages so many rows of a statement's result come, as far as its rows are
+    /// known by now.
+    pub(crate) fn expected_pages(&self, text: &str, rows: u32) -> u32 {
+        let known = self.lock_prepared().get(text);
+        let known = known.map(|prepared| prepared.row_bytes.load(Ordering::Relaxed));
+        let mut row_bytes = known.unwrap_or(UNSEEN_ROW_BYTES);
+        let (mut left, mut pages) = (rows, 0);
+        while left > 0 {
+            left -= fitting_rows(DEFAULT_MAX_READ_BYTES, row_bytes, left);
+            pages += 1;
+            if known.is_none() {
+                // Most rows are smaller, and then the second page is larger than the first.
+                row_bytes /= 2;
+            }
+        }
+        pages
     }
 
     /// Forgets what was prepared, because a table changed.
@@ -253,24 +304,67 @@ impl Client {
             attempts += 1;
             let mut failure = match self.send_once(call, settings).await {
                 Ok((result, paging)) => {
+                    let tombstones = result.warnings().map(tombstones_in).sum();
+                    self.metrics.tombstones.fetch_add(tombstones, Ordering::Relaxed);
                     return Ok(Answer {
                         result,
                         more: paging.into_paging_control_flow().continue_value(),
                         attempts,
+                        tombstones,
                     });
                 }
                 Err(failure) => failure,
             };
             effect = effect.max(failure.effect);
             failure.effect = effect;
-            let again = settings.idempotent && failure.passing && attempts <= self.config.retries;
-            let wait = self.retry_wait(attempts);
-            let fits = settings.deadline.remaining().is_ok_and(|left| left > wait);
-            if !again || !fits {
+            let again =
+                settings.idempotent && self.waits_to_retry(&failure, attempts, &settings.deadline).await;
+            if !again {
                 return Err(failure);
             }
-            tokio::time::sleep(wait).await;
         }
+    }
+
+    /// A page of at most `most` rows of a statement's result. If that crosses too many tombstones, it is
+    /// asked again for half as many rows, down to one; `most` is then what was asked for last.
+    pub(crate) async fn page(
+        &self,
+        prepared: &Prepared,
+        values: &Values,
+        most: &mut i32,
+        from: &PagingState,
+        settings: &Settings,
+    ) -> Result<Answer, StoreError> {
+        let mut narrowed = 0;
+        loop {
+            match self
+                .send(Call::Page(prepared, values, *most, from), settings)
+                .await
+            {
+                Ok(mut answer) => {
+                    answer.attempts += narrowed;
+                    return Ok(answer);
+                }
+                Err(failure) if failure.error.kind() == StoreErrorKind::Tombstones && *most > 1 => {
+                    *most /= 2;
+                    narrowed += 1;
+                    count(&self.metrics.narrowed_reads);
+                }
+                Err(failure) => return Err(failure.error),
+            }
+        }
+    }
+
+    /// Whether a request that failed and can do no harm should be sent again; waits until then.
+    async fn waits_to_retry(&self, failure: &Failure, attempts: u32, deadline: &Deadline) -> bool {
+        let wait = self.retry_wait(attempts);
+        let fits = || deadline.remaining().is_ok_and(|left| left > wait);
+        if !failure.passing || attempts > self.config.retries || !fits() {
+            return false;
+        }
+        count(&self.metrics.retries);
+        tokio::time::sleep(wait).await;
+        true
     }
 
     async fn send_once(
@@ -283,16 +377,17 @@ impl Client {
             effect: Effect::Nothing,
             passing: false,
         })?;
+        let sent_to = Arc::new(SentTo::default());
         let sent = match call {
             Call::Statement(prepared, values) => {
-                let statement = configured(prepared, settings, timeout);
+                let statement = configured(prepared, settings, timeout, &sent_to);
                 self.session
                     .execute_unpaged(&statement, values)
                     .await
                     .map(|result| (result, PagingStateResponse::NoMorePages))
             }
             Call::Page(prepared, values, rows, from) => {
-                let mut statement = configured(prepared, settings, timeout);
+                let mut statement = configured(prepared, settings, timeout, &sent_to);
                 statement.set_page_size(rows);
                 self.session
                     .execute_single_page(&statement, values, from.clone())
@@ -304,6 +399,7 @@ impl Client {
                 batch.set_serial_consistency(Some(settings.serial_consistency));
                 batch.set_is_idempotent(settings.idempotent);
                 batch.set_request_timeout(Some(timeout));
+                batch.set_history_listener(listener(&sent_to));
                 for (prepared, _) in statements {
                     batch.append_statement(prepared.statement.clone());
                 }
@@ -314,7 +410,40 @@ impl Client {
                     .map(|result| (result, PagingStateResponse::NoMorePages))
             }
         };
-        sent.map_err(error::of_execution)
+        self.note(&sent_to, sent.map_err(error::of_execution))
+    }
+
+    /// Counts what was sent, and says of a failure which node it was sent to.
+    fn note<T>(&self, sent_to: &SentTo, sent: Result<T, Failure>) -> Result<T, Failure> {
+        let Some(node) = sent_to.node() else {
+            return sent;
+        };
+        let failed = sent.as_ref().err().map(|failure| failure.error.kind());
+        self.metrics.sent(node, failed);
+        sent.map_err(|failure| Failure {
+            error: failure.error.with_node(node.to_string()),
+            ..failure
+        })
+    }
+
+    /// Reads what the cluster tells of itself; again, as other reads, if that fails in passing.
+    pub(crate) async fn ask(
+        &self,
+        text: &str,
+        values: impl scylla::serialize::row::SerializeRow + Clone,
+        deadline: &Deadline,
+    ) -> Result<QueryResult, StoreError> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let failure = match self.query(text, values.clone(), deadline).await {
+                Ok(result) => return Ok(result),
+                Err(failure) => failure,
+            };
+            if !self.waits_to_retry(&failure, attempts, deadline).await {
+                return Err(failure.error);
+            }
+        }
     }
 
     /// Sends a statement of the schema or about it, which is not prepared.
@@ -330,11 +459,13 @@ impl Client {
             passing: false,
         };
         self.check_open().map_err(not_sent)?;
+        let sent_to = Arc::new(SentTo::default());
         let mut statement = Statement::new(text);
+        statement.set_history_listener(listener(&sent_to));
         // The driver's own limit does not cover the wait for schema agreement; the outer one does.
         statement.set_request_timeout(Some(deadline.remaining().map_err(not_sent)?));
         statement.set_consistency(Consistency::LocalOne);
-        match deadline
+        let sent = match deadline
             .limit(self.session.query_unpaged(statement, values))
             .await
         {
@@ -344,7 +475,8 @@ impl Client {
                 effect: Effect::Unknown,
                 passing: false,
             }),
-        }
+        };
+        self.note(&sent_to, sent)
     }
 
     /// How long to wait before sending again: doubling, and half of it by chance, so that clients
@@ -358,12 +490,36 @@ impl Client {
     }
 }
 
-fn configured(prepared: &Prepared, settings: &Settings, timeout: Duration) -> PreparedStatement {
+fn listener(sent_to: &Arc<SentTo>) -> Arc<dyn HistoryListener> {
+    Arc::<SentTo>::clone(sent_to)
+}
+
+/// The number in `Read 1 live rows and 1001 tombstone cells for query …` or in `… scanned up to 1001
+/// tombstones …`.
+fn tombstones_in(warning: &str) -> u64 {
+    let mut words = warning.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        if words.peek().is_some_and(|next| next.starts_with("tombstone"))
+            && let Ok(number) = word.parse()
+        {
+            return number;
+        }
+    }
+    0
+}
+
+fn configured(
+    prepared: &Prepared,
+    settings: &Settings,
+    timeout: Duration,
+    sent_to: &Arc<SentTo>,
+) -> PreparedStatement {
     let mut statement = prepared.statement.clone();
     statement.set_consistency(settings.consistency);
     statement.set_serial_consistency(Some(settings.serial_consistency));
     statement.set_is_idempotent(settings.idempotent);
     statement.set_request_timeout(Some(timeout));
+    statement.set_history_listener(listener(sent_to));
     statement
 }
 
@@ -385,5 +541,23 @@ pub(crate) fn serial_of(level: ConsistencyLevel) -> SerialConsistency {
     match level {
         ConsistencyLevel::Serial => SerialConsistency::Serial,
         _ => SerialConsistency::LocalSerial,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_tell_of_tombstones() {
+        assert_eq!(
+            tombstones_in("Read 0 live rows and 1001 tombstone cells for query SELECT"),
+            1001
+        );
+        assert_eq!(
+            tombstones_in("1 nodes scanned up to 2002 tombstones and issued tombstone warnings"),
+            2002
+        );
+        assert_eq!(tombstones_in("Batch for [a.b] is of size 9 KiB"), 0);
     }
 }

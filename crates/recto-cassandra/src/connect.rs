@@ -218,9 +218,8 @@ async fn keyspace_exists(client: &Client) -> Result<bool, StoreError> {
     let deadline = client.deadline(client.config.connect_timeout);
     let text = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let result = client
-        .query(text, (client.config.keyspace.as_str(),), &deadline)
-        .await
-        .map_err(|failure| failure.error)?;
+        .ask(text, (client.config.keyspace.as_str(),), &deadline)
+        .await?;
     Ok(!typed_rows::<(String,)>(result)?.is_empty())
 }
 

@@ -4,8 +4,9 @@
 //! depends only on the statement's shape, so that each shape is prepared once.
 
 use recto_model::table::Direction;
-use recto_model::{Cells, Column, Table, Type, cell, json};
+use recto_model::{Cells, Column, Table, Type};
 
+use crate::literal;
 use crate::pieces::{Piece, TupleBound};
 use crate::values::Values;
 
@@ -16,8 +17,6 @@ static BIGINT: Type = Type::BigInt;
 
 /// Room for the text of most statements that read.
 const SELECT_CHARS: usize = 512;
-/// The most characters of one value that [`Request::describe`] shows.
-const DESCRIBED_VALUE_CHARS: usize = 120;
 
 /// One statement: its text, what its bind markers are, their values, and what its result holds.
 #[derive(Debug, Clone)]
@@ -73,38 +72,23 @@ impl<'t> Request<'t> {
         self
     }
 
-    /// The text with the values it is sent with, for people.
+    /// The text with its values in place of their markers, for people and cqlsh.
     pub(crate) fn describe(&self) -> String {
-        let mut text = self.text.clone();
-        text.push_str(" -- with ");
-        for (index, (ty, value)) in self.marker_types.iter().zip(self.values.iter()).enumerate() {
-            if index > 0 {
-                text.push_str(", ");
-            }
-            match value {
-                None => text.push_str("unset"),
-                Some(None) => text.push_str("null"),
-                Some(Some(cell)) => text.push_str(&describe_cell(ty, cell)),
+        let mut text = String::with_capacity(2 * self.text.len());
+        let mut values = self.marker_types.iter().zip(self.values.iter());
+        let mut in_name = false;
+        for character in self.text.chars() {
+            in_name ^= character == '"';
+            match (character, in_name) {
+                ('?', false) => match values.next() {
+                    Some((ty, Some(Some(cell)))) => text.push_str(&literal::of_cell(ty, cell)),
+                    _ => text.push_str("null"),
+                },
+                _ => text.push(character),
             }
         }
+        text.push(';');
         text
-    }
-}
-
-fn describe_cell(ty: &Type, bytes: &[u8]) -> String {
-    let text = match cell::decode(ty, bytes) {
-        Ok(value) => json::to_text(ty, &value),
-        Err(error) => format!("<{error}>"),
-    };
-    let shown = if text.chars().count() > DESCRIBED_VALUE_CHARS {
-        text.chars().take(DESCRIBED_VALUE_CHARS).collect::<String>() + "…"
-    } else {
-        text
-    };
-    if matches!(ty, Type::Ascii | Type::Text) {
-        format!("'{}'", shown.replace('\'', "''"))
-    } else {
-        shown
     }
 }
 

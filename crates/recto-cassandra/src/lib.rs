@@ -10,23 +10,30 @@
 //! | [`config`] | [`CassandraConfig`]: how to reach a cluster, what to ask of it |
 //! | `connect`, `tls`, `silence` | connecting, keyspaces; encryption; addresses that never answer to it |
 //! | `client` | prepared statements, deadlines, retries |
+//! | `metrics` | what is counted of requests, by node |
 //! | [`pieces`] | slices as Cassandra can read them; pure |
-//! | `cql`, `values` | statements and their values |
+//! | `cql`, `values`, `literal` | statements; their values as sent; and as people write them |
 //! | `rows` | the rows of an answer, as they lie in its frame |
 //! | `read`, `scan` | slices, rows, static cells; whole tables in token order |
 //! | `write`, `cas` | plain writes; conditional writes |
+//! | `pace` | how many writes of a bulk are in flight |
+//! | `columns` | whether a writer knows all columns of a table |
 //! | `ddl`, `schema` | tables as CQL and back; what tables there are |
 //! | `tables` | making, extending, listing, emptying, dropping them |
 //! | `error` | the driver's errors in the store's words |
 
 mod cas;
 mod client;
+mod columns;
 pub mod config;
 mod connect;
 mod cql;
 mod ddl;
 mod error;
 mod handshake;
+mod literal;
+mod metrics;
+mod pace;
 pub mod pieces;
 mod read;
 mod rows;

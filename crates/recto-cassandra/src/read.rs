@@ -83,10 +83,10 @@ impl ReadView for View {
             .client
             .send(call, &settings)
             .await
-            .map_err(|failure| failure.error)?;
+            .map_err(|failure| failure.error.with_table(table.name()))?;
         read.round_trips = answer.attempts;
         read.statements = answer.attempts;
-        read.tombstones = tombstones(&answer);
+        read.tombstones = answer.tombstones;
         each_row(&rows_of(answer)?, &request.result_types, |row| {
             if row.iter().any(|cell| cell.is_some()) {
                 row.push_to(&mut read.rows, table.statics().len());
@@ -110,7 +110,9 @@ impl ReadView for View {
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
-        scan::scan(&self.client, table, range, after, limit, options).await
+        scan::scan(&self.client, table, range, after, limit, options)
+            .await
+            .map_err(|error| error.with_table(table.name()))
     }
 
     async fn partitions(
@@ -191,15 +193,26 @@ impl<'a> Rows<'a> {
         request: Request<'_>,
         settings: &Settings,
     ) -> Result<(), StoreError> {
+        let table = self.table;
+        self.read_pages(client, request, settings)
+            .await
+            .map_err(|error| error.with_table(table.name()))
+    }
+
+    async fn read_pages(
+        &mut self,
+        client: &Client,
+        request: Request<'_>,
+        settings: &Settings,
+    ) -> Result<(), StoreError> {
         let prepared = client.prepare(&request, &settings.deadline).await?;
         let mut from = PagingState::start();
+        let mut most = i32::MAX;
         loop {
-            let page_rows = prepared.page_rows(self.wanted_bytes(), self.wanted());
-            let call = Call::Page(&prepared, &request.values, page_rows, &from);
+            most = most.min(prepared.page_rows(self.wanted_bytes(), self.wanted()));
             let answer = client
-                .send(call, settings)
-                .await
-                .map_err(|failure| failure.error)?;
+                .page(&prepared, &request.values, &mut most, &from, settings)
+                .await?;
             self.note(&answer);
             let more = answer.more.clone();
             let before = (self.read.rows.len(), self.read.rows.byte_len());
@@ -218,7 +231,7 @@ impl<'a> Rows<'a> {
     pub(crate) fn note(&mut self, answer: &Answer) {
         self.read.round_trips += answer.attempts;
         self.read.statements += answer.attempts;
-        self.read.tombstones += tombstones(answer);
+        self.read.tombstones += answer.tombstones;
     }
 
     fn append(&mut self, answer: Answer, request: &Request<'_>) -> Result<(), StoreError> {
@@ -268,42 +281,9 @@ fn newest<'a>(stamps: impl IntoIterator<Item = Option<&'a [u8]>>) -> i64 {
         .unwrap_or(0)
 }
 
-/// How many tombstones the answer's warnings tell of: Cassandra counts them only past
-/// `tombstone_warn_threshold` (1,000).
-fn tombstones(answer: &Answer) -> u64 {
-    answer.result.warnings().map(tombstones_in).sum()
-}
-
-/// The number in `Read 1 live rows and 1001 tombstone cells for query …` or in `… scanned up to 1001
-/// tombstones …`.
-fn tombstones_in(warning: &str) -> u64 {
-    let mut words = warning.split_whitespace().peekable();
-    while let Some(word) = words.next() {
-        if words.peek().is_some_and(|next| next.starts_with("tombstone"))
-            && let Ok(number) = word.parse()
-        {
-            return number;
-        }
-    }
-    0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn warnings_tell_of_tombstones() {
-        assert_eq!(
-            tombstones_in("Read 0 live rows and 1001 tombstone cells for query SELECT"),
-            1001
-        );
-        assert_eq!(
-            tombstones_in("1 nodes scanned up to 2002 tombstones and issued tombstone warnings"),
-            2002
-        );
-        assert_eq!(tombstones_in("Batch for [a.b] is of size 9 KiB"), 0);
-    }
 
     #[test]
     fn the_newest_stamp_is_of_cells_that_are_not_null() {

@@ -195,14 +195,13 @@ impl Scan<'_> {
         let client = self.client;
         let prepared = client.prepare(request, &self.settings.deadline).await?;
         let mut from = PagingState::start();
+        let mut most = i32::MAX;
         loop {
             let bytes = self.max_bytes.saturating_sub(self.read.rows.byte_len() as u64);
-            let page_rows = prepared.page_rows(bytes, self.wanted());
-            let call = Call::Page(&prepared, &request.values, page_rows, &from);
+            most = most.min(prepared.page_rows(bytes, self.wanted()));
             let answer = client
-                .send(call, &self.settings)
-                .await
-                .map_err(|failure| failure.error)?;
+                .page(&prepared, &request.values, &mut most, &from, &self.settings)
+                .await?;
             let more = answer.more.clone();
             let before = (self.read.rows.len(), self.read.rows.byte_len());
             let result = rows_of(answer)?;

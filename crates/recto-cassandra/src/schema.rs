@@ -155,14 +155,13 @@ impl Client {
     ) -> Result<QueryResult, StoreError> {
         let text = format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = ?");
         let keyspace = self.config.keyspace.as_str();
-        let sent = match name {
-            None => self.query(&text, (keyspace,), deadline).await,
+        match name {
+            None => self.ask(&text, (keyspace,), deadline).await,
             Some(name) => {
                 let text = format!("{text} AND table_name = ?");
-                self.query(&text, (keyspace, name), deadline).await
+                self.ask(&text, (keyspace, name), deadline).await
             }
-        };
-        sent.map_err(|failure| failure.error)
+        }
     }
 }
 

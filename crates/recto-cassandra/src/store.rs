@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
-    TableOutcome, WriteOptions, WriteOutcome,
+    StoreMetrics, TableOutcome, WriteOptions, WriteOutcome,
 };
 
 use crate::client::Client;
@@ -135,7 +135,9 @@ impl Store for CassandraStore {
     }
 
     async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.client.add_columns(recorded, table).await
+        let outcome = self.client.add_columns(recorded, table).await?;
+        self.client.await_writers().await;
+        Ok(outcome)
     }
 
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
@@ -148,6 +150,20 @@ impl Store for CassandraStore {
 
     async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
         self.client.list_tables().await
+    }
+
+    fn expected_round_trips(&self, slice: &Slice) -> u32 {
+        let client = &self.client;
+        let requests = slice_requests(&client.config.keyspace, slice, false);
+        let further = (requests.len() as u32).saturating_sub(1);
+        let first = requests.first();
+        first.map_or(0, |request| {
+            further + client.expected_pages(&request.text, slice.limit)
+        })
+    }
+
+    fn metrics(&self) -> StoreMetrics {
+        self.client.metrics.snapshot(&self.client.session)
     }
 
     fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {

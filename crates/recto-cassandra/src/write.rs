@@ -11,7 +11,8 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use recto_model::{Bound, Cells, Table, Type};
 use recto_store::{
-    Atomicity, Mutation, Operation, PartitionWrite, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+    Atomicity, Mutation, Operation, PartitionWrite, Stamp, StoreError, StoreErrorKind, WriteOptions,
+    WriteOutcome,
 };
 use scylla::statement::batch::BatchType;
 
@@ -85,9 +86,9 @@ impl Client {
         let mut any_done = false;
         let mut first_failure: Option<Failure> = None;
         loop {
-            while sending.len() < self.config.in_flight {
+            while sending.len() < self.pace.in_flight() {
                 let Some(group) = waiting.next() else { break };
-                sending.push(self.send_writes(group, BatchType::Unlogged, settings));
+                sending.push(self.send_paced(group, settings));
             }
             match sending.next().await {
                 None => break,
@@ -105,16 +106,25 @@ impl Client {
         if any_done || groups.len() > 1 {
             failure.effect = Effect::Unknown;
         }
-        outcome(Err(failure))
+        outcome::<()>(Err(failure))
     }
 
-    /// Sends all mutations of `writes` as one statement or one batch.
+    async fn send_paced(&self, group: &[&PartitionWrite], settings: &Settings) -> Result<(), Failure> {
+        let now_nanos = || self.environment.monotonic_nanos();
+        let sent_at_nanos = now_nanos();
+        let sent = self.send_writes(group, BatchType::Unlogged, settings).await;
+        let is_well = sent.as_ref().is_ok_and(|attempts| *attempts <= 1);
+        self.pace.note(sent_at_nanos, now_nanos(), is_well);
+        sent.map(drop)
+    }
+
+    /// Sends all mutations of `writes` as one statement or one batch; returns how often.
     async fn send_writes(
         &self,
         writes: &[&PartitionWrite],
         batch_type: BatchType,
         settings: &Settings,
-    ) -> Result<(), Failure> {
+    ) -> Result<u32, Failure> {
         let not_sent = |error| Failure {
             error,
             effect: Effect::Nothing,
@@ -122,22 +132,34 @@ impl Client {
         };
         let mut statements: Vec<(Arc<Prepared>, Values)> = Vec::new();
         for write in writes {
+            let (keyspace, table) = (&self.config.keyspace, &write.table);
+            let clears = write.mutations.iter().any(clears_cells)
+                && self.knows_all_columns(table, &settings.deadline).await;
             for mutation in &write.mutations {
-                for request in requests(&self.config.keyspace, &write.table, &write.partition, mutation) {
+                let requests = if clears && let Some(stamp) = stamp_before(mutation) {
+                    replacing_requests(keyspace, table, &write.partition, mutation, stamp)
+                } else {
+                    requests(keyspace, table, &write.partition, mutation)
+                };
+                for request in requests {
                     let prepared = self
                         .prepare(&request, &settings.deadline)
                         .await
-                        .map_err(not_sent)?;
+                        .map_err(|error| not_sent(error.with_table(table.name())))?;
                     statements.push((prepared, request.values));
                 }
             }
         }
         let call = match statements.as_slice() {
-            [] => return Ok(()),
+            [] => return Ok(0),
             [(prepared, values)] => Call::Statement(prepared, values),
             more => Call::Batch(batch_type, more),
         };
-        self.send(call, settings).await.map(drop)
+        let sent = self.send(call, settings).await;
+        sent.map(|answer| answer.attempts).map_err(|failure| Failure {
+            error: failure.error.with_table(writes[0].table.name()),
+            ..failure
+        })
     }
 }
 
@@ -151,6 +173,8 @@ fn check_statements(write: &PartitionWrite) -> Result<(), StoreError> {
             // A piece for each further run of either bound, one for what is between, one more if
             // that has no bound.
             Operation::DeleteRange { .. } => 2 * write.table.clustering().len() + 2,
+            // What was there is deleted first.
+            Operation::Put { replace: true, .. } => 2,
             _ => 1,
         })
         .sum();
@@ -168,9 +192,9 @@ fn check_statements(write: &PartitionWrite) -> Result<(), StoreError> {
 }
 
 /// What a plain write's sending means to its caller.
-fn outcome(sent: Result<(), Failure>) -> Result<WriteOutcome, StoreError> {
+fn outcome<T>(sent: Result<T, Failure>) -> Result<WriteOutcome, StoreError> {
     match sent {
-        Ok(()) => Ok(WriteOutcome::Done),
+        Ok(_) => Ok(WriteOutcome::Done),
         Err(failure) if failure.effect == Effect::Unknown => Ok(WriteOutcome::Unknown(failure.error)),
         Err(failure) => Err(failure.error),
     }
@@ -209,6 +233,60 @@ fn group(writes: &[PartitionWrite]) -> Vec<Vec<&PartitionWrite>> {
         );
     }
     groups
+}
+
+/// Whether a mutation replaces a row by one with nulls.
+fn clears_cells(mutation: &Mutation) -> bool {
+    match &mutation.operation {
+        Operation::Put { cells, replace, .. } => *replace && cells.iter().any(|cell| cell.is_none()),
+        _ => false,
+    }
+}
+
+/// The stamp before that of a mutation that [clears cells](clears_cells).
+fn stamp_before(mutation: &Mutation) -> Option<Stamp> {
+    let stamp = mutation.stamp.filter(|_| clears_cells(mutation))?;
+    // The least number stands for no stamp in Cassandra.
+    let before = stamp.0.checked_sub(1).filter(|before| *before > i64::MIN);
+    before.map(Stamp)
+}
+
+/// The statements of a put that [clears cells](clears_cells): the row is deleted `before` it, and its
+/// cells that are not null are set. One tombstone instead of one a null, and Cassandra does not count it
+/// when it reads the row.
+fn replacing_requests<'t>(
+    keyspace: &'t str,
+    table: &'t Table,
+    partition: &Cells,
+    mutation: &Mutation,
+    before: Stamp,
+) -> Vec<Request<'t>> {
+    let Operation::Put {
+        clustering, cells, ..
+    } = &mutation.operation
+    else {
+        return requests(keyspace, table, partition, mutation);
+    };
+    let step = |operation, stamp, ttl_seconds| Mutation {
+        operation,
+        stamp,
+        ttl_seconds,
+    };
+    let deletion = Operation::DeleteRow {
+        clustering: clustering.clone(),
+    };
+    let put = Operation::Put {
+        clustering: clustering.clone(),
+        cells: cells.clone(),
+        replace: false,
+    };
+    let steps = [
+        step(deletion, Some(before), None),
+        step(put, mutation.stamp, mutation.ttl_seconds),
+    ];
+    let each = steps.iter();
+    each.flat_map(|step| requests(keyspace, table, partition, step))
+        .collect()
 }
 
 /// The statements of one mutation.

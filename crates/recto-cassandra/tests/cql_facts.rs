@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use recto_cassandra::{CassandraConfig, CassandraStore};
 use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
-use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type};
+use recto_model::{
+    Bound, Cells, Column, Direction, Environment, Slice, Table, Type, Value, cell, extremes, json,
+};
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress,
     RowsRead, Stamp, Store, StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
@@ -216,22 +218,64 @@ async fn slices_are_described_as_they_are_sent() {
     let store = common::store().await;
     let keyspace = common::keyspace().await;
     let table = mixed(&store, "fact_text").await;
-    let described = store.describe_slice(&slice(
+    let described = slice(
         &table,
         Bound::Before(ints([2, 0])),
         Bound::After(ints([0])),
         ReadDirection::Backward,
         21,
-    ));
-    let head = format!(r#"SELECT "p", "b", "c", "d", "v" FROM "{keyspace}"."fact_text" WHERE "p" = ? AND "#);
-    let order = r#" ORDER BY "b" ASC, "c" DESC, "d" DESC LIMIT ?"#;
+    );
+    assert_eq!(store.expected_round_trips(&described), 2);
+    let head = format!(r#"SELECT "p", "b", "c", "d", "v" FROM "{keyspace}"."fact_text" WHERE "p" = 1 AND "#);
+    let order = r#" ORDER BY "b" ASC, "c" DESC, "d" DESC LIMIT 21;"#;
     assert_eq!(
-        described,
+        store.describe_slice(&described),
         [
-            format!(r#"{head}("b") >= (?) AND ("b") < (?){order} -- with 1, 0, 2, 21"#),
-            format!(r#"{head}("b") = (?) AND ("c") >= (?){order} -- with 1, 2, 0, 21"#),
+            format!(r#"{head}("b") >= (0) AND ("b") < (2){order}"#),
+            format!(r#"{head}("b") = (2) AND ("c") >= (0){order}"#),
         ]
     );
+    store.drop_table(table.name()).await.unwrap();
+}
+
+/// Described statements find the rows that they are sent for, whatever the types of their values.
+#[tokio::test]
+async fn described_statements_are_taken_as_they_stand() {
+    let store = common::store().await;
+    let session = session().await;
+    let mut columns = vec![column("p", ColumnKind::Partition)];
+    columns.extend(Type::ORDERABLE.iter().enumerate().map(|(index, ty)| Column {
+        name: format!("c{index}"),
+        ty: ty.clone(),
+        kind: ColumnKind::Clustering(Direction::Ascending),
+    }));
+    columns.push(column("v", PLAIN));
+    let table = Table::new("fact_literals", columns, TableOptions::default()).unwrap();
+    let table = make(&store, table).await;
+    let values: Vec<Vec<Value>> = Type::ORDERABLE.iter().map(extremes::values).collect();
+    let rows = values.iter().map(Vec::len).max().unwrap();
+    for row in 0..rows {
+        let cells: Vec<Vec<u8>> = Type::ORDERABLE
+            .iter()
+            .zip(&values)
+            .map(|(ty, values)| {
+                let (mut bytes, mut key) = (Vec::new(), Vec::new());
+                cell::encode(ty, &values[row % values.len()], &mut bytes).unwrap();
+                cell::canonical_key(ty, &bytes, &mut key).unwrap();
+                key
+            })
+            .collect();
+        let key: Cells = cells.iter().map(|cell| Some(&cell[..])).collect();
+        write(&store, &table, 1, vec![put(key.clone(), ints([row as i32]))]).await;
+        let (from, to) = (Bound::Before(key.clone()), Bound::After(key));
+        let one = slice(&table, from, to, ReadDirection::Forward, 10);
+        let [text] = &store.describe_slice(&one)[..] else {
+            panic!("one row is read by one statement");
+        };
+        let found = session.query_unpaged(text.as_str(), ()).await;
+        let found = found.unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(found.into_rows_result().unwrap().rows_num(), 1, "{text}");
+    }
     store.drop_table(table.name()).await.unwrap();
 }
 
@@ -270,6 +314,129 @@ async fn reads_past_the_tombstone_threshold_have_an_error_of_their_own() {
     let error = read(&store, &whole).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Tombstones, "{error}");
     assert!(error.hint().unwrap().contains("tombstone_failure_threshold"));
+    assert_eq!(error.node(), Some(Cluster::shared().unwrap().address()));
+    assert_eq!(error.table(), Some("fact_graves"));
+    store.drop_table(table.name()).await.unwrap();
+}
+
+/// Columns p, c and so many regular ones of ints, in a table of this name.
+async fn wide(store: &CassandraStore, name: &str, regular: usize) -> Arc<Table> {
+    let mut columns = vec![
+        column("p", ColumnKind::Partition),
+        column("c", ColumnKind::Clustering(Direction::Ascending)),
+    ];
+    columns.extend((0..regular).map(|index| column(&format!("v{index}"), PLAIN)));
+    make(store, Table::new(name, columns, TableOptions::default()).unwrap()).await
+}
+
+fn nulls(count: usize) -> Cells {
+    (0..count).map(|_| None).collect()
+}
+
+/// Rows that were put whole, with nulls, are read without crossing a tombstone; and what a put replaces
+/// is gone with its nulls, also when it is as old as a stamp can tell.
+#[tokio::test]
+async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
+    const ROWS: i32 = 300;
+    const WIDTH: usize = 10;
+    let store = common::store().await;
+    let table = wide(&store, "fact_sparse", WIDTH).await;
+    let sparse = |index: usize, value: i32| -> Cells {
+        (0..WIDTH)
+            .map(|column| (column == index).then_some(value.to_be_bytes()))
+            .collect::<Vec<_>>()
+            .iter()
+            .map(|cell| cell.as_ref().map(|cell| &cell[..]))
+            .collect()
+    };
+    let put = |stamp: i64, c: i32, cells: Cells| {
+        let (clustering, replace) = (ints([c]), true);
+        at(
+            stamp,
+            Operation::Put {
+                clustering,
+                cells,
+                replace,
+            },
+        )
+    };
+    let rows = (0..ROWS).map(|c| put(100, c, sparse(0, c))).collect();
+    write(&store, &table, 1, rows).await;
+    let whole = slice(
+        &table,
+        Bound::start(),
+        Bound::end(),
+        ReadDirection::Forward,
+        1_000,
+    );
+    let found = read(&store, &whole).await.unwrap();
+    assert_eq!((found.rows.len(), found.tombstones), (ROWS as usize, 0));
+
+    // Puts of consecutive stamps, in one write and apart, replace one another whole.
+    let both = vec![put(101, 0, sparse(1, 7)), put(102, 0, sparse(2, 8))];
+    write(&store, &table, 1, both).await;
+    write(&store, &table, 1, vec![put(103, 1, sparse(3, 9))]).await;
+    let least = i64::MIN + 1;
+    write(&store, &table, 1, vec![put(least, ROWS, nulls(WIDTH))]).await;
+    let found = read(&store, &whole).await.unwrap();
+    let row = |c: i32, cells: Cells| -> Cells { ints([1, c]).iter().chain(cells.iter()).collect() };
+    assert_eq!(found.rows.row(0).to_cells(), row(0, sparse(2, 8)));
+    assert_eq!(found.rows.row(1).to_cells(), row(1, sparse(3, 9)));
+    assert_eq!(found.rows.row(ROWS as usize).to_cells(), row(ROWS, nulls(WIDTH)));
+    store.drop_table(table.name()).await.unwrap();
+}
+
+/// A read that Cassandra refuses because of tombstones is asked again for fewer rows: slices in both
+/// directions, and scans.
+#[tokio::test]
+async fn reads_are_narrowed_until_they_cross_few_enough_tombstones() {
+    const ROWS: i32 = 220;
+    const WIDTH: usize = 500;
+    let store = common::store().await;
+    let table = wide(&store, "fact_narrow", WIDTH).await;
+    let patches: Vec<Mutation> = (0..ROWS)
+        .map(|c| {
+            at(
+                100,
+                Operation::Patch {
+                    clustering: ints([c]),
+                    columns: (0..WIDTH as u16).collect(),
+                    cells: nulls(WIDTH),
+                },
+            )
+        })
+        .collect();
+    for some in patches.chunks(55) {
+        write(&store, &table, 1, some.to_vec()).await;
+    }
+    for direction in [ReadDirection::Forward, ReadDirection::Backward] {
+        let narrowed_before = store.metrics().narrowed_reads;
+        let whole = slice(&table, Bound::start(), Bound::end(), direction, 1_000);
+        let found = read(&store, &whole).await.unwrap();
+        let mut keys: Vec<i32> = found
+            .rows
+            .iter()
+            .map(|row| i32::from_be_bytes(row.get(1).unwrap().try_into().unwrap()))
+            .collect();
+        if direction == ReadDirection::Backward {
+            keys.reverse();
+        }
+        assert_eq!(keys, (0..ROWS).collect::<Vec<_>>());
+        assert!(
+            found.exhausted && found.tombstones > 0,
+            "{} tombstones",
+            found.tombstones
+        );
+        let narrowed = store.metrics().narrowed_reads - narrowed_before;
+        assert!(narrowed > 0 && u64::from(found.statements) > narrowed);
+    }
+    let view = store.view().unwrap();
+    let range = view.token_ranges(&table, 1).await.unwrap().remove(0);
+    let scanned = view
+        .scan(&table, &range, None, 1_000, &ReadOptions::default())
+        .await
+        .unwrap();
+    assert_eq!((scanned.rows.len(), scanned.next), (ROWS as usize, None));
     store.drop_table(table.name()).await.unwrap();
 }
 

@@ -166,7 +166,16 @@ async fn stalls_and_crashes() {
     );
     let error = bench.read(SHORT).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+    assert_eq!(error.node(), Some(cluster.addresses()[0].as_str()));
+    assert_eq!(error.table(), Some("t"));
     assert!(start.elapsed() < 3 * SHORT + GRACE, "calls end with their time");
+    let metrics = bench.store.metrics();
+    assert_eq!(metrics.nodes.len(), 1, "{metrics:?}");
+    assert_eq!(metrics.nodes[0].timeouts, 3, "{metrics:?}");
+    assert!(
+        metrics.nodes[0].requests > metrics.nodes[0].failures,
+        "{metrics:?}"
+    );
     cluster.node(1).resume().unwrap();
 
     // The conditional write of which nothing was known: it is applied by now, or was not.
@@ -181,6 +190,8 @@ async fn stalls_and_crashes() {
     let error = bench.read(LONG).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     assert!(error.hint().is_some());
+    let metrics = bench.store.metrics();
+    assert!(!metrics.nodes[0].up && metrics.retries > 0, "{metrics:?}");
     match bench.write(LONG).await {
         Err(error) | Ok(WriteOutcome::Unknown(error)) => {
             assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");

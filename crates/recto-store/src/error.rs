@@ -37,6 +37,8 @@ pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
     hint: Option<String>,
+    node: Option<Box<str>>,
+    table: Option<Box<str>>,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -47,6 +49,8 @@ impl StoreError {
             kind,
             message: message.into(),
             hint: None,
+            node: None,
+            table: None,
             source: None,
         }
     }
@@ -55,6 +59,20 @@ impl StoreError {
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds which node was asked, `address:port`. The message does not hold it: it is for logs.
+    #[must_use]
+    pub fn with_node(mut self, node: impl Into<Box<str>>) -> Self {
+        self.node = Some(node.into());
+        self
+    }
+
+    /// Adds which table it was about, unless that was said before.
+    #[must_use]
+    pub fn with_table(mut self, table: &str) -> Self {
+        self.table.get_or_insert_with(|| table.into());
         self
     }
 
@@ -73,6 +91,16 @@ impl StoreError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+
+    /// The node that was asked last, `address:port`, if one was.
+    pub fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    /// The table that was read or written.
+    pub fn table(&self) -> Option<&str> {
+        self.table.as_deref()
     }
 }
 
@@ -99,10 +127,17 @@ mod tests {
         let cause = std::io::Error::other("no space left");
         let error = StoreError::new(StoreErrorKind::Storage, "the disk is full")
             .with_hint("free some space")
+            .with_node("10.0.0.1:9042")
+            .with_table("orders")
+            .with_table("never mind")
             .with_source(cause);
         assert_eq!(error.kind(), StoreErrorKind::Storage);
         assert_eq!(error.to_string(), "the disk is full");
         assert_eq!(error.hint(), Some("free some space"));
+        assert_eq!(
+            (error.node(), error.table()),
+            (Some("10.0.0.1:9042"), Some("orders"))
+        );
         let source = error.source().map(ToString::to_string);
         assert_eq!(source.as_deref(), Some("no space left"));
     }

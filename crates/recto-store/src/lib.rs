@@ -11,6 +11,7 @@
 //! | [`tables`] | what making and dropping tables returns, limits |
 //! | [`check`] | what every store refuses |
 //! | [`error`] | [`StoreError`] |
+//! | [`metrics`] | what a store has seen of its servers |
 //! | `conformance` (feature) | the suite every store passes |
 //! | `memory` (feature `testing`) | the reference store, in memory |
 //! | `faults` (feature `testing`) | a wrapper that makes a store fail, by seed |
@@ -36,7 +37,8 @@
 //! **Stamps.** Of the writes to one row a store may compare stamps cell by cell (Cassandra) or row
 //! by row; callers let stamps rise per row, and both then agree. A write or deletion older than
 //! what a replacing put or a deletion found alive leaves it alone. At equal stamps a deletion of
-//! what is there wins, and of two values the larger by bytes, cell by cell. A store need not keep
+//! what is there wins, and of two values the larger by bytes, cell by cell; a null in a replacing put
+//! may leave a value of that very stamp, or not. A store need not keep
 //! tombstones: after a deletion, a put that is older or of the same stamp may come back, or not.
 //! A store that says which stamp is the [newest](Store::newest_stamp) does not forget it when it is closed.
 //! Mutations of one [`PartitionWrite`] stand in any order and act by rising stamps; at equal stamps
@@ -88,6 +90,7 @@ pub mod error;
 pub mod faults;
 #[cfg(feature = "testing")]
 pub mod memory;
+pub mod metrics;
 pub mod read;
 pub mod tables;
 pub mod write;
@@ -101,6 +104,7 @@ use async_trait::async_trait;
 use recto_model::{Cells, Table};
 
 pub use error::{StoreError, StoreErrorKind};
+pub use metrics::{NodeMetrics, StoreMetrics};
 pub use read::{
     ConsistencyLevel, PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, TokenRange,
 };
@@ -168,8 +172,16 @@ pub trait Store: Send + Sync + 'static {
     /// The tables there are, sorted by name.
     async fn list_tables(&self) -> Result<Vec<Table>, StoreError>;
 
-    /// How it would read `slice`, for people: the CQL statements it would send, or the key range.
+    /// How it would read `slice`, for people: the CQL statements it would send,
+    /// with their values, or the key range.
     fn describe_slice(&self, slice: &recto_model::Slice) -> Vec<String>;
+
+    /// How many round trips reading `slice` takes at most, one after the other, unless a request is
+    /// sent again; 0 where nothing is sent.
+    fn expected_round_trips(&self, slice: &recto_model::Slice) -> u32 {
+        let _ = slice;
+        0
+    }
 
     /// The newest stamp of all plain writes this store was ever given and keeps, if it keeps
     /// account of that: at least that of every acknowledged one, also after it was opened again. Whoever
@@ -189,6 +201,11 @@ pub trait Store: Send + Sync + 'static {
     /// It could not be given up in time, because reads that began before have not ended: it is when they do.
     async fn close(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// What it has seen of the servers it asks, since it was opened. Costs no request.
+    fn metrics(&self) -> StoreMetrics {
+        StoreMetrics::default()
     }
 
     /// Checks the bytes of one clustering or partition key against this store's limits is done by

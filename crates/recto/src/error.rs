@@ -180,6 +180,28 @@ impl Error {
     pub fn hint(&self) -> Option<&str> {
         self.inner.hint.as_deref()
     }
+
+    /// The node of the cluster that was asked last, `address:port`, where one was: for logs.
+    pub fn node(&self) -> Option<&str> {
+        self.store_error()?.node()
+    }
+
+    /// The table of the store that was read or written, where the store tells: for logs.
+    pub fn table(&self) -> Option<&str> {
+        self.store_error()?.table()
+    }
+
+    /// The store's error that caused it.
+    fn store_error(&self) -> Option<&StoreError> {
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<StoreError>() {
+                return Some(error);
+            }
+            cause = error.source();
+        }
+        None
+    }
 }
 
 impl fmt::Display for Error {

@@ -8,7 +8,7 @@ use recto_plan::text::quote;
 use recto_plan::{Plan, Shape, Travel};
 
 use crate::core::CollectionCore;
-use crate::paging::{PageSpec, Place};
+use crate::paging::{PageSpec, Place, RESIDUAL_CHUNK_ROWS};
 use crate::query::Planned;
 use crate::session::{ExplainedSource, Explanation};
 
@@ -37,17 +37,23 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
         Place::Beyond(position, travel) => (Some(position), *travel),
         Place::Around(position) => (Some(position), Travel::Forward),
     };
-    let limit = spec.size + 1;
+    let store = &core.shared.store;
+    let limit = rows_at_once(plan, spec);
+    let mut round_trips = Vec::new();
     let sources = (0..plan.sources.len()).filter_map(|index| {
         let slice = plan.slice(index, edge, travel, limit)?;
+        round_trips.push(store.expected_round_trips(&slice));
         Some(ExplainedSource {
             partition: equalities(arrangement.table.partition(), &slice.partition),
             bounds: bounds(arrangement.table.clustering(), &slice.from, &slice.to),
-            requests: core.shared.store.describe_slice(&slice),
+            requests: store.describe_slice(&slice),
         })
     });
-    let sources: Vec<ExplainedSource> = sources.collect();
-    let round_trips = expected_round_trips(core, plan, &sources);
+    let mut sources: Vec<ExplainedSource> = sources.collect();
+    if store.limits().remote && !plan.residual.is_empty() {
+        tell_of_repeats(&mut sources, spec);
+    }
+    let round_trips = expected_round_trips(plan, spec, &round_trips);
     Explanation {
         shape: shape(plan),
         arrangement: arrangement.describe(),
@@ -91,15 +97,44 @@ fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
     }
 }
 
-fn expected_round_trips(core: &CollectionCore, plan: &Plan, sources: &[ExplainedSource]) -> u32 {
-    if !core.shared.store.limits().remote {
-        return 0;
+/// How many rows are asked of a source at once, at first.
+fn rows_at_once(plan: &Plan, spec: &PageSpec) -> u32 {
+    let page = spec.size + 1;
+    if plan.residual.is_empty() || plan.shape == Shape::Merge {
+        return page;
     }
-    let of_source = |source: &ExplainedSource| source.requests.len() as u32;
-    match plan.shape {
-        Shape::Concat => sources.iter().map(of_source).sum(),
-        _ => sources.iter().map(of_source).max().unwrap_or(0),
+    let most = u32::try_from(spec.budget.scanned).unwrap_or(u32::MAX);
+    page.max(RESIDUAL_CHUNK_ROWS).min(most)
+}
+
+/// Says, as a comment of CQL, that a statement is sent again and again where rows are checked one by one.
+fn tell_of_repeats(sources: &mut [ExplainedSource], spec: &PageSpec) {
+    let requests = sources.iter_mut().filter_map(|source| source.requests.last_mut());
+    for request in requests {
+        request.push_str(&format!(
+            " -- again from the last row read on, until {} records are found or {} rows looked at",
+            spec.size + 1,
+            spec.budget.scanned
+        ));
     }
+}
+
+/// The most round trips one after the other, if each source takes so many at once.
+fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32 {
+    let most = of_sources.iter().copied().max().unwrap_or(0);
+    if plan.shape == Shape::Merge {
+        return most;
+    }
+    let once = of_sources.iter().fold(0_u32, |sum, of| sum.saturating_add(*of));
+    if plan.residual.is_empty() {
+        return once;
+    }
+    let repeats = spec
+        .budget
+        .scanned
+        .div_ceil(u64::from(rows_at_once(plan, spec).max(1)));
+    let repeats = u32::try_from(repeats.saturating_sub(1)).unwrap_or(u32::MAX);
+    once.saturating_add(repeats.saturating_mul(most))
 }
 
 fn order_text(plan: &Plan) -> String {

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use recto_model::json;
 use recto_model::schema::Schema;
+use recto_store::StoreMetrics;
 
 use crate::collection::{Collection, KeyText};
 use crate::error::{Error, ErrorKind, Result};
@@ -105,6 +106,11 @@ impl LocalSession {
     /// As there.
     pub async fn refresh(&self) -> Result<bool> {
         self.recto().await.refresh().await
+    }
+
+    /// What the store has seen of the nodes it asks; see [`Recto::store_metrics`].
+    pub async fn store_metrics(&self) -> StoreMetrics {
+        self.recto().await.store_metrics()
     }
 
     /// The row filters for a collection.

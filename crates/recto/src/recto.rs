@@ -8,7 +8,7 @@ use recto_model::Environment;
 use recto_model::record::Record;
 use recto_model::schema::Schema;
 use recto_plan::cursor::KeyRing;
-use recto_store::Store;
+use recto_store::{Store, StoreMetrics};
 
 use crate::address::StoreAddress;
 use crate::apply;
@@ -487,6 +487,12 @@ impl Recto {
     /// The store has no such collection.
     pub fn dynamic(&self, name: &str) -> Result<Collection<DynamicRecord>> {
         self.core(name).map(Collection::dynamic)
+    }
+
+    /// What the store has seen of the nodes it asks, since it was opened: which are up, requests sent
+    /// again, timeouts, tombstones. Costs no request; nothing on the embedded store.
+    pub fn store_metrics(&self) -> StoreMetrics {
+        self.shared.store.metrics()
     }
 
     /// An empty batch of writes.

@@ -24,7 +24,7 @@ pub use self::plan::{Fault, FaultKind, FaultRates, MAX_RECORDED_FAULTS};
 use self::view::FaultyView;
 use crate::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Stamp, Store, StoreError, StoreErrorKind,
-    TableOutcome, WriteOptions, WriteOutcome,
+    StoreMetrics, TableOutcome, WriteOptions, WriteOutcome,
 };
 
 /// Writes that may be late at once; when there are more, the next call applies one.
@@ -438,6 +438,14 @@ impl Store for FaultyStore {
 
     fn newest_stamp(&self) -> Option<Stamp> {
         self.inner.newest_stamp()
+    }
+
+    fn expected_round_trips(&self, slice: &Slice) -> u32 {
+        self.inner.expected_round_trips(slice)
+    }
+
+    fn metrics(&self) -> StoreMetrics {
+        self.inner.metrics()
     }
 
     fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {

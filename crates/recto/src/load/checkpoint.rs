@@ -287,7 +287,8 @@ impl Checkpoint {
             mutations: vec![mutation],
         }];
         let options = self.shared.load_options(write::WRITE_TIMEOUT, false);
-        let outcome = write::until_settled(&self.store, Atomicity::Each, options, || {
+        let environment = &self.shared.environment;
+        let outcome = write::until_settled(&self.store, environment, Atomicity::Each, options, || {
             let write = write.clone();
             async move { Ok(write) }
         })

@@ -144,6 +144,7 @@ pub(crate) async fn load(
     )?;
     let writer = ChunkWriter {
         store: Arc::clone(&collections[0].shared.store),
+        environment: collections[0].shared.environment.clone(),
         plan: Arc::clone(&plan),
         sizes: sizes.write,
         options: collections[0].shared.load_options(write::WRITE_TIMEOUT, true),

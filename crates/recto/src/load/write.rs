@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use recto_model::Environment;
 use recto_store::{
     Atomicity, PartitionWrite, Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
@@ -15,11 +16,15 @@ use super::rejects::Reject;
 use super::rows::row_text;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How often a write is asked for whose outcome is unknown, or that could not be sent.
-const MAX_ATTEMPTS: u32 = 8;
+/// For how long after it first failed a write is asked for again whose outcome is unknown, or that could
+/// not be sent: for nodes that are away, or busy with themselves.
+const MAX_FAILING: Duration = Duration::from_secs(30);
 
 /// How long to wait before the second attempt; each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// The longest wait before an attempt.
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// How long one attempt may take, unless the store was opened with a limit of its own.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -33,9 +38,10 @@ pub(super) enum Settled {
 /// Asks for the same writes until they are done or refused.
 ///
 /// # Errors
-/// The store failed, or still has not answered after [`MAX_ATTEMPTS`].
+/// The store failed, or still does not take it after [`MAX_FAILING`].
 pub(super) async fn until_settled<F>(
     store: &Arc<dyn Store>,
+    environment: &Environment,
     atomicity: Atomicity,
     options: WriteOptions,
     writes: impl Fn() -> F,
@@ -44,7 +50,7 @@ where
     F: Future<Output = Result<Vec<PartitionWrite>>>,
 {
     let mut wait = FIRST_WAIT;
-    let mut attempt = 1;
+    let mut failing_since_nanos = None;
     loop {
         let failure = match store.write_many(writes().await?, atomicity, options).await {
             Ok(WriteOutcome::Done) => return Ok(Settled::Done),
@@ -55,12 +61,13 @@ where
             Err(error) if passes(error.kind()) => (error, None),
             Ok(WriteOutcome::Refused(error)) | Err(error) => return Err(stopped(error, None)),
         };
-        if attempt == MAX_ATTEMPTS {
+        let now_nanos = environment.monotonic_nanos();
+        let since_nanos = *failing_since_nanos.get_or_insert(now_nanos);
+        if Duration::from_nanos(now_nanos.saturating_sub(since_nanos)) >= MAX_FAILING {
             return Err(stopped(failure.0, failure.1));
         }
-        attempt += 1;
         tokio::time::sleep(wait).await;
-        wait *= 2;
+        wait = MAX_WAIT.min(wait * 2);
     }
 }
 
@@ -84,6 +91,7 @@ fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
 /// What chunks are written with.
 pub(super) struct ChunkWriter {
     pub(super) store: Arc<dyn Store>,
+    pub(super) environment: Environment,
     pub(super) plan: Arc<Plan>,
     pub(super) sizes: WriteSizes,
     pub(super) options: WriteOptions,
@@ -109,7 +117,8 @@ impl ChunkWriter {
         };
         let mut left = vec![chunk];
         while let Some(chunk) = left.pop() {
-            let outcome = until_settled(&self.store, Atomicity::Each, self.options, || {
+            let (store, environment) = (&self.store, &self.environment);
+            let outcome = until_settled(store, environment, Atomicity::Each, self.options, || {
                 self.make(&buffer, chunk)
             })
             .await?;

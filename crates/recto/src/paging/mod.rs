@@ -12,3 +12,4 @@ pub(crate) use budget::Budget;
 pub use budget::Stop;
 pub use page::Edge;
 pub(crate) use page::{PageSpec, Place, RawPage, fetch};
+pub(crate) use reader::RESIDUAL_CHUNK_ROWS;

@@ -11,7 +11,7 @@ use super::merge;
 use crate::error::{Error, Result};
 
 /// The fewest rows read at once where conditions are checked row by row.
-const RESIDUAL_CHUNK_ROWS: u32 = 256;
+pub(crate) const RESIDUAL_CHUNK_ROWS: u32 = 256;
 
 /// What was read in one direction.
 #[derive(Debug)]
