@@ -83,14 +83,11 @@ fn push_scalar(text: &mut String, ty: &Type, value: &Value) {
     let is_in_calendar = !plain.starts_with(['+', '-']) && !plain.starts_with("0000");
     match value {
         Value::Blob(bytes) => push_blob(text, bytes),
-        // Java reads an IPv4 address that is written as one of IPv6 as the former, and no exponent of
-        // more than 32 bits.
+        // Java reads an IPv4 address that is written as one of IPv6 as the former, and not every exponent.
         Value::Inet(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
             push_function(text, "blobAsInet", ty, value);
         }
-        Value::Decimal(_) if exponent(&plain).is_some_and(|digits| digits.parse::<i32>().is_err()) => {
-            push_function(text, "blobAsDecimal", ty, value);
-        }
+        Value::Decimal(_) if plain.contains('E') => push_function(text, "blobAsDecimal", ty, value),
         Value::Date(days) if !is_in_calendar => {
             let _ = write!(text, "{}", i64::from(*days) + DATE_EPOCH);
         }
@@ -105,10 +102,6 @@ fn push_scalar(text: &mut String, ty: &Type, value: &Value) {
         | Value::Inet(_) => text.push_str(&string_literal(&plain)),
         _ => text.push_str(&plain),
     }
-}
-
-fn exponent(number: &str) -> Option<&str> {
-    number.split_once('E').map(|(_, exponent)| exponent)
 }
 
 /// A value that has no literal, as the function of its bytes.

@@ -544,7 +544,7 @@ async fn connecting_says_what_is_wrong() {
     config.keyspace = "no_such_keyspace".to_owned();
     let error = refused(config).await;
     assert_eq!(error.kind(), StoreErrorKind::Table);
-    assert!(error.hint().unwrap().contains("recto apply"));
+    assert!(error.hint().unwrap().contains("create"));
 
     let mut config = good.clone();
     config.local_datacenter = Some("atlantis".to_owned());
