@@ -16,6 +16,12 @@ pub const MAX_RETRIES: u32 = 16;
 pub const MAX_POOL_SIZE: u16 = 64;
 /// The most writes of one `write_many` that a configuration may have in flight.
 pub const MAX_IN_FLIGHT: usize = 4_096;
+/// The least bytes of one mutation that a configuration may allow.
+const MIN_MUTATION_BYTES: usize = 64 << 10;
+/// The least bytes of a logged batch that a configuration may allow.
+const MIN_BATCH_BYTES: usize = 1 << 10;
+/// The most bytes of one mutation or one logged batch that a configuration may allow.
+pub const MAX_REQUEST_BYTES: usize = 16 << 20;
 
 /// How to reach a cluster, and what to ask of it.
 ///
@@ -170,6 +176,17 @@ impl CassandraConfig {
             return refuse(
                 format!("{} writes in flight", self.in_flight),
                 "1 to 4096 can be in flight",
+            );
+        }
+        if !(MIN_MUTATION_BYTES..=MAX_REQUEST_BYTES).contains(&self.mutation_bytes)
+            || !(MIN_BATCH_BYTES..=MAX_REQUEST_BYTES).contains(&self.batch_bytes)
+        {
+            return refuse(
+                format!(
+                    "{} bytes a mutation, {} bytes a logged batch",
+                    self.mutation_bytes, self.batch_bytes
+                ),
+                "a mutation may have 64 KiB to 16 MiB, a logged batch 1 KiB to 16 MiB",
             );
         }
         Ok(())

@@ -149,6 +149,9 @@ fn of_attempt(error: RequestAttemptError) -> Failure {
 /// What Cassandra says when a read crossed its tombstone threshold.
 const TOMBSTONES: &str = "TOO_MANY_TOMBSTONES";
 
+/// What Cassandra says of a batch past its `batch_size_fail_threshold`.
+const BATCH_TOO_LARGE: &str = "Batch too large";
+
 /// What Cassandra says of a table that it knows the name of and has not opened.
 const UNKNOWN_TABLE: &str = "Unknown CF ";
 
@@ -223,6 +226,13 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             Effect::Nothing,
             false,
             "applying the schema makes the tables that it needs",
+        ),
+        DbError::Invalid if message.contains(BATCH_TOO_LARGE) => (
+            Kind::Invalid,
+            Effect::Nothing,
+            false,
+            "the cluster takes smaller batches than 50 KiB (batch_size_fail_threshold): write in smaller ones, and \
+             say in the address what it takes, as batch_bytes",
         ),
         DbError::Invalid | DbError::SyntaxError | DbError::ConfigError => (
             Kind::Invalid,

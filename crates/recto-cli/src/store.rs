@@ -29,7 +29,8 @@ Stores:
   Both options may stand before the command or after it.
 
   Parameters of Cassandra: username, password, local_datacenter, consistency, replication, tls, tls_ca, \
-tls_certificate, tls_key, tls_check_server_name, connect_timeout_ms, request_timeout_ms. Each may stand in the \
+tls_certificate, tls_key, tls_check_server_name, connect_timeout_ms, request_timeout_ms, serial_consistency, retries, \
+pool_size, in_flight, mutation_bytes, batch_bytes. Each may stand in the \
 address, in the environment (RECTO_CASSANDRA_PASSWORD) or in the --store-config file; the first of these that has \
 it wins:
       store = \"cassandra://db1,db2/shop\"

@@ -63,7 +63,9 @@ impl Limits {
                 self.batch_bytes
             )
         })
-        .map_err(|error| error.with_hint("write the partitions one by one, or in smaller batches"))
+        .map_err(|error| {
+            error.with_hint("write in smaller batches, each record for itself, or a file by `load`")
+        })
     }
 
     /// Checks one conditional write: at least one condition and one mutation, keys and arities; no

@@ -94,18 +94,30 @@ pub struct CassandraAddress {
     pub local_datacenter: Option<String>,
     /// How many replicas must agree; absent: `local_quorum`.
     pub consistency: Option<ConsistencyLevel>,
+    /// Across which replicas conditional writes are decided, `Serial` or `LocalSerial`; absent: the latter.
+    pub serial_consistency: Option<ConsistencyLevel>,
     /// Replication of a keyspace that `apply` makes: `3`, or `dc1:3,dc2:2`.
     pub replication: Option<String>,
     /// How long connecting may take.
     pub connect_timeout: Option<Duration>,
     /// How long one request may take.
     pub request_timeout: Option<Duration>,
+    /// How often a request that may be sent again is, 16 at most; absent: twice.
+    pub retries: Option<u32>,
+    /// Connections per node, 1 to 64; absent: one.
+    pub pool_size: Option<u16>,
+    /// The most writes of one call of a load in flight, 1 to 4096; absent: 128.
+    pub in_flight: Option<usize>,
+    /// The most bytes of one record's write, 64 KiB to 16 MiB; absent: 2 MiB.
+    pub mutation_bytes: Option<usize>,
+    /// The most bytes of a logged batch, 1 KiB to 16 MiB; absent: 50 KiB.
+    pub batch_bytes: Option<usize>,
 }
 
 /// Cassandra's native protocol port.
 pub const CASSANDRA_PORT: u16 = 9042;
 /// The parameters that a `cassandra://` address takes.
-const PARAMETERS: [&str; 12] = [
+const PARAMETERS: [&str; 18] = [
     "username",
     "password",
     "tls",
@@ -118,6 +130,12 @@ const PARAMETERS: [&str; 12] = [
     "replication",
     "connect_timeout_ms",
     "request_timeout_ms",
+    "serial_consistency",
+    "retries",
+    "pool_size",
+    "in_flight",
+    "mutation_bytes",
+    "batch_bytes",
 ];
 
 /// What an address other than a folder begins with, before `://`.
@@ -305,6 +323,12 @@ impl CassandraAddress {
             replication: None,
             connect_timeout: None,
             request_timeout: None,
+            serial_consistency: None,
+            retries: None,
+            pool_size: None,
+            in_flight: None,
+            mutation_bytes: None,
+            batch_bytes: None,
         }
     }
 
@@ -326,6 +350,12 @@ impl CassandraAddress {
             "replication" => self.replication = Some(value.to_owned()),
             "connect_timeout_ms" => self.connect_timeout = Some(milliseconds(name, value)?),
             "request_timeout_ms" => self.request_timeout = Some(milliseconds(name, value)?),
+            "serial_consistency" => self.serial_consistency = Some(serial_consistency(value)?),
+            "retries" => self.retries = Some(whole(name, value)?),
+            "pool_size" => self.pool_size = Some(whole(name, value)?),
+            "in_flight" => self.in_flight = Some(whole(name, value)?),
+            "mutation_bytes" => self.mutation_bytes = Some(whole(name, value)?),
+            "batch_bytes" => self.batch_bytes = Some(whole(name, value)?),
             _ => {
                 return Err(invalid(format!("there is no parameter {name:?}"))
                     .with_hint(format!("parameters are {}", PARAMETERS.join(", "))));
@@ -350,6 +380,20 @@ fn milliseconds(name: &str, value: &str) -> Result<Duration> {
             "{name} is a whole number of milliseconds, not {value:?}"
         ))),
         Ok(milliseconds) => Ok(Duration::from_millis(milliseconds)),
+    }
+}
+
+fn whole<T: FromStr>(name: &str, value: &str) -> Result<T> {
+    let number = value.parse();
+    number.map_err(|_| invalid(format!("{name} is a whole number, not {value:?}")))
+}
+
+fn serial_consistency(value: &str) -> Result<ConsistencyLevel> {
+    match value {
+        "serial" => Ok(ConsistencyLevel::Serial),
+        "local_serial" => Ok(ConsistencyLevel::LocalSerial),
+        _ => Err(invalid(format!("{value:?} is not a serial consistency level"))
+            .with_hint("levels are serial, local_serial")),
     }
 }
 
@@ -426,6 +470,8 @@ mod tests {
             "cassandra://h/ks?colour=red",
             "cassandra://h/ks?consistency=most",
             "cassandra://h/ks?request_timeout_ms=0",
+            "cassandra://h/ks?serial_consistency=quorum",
+            "cassandra://h/ks?in_flight=many",
             "mysql://h/ks",
             "Cassandra://h/ks",
             "cassandra:/h/ks",
