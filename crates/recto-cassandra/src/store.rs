@@ -64,6 +64,7 @@ impl Client {
             batch_bytes: self.config.batch_bytes,
             key_bytes: MAX_KEY_BYTES,
             remote: true,
+            sees_conflicts: false,
         }
     }
 

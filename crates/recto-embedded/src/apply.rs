@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use recto_store::StoreError;
+use recto_store::{RowsMet, StoreError};
 use redb::{Table, WriteTransaction};
 
 use crate::batch::{Action, Batch, Change};
@@ -12,6 +12,7 @@ use crate::read::damaged;
 use crate::row::{Damage, Row, StoredRow};
 use crate::view::RowsDefinition;
 use crate::walk::{find, find_edge};
+use crate::writer::Reply;
 
 type RowsTable<'t> = Table<'t, &'static [u8], &'static [u8]>;
 
@@ -58,14 +59,15 @@ pub(crate) enum Stamping {
     AtLeast(i64),
 }
 
-/// Applies a batch that is [sorted](Batch::sort).
+/// Applies a batch that is [sorted](Batch::sort); nothing of it if an insert conflicts, unless it is to
+/// be applied row by row.
 pub(crate) fn apply(
     batch: &Batch,
     catalog: &Catalog,
     tables: &mut OpenTables<'_>,
     now_seconds: u32,
     stamping: Stamping,
-) -> Result<(), StoreError> {
+) -> Result<Reply, StoreError> {
     for table in &batch.tables {
         // Between making the batch ready and now the table may have been dropped, or made anew.
         if catalog
@@ -79,19 +81,73 @@ pub(crate) fn apply(
     let mut applier = Applier {
         now_seconds,
         stamping,
+        counts: batch.row_by_row,
         merged: Vec::new(),
         old: Vec::new(),
     };
+    let mut met_rows = RowsMet::default();
+    let mut undo: Vec<Before<'_>> = Vec::new();
     for change in &batch.changes {
         let table = &batch.tables[change.table];
-        applier.apply(batch, change, table, tables.rows(table)?)?;
+        let rows = tables.rows(table)?;
+        if batch.may_be_undone() {
+            let row = rows.get(batch.key(change)).map_err(engine)?;
+            let row = row.map(|row| row.value().to_vec());
+            undo.push(Before { change, row });
+        }
+        match applier.apply(batch, change, table, rows)? {
+            Met::Nothing => {}
+            Met::Same => met_rows.repeated += 1,
+            Met::Other if change.action != Action::Insert => met_rows.replaced += 1,
+            Met::Other if batch.row_by_row => met_rows.conflicts.push(change.number as usize),
+            Met::Other => {
+                undo_all(batch, undo, tables)?;
+                return Ok(Reply::Conflict(change.number as usize));
+            }
+        }
+    }
+    Ok(if batch.row_by_row {
+        Reply::Counted(met_rows)
+    } else {
+        Reply::Done
+    })
+}
+
+/// What stood where a change was made, before it was.
+struct Before<'a> {
+    change: &'a Change,
+    row: Option<Vec<u8>>,
+}
+
+/// Takes changes back, so that the others of their group are committed without them: to begin the
+/// whole group anew for each conflict would let a few clients hold up all.
+fn undo_all(batch: &Batch, undo: Vec<Before<'_>>, tables: &mut OpenTables<'_>) -> Result<(), StoreError> {
+    for Before { change, row } in undo.into_iter().rev() {
+        let rows = tables.rows(&batch.tables[change.table])?;
+        match row {
+            Some(row) => drop(rows.insert(batch.key(change), row.as_slice()).map_err(engine)?),
+            None => drop(rows.remove(batch.key(change)).map_err(engine)?),
+        }
     }
     Ok(())
+}
+
+/// What a put or an insert met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Met {
+    /// No row, or the one that an earlier attempt put, or nothing that counts.
+    Nothing,
+    /// The same row.
+    Same,
+    /// Another row.
+    Other,
 }
 
 struct Applier {
     now_seconds: u32,
     stamping: Stamping,
+    /// Whether anybody asks what puts met.
+    counts: bool,
     merged: Vec<u8>,
     old: Vec<u8>,
 }
@@ -103,18 +159,20 @@ impl Applier {
         change: &Change,
         table: &StoredTable,
         rows: &mut RowsTable<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Met, StoreError> {
         let (key, value) = (batch.key(change), batch.value(change));
         match (change.action, self.stamping) {
-            (Action::Put, Stamping::Given) => self.put(table, key, value, rows),
-            (Action::Put | Action::Patch, _) => self.patch(table, key, value, rows),
-            (Action::Delete, Stamping::Given) => self.delete(table, key, change.stamp, rows),
+            (Action::Put, Stamping::Given) => return self.put(table, key, value, rows),
+            (Action::Insert, Stamping::Given) => return self.insert(table, key, value, rows),
+            (Action::Put | Action::Insert | Action::Patch, _) => self.patch(table, key, value, rows)?,
+            (Action::Delete, Stamping::Given) => self.delete(table, key, change.stamp, rows)?,
             (Action::Delete, Stamping::AtLeast(_)) => {
                 let is_removed = rows.remove(key).map_err(engine)?.is_some();
-                check_removed(table, key, is_removed, rows)
+                check_removed(table, key, is_removed, rows)?;
             }
-            (Action::DeleteRange, _) => self.delete_range(table, key, value, change.stamp, rows),
+            (Action::DeleteRange, _) => self.delete_range(table, key, value, change.stamp, rows)?,
         }
+        Ok(Met::Nothing)
     }
 
     /// Inserts first and looks at what was there after: a new row costs one descent.
@@ -124,23 +182,113 @@ impl Applier {
         key: &[u8],
         value: &[u8],
         rows: &mut RowsTable<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Met, StoreError> {
         let checksum = table.key_checksum(key);
-        match rows.insert(key, value).map_err(engine)? {
-            None => return Ok(()),
+        let met = match rows.insert(key, value).map_err(engine)? {
+            None => return Ok(Met::Nothing),
             Some(old) => {
                 let old = old.value();
+                let met = if self.counts {
+                    self.met(checksum, old, value)
+                } else {
+                    Met::Nothing
+                };
                 if replaces(table, checksum, old, value) {
-                    return Ok(());
+                    return Ok(met);
+                }
+                self.old.clear();
+                self.old.extend_from_slice(old);
+                met
+            }
+        };
+        let old = std::mem::take(&mut self.old);
+        let merged = self.merge(table, key, checksum, Some(&old), value);
+        self.old = old;
+        self.store(key, merged?, rows)?;
+        Ok(met)
+    }
+
+    /// What a put of `new` meets in `old`, as far as that is to be told.
+    fn met(&self, checksum: u32, old: &[u8], new: &[u8]) -> Met {
+        let (Ok(old), Ok(new)) = (StoredRow::open(checksum, old), StoredRow::open(checksum, new)) else {
+            return Met::Other;
+        };
+        let again = old.newest_at_once().is_some() && old.newest_at_once() == new.newest_at_once();
+        if again || (old.may_end() && old.is_gone(self.now_seconds) == Ok(true)) {
+            Met::Nothing
+        } else if old.is_plainly(&new) {
+            Met::Same
+        } else {
+            Met::Other
+        }
+    }
+
+    /// Inserts, and puts back what was there.
+    fn insert(
+        &mut self,
+        table: &StoredTable,
+        key: &[u8],
+        value: &[u8],
+        rows: &mut RowsTable<'_>,
+    ) -> Result<Met, StoreError> {
+        let checksum = table.key_checksum(key);
+        let damage = |damage| damaged(table, key, damage);
+        let open = |value| StoredRow::open(checksum, value).map_err(damage);
+        match rows.insert(key, value).map_err(engine)? {
+            None => return Ok(Met::Nothing),
+            Some(old) => {
+                let old = old.value();
+                let (there, new) = (open(old)?, open(value)?);
+                if there.is_plainly(&new) {
+                    // Whether the newer stamp stays is all the same: the values are.
+                    let again = there.newest_at_once() == new.newest_at_once();
+                    return Ok(if again { Met::Nothing } else { Met::Same });
                 }
                 self.old.clear();
                 self.old.extend_from_slice(old);
             }
         }
         let old = std::mem::take(&mut self.old);
-        let merged = self.merge(table, key, checksum, Some(&old), value);
+        let met = self.insert_apart(table, key, (&old, value), rows);
         self.old = old;
-        self.store(key, merged?, rows)
+        met
+    }
+
+    /// What an insert of `new` does to `old`, both taken apart; `new` stands there now.
+    fn insert_apart(
+        &mut self,
+        table: &StoredTable,
+        key: &[u8],
+        (old, new): (&[u8], &[u8]),
+        rows: &mut RowsTable<'_>,
+    ) -> Result<Met, StoreError> {
+        let checksum = table.key_checksum(key);
+        let decode = |value| {
+            StoredRow::open(checksum, value)
+                .and_then(|stored| stored.decode(0))
+                .map_err(|damage| damaged(table, key, damage))
+        };
+        let (mut there, inserted) = (decode(old)?, decode(new)?);
+        there.end(self.now_seconds);
+        if !there.exists() {
+            let exists = self.merge(table, key, checksum, Some(old), new)?;
+            self.store(key, exists, rows)?;
+            return Ok(Met::Nothing);
+        }
+        let is_same = inserted.has_values_of(&there);
+        let again = there.newest() == inserted.newest();
+        self.merged.clear();
+        if is_same && there.prolong(inserted.marker.expiry) {
+            there.encode(checksum, &mut self.merged);
+        } else {
+            self.merged.extend_from_slice(old);
+        }
+        self.store(key, true, rows)?;
+        Ok(match is_same {
+            true if again => Met::Nothing,
+            true => Met::Same,
+            false => Met::Other,
+        })
     }
 
     /// Looks at what is there first.

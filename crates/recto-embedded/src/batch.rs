@@ -17,6 +17,8 @@ use crate::row::{Cell, Life, Row};
 pub(crate) enum Action {
     /// Merges a row that is likely new.
     Put,
+    /// Makes a row that is likely new, and does not change another.
+    Insert,
     /// Merges a row into one that is likely there.
     Patch,
     /// Deletes what is not newer.
@@ -37,6 +39,8 @@ pub(crate) struct Change {
     /// Which of the batch's tables.
     pub(crate) table: usize,
     pub(crate) action: Action,
+    /// Which mutation of the call it is.
+    pub(crate) number: u32,
     pub(crate) stamp: i64,
     key: Range<u32>,
     /// The row to merge, or the end of the range.
@@ -48,8 +52,13 @@ pub(crate) struct Change {
 pub(crate) struct Batch {
     pub(crate) tables: Vec<Arc<StoredTable>>,
     pub(crate) changes: Vec<Change>,
+    /// Whether inserts that conflict are left out.
+    pub(crate) row_by_row: bool,
     buffer: Vec<u8>,
     has_ranges: bool,
+    has_inserts: bool,
+    /// How many mutations were added.
+    mutations: u32,
 }
 
 /// What `write` is about beside its mutations, looked up once per partition.
@@ -66,6 +75,11 @@ impl Batch {
 
     pub(crate) fn value(&self, change: &Change) -> &[u8] {
         &self.buffer[change.value.start as usize..change.value.end as usize]
+    }
+
+    /// Whether an insert may conflict, and what was done before it must then be undone.
+    pub(crate) fn may_be_undone(&self) -> bool {
+        self.has_inserts && !self.row_by_row
     }
 
     pub(crate) fn byte_len(&self) -> usize {
@@ -94,6 +108,7 @@ impl Batch {
         };
         for mutation in &write.mutations {
             self.add_mutation(&place, mutation, now_seconds)?;
+            self.mutations += 1;
         }
         if self.buffer.len() > MAX_REQUEST_BYTES {
             return Err(StoreError::new(
@@ -131,7 +146,9 @@ impl Batch {
                     marker: life,
                     cells: cells.iter().map(cell).collect(),
                 };
-                self.add_row(place, Action::Put, Some(clustering), &row, life.stamp)
+                self.has_inserts |= !replace;
+                let action = if *replace { Action::Put } else { Action::Insert };
+                self.add_row(place, action, Some(clustering), &row, life.stamp)
             }
             Operation::Patch {
                 clustering,
@@ -251,6 +268,7 @@ impl Batch {
         self.changes.push(Change {
             table: place.table,
             action,
+            number: self.mutations,
             stamp,
             key,
             value,

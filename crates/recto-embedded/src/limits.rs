@@ -12,6 +12,7 @@ pub(crate) const LIMITS: Limits = Limits {
     batch_bytes: 64 << 20,
     key_bytes: 65_535,
     remote: false,
+    sees_conflicts: true,
 };
 
 /// The most bytes of one write call whose writes stand for themselves, as keys and rows.

@@ -131,6 +131,25 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Whether the values are those of `other` in the columns that this row has.
+    pub(crate) fn has_values_of(&self, other: &Self) -> bool {
+        let value = |row: &Row<'a>, column: usize| row.cells.get(column).and_then(|cell| cell.value);
+        (0..self.cells.len()).all(|column| value(self, column) == value(other, column))
+    }
+
+    /// Lets the row live until `expiry`, unless it lives longer; returns whether that changed it.
+    pub(crate) fn prolong(&mut self, expiry: u32) -> bool {
+        let mut changed = false;
+        let cells = self.cells.iter_mut().filter(|cell| cell.value.is_some());
+        for life in cells.map(|cell| &mut cell.life).chain([&mut self.marker]) {
+            if life.expiry != 0 && (expiry == 0 || life.expiry < expiry) {
+                life.expiry = expiry;
+                changed = true;
+            }
+        }
+        changed
+    }
+
     /// Forgets what was written at `stamp` or before.
     pub(crate) fn delete(&mut self, stamp: i64) {
         if self.marker.stamp <= stamp {
@@ -330,6 +349,14 @@ impl<'a> StoredRow<'a> {
     /// Whether the row writes the first `columns` cells of any row, and all at its own stamp.
     pub(crate) fn writes_columns(&self, columns: usize) -> bool {
         self.flags & (STATES | UNWRITTEN | NO_MARKER) == 0 && self.count >= columns
+    }
+
+    /// Whether it has the same values as `other`, and neither ends: to be had without taking them apart.
+    pub(crate) fn is_plainly(&self, other: &Self) -> bool {
+        let alike = self.flags == other.flags && self.count == other.count;
+        alike
+            && self.flags & (STATES | EXPIRES) == 0
+            && self.stored[HEADER_BYTES..] == other.stored[HEADER_BYTES..]
     }
 
     /// Whether nothing of the row is left at `now_seconds` (which only matters if it

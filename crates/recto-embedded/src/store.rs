@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use recto_model::{Environment, Slice, Table};
 use recto_store::tables::added_columns;
 use recto_store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, RowAddress, Stamp, Store, StoreError,
-    StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, RowAddress, RowsMet, Stamp, Store,
+    StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
 };
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata as _};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -268,7 +268,10 @@ impl EmbeddedStore {
         writes: &[PartitionWrite],
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
-        let mut batch = Batch::default();
+        let mut batch = Batch {
+            row_by_row: options.row_by_row,
+            ..Batch::default()
+        };
         let catalog = self.shared.catalog();
         let now = now_seconds(&self.shared.environment);
         for write in writes {
@@ -277,7 +280,11 @@ impl EmbeddedStore {
             }
         }
         if batch.changes.is_empty() {
-            return Ok(WriteOutcome::Done);
+            return Ok(if options.row_by_row {
+                WriteOutcome::Counted(RowsMet::default())
+            } else {
+                WriteOutcome::Done
+            });
         }
         batch.sort();
         let bytes = batch.byte_len();
@@ -286,14 +293,16 @@ impl EmbeddedStore {
             .await?
         {
             Reply::Done | Reply::NotApplied(_) => Ok(WriteOutcome::Done),
+            Reply::Counted(met) => Ok(WriteOutcome::Counted(met)),
+            Reply::Conflict(number) => Ok(WriteOutcome::Conflict(number)),
             Reply::Unknown(error) => Ok(WriteOutcome::Unknown(error)),
         }
     }
 
     async fn ask_tables(&self, work: Work) -> Result<TableOutcome, StoreError> {
         match self.ask(work, 0, false, TABLE_TIMEOUT).await? {
-            Reply::Done | Reply::NotApplied(_) => Ok(TableOutcome::Done),
             Reply::Unknown(error) => Ok(TableOutcome::Unknown(error)),
+            _ => Ok(TableOutcome::Done),
         }
     }
 
@@ -498,9 +507,9 @@ impl Store for EmbeddedStore {
             .ask(Work::Cas(prepared), bytes, false, options.timeout)
             .await?
         {
-            Reply::Done => Ok(CasOutcome::Applied),
             Reply::NotApplied(current) => Ok(CasOutcome::NotApplied { current }),
             Reply::Unknown(error) => Ok(CasOutcome::Unknown(error)),
+            _ => Ok(CasOutcome::Applied),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use recto_model::Table;
 use recto_store::tables::added_columns;
-use recto_store::{CasCondition, StoreError, StoreErrorKind};
+use recto_store::{CasCondition, RowsMet, StoreError, StoreErrorKind};
 use redb::{Database, Durability, TableDefinition, WriteTransaction};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
@@ -52,6 +52,10 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) enum Reply {
     Done,
+    /// Done row by row.
+    Counted(RowsMet),
+    /// Nothing is done: the mutation of this number inserts a row that is there as another.
+    Conflict(usize),
     NotApplied(Vec<Option<Vec<u8>>>),
     /// The engine failed while committing.
     Unknown(StoreError),
@@ -263,7 +267,6 @@ impl Writer<'_> {
             let reply = match &request.work {
                 Work::Write(batch) => {
                     apply(batch, catalog_now, &mut tables, step.now_seconds, Stamping::Given)
-                        .map(|()| Reply::Done)
                 }
                 Work::Cas(cas) => step.cas(cas, catalog_now, &mut tables),
                 Work::Sync | Work::Exclusive(_) => Ok(Reply::Done),
@@ -276,7 +279,9 @@ impl Writer<'_> {
             };
             replies.push(reply.map_err(|error| Failure::Request(index, error))?);
         }
-        let newest_stamp = group.iter().filter_map(Request::newest_stamp).max();
+        let written = group.iter().zip(&replies);
+        let written = written.filter(|(_, reply)| !matches!(reply, Reply::Conflict(_)));
+        let newest_stamp = written.filter_map(|(request, _)| request.newest_stamp()).max();
         let newest_stamp = newest_stamp.filter(|newest| Some(*newest) > self.shared.newest_stamp());
         if let Some(newest) = newest_stamp {
             meta::set_newest_stamp(transaction, newest).map_err(Failure::Begin)?;
@@ -369,8 +374,7 @@ impl<'t> Step<'t> {
             tables,
             self.now_seconds,
             Stamping::AtLeast(self.now_micros),
-        )?;
-        Ok(Reply::Done)
+        )
     }
 
     fn change_tables(

@@ -46,7 +46,9 @@ impl Limits {
             })?;
             self.check_mutation(&write.table, mutation, WriteKind::Plain)?;
         }
-        self.check_mutation_size(&write.table, write.byte_len())
+        check_inserts(std::slice::from_ref(write))?;
+        let largest = write.mutations.iter().map(Mutation::byte_len).max().unwrap_or(0);
+        self.check_mutation_size(&write.table, write.byte_len(), largest)
     }
 
     /// Checks the writes of one [`write_many`](crate::Store::write_many): each as
@@ -57,6 +59,7 @@ impl Limits {
             self.check_write(write)?;
             together += write.byte_len();
         }
+        check_inserts(writes)?;
         require(!logged || together <= self.batch_bytes, || {
             format!(
                 "the logged batch has {together} bytes, {} are the most",
@@ -118,7 +121,7 @@ impl Limits {
             check_column(table, columns, condition.column)
                 .and_then(|()| check_kind(table, &columns[usize::from(condition.column)], WriteKind::Cas))?;
         }
-        self.check_mutation_size(table, cas.byte_len())
+        self.check_mutation_size(table, cas.byte_len(), cas.byte_len())
     }
 
     /// Checks a slice: its partition, its edges (prefixes of the clustering columns, without
@@ -204,7 +207,8 @@ impl Limits {
         }
     }
 
-    fn check_mutation_size(&self, table: &Table, bytes: usize) -> Result<(), StoreError> {
+    /// Checks the bytes of a write to one partition, whose largest mutation has `largest` of them.
+    fn check_mutation_size(&self, table: &Table, bytes: usize, largest: usize) -> Result<(), StoreError> {
         require(bytes <= self.mutation_bytes, || {
             format!(
                 "the write to table {} has {bytes} bytes, {} are the most",
@@ -212,8 +216,35 @@ impl Limits {
                 self.mutation_bytes
             )
         })
-        .map_err(|error| error.with_hint("store smaller records, or keep large values elsewhere"))
+        .map_err(|error| {
+            error.with_hint(if largest <= self.mutation_bytes {
+                "the changes fit one by one: write in smaller batches"
+            } else {
+                "store smaller records, or keep large values elsewhere"
+            })
+        })
     }
+}
+
+/// Refuses inserts beside deletions of ranges or partitions: whether a row is there would depend on
+/// them, and they cannot be taken back.
+fn check_inserts(writes: &[PartitionWrite]) -> Result<(), StoreError> {
+    let operations = || {
+        writes
+            .iter()
+            .flat_map(|write| &write.mutations)
+            .map(|mutation| &mutation.operation)
+    };
+    let ranges = |operation: &Operation| {
+        matches!(
+            operation,
+            Operation::DeleteRange { .. } | Operation::DeletePartition
+        )
+    };
+    let inserts = |operation: &Operation| matches!(operation, Operation::Put { replace: false, .. });
+    require(!(operations().any(ranges) && operations().any(inserts)), || {
+        "one call inserts rows and deletes a range or a partition".to_owned()
+    })
 }
 
 fn arity(table: &Table, kind: &str, columns: usize, cells: usize) -> String {
@@ -305,6 +336,14 @@ impl Operation {
         }
     }
 
+    /// Whether it deletes: of mutations of one stamp, these act last.
+    pub(crate) fn deletes(&self) -> bool {
+        matches!(
+            self,
+            Self::DeleteRow { .. } | Self::DeleteRange { .. } | Self::DeletePartition
+        )
+    }
+
     /// Whether it patches a row without naming a column, which CQL cannot make conditional.
     fn is_bare_patch(&self) -> bool {
         matches!(self, Self::Patch { columns, .. } if columns.is_empty())
@@ -327,12 +366,14 @@ impl Operation {
     }
 }
 
+impl Mutation {
+    fn byte_len(&self) -> usize {
+        MUTATION_OVERHEAD_BYTES + self.operation.byte_len()
+    }
+}
+
 fn mutations_len(partition: &Cells, mutations: &[Mutation]) -> usize {
-    let mutations: usize = mutations
-        .iter()
-        .map(|mutation| MUTATION_OVERHEAD_BYTES + mutation.operation.byte_len())
-        .sum();
-    partition.byte_len() + mutations
+    partition.byte_len() + mutations.iter().map(Mutation::byte_len).sum::<usize>()
 }
 
 impl PartitionWrite {
@@ -363,6 +404,7 @@ mod tests {
         batch_bytes: 300,
         key_bytes: 100,
         remote: false,
+        sees_conflicts: true,
     };
 
     fn put_of(bytes: usize) -> PartitionWrite {

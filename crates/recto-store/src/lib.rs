@@ -44,6 +44,14 @@
 //! Mutations of one [`PartitionWrite`] stand in any order and act by rising stamps; at equal stamps
 //! deletions act last. A null in a replacing put, a patch or a static patch is a deletion of that cell.
 //!
+//! **Inserts.** A plain put that does not replace is an insert: it makes a row that is not there, which
+//! one that was deleted or has expired is not. Where the row is there with the same values, in the columns that the
+//! caller knows, it is done, and the row lives for the longer of the two times. Where another is there, a store
+//! that [sees conflicts](Limits::sees_conflicts) answers [`WriteOutcome::Conflict`] and applies nothing of the call, or,
+//! [row by row](WriteOptions::row_by_row), leaves it out and counts it; other stores merge the two by stamps, and
+//! the time of the newer holds. Two inserts of one row in one call act one after the other. Inserts stand in no call
+//! with deletions of ranges or partitions.
+//!
 //! **Deletions.** [`DeleteRange`](Operation::DeleteRange) leaves static cells;
 //! [`DeletePartition`](Operation::DeletePartition) deletes them too. Deleting what is not there is done.
 //!
@@ -110,8 +118,8 @@ pub use read::{
 };
 pub use tables::{Limits, TableOutcome};
 pub use write::{
-    Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, RowAddress, Stamp,
-    WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, RowAddress, RowsMet,
+    Stamp, WriteOptions, WriteOutcome,
 };
 
 /// A place where bytes live. Object-safe; shared between tasks as `Arc<dyn Store>`.

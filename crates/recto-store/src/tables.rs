@@ -108,6 +108,9 @@ pub struct Limits {
     pub key_bytes: usize,
     /// Whether reads cost round trips, so that fetching too much in one is better than asking twice.
     pub remote: bool,
+    /// Whether an insert of a row that is there as another is a conflict, or (false) goes unnoticed:
+    /// to notice takes a read, which a store at the end of a network would have to wait for.
+    pub sees_conflicts: bool,
 }
 
 impl Limits {
@@ -185,6 +188,7 @@ mod tests {
         batch_bytes: 1500,
         key_bytes: 70_000,
         remote: false,
+        sees_conflicts: true,
     };
 
     fn table(partition: usize) -> Table {

@@ -21,9 +21,10 @@ pub enum Operation {
         clustering: Cells,
         /// All regular columns.
         cells: Cells,
-        /// What a null does: removes what was there (true: the row is replaced whole), or leaves
-        /// it (false: for rows that are never changed, so that Cassandra keeps no tombstone per
-        /// null).
+        /// Whether it takes the place of a row that is there. If not, a plain put is an *insert*,
+        /// for rows that are never changed: another row that is there conflicts, where the store
+        /// [sees that](crate::Limits::sees_conflicts); where it does not, and in a [`Cas`], what the
+        /// put leaves null stays as it was, so that Cassandra keeps no tombstone per null.
         replace: bool,
     },
     /// Sets some columns of a row, which exists afterwards. Columns are indexes into the table's
@@ -101,6 +102,10 @@ pub struct WriteOptions {
     /// Whether the call may return before the write is durable. Only for bulk loads, which make
     /// durable what they report by a last durable write. Cassandra ignores it.
     pub relaxed: bool,
+    /// Whether inserts that conflict are left out and the rest is written, and the outcome is
+    /// [`Counted`](WriteOutcome::Counted). Only for bulk loads. A store that does not
+    /// [see conflicts](crate::Limits::sees_conflicts) ignores it.
+    pub row_by_row: bool,
 }
 
 impl Default for WriteOptions {
@@ -109,6 +114,7 @@ impl Default for WriteOptions {
             consistency: None,
             timeout: Duration::from_secs(10),
             relaxed: false,
+            row_by_row: false,
         }
     }
 }
@@ -118,10 +124,28 @@ impl Default for WriteOptions {
 pub enum WriteOutcome {
     /// Applied, and durable unless relaxed.
     Done,
+    /// Applied [row by row](WriteOptions::row_by_row), and durable unless relaxed.
+    Counted(RowsMet),
+    /// Nothing is applied: this mutation of the call inserts a row that is there as another. Its
+    /// number is counted through the writes of the call, from 0; there may be more of them.
+    Conflict(usize),
     /// May or may not be applied, now or later. Repeating the identical write settles it.
     Unknown(StoreError),
     /// Nothing was sent: it is over a limit or not allowed; sending it again changes nothing.
     Refused(StoreError),
+}
+
+/// What rows a call of puts met that were there already. Rows that an earlier attempt of the same
+/// call (with the same stamps) put are not counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RowsMet {
+    /// The mutations that were left out, because another row is there; counted through the writes
+    /// of the call, from 0, in no order.
+    pub conflicts: Vec<usize>,
+    /// How many puts took the place of another row.
+    pub replaced: u64,
+    /// How many puts found the same row.
+    pub repeated: u64,
 }
 
 /// Which row a condition looks at.

@@ -15,6 +15,7 @@ fn bench(remote: bool) -> Ready<ClockBench> {
     let clock = Clock::new();
     let limits = Limits {
         remote,
+        sees_conflicts: !remote,
         ..DEFAULT_LIMITS
     };
     let store = Arc::new(MemoryStore::with_limits(clock.environment(), limits));

@@ -82,6 +82,15 @@ pub(crate) fn put(clustering: Cells, cells: Cells) -> Operation {
     }
 }
 
+/// Puts a row that is never changed.
+pub(crate) fn insert(clustering: Cells, cells: Cells) -> Operation {
+    Operation::Put {
+        clustering,
+        cells,
+        replace: false,
+    }
+}
+
 /// Sets some columns of a row.
 pub(crate) fn patch<const N: usize>(clustering: Cells, columns: [u16; N], cells: Cells) -> Operation {
     Operation::Patch {

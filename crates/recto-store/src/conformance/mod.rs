@@ -46,6 +46,7 @@ mod model;
 pub mod added_columns;
 pub mod batches;
 pub mod conditional;
+pub mod inserts;
 pub mod order_types;
 pub mod refusals;
 pub mod rows;
@@ -165,7 +166,7 @@ macro_rules! conformance_suite {
                 nulls_and_empty_values_differ,
                 wide_rows,
                 rows_of_nulls_exist,
-                put_replaces_or_merges,
+                put_replaces,
                 patch_sets_some_columns,
                 delete_row_range_partition,
                 delete_range_with_every_bound,
@@ -188,6 +189,16 @@ macro_rules! conformance_suite {
                 two_writes_of_one_partition,
                 writes_of_nothing_are_done,
                 relaxed_writes,
+            ];
+            inserts: [
+                the_same_row_again_is_done,
+                another_row_conflicts_and_nothing_is_written,
+                deleted_and_expired_rows_do_not_conflict,
+                inserts_of_one_call_act_one_after_the_other,
+                the_longer_life_holds,
+                row_by_row,
+                added_columns_are_left_alone,
+                not_beside_deletions_of_ranges,
             ];
             refusals: [
                 oversize_mutations,
@@ -256,6 +267,7 @@ mod tests {
             ("added_columns", include_str!("added_columns.rs")),
             ("batches", include_str!("batches.rs")),
             ("conditional", include_str!("conditional.rs")),
+            ("inserts", include_str!("inserts.rs")),
             ("order_types", include_str!("order_types.rs")),
             ("refusals", include_str!("refusals.rs")),
             ("rows", include_str!("rows.rs")),

@@ -4,8 +4,8 @@ use recto_model::{Bound, Cells, Direction, Type};
 
 use super::Bench;
 use super::fixture::{
-    Fixture, ascending, at, cells, clustering, concat, fixed, int, ints, partition, patch, patch_static, put,
-    regular,
+    Fixture, ascending, at, cells, clustering, concat, fixed, insert, int, ints, partition, patch,
+    patch_static, put, regular,
 };
 use super::model::Model;
 use crate::Operation;
@@ -60,14 +60,9 @@ pub async fn wide_rows(bench: &dyn Bench) {
 /// when its last value is removed.
 pub async fn rows_of_nulls_exist(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "nulls").await;
-    let merging = Operation::Put {
-        clustering: ints([2]),
-        cells: cells([None, None]),
-        replace: false,
-    };
     let operations = [
         put(ints([1]), cells([None, None])),
-        merging,
+        insert(ints([2]), cells([None, None])),
         patch(ints([3]), [1], cells([None])),
         patch(ints([4]), [], Cells::new()),
         patch(ints([5]), [0], cells([Some(b"x")])),
@@ -98,24 +93,15 @@ pub async fn rows_of_nulls_exist(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A replacing put removes what it leaves null; a merging one leaves it.
-pub async fn put_replaces_or_merges(bench: &dyn Bench) {
-    let fixture = Fixture::simple(bench, "merge").await;
-    for c in [1, 2] {
-        let both = put(ints([c]), cells([Some(b"old"), Some(&int(1))]));
-        fixture.apply(&ints([1]), 1, both).await;
-    }
-    for (c, replace) in [(1, true), (2, false)] {
-        let operation = Operation::Put {
-            clustering: ints([c]),
-            cells: cells([None, Some(&int(2))]),
-            replace,
-        };
-        fixture.apply(&ints([1]), 2, operation).await;
-    }
+/// A replacing put removes what it leaves null.
+pub async fn put_replaces(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "replace").await;
+    let both = put(ints([1]), cells([Some(b"old"), Some(&int(1))]));
+    fixture.apply(&ints([1]), 1, both).await;
+    let one = put(ints([1]), cells([None, Some(&int(2))]));
+    fixture.apply(&ints([1]), 2, one).await;
     let replaced = concat(&ints([1, 1]), &cells([None, Some(&int(2))]));
-    let merged = concat(&ints([1, 2]), &cells([Some(b"old"), Some(&int(2))]));
-    fixture.expect(&ints([1]), &[replaced, merged]).await;
+    fixture.expect(&ints([1]), &[replaced]).await;
     fixture.drop().await;
 }
 

@@ -260,8 +260,8 @@ impl FaultyStore {
             let drawn = self.lock().plan.below(3);
             match drawn {
                 0 => match self.inner.write(write, options).await {
-                    Ok(WriteOutcome::Done | WriteOutcome::Unknown(_)) => {}
                     Ok(WriteOutcome::Refused(error)) | Err(error) => return Some(error),
+                    Ok(_) => {}
                 },
                 1 => self.keep(FaultKind::Late, Late::Plain(vec![write], Atomicity::Each)),
                 _ => self.record(FaultKind::Lost, &describe_writes(&[write])),
@@ -472,15 +472,17 @@ impl FaultyStore {
             Fate::Repeat => {
                 self.record(FaultKind::Repeated, &what);
                 match self.inner.write_many(writes.clone(), atomicity, options).await? {
-                    WriteOutcome::Done => {}
+                    WriteOutcome::Done | WriteOutcome::Counted(_) => {}
                     other => return Ok(other),
                 }
                 // It is applied already, so a failure of the second is no failure.
                 match self.inner.write_many(writes, atomicity, options).await {
-                    Ok(WriteOutcome::Done) => Ok(WriteOutcome::Done),
                     Ok(WriteOutcome::Unknown(error) | WriteOutcome::Refused(error)) | Err(error) => {
                         Ok(WriteOutcome::Unknown(error))
                     }
+                    // Somebody else came between the two.
+                    Ok(WriteOutcome::Conflict(_)) => Ok(WriteOutcome::Unknown(timeout(&what))),
+                    done => done,
                 }
             }
             Fate::Lose => {
@@ -489,7 +491,8 @@ impl FaultyStore {
             }
             Fate::Unanswered => match self.inner.write_many(writes, atomicity, options).await? {
                 WriteOutcome::Refused(error) => Ok(WriteOutcome::Refused(error)),
-                WriteOutcome::Done | WriteOutcome::Unknown(_) => {
+                WriteOutcome::Conflict(number) => Ok(WriteOutcome::Conflict(number)),
+                WriteOutcome::Done | WriteOutcome::Counted(_) | WriteOutcome::Unknown(_) => {
                     self.record(FaultKind::Unanswered, &what);
                     Ok(WriteOutcome::Unknown(timeout(&what)))
                 }

@@ -15,12 +15,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
 
-use self::partition::Partition;
+use self::partition::{Met, Partition};
 use self::view::MemoryView;
 use crate::tables::{added_columns, serves};
 use crate::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Stamp, Store, StoreError, StoreErrorKind,
-    TableOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadView, RowsMet, Stamp, Store,
+    StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
 };
 
 /// What one request to a [`MemoryStore`] may hold unless told otherwise.
@@ -29,6 +29,7 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     batch_bytes: 1 << 20,
     key_bytes: 65_535,
     remote: false,
+    sees_conflicts: true,
 };
 
 /// A partition's key: its cells, none of them null.
@@ -92,10 +93,7 @@ impl MemoryStore {
     }
 
     /// Changes a copy of the state, which takes its place unless `change` fails.
-    fn change<T>(
-        &self,
-        change: impl FnOnce(&mut State, i64) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    fn change<T, E>(&self, change: impl FnOnce(&mut State, i64) -> Result<T, E>) -> Result<T, E> {
         let mut guard = self.lock();
         let mut state = State::clone(&guard);
         let value = change(&mut state, self.environment.now_micros())?;
@@ -103,21 +101,67 @@ impl MemoryStore {
         Ok(value)
     }
 
-    fn write_all(&self, writes: &[PartitionWrite]) -> Result<WriteOutcome, StoreError> {
-        self.change(|state, now| {
-            let mut newest = state.newest_stamp;
-            for write in writes {
-                let contents = state.contents_mut(&write.table)?;
-                let partition = contents.partition_mut(&write.partition);
-                for mutation in &write.mutations {
-                    let stamp = mutation.stamp.expect("writes without stamps were refused").0;
-                    newest = newest.max(Some(stamp));
-                    partition.apply(&write.table, mutation, stamp, now);
-                }
+    /// Applies the mutations by rising stamps, at equal stamps deletions last.
+    fn write_all(&self, writes: &[PartitionWrite], row_by_row: bool) -> Result<WriteOutcome, StoreError> {
+        let row_by_row = row_by_row && self.limits.sees_conflicts;
+        let mut mutations: Vec<(i64, bool, usize, &PartitionWrite, &Mutation)> = Vec::new();
+        for write in writes {
+            for mutation in &write.mutations {
+                let stamp = mutation.stamp.expect("writes without stamps were refused").0;
+                let number = mutations.len();
+                mutations.push((stamp, mutation.operation.deletes(), number, write, mutation));
             }
-            state.newest_stamp = newest;
-            Ok(WriteOutcome::Done)
-        })
+        }
+        mutations.sort_by_key(|(stamp, deletes, number, ..)| (*stamp, *deletes, *number));
+        let written = self.change(|state, now| {
+            let mut found = RowsMet::default();
+            for write in writes {
+                state.contents_mut(&write.table)?;
+            }
+            for (stamp, _, number, write, mutation) in mutations {
+                let partition = state.contents_mut(&write.table)?.partition_mut(&write.partition);
+                let met = match &mutation.operation {
+                    Operation::Put { .. } if self.limits.sees_conflicts => {
+                        partition.meet(&write.table, mutation, stamp, now)
+                    }
+                    _ => Met::Nothing,
+                };
+                let inserts = matches!(mutation.operation, Operation::Put { replace: false, .. });
+                match met {
+                    Met::Nothing | Met::Own => {}
+                    Met::Same => found.repeated += 1,
+                    Met::Other if !inserts => found.replaced += 1,
+                    Met::Other if row_by_row => found.conflicts.push(number),
+                    Met::Other => return Err(NotWritten::Conflict(number)),
+                }
+                match met {
+                    Met::Other if inserts => {}
+                    Met::Same if inserts => partition.prolong(&write.table, mutation, now),
+                    _ => partition.apply(&write.table, mutation, stamp, now),
+                }
+                state.newest_stamp = state.newest_stamp.max(Some(stamp));
+            }
+            Ok(found)
+        });
+        match written {
+            Ok(found) if row_by_row => Ok(WriteOutcome::Counted(found)),
+            Ok(_) => Ok(WriteOutcome::Done),
+            Err(NotWritten::Conflict(number)) => Ok(WriteOutcome::Conflict(number)),
+            Err(NotWritten::Failed(error)) => Err(error),
+        }
+    }
+}
+
+/// Why nothing of a call was written.
+enum NotWritten {
+    /// The insert of this number.
+    Conflict(usize),
+    Failed(StoreError),
+}
+
+impl From<StoreError> for NotWritten {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
     }
 }
 
@@ -203,7 +247,7 @@ impl Store for MemoryStore {
             return Ok(WriteOutcome::Refused(error));
         }
         in_time(options.timeout)?;
-        self.write_all(&writes)
+        self.write_all(&writes, options.row_by_row)
     }
 
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {

@@ -87,6 +87,26 @@ pub(super) fn lies_before(table: &Table, clustering: &Cells, bound: &Bound) -> b
     }
 }
 
+/// What a put meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Met {
+    /// No row.
+    Nothing,
+    /// The same row, put at the same stamp.
+    Own,
+    /// The same row.
+    Same,
+    /// Another row.
+    Other,
+}
+
+/// When what a mutation writes expires.
+fn expires(mutation: &Mutation, now: i64) -> i64 {
+    mutation.ttl_seconds.map_or(i64::MAX, |seconds| {
+        now.saturating_add(i64::from(seconds) * MICROS_PER_SECOND)
+    })
+}
+
 impl Partition {
     pub(super) fn new(table: &Table) -> Self {
         Self {
@@ -99,10 +119,10 @@ impl Partition {
 
     /// Merges a mutation that happened at `stamp`, at the time `now`.
     pub(super) fn apply(&mut self, table: &Table, mutation: &Mutation, stamp: i64, now: i64) {
-        let expires = mutation.ttl_seconds.map_or(i64::MAX, |seconds| {
-            now.saturating_add(i64::from(seconds) * MICROS_PER_SECOND)
-        });
-        let when = When { stamp, expires };
+        let when = When {
+            stamp,
+            expires: expires(mutation, now),
+        };
         match &mutation.operation {
             Operation::Put {
                 clustering,
@@ -139,6 +159,43 @@ impl Partition {
             }
             Operation::DeleteRange { from, to } => self.ranges.push((from.clone(), to.clone(), stamp)),
             Operation::DeletePartition => self.deleted = self.deleted.max(stamp),
+        }
+    }
+
+    /// What a put meets in its row.
+    pub(super) fn meet(&self, table: &Table, put: &Mutation, stamp: i64, now: i64) -> Met {
+        let Operation::Put {
+            clustering, cells, ..
+        } = &put.operation
+        else {
+            return Met::Nothing;
+        };
+        let rows = self.live_rows(table, now);
+        let Some(row) = rows
+            .into_iter()
+            .find(|row| table.compare_clustering(row.clustering, clustering).is_eq())
+        else {
+            return Met::Nothing;
+        };
+        match row.cells.iter().copied().eq(cells.iter()) {
+            true if row.marker == Some(stamp) => Met::Own,
+            true => Met::Same,
+            false => Met::Other,
+        }
+    }
+
+    /// Lets the row of a put live as long as the put says, unless it lives longer.
+    pub(super) fn prolong(&mut self, table: &Table, put: &Mutation, now: i64) {
+        let Some(clustering) = put.operation.row() else {
+            return;
+        };
+        let expires = expires(put, now);
+        let row = self.row(table, clustering);
+        for cell in row.cells.iter_mut().chain([&mut row.marker]) {
+            // What has expired stays so.
+            if let Some(written) = cell.0.as_mut().filter(|written| written.expires > now) {
+                written.expires = written.expires.max(expires);
+            }
         }
     }
 
@@ -188,6 +245,7 @@ impl Partition {
                 cells.resize(table.regular().len(), None);
                 exists.then(|| LiveRow {
                     clustering: &row.clustering,
+                    marker: row.marker.live(shadow, now).map(|written| written.stamp),
                     stamp: cells
                         .iter()
                         .flatten()
@@ -231,6 +289,8 @@ impl Partition {
 /// A row that exists.
 pub(super) struct LiveRow<'a> {
     pub(super) clustering: &'a Cells,
+    /// When it was put, unless it exists by its cells only.
+    marker: Option<i64>,
     pub(super) cells: Vec<Option<&'a [u8]>>,
     /// The newest stamp of its cells, 0 if all are null.
     pub(super) stamp: i64,
