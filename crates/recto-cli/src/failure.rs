@@ -47,7 +47,7 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    failed: the store, a file or the network
-  2    refused: arguments, filter, sort, token, schema or record are not right
+  2    refused: arguments, filter, sort, token, schema or record are not right, or another record is there
   3    not found: no such collection, record or file
   4    done, but for what was reported: rows rejected by `load`, problems found by `check`
   5    unknown: a write may or may not have been applied; repeating it settles it
@@ -84,6 +84,12 @@ impl Failure {
     /// Says what to do about it.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says where in what was given it is.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
         self
     }
 
@@ -174,6 +180,7 @@ impl From<recto::Error> for Failure {
             | ErrorKind::InvalidSchema
             | ErrorKind::Unsupported
             | ErrorKind::InvalidArgument
+            | ErrorKind::Conflict
             | ErrorKind::LimitExceeded => Exit::Refused,
             ErrorKind::NotFound => Exit::NotFound,
             ErrorKind::OutcomeUnknown => Exit::Unknown,

@@ -40,8 +40,14 @@ impl Problem {
         let name = self.name.strip_prefix(TYPE_PREFIX).unwrap_or_default();
         let kind = kind(name).unwrap_or_else(|| kind_of_status(status));
         let mut error = Error::new(kind, self.detail);
-        if let Some(field) = self.field.as_deref().and_then(field) {
-            error = error.with_field(field);
+        if let Some(whole) = self.field.as_deref() {
+            let (change, field) = place(whole);
+            if let Some(change) = change {
+                error = error.with_change(change);
+            }
+            if let Some(field) = field {
+                error = error.with_field(field);
+            }
         }
         // Of the parameters, only these two are texts whose places are shown.
         let is_text = matches!(self.parameter.as_deref(), Some("filter" | "order_by"));
@@ -58,11 +64,14 @@ impl Problem {
     }
 }
 
-/// The field of the record, without which change of a batch it stands in.
-fn field(field: &str) -> Option<&str> {
-    match field.strip_prefix("changes[") {
-        Some(rest) => rest.split_once("].").map(|(_, field)| field),
-        None => Some(field),
+/// Which change of a batch a field stands in, and which field of the record it is.
+fn place(field: &str) -> (Option<usize>, Option<&str>) {
+    match field
+        .strip_prefix("changes[")
+        .and_then(|rest| rest.split_once(']'))
+    {
+        Some((change, rest)) => (change.parse().ok(), rest.strip_prefix('.')),
+        None => (None, Some(field)),
     }
 }
 
@@ -81,6 +90,7 @@ fn kind(name: &str) -> Option<ErrorKind> {
         "unreadable-file" => ErrorKind::Io,
         "timeout" => ErrorKind::Timeout,
         "outcome-unknown" => ErrorKind::OutcomeUnknown,
+        "record-exists" => ErrorKind::Conflict,
         "limit-exceeded" => ErrorKind::LimitExceeded,
         "corrupt" => ErrorKind::Corrupt,
         "store" => ErrorKind::Store,
@@ -151,8 +161,10 @@ mod tests {
             read(400, &text)
         };
         assert_eq!(of(r#""position": 3"#).column(), None);
-        assert_eq!(of(r#""field": "changes[12].note""#).field(), Some("note"));
-        assert_eq!(of(r#""field": "changes[12]""#).field(), None);
+        let inside = of(r#""field": "changes[12].note""#);
+        assert_eq!((inside.change(), inside.field()), (Some(12), Some("note")));
+        let whole = of(r#""field": "changes[12]""#);
+        assert_eq!((whole.change(), whole.field()), (Some(12), None));
     }
 
     #[test]

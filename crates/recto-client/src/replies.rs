@@ -3,10 +3,11 @@
 pub(crate) mod upkeep;
 
 use hyper::HeaderMap;
-use recto::session::{ExplainedSource, Explanation, JsonRecord, PageCost, PageReply};
+use recto::session::{ExplainedSource, Explanation, JsonRecord, PageCost, PageReply, Written};
 use recto::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
 
 /// The header of a list that says what it cost: a dictionary (RFC 9651) of whole numbers.
 const COST: &str = "recto-cost";
@@ -47,6 +48,22 @@ impl PageBody {
             cost: cost(headers),
             ..PageReply::default()
         }
+    }
+}
+
+/// What a batch did, as its answer says. Of one that was lost, or of a server that does not count
+/// them, what was asked.
+pub(crate) fn written(body: &[u8], changes: &[Json]) -> Written {
+    let reply: Json = serde_json::from_slice(body).unwrap_or_default();
+    let count = |name: &str| reply.get(name).and_then(Json::as_u64);
+    let puts = changes
+        .iter()
+        .filter(|change| change.get("put").is_some())
+        .count() as u64;
+    Written {
+        puts: count("puts").unwrap_or(puts),
+        deletes: count("deletes").unwrap_or(changes.len() as u64 - puts),
+        repeated: count("repeated").unwrap_or(0),
     }
 }
 

@@ -10,7 +10,7 @@ use recto::schema::{Collection, Schema};
 use recto::session::{
     Applied, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
     PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
-    StoreProgress,
+    StoreProgress, Written,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, Type, check_load_file, no_collection};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -92,20 +92,42 @@ impl HttpSession {
         upkeep::result(&self.transport, response, heard).await
     }
 
-    async fn change(&self, collection: &str, changes: Vec<Json>) -> Result<()> {
+    async fn change(&self, collection: &str, changes: Vec<Json>) -> Result<Written> {
         let target = target::of_collection(collection, "/records:batchWrite");
         let body = json!({ "changes": changes });
         match self.transport.change(Method::POST, &target, Some(&body)).await {
-            Ok(_) => Ok(()),
+            Ok(answer) => {
+                // That it was done is said by the status, if the rest of the answer is lost.
+                let reply = self.transport.read_whole(answer).await;
+                let reply = reply.map(|reply| reply.body).unwrap_or_default();
+                Ok(replies::written(&reply, &changes))
+            }
             Err(error) => Err(self.about(collection, error).await),
         }
     }
 }
 
+/// A put as it stands in a batch.
+fn put_json(record: JsonRecord, ttl_seconds: Option<u32>) -> Json {
+    let mut put = json!({ "put": record });
+    if let Some(seconds) = ttl_seconds {
+        put["ttl_seconds"] = seconds.into();
+    }
+    put
+}
+
 /// A change as it stands in a batch.
 fn change_json(schema: &Schema, change: RecordChange) -> Result<Json> {
     match change {
-        RecordChange::Put { collection, record } => Ok(json!({ "collection": collection, "put": record })),
+        RecordChange::Put {
+            collection,
+            record,
+            ttl_seconds,
+        } => {
+            let mut put = put_json(record, ttl_seconds);
+            put["collection"] = collection.into();
+            Ok(put)
+        }
         RecordChange::Delete { collection, key } => {
             let definition = schema.collection(&collection);
             let definition = definition.ok_or_else(|| no_collection(schema, &collection))?;
@@ -261,8 +283,13 @@ impl Session for HttpSession {
         }
     }
 
-    async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()> {
-        let changes = records.into_iter().map(|record| json!({ "put": record }));
+    async fn put(
+        &self,
+        collection: &str,
+        records: Vec<JsonRecord>,
+        ttl_seconds: Option<u32>,
+    ) -> Result<Written> {
+        let changes = records.into_iter().map(|record| put_json(record, ttl_seconds));
         self.change(collection, changes.collect()).await
     }
 
@@ -271,7 +298,8 @@ impl Session for HttpSession {
         if target.len() > target::MAX_TARGET_CHARACTERS {
             let key = key.to_vec();
             let collection = collection.to_owned();
-            return self.write(vec![RecordChange::Delete { collection, key }]).await;
+            let delete = RecordChange::Delete { collection, key };
+            return self.write(vec![delete]).await.map(drop);
         }
         match self.transport.change(Method::DELETE, &target, None).await {
             Ok(_) => Ok(()),
@@ -279,9 +307,9 @@ impl Session for HttpSession {
         }
     }
 
-    async fn write(&self, changes: Vec<RecordChange>) -> Result<()> {
+    async fn write(&self, changes: Vec<RecordChange>) -> Result<Written> {
         let Some(first) = changes.first() else {
-            return Ok(());
+            return Ok(Written::default());
         };
         let collection = first.collection().to_owned();
         let schema = self.schema().await?;

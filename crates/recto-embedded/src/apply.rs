@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use recto_store::{RowsMet, StoreError};
-use redb::{Table, WriteTransaction};
+use redb::{ReadableTable as _, Table, WriteTransaction};
 
 use crate::batch::{Action, Batch, Change};
 use crate::catalog::{Catalog, StoredTable, different};

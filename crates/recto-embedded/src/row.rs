@@ -353,7 +353,8 @@ impl<'a> StoredRow<'a> {
 
     /// Whether it has the same values as `other`, and neither ends: to be had without taking them apart.
     pub(crate) fn is_plainly(&self, other: &Self) -> bool {
-        let alike = self.flags == other.flags && self.count == other.count;
+        // A null is one, whether it was written or not.
+        let alike = (self.flags ^ other.flags) & !UNWRITTEN == 0 && self.count == other.count;
         alike
             && self.flags & (STATES | EXPIRES) == 0
             && self.stored[HEADER_BYTES..] == other.stored[HEADER_BYTES..]

@@ -268,10 +268,8 @@ impl EmbeddedStore {
         writes: &[PartitionWrite],
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
-        let mut batch = Batch {
-            row_by_row: options.row_by_row,
-            ..Batch::default()
-        };
+        let mut batch = Batch::default();
+        batch.row_by_row = options.row_by_row;
         let catalog = self.shared.catalog();
         let now = now_seconds(&self.shared.environment);
         for write in writes {

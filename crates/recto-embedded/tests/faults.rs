@@ -55,7 +55,7 @@ async fn write_pairs(store: &EmbeddedStore, told: &mut Told, random: &mut Random
                 told.unknown.insert(number);
                 return;
             }
-            Ok(WriteOutcome::Refused(error)) => panic!("{error}"),
+            Ok(other) => panic!("{other:?}"),
             Err(error) => {
                 is_told(&error);
                 return;

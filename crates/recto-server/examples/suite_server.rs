@@ -30,6 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         RecordChange::Put {
             collection: "notes".into(),
             record: record.as_object().cloned().unwrap_or_default(),
+            ttl_seconds: None,
         }
     };
     session.write((0..ROWS).map(row).collect()).await?;

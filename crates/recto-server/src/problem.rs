@@ -214,6 +214,14 @@ impl Problem {
         problem
     }
 
+    /// What is wrong with the one record of a request.
+    pub(crate) fn of_record(error: Error) -> Self {
+        let field = error.field().map(str::to_owned);
+        let mut problem = Self::from(error);
+        problem.more.field = field;
+        problem
+    }
+
     pub(crate) fn forbidden(collection: &str, operation: Operation) -> Self {
         let detail = format!("the token does not allow to {} in {collection}", operation.name());
         Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
@@ -297,6 +305,7 @@ impl From<Error> for Problem {
                 "An argument is not right",
             ),
             ErrorKind::SchemaMismatch => (StatusCode::CONFLICT, "schema-mismatch", "The schema differs"),
+            ErrorKind::Conflict => (StatusCode::CONFLICT, "record-exists", "Another record is there"),
             ErrorKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported", "Not yet supported"),
             ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "Not found"),
             ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
@@ -329,13 +338,18 @@ impl From<Error> for Problem {
             ),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "store", "The store failed"),
         };
+        let field = match (error.change(), error.field()) {
+            (Some(change), Some(field)) => Some(format!("changes[{change}].{field}")),
+            (Some(change), None) => Some(format!("changes[{change}]")),
+            (None, field) => field.map(str::to_owned),
+        };
         Self {
             status,
             kind,
             title,
             detail: error.message().to_owned(),
             more: Box::new(More {
-                field: error.field().map(str::to_owned),
+                field,
                 position: error.column(),
                 hint: error.hint().map(str::to_owned),
                 ..More::default()

@@ -337,7 +337,7 @@ impl Operation {
     }
 
     /// Whether it deletes: of mutations of one stamp, these act last.
-    pub(crate) fn deletes(&self) -> bool {
+    pub fn deletes(&self) -> bool {
         matches!(
             self,
             Self::DeleteRow { .. } | Self::DeleteRange { .. } | Self::DeletePartition
@@ -367,7 +367,8 @@ impl Operation {
 }
 
 impl Mutation {
-    fn byte_len(&self) -> usize {
+    /// How many bytes it is counted with against [`Limits`], beside its partition's key.
+    pub fn byte_len(&self) -> usize {
         MUTATION_OVERHEAD_BYTES + self.operation.byte_len()
     }
 }

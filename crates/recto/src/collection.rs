@@ -151,30 +151,41 @@ impl<T> Collection<T> {
             .transpose()
     }
 
-    /// Stores a record, in the place of one with its key. Durable when it returns.
+    /// Stores a record. Durable when it returns.
+    ///
+    /// It takes the place of one with its key. In a collection with `writes = "append"`, whose records
+    /// are never changed, that is a conflict, unless it is the same record: then it is done. (On
+    /// Cassandra it is a mistake that goes unnoticed: the fields that are not null take the place of
+    /// those that were there.)
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`] and [`WriteBatch::commit`].
     pub async fn put(&self, record: &T) -> Result<()> {
         self.put_with(record, None).await
     }
 
     /// Stores a record that lives for a time (whole seconds, at least one).
+    ///
+    /// In a collection with `writes = "append"`, a record that is there already lives for the longer of
+    /// the two times (on Cassandra, for the later given).
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put_for`] and [`WriteBatch::commit`].
     pub async fn put_for(&self, record: &T, time_to_live: Duration) -> Result<()> {
         self.put_with(record, Some(time_to_live)).await
     }
 
     async fn put_with(&self, record: &T, time_to_live: Option<Duration>) -> Result<()> {
         let mut batch = WriteBatch::new(&self.core.shared);
-        batch.add(
-            &self.core,
-            Change::Put {
-                cells: (self.encode)(&self.core, record)?,
-                time_to_live,
-            },
-        )?;
+        batch.add(&self.core, self.put_change(record, time_to_live)?)?;
         batch.commit().await
     }
 
     /// Stores records, all or none: one transaction on the embedded store, one logged batch on
     /// Cassandra, which is refused above its size limit with nothing sent.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`] and [`WriteBatch::commit`].
     pub async fn put_all<'a>(&self, records: impl IntoIterator<Item = &'a T>) -> Result<()>
     where
         T: 'a,
@@ -186,10 +197,10 @@ impl<T> Collection<T> {
         batch.commit().await
     }
 
-    pub(crate) fn put_change(&self, record: &T) -> Result<Change> {
+    pub(crate) fn put_change(&self, record: &T, time_to_live: Option<Duration>) -> Result<Change> {
         Ok(Change::Put {
             cells: (self.encode)(&self.core, record)?,
-            time_to_live: None,
+            time_to_live,
         })
     }
 

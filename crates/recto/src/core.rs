@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use recto_model::schema::{Collection, WriteMode};
-use recto_model::{Cells, Environment, RowRef, Value, cell};
+use recto_model::{Cells, Environment, RowRef, Value, cell, json};
 use recto_plan::cursor::{self, Cursor, KeyRing, OpenedCursor};
 use recto_plan::{Arrangement, Plan, Position, Travel};
 use recto_store::{ReadOptions, Stamp, Store, WriteOptions};
@@ -74,11 +74,13 @@ impl Shared {
         write_options(self.request_timeout)
     }
 
-    /// How to write rows of a load, where nobody waits for the single request.
+    /// How to write rows of a load, where nobody waits for the single request, or (not relaxed) how far
+    /// it is.
     pub(crate) fn load_options(&self, timeout: Duration, relaxed: bool) -> WriteOptions {
         WriteOptions {
             timeout: self.request_timeout.unwrap_or(timeout),
             relaxed,
+            row_by_row: relaxed,
             ..WriteOptions::default()
         }
     }
@@ -288,6 +290,22 @@ impl CollectionCore {
             .map(|bytes| cell::decode(&definition.ty, bytes))
             .transpose()
             .map_err(|error| damaged(&self.definition.name, &definition.name, &error))
+    }
+
+    /// The key of a row, for people: the text of each of its values, in the key's order.
+    pub(crate) fn key_text(&self, partition: &Cells, clustering: &Cells) -> String {
+        let base = self.base();
+        let texts = self.definition.key.iter().filter_map(|name| {
+            let (field, definition) = self.definition.field(name)?;
+            let column = base.column_of_field[field]?;
+            let cell = match column.checked_sub(partition.len()) {
+                None => partition.get(column),
+                Some(column) => clustering.get(column),
+            };
+            let value = cell::decode(&definition.ty, cell?).ok()?;
+            Some(json::to_text(&definition.ty, &value))
+        });
+        format!("({})", texts.collect::<Vec<_>>().join(", "))
     }
 
     /// Splits a record's cells, in the base table's column order, into partition, clustering and

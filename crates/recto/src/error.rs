@@ -65,6 +65,9 @@ pub enum ErrorKind {
     Forbidden,
     /// What the store holds is damaged, or of a version this release cannot read.
     Corrupt,
+    /// Another record is there with the key of one that was put, in a collection whose records are
+    /// never changed; nothing was written.
+    Conflict,
     /// A limit was exceeded; nothing was written.
     LimitExceeded,
     /// Reading or writing a file failed.
@@ -96,6 +99,7 @@ struct Inner {
     message: String,
     field: Option<String>,
     column: Option<usize>,
+    change: Option<usize>,
     hint: Option<String>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -112,6 +116,7 @@ impl Error {
                 message: message.into(),
                 field: None,
                 column: None,
+                change: None,
                 hint: None,
                 source: None,
             }),
@@ -136,6 +141,13 @@ impl Error {
     #[must_use]
     pub fn with_column(mut self, column: usize) -> Self {
         self.inner.column = Some(column);
+        self
+    }
+
+    /// Says which of several changes it is about, counted from 0.
+    #[must_use]
+    pub fn with_change(mut self, change: usize) -> Self {
+        self.inner.change = Some(change);
         self
     }
 
@@ -174,6 +186,11 @@ impl Error {
     /// The column of the filter or sort text it is at, 1-based, in characters.
     pub fn column(&self) -> Option<usize> {
         self.inner.column
+    }
+
+    /// Which of several changes it is about, counted from 0.
+    pub fn change(&self) -> Option<usize> {
+        self.inner.change
     }
 
     /// What to do about it.

@@ -115,6 +115,7 @@ pub use recto_model::cell::CellError;
 pub use recto_model::record::Record;
 pub use recto_model::{Direction, Environment, Type, Value, schema};
 pub use recto_plan::cursor::Cursor;
+pub use recto_store::check::MAX_TTL_SECONDS;
 pub use scan::{Scan, ScanPart};
 pub use session::Session;
 pub use write::{MAX_BATCH_CHANGES, WriteBatch};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
@@ -25,8 +26,9 @@ use crate::scan;
 use crate::session::{
     Applied, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
     PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, Session,
-    StoreDescription, StoreProgress,
+    StoreDescription, StoreProgress, Written,
 };
+use crate::write::WriteBatch;
 
 /// A [`Session`] over a store that this process has open.
 ///
@@ -128,6 +130,40 @@ impl LocalSession {
 
     async fn recto(&self) -> Recto {
         self.recto.read().await.clone()
+    }
+
+    fn add_change(
+        &self,
+        batch: &mut WriteBatch,
+        collection: &Collection<DynamicRecord>,
+        change: &RecordChange,
+    ) -> Result<()> {
+        let definition = collection.definition();
+        let rows = self
+            .filters(&definition.name)
+            .map(|filters| RowFilter::new(definition, filters))
+            .transpose()?;
+        match change {
+            RecordChange::Put {
+                record, ttl_seconds, ..
+            } => {
+                let record = DynamicRecord::from_json(Arc::clone(&collection.core().definition), record)?;
+                rows.iter().try_for_each(|rows| rows.check_write(&record))?;
+                match ttl_seconds {
+                    None => batch.put(collection, &record)?,
+                    Some(seconds) => {
+                        batch.put_for(collection, &record, Duration::from_secs((*seconds).into()))?
+                    }
+                };
+            }
+            RecordChange::Delete { key, .. } => {
+                if let Some(rows) = rows {
+                    rows.check_write(&of_key(collection, key)?)?;
+                }
+                batch.delete(collection, KeyText(key))?;
+            }
+        }
+        Ok(())
     }
 
     async fn query(&self, collection: &str, request: &PageRequest) -> Result<PageQuery<DynamicRecord>> {
@@ -310,10 +346,16 @@ impl Session for LocalSession {
         Ok(Some(record.to_json()))
     }
 
-    async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()> {
+    async fn put(
+        &self,
+        collection: &str,
+        records: Vec<JsonRecord>,
+        ttl_seconds: Option<u32>,
+    ) -> Result<Written> {
         let put = |record| RecordChange::Put {
             collection: collection.to_owned(),
             record,
+            ttl_seconds,
         };
         self.write(records.into_iter().map(put).collect()).await
     }
@@ -323,39 +365,29 @@ impl Session for LocalSession {
             collection: collection.to_owned(),
             key: key.to_vec(),
         };
-        self.write(vec![delete]).await
+        self.write(vec![delete]).await.map(drop)
     }
 
-    async fn write(&self, changes: Vec<RecordChange>) -> Result<()> {
+    async fn write(&self, changes: Vec<RecordChange>) -> Result<Written> {
         let recto = self.recto().await;
         let mut collections: BTreeMap<String, Collection<DynamicRecord>> = BTreeMap::new();
         let mut batch = recto.batch();
-        for change in &changes {
+        for (index, change) in changes.iter().enumerate() {
             let name = change.collection();
             if !collections.contains_key(name) {
                 collections.insert(name.to_owned(), recto.dynamic(name)?);
             }
-            let collection = &collections[name];
-            let definition = collection.definition();
-            let filters = self.filters(name);
-            let rows = filters
-                .map(|filters| RowFilter::new(definition, filters))
-                .transpose()?;
-            match change {
-                RecordChange::Put { record, .. } => {
-                    let record = DynamicRecord::from_json(Arc::clone(&collection.core().definition), record)?;
-                    rows.iter().try_for_each(|rows| rows.check_write(&record))?;
-                    batch.put(collection, &record)?;
-                }
-                RecordChange::Delete { key, .. } => {
-                    if let Some(rows) = rows {
-                        rows.check_write(&of_key(collection, key)?)?;
-                    }
-                    batch.delete(collection, KeyText(key))?;
-                }
-            }
+            self.add_change(&mut batch, &collections[name], change)
+                .map_err(|error| error.with_change(index))?;
         }
-        batch.commit().await
+        let deletes = changes.iter().filter(|change| !change.is_put()).count();
+        let written = Written {
+            puts: (changes.len() - deletes - batch.repeated()) as u64,
+            deletes: deletes as u64,
+            repeated: batch.repeated() as u64,
+        };
+        batch.commit().await?;
+        Ok(written)
     }
 
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {

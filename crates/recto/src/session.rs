@@ -206,7 +206,7 @@ pub struct LoadRequest {
 pub struct LoadProgress {
     /// Rows of the file read.
     pub rows_read: u64,
-    /// Rows stored, all collections together.
+    /// Rows stored, all collections together, those that were there before among them.
     pub rows_stored: u64,
     /// Rows rejected, all collections together.
     pub rows_rejected: u64,
@@ -223,7 +223,7 @@ pub struct LoadReport {
     pub rows_read: u64,
     /// Rows of the file that an earlier, interrupted load had stored.
     pub rows_resumed: u64,
-    /// Per collection: its name, rows stored, rows rejected.
+    /// What became of the rows, per collection. Each row is stored, replaced, repeated or rejected.
     pub collections: Vec<LoadedCollection>,
     /// The reject file, if any row was rejected.
     pub rejects: Option<PathBuf>,
@@ -236,8 +236,13 @@ pub struct LoadReport {
 pub struct LoadedCollection {
     /// The collection.
     pub name: String,
-    /// Rows stored.
+    /// Rows stored whose key was not there before, as far as the store knows that without reading:
+    /// Cassandra knows it of rows that are sorted together only.
     pub rows_stored: u64,
+    /// Rows that took the place of another record, which was there before or came earlier in the file.
+    pub rows_replaced: u64,
+    /// Rows whose record was there before or came earlier in the file, the same.
+    pub rows_repeated: u64,
     /// Rows rejected.
     pub rows_rejected: u64,
     /// Reasons with how many rows each, most first; at most ten.
@@ -321,6 +326,8 @@ pub enum RecordChange {
         collection: String,
         /// The record.
         record: JsonRecord,
+        /// How long it lives; absent: until it is deleted.
+        ttl_seconds: Option<u32>,
     },
     /// A record is deleted.
     Delete {
@@ -338,6 +345,22 @@ impl RecordChange {
             Self::Put { collection, .. } | Self::Delete { collection, .. } => collection,
         }
     }
+
+    /// Whether it puts a record.
+    pub fn is_put(&self) -> bool {
+        matches!(self, Self::Put { .. })
+    }
+}
+
+/// What a write did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Records that were put, each key once.
+    pub puts: u64,
+    /// Deletions.
+    pub deletes: u64,
+    /// Further puts of the same keys: of each key the last one stands, or all are of the same record.
+    pub repeated: u64,
 }
 
 /// Which part of a collection to scan.
@@ -406,13 +429,19 @@ pub trait Session: Send + Sync {
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation>;
     /// One record by its key: the text of each key field, in order.
     async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>>;
-    /// Puts records; all or nothing on the embedded store.
-    async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()>;
+    /// Puts records, which live for a time if one is given; all or nothing on the embedded store.
+    async fn put(
+        &self,
+        collection: &str,
+        records: Vec<JsonRecord>,
+        ttl_seconds: Option<u32>,
+    ) -> Result<Written>;
     /// Deletes a record by its key.
     async fn delete(&self, collection: &str, key: &[String]) -> Result<()>;
     /// Makes changes together: all or none on the embedded store; on Cassandra one logged batch, all
-    /// of which is made in the end, though a reader may see a part first.
-    async fn write(&self, changes: Vec<RecordChange>) -> Result<()>;
+    /// of which is made in the end, though a reader may see a part first. An error that is about one
+    /// of them says [which](crate::Error::change).
+    async fn write(&self, changes: Vec<RecordChange>) -> Result<Written>;
     /// Every record of a collection, in steps; nothing is read until it is polled.
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>>;
     /// The partitions of a collection that have a record, in steps and in the store's own order: of

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::Cells;
-use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, StoreErrorKind, WriteOutcome};
+use recto_store::check::MAX_TTL_SECONDS;
+use recto_store::{
+    Atomicity, Mutation, Operation, PartitionWrite, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+};
 
 use crate::collection::{Collection, Key, key_cells};
 use crate::core::{CollectionCore, Shared};
@@ -16,6 +19,9 @@ pub const MAX_BATCH_CHANGES: usize = 10_000;
 /// How often a write whose outcome is unknown is sent: the same write with the same stamp, which
 /// changes nothing if an earlier attempt was applied.
 const MAX_ATTEMPTS: u32 = 3;
+/// About how long to wait before the second attempt; before each further one that much longer. What
+/// is waited is drawn around it, so that those who failed together do not come again together.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// One change to a collection.
 #[derive(Debug)]
@@ -34,11 +40,23 @@ pub(crate) enum Change {
     },
 }
 
+/// What the writes of a batch are about, one for each of them.
+#[derive(Debug)]
+struct Subject {
+    core: Arc<CollectionCore>,
+    /// For each mutation, which of the changes given it is.
+    changes: Vec<usize>,
+}
+
 /// Puts and deletes, of one or more collections, applied together by [`commit`](Self::commit): all
 /// or none.
 ///
 /// On the embedded store that is one transaction. On Cassandra it is one logged batch: all of it
 /// is applied in the end, whatever crashes, but a reader may see a part first.
+///
+/// Changes of one key act in the order they are given in. Of two puts of one key the later one
+/// stands; in a collection with `writes = "append"`, whose records are never changed, the second must be of the
+/// same record. [`repeated`](Self::repeated) counts such puts.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -65,8 +83,13 @@ pub(crate) enum Change {
 pub struct WriteBatch {
     shared: Arc<Shared>,
     writes: Vec<PartitionWrite>,
+    /// What each of `writes` is about.
+    subjects: Vec<Subject>,
     by_partition: HashMap<(String, Cells), usize>,
-    changes: usize,
+    /// The last mutation of each row: of which write, and its number there.
+    by_row: HashMap<(usize, Cells), usize>,
+    given: usize,
+    repeated: usize,
     atomicity: Atomicity,
 }
 
@@ -75,20 +98,51 @@ impl WriteBatch {
         Self {
             shared: Arc::clone(shared),
             writes: Vec::new(),
+            subjects: Vec::new(),
             by_partition: HashMap::new(),
-            changes: 0,
+            by_row: HashMap::new(),
+            given: 0,
+            repeated: 0,
             atomicity: Atomicity::Logged,
         }
     }
 
-    /// Stores a record, in the place of one with its key.
+    /// Stores a record. It takes the place of one with its key; in a collection with `writes = "append"`
+    /// it must not be there as another.
+    ///
+    /// # Errors
+    /// The batch is then as it was before.
+    /// - [`ErrorKind::InvalidRecord`]: a key field is null, or a value cannot be stored.
+    /// - [`ErrorKind::Conflict`]: an earlier put of this batch has the same key and another record, and
+    ///   the collection is one of `writes = "append"`.
+    /// - [`ErrorKind::LimitExceeded`]: the record is larger than the store takes, or the batch is full
+    ///   ([`MAX_BATCH_CHANGES`]).
     pub fn put<T>(&mut self, collection: &Collection<T>, record: &T) -> Result<&mut Self> {
-        let change = collection.put_change(record)?;
+        let change = collection.put_change(record, None)?;
+        self.add(collection.core(), change)?;
+        Ok(self)
+    }
+
+    /// Stores a record that lives for a time (whole seconds, at least one).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); [`ErrorKind::InvalidArgument`]: the time is no time a record can live.
+    pub fn put_for<T>(
+        &mut self,
+        collection: &Collection<T>,
+        record: &T,
+        time_to_live: Duration,
+    ) -> Result<&mut Self> {
+        let change = collection.put_change(record, Some(time_to_live))?;
         self.add(collection.core(), change)?;
         Ok(self)
     }
 
     /// Deletes the record with this key.
+    ///
+    /// # Errors
+    /// The batch is then as it was before. [`ErrorKind::InvalidRecord`]: that is no key of the
+    /// collection. [`ErrorKind::LimitExceeded`]: the batch is full ([`MAX_BATCH_CHANGES`]).
     pub fn delete<T>(&mut self, collection: &Collection<T>, key: impl Key) -> Result<&mut Self> {
         let key = key_cells(collection.core(), &key)?;
         self.add(collection.core(), Change::Delete { key })?;
@@ -103,34 +157,67 @@ impl WriteBatch {
         self
     }
 
-    /// How many changes it holds.
+    /// How many changes were given to it.
     pub fn len(&self) -> usize {
-        self.changes
+        self.given
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.changes == 0
+        self.given == 0
+    }
+
+    /// How many of the puts given store no record of their own: another put of the batch has the same
+    /// key, and stands in its place or is of the same record.
+    pub fn repeated(&self) -> usize {
+        self.repeated
     }
 
     pub(crate) fn add(&mut self, core: &Arc<CollectionCore>, change: Change) -> Result<()> {
-        if self.changes == MAX_BATCH_CHANGES {
+        if self.given == MAX_BATCH_CHANGES {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
                 format!("a batch holds at most {MAX_BATCH_CHANGES} changes"),
             )
             .with_hint("commit it and begin another"));
         }
-        let table = Arc::clone(&core.base().table);
+        let (partition, mutation) = self.mutation(core, change)?;
+        let row = mutation.operation.row().cloned().unwrap_or_default();
+        let index = self.write_of(core, partition);
+        let mutations = &mut self.writes[index].mutations;
+        let earlier = self.by_row.get(&(index, row.clone())).copied();
+        match earlier.map(|at| (at, &mut mutations[at])) {
+            Some((at, there)) if is_put(there) && is_put(&mutation) => {
+                if !core.replaces() {
+                    if !prolong_same(there, &mutation) {
+                        return Err(self.conflict_within(index, at));
+                    }
+                } else {
+                    *there = mutation;
+                    self.subjects[index].changes[at] = self.given;
+                }
+                self.repeated += 1;
+            }
+            _ => {
+                self.by_row.insert((index, row), mutations.len());
+                mutations.push(mutation);
+                self.subjects[index].changes.push(self.given);
+            }
+        }
+        self.given += 1;
+        Ok(())
+    }
+
+    /// The partition a change is of, and the change as the store makes it.
+    fn mutation(&self, core: &Arc<CollectionCore>, change: Change) -> Result<(Cells, Mutation)> {
+        let table = &core.base().table;
         let (partition, clustering, cells) = match &change {
             Change::Put { cells, .. } => core.split(cells),
             Change::Delete { key } => core.split(key),
         };
         let limits = self.shared.store.limits();
-        limits.check_partition(&table, &partition).map_err(invalid_key)?;
-        limits
-            .check_clustering(&table, &clustering)
-            .map_err(invalid_key)?;
+        limits.check_partition(table, &partition).map_err(invalid_key)?;
+        limits.check_clustering(table, &clustering).map_err(invalid_key)?;
         let stamp = Some(self.shared.next_stamp());
         let mutation = match change {
             Change::Put { time_to_live, .. } => Mutation {
@@ -148,6 +235,23 @@ impl WriteBatch {
                 ttl_seconds: None,
             },
         };
+        let bytes = partition.byte_len() + mutation.byte_len();
+        if bytes > limits.mutation_bytes {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!(
+                    "a record of {} has {bytes} bytes, {} are the most",
+                    core.definition.name, limits.mutation_bytes
+                ),
+            )
+            .with_hint("store smaller records, or keep large values elsewhere"));
+        }
+        Ok((partition, mutation))
+    }
+
+    /// The number of the write to a partition, begun if there is none.
+    fn write_of(&mut self, core: &Arc<CollectionCore>, partition: Cells) -> usize {
+        let table = &core.base().table;
         let next = self.writes.len();
         let index = *self
             .by_partition
@@ -155,47 +259,78 @@ impl WriteBatch {
             .or_insert(next);
         if index == next {
             self.writes.push(PartitionWrite {
-                table,
+                table: Arc::clone(table),
                 partition,
                 mutations: Vec::new(),
             });
+            self.subjects.push(Subject {
+                core: Arc::clone(core),
+                changes: Vec::new(),
+            });
         }
-        self.writes[index].mutations.push(mutation);
-        self.changes += 1;
+        index
+    }
+
+    /// Applies the changes. Durable when it returns; the batch is then empty.
+    ///
+    /// It takes as long as a request may take (10 s unless the store was opened with another
+    /// `request_timeout`), however often it is sent: up to three times where nobody knows whether it was applied.
+    ///
+    /// # Errors
+    /// The batch then holds its changes, and may be committed again: with the same stamps, so that
+    /// what was applied after all is not applied anew over what others wrote since. Nothing was written, but for the last two:
+    /// - [`ErrorKind::Conflict`]: a put of a collection with `writes = "append"` is of a key that the store
+    ///   holds another record of. Only the embedded store knows that; on Cassandra the fields
+    ///   that are not null take the place of those that were there.
+    /// - [`ErrorKind::LimitExceeded`]: the batch is larger than the store takes.
+    /// - [`ErrorKind::InvalidArgument`]: the store is open read-only, or cannot serve such a write.
+    /// - [`ErrorKind::Timeout`], [`ErrorKind::Unavailable`]: the store did not answer in time, cannot be
+    ///   reached, or has too few replicas alive.
+    /// - [`ErrorKind::Unauthorized`]: the store's credentials do not allow it.
+    /// - [`ErrorKind::Corrupt`]: what is stored in its place is damaged.
+    /// - [`ErrorKind::Store`]: the disk failed, or the collection's table is gone or has changed.
+    /// - [`ErrorKind::OutcomeUnknown`]: all changes may be applied, now or later, or none. Committing again settles it.
+    /// - After [`each_for_itself`](Self::each_for_itself), on Cassandra: any of these, and any subset of the changes may be applied.
+    pub async fn commit(&mut self) -> Result<()> {
+        if !self.writes.is_empty() {
+            self.settle().await?;
+        }
+        *self = Self {
+            atomicity: self.atomicity,
+            ..Self::new(&self.shared)
+        };
         Ok(())
     }
 
-    /// Applies the changes. Durable when it returns.
-    ///
-    /// # Errors
-    /// [`ErrorKind::LimitExceeded`]: nothing was sent. [`ErrorKind::OutcomeUnknown`]: the changes
-    /// may be applied, now or later; sending the same records again settles it.
-    pub async fn commit(&mut self) -> Result<()> {
-        let writes = std::mem::take(&mut self.writes);
-        self.by_partition.clear();
-        self.changes = 0;
-        if writes.is_empty() {
-            return Ok(());
-        }
-        let mut unknown = None;
-        for _ in 0..MAX_ATTEMPTS {
-            let outcome = match self.send(&writes).await {
-                // Of this attempt nothing is applied; of the one before, nobody knows.
-                Err(_) if unknown.is_some() => continue,
-                outcome => outcome?,
+    /// Sends the changes until they are applied, or it is known that they are not.
+    async fn settle(&self) -> Result<()> {
+        let options = self.shared.write_options();
+        let environment = &self.shared.environment;
+        let timeout_nanos = u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_nanos = environment.monotonic_nanos().saturating_add(timeout_nanos);
+        let mut unknown: Option<StoreError> = None;
+        for attempt in 1..=MAX_ATTEMPTS {
+            let left_nanos = deadline_nanos.saturating_sub(environment.monotonic_nanos());
+            if attempt > 1 && left_nanos == 0 {
+                break;
+            }
+            let options = WriteOptions {
+                timeout: Duration::from_nanos(left_nanos),
+                ..options
             };
-            match outcome {
-                WriteOutcome::Done => return Ok(()),
-                WriteOutcome::Refused(_) if unknown.is_some() => break,
-                WriteOutcome::Refused(error) if error.kind() == StoreErrorKind::Table => {
-                    return Err(error.into());
-                }
-                WriteOutcome::Refused(error) => {
-                    return Err(Error::new(ErrorKind::LimitExceeded, error.to_string())
-                        .with_hint(error.hint().unwrap_or("nothing was written").to_owned())
-                        .with_source(error));
-                }
-                WriteOutcome::Unknown(error) => unknown = Some(error),
+            match (self.send(options).await, &unknown) {
+                (Ok(WriteOutcome::Done | WriteOutcome::Counted(_)), _) => return Ok(()),
+                (Ok(WriteOutcome::Unknown(error)), _) => unknown = Some(error),
+                (Ok(WriteOutcome::Conflict(number)), None) => return Err(self.conflict(number)),
+                (Ok(WriteOutcome::Refused(error)), None) => return Err(refused(error)),
+                (Err(error), None) => return Err(error.into()),
+                // Of this attempt nothing is applied; of the one before, nobody knows.
+                (Err(_), Some(_)) => {}
+                (Ok(WriteOutcome::Conflict(_) | WriteOutcome::Refused(_)), Some(_)) => break,
+            }
+            let left = Duration::from_nanos(deadline_nanos.saturating_sub(environment.monotonic_nanos()));
+            if attempt < MAX_ATTEMPTS {
+                tokio::time::sleep(self.pause(attempt).min(left)).await;
             }
         }
         let mut error = Error::new(
@@ -209,30 +344,108 @@ impl WriteBatch {
         Err(error)
     }
 
-    async fn send(&self, writes: &[PartitionWrite]) -> Result<WriteOutcome> {
-        let options = self.shared.write_options();
-        Ok(match writes {
-            [one] => self.shared.store.write(one.clone(), options).await?,
+    /// How long to wait after an attempt: between half and one and a half of what is due.
+    fn pause(&self, attempt: u32) -> Duration {
+        let [drawn] = self.shared.environment.random::<1>();
+        RETRY_PAUSE * attempt / 2 + RETRY_PAUSE * attempt * u32::from(drawn) / 256
+    }
+
+    async fn send(&self, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
+        match self.writes.as_slice() {
+            [one] => self.shared.store.write(one.clone(), options).await,
             many => {
-                self.shared
-                    .store
-                    .write_many(many.to_vec(), self.atomicity, options)
-                    .await?
+                let store = &self.shared.store;
+                store.write_many(many.to_vec(), self.atomicity, options).await
             }
-        })
+        }
+    }
+
+    /// The mutation of this number conflicts with what is stored.
+    #[cold]
+    fn conflict(&self, number: usize) -> Error {
+        let mut left = number;
+        for (index, write) in self.writes.iter().enumerate() {
+            match left.checked_sub(write.mutations.len()) {
+                Some(after) => left = after,
+                None => {
+                    let name = &self.subjects[index].core.definition.name;
+                    let message = format!(
+                        "{name} holds another record with the key {}",
+                        self.key_text(index, left)
+                    );
+                    return Error::new(ErrorKind::Conflict, message)
+                        .with_hint(CONFLICT_HINT)
+                        .with_change(self.subjects[index].changes[left]);
+                }
+            }
+        }
+        Error::new(
+            ErrorKind::Conflict,
+            "there is another record with one of the keys",
+        )
+        .with_hint(CONFLICT_HINT)
+    }
+
+    /// A put of the row of mutation `at` of write `index` is of another record than that.
+    #[cold]
+    fn conflict_within(&self, index: usize, at: usize) -> Error {
+        let name = &self.subjects[index].core.definition.name;
+        let key = self.key_text(index, at);
+        Error::new(
+            ErrorKind::Conflict,
+            format!("two records with the key {key} of {name} are put at once, and they differ"),
+        )
+        .with_hint(CONFLICT_HINT)
+    }
+
+    fn key_text(&self, index: usize, at: usize) -> String {
+        let write = &self.writes[index];
+        let row = write.mutations[at].operation.row().cloned().unwrap_or_default();
+        self.subjects[index].core.key_text(&write.partition, &row)
     }
 }
 
-fn invalid_key(error: recto_store::StoreError) -> Error {
+/// What to do about a record of an append collection that is there as another.
+const CONFLICT_HINT: &str = "nothing was written; a record of a collection with writes = \"append\" is never \
+                             changed: delete it first, or use a collection with writes = \"overwrite\"";
+
+fn is_put(mutation: &Mutation) -> bool {
+    matches!(mutation.operation, Operation::Put { .. })
+}
+
+/// Whether two puts are of the same record; the first then lives for the longer of both times.
+fn prolong_same(there: &mut Mutation, put: &Mutation) -> bool {
+    let is_same = there.operation == put.operation;
+    if is_same {
+        there.ttl_seconds = there
+            .ttl_seconds
+            .zip(put.ttl_seconds)
+            .map(|(one, other)| one.max(other));
+    }
+    is_same
+}
+
+#[cold]
+fn refused(error: StoreError) -> Error {
+    if error.kind() == StoreErrorKind::Table {
+        return error.into();
+    }
+    Error::new(ErrorKind::LimitExceeded, error.to_string())
+        .with_hint(error.hint().unwrap_or("nothing was written").to_owned())
+        .with_source(error)
+}
+
+fn invalid_key(error: StoreError) -> Error {
     Error::new(ErrorKind::InvalidRecord, error.to_string()).with_source(error)
 }
 
 fn ttl_seconds(time_to_live: Duration) -> Result<u32> {
     match u32::try_from(time_to_live.as_secs()) {
-        Ok(seconds) if seconds > 0 => Ok(seconds),
+        Ok(seconds) if (1..=MAX_TTL_SECONDS).contains(&seconds) => Ok(seconds),
         _ => Err(Error::new(
             ErrorKind::InvalidArgument,
-            format!("a time to live is at least one second and fits in 32 bits, not {time_to_live:?}"),
-        )),
+            format!("a record lives for 1 to {MAX_TTL_SECONDS} seconds (20 years), not for {time_to_live:?}"),
+        )
+        .with_hint("without a time to live it is kept until it is deleted")),
     }
 }

@@ -25,7 +25,7 @@ async fn session() -> LocalSession {
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
     let session = LocalSession::new(recto);
     let records = (0..10).flat_map(|at| ["acme", "other"].map(|tenant| record(tenant, at)));
-    session.put("notes", records.collect()).await.unwrap();
+    session.put("notes", records.collect(), None).await.unwrap();
     session
 }
 
@@ -117,10 +117,10 @@ async fn other_records_are_not_there_and_cannot_be_written() {
     let acme = restricted(&all, "tenant = \"acme\"");
     assert!(acme.get("notes", &key("acme", 1)).await.unwrap().is_some());
     assert!(acme.get("notes", &key("other", 1)).await.unwrap().is_none());
-    acme.put("notes", vec![record("acme", 20)]).await.unwrap();
+    acme.put("notes", vec![record("acme", 20)], None).await.unwrap();
     acme.delete("notes", &key("acme", 20)).await.unwrap();
     let refused = [
-        acme.put("notes", vec![record("acme", 21), record("other", 1)])
+        acme.put("notes", vec![record("acme", 21), record("other", 1)], None)
             .await,
         acme.delete("notes", &key("other", 1)).await,
         acme.write(vec![RecordChange::Delete {
@@ -156,7 +156,7 @@ async fn a_filter_outside_the_key_is_for_reading() {
     // Record 1 is bob's, and would be replaced.
     let mut hers = record("acme", 1);
     hers.insert("author".to_owned(), "ada".into());
-    let error = ada.put("notes", vec![hers]).await.unwrap_err();
+    let error = ada.put("notes", vec![hers], None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden);
     assert!(error.to_string().contains("author"), "{error}");
 }

@@ -30,7 +30,15 @@ Examples:
 
 The file is .csv (with a header line) or .ndjson, plain or in .gz, .zst or .zip. Empty CSV cells are null; nested \
 values are JSON. Rows that are not right go to a reject file with the reason, the others are loaded; the exit code \
-is then 4. A load that was stopped goes on where it stopped when the same command runs again; a file that was \
+is then 4.
+
+Each row is stored (its key was not there), replaced (it took the place of another record: writes = \"overwrite\"), \
+repeated (the same record was there) or rejected; there before, or earlier in the file. A record of a collection with \
+writes = \"append\" is never changed: a row of another one with its key is rejected. Cassandra cannot know what is there \
+without reading: there, of rows that are not sorted together in --buffer-mib, the fields that are not null take the \
+place of those that were there, and all count as stored.
+
+A load that was stopped goes on where it stopped when the same command runs again; a file that was \
 loaded to its end is not loaded again without --again. Through a server (--store http://…) the file is sent, and \
 rejects come back.";
 
@@ -57,7 +65,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
     /// The most memory for rows being sorted and written, in MiB
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=4_096))]
     pub(crate) buffer_mib: Option<u64>,
     /// Show no progress
     #[arg(long, short)]
@@ -100,11 +108,7 @@ pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mu
         .collections
         .iter()
         .any(|collection| collection.rows_rejected > 0);
-    Ok(if rejected && !report.already_loaded {
-        Exit::Partly
-    } else {
-        Exit::Done
-    })
+    Ok(if rejected { Exit::Partly } else { Exit::Done })
 }
 
 /// Loads with progress; the report and the time it took, or none if the process was told to stop.
@@ -149,12 +153,13 @@ pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: 
             "{done} {file} was loaded to its end before; nothing was done"
         ))?;
         console.line("  recto load … --again loads it again")?;
-        return Ok(());
+        draw_collections(report, console)?;
+        return draw_rejects(report, console);
     }
     let stored: u64 = report
         .collections
         .iter()
-        .map(|collection| collection.rows_stored)
+        .map(|collection| collection.rows_stored + collection.rows_replaced + collection.rows_repeated)
         .sum();
     let rate = per_second(stored, elapsed).map(|rate| format!(", {} stored rows/s", grouped(rate)));
     let took = duration(elapsed);
@@ -170,6 +175,11 @@ pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: 
         ))?;
     }
     draw_collections(report, console)?;
+    draw_rejects(report, console)
+}
+
+/// Where the rejected rows are.
+fn draw_rejects(report: &LoadReport, console: &mut Console) -> Result<()> {
     if let Some(rejects) = &report.rejects {
         let text = format!("the rejected rows, with reasons: {}", rejects.display());
         console.line(format_args!(
@@ -201,6 +211,14 @@ pub(crate) fn draw_collections(report: &LoadReport, console: &mut Console) -> Re
             collection.name,
             grouped(collection.rows_stored)
         );
+        for (rows, became) in [
+            (collection.rows_replaced, "replaced"),
+            (collection.rows_repeated, "repeated"),
+        ] {
+            if rows > 0 {
+                line.push_str(&format!("   {} {became}", grouped(rows)));
+            }
+        }
         if collection.rows_rejected > 0 {
             let rejected = format!("   {} rejected", grouped(collection.rows_rejected));
             line.push_str(&console.paint(Tone::Warning, &rejected));
@@ -231,6 +249,8 @@ fn report_json(report: &LoadReport, elapsed: Duration) -> Json {
             json!({
                 "name": collection.name,
                 "rows_stored": collection.rows_stored,
+                "rows_replaced": collection.rows_replaced,
+                "rows_repeated": collection.rows_repeated,
                 "rows_rejected": collection.rows_rejected,
                 "reasons": reasons,
             })

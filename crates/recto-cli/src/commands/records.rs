@@ -3,9 +3,9 @@
 use std::io::{BufRead, Read as _};
 
 use clap::Args;
-use recto::Session;
-use recto::schema::Collection;
-use recto::session::JsonRecord;
+use recto::schema::{Collection, WriteMode};
+use recto::session::{JsonRecord, Written};
+use recto::{MAX_TTL_SECONDS, Session};
 use serde_json::Value as Json;
 
 use super::{collection_of, print_json};
@@ -19,6 +19,8 @@ use crate::text::{counted, grouped};
 const MAX_PUT_RECORDS: usize = 10_000;
 /// The most bytes of JSON that one `put` takes.
 const MAX_PUT_BYTES: u64 = 16 << 20;
+/// A line that is longer than this is a record that neither store takes, by `load` or otherwise.
+const MAX_RECORD_BYTES: u64 = MAX_PUT_BYTES - (64 << 10);
 
 const KEYS: &str = "\
 The key fields stand in the key's order, each as an argument; or in one argument, joined by commas and \
@@ -51,7 +53,11 @@ Examples:
   recto put readings < readings.ndjson
 
 The records of one put, 10,000 at most, are checked before any is written. On the embedded store they are \
-then stored together or not at all. `recto load` takes files of any size.";
+then stored together or not at all. Of several with one key the last stands. `recto load` takes files of any size.
+
+A record of a collection with writes = \"append\" is never changed: putting it again is done, and another one with its \
+key is refused and changes nothing. On Cassandra, which cannot know that without reading, that is a mistake that goes \
+unnoticed: the fields that are not null take the place of those that were there.";
 
 /// Arguments of `recto put`.
 #[derive(Debug, Args)]
@@ -62,6 +68,9 @@ pub(crate) struct PutArgs {
     /// A record as a JSON object; without it, NDJSON is read from standard input
     #[arg(value_name = "JSON")]
     pub(crate) record: Option<String>,
+    /// How long the records live; they are kept until they are deleted if absent
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_TTL_SECONDS)))]
+    pub(crate) ttl: Option<u32>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
@@ -102,9 +111,9 @@ pub(crate) async fn get(args: &GetArgs, session: &dyn Session, console: &mut Con
 /// Puts records.
 pub(crate) async fn put(args: &PutArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let schema = session.schema().await?;
-    collection_of(&schema, &args.collection)?;
-    let records = match args.record.as_deref() {
-        Some(text) if text != "-" => vec![parse_record(text)?],
+    let collection = collection_of(&schema, &args.collection)?;
+    let (records, lines) = match args.record.as_deref() {
+        Some(text) if text != "-" => (vec![parse_record(text)?], Vec::new()),
         _ => {
             if console.input_is_terminal() {
                 console.note("Reading NDJSON, a record a line; Ctrl-D ends it.")?;
@@ -112,14 +121,25 @@ pub(crate) async fn put(args: &PutArgs, session: &dyn Session, console: &mut Con
             read_records(console.input())?
         }
     };
-    let count = records.len() as u64;
-    if count > 0 {
-        session.put(&args.collection, records).await?;
+    let mut written = Written::default();
+    if !records.is_empty() {
+        let put = session.put(&args.collection, records, args.ttl).await;
+        written = put.map_err(
+            |error| match error.change().and_then(|change| lines.get(change)) {
+                Some(line) => Failure::from(error).at(&format!("line {}", grouped(*line))),
+                None => error.into(),
+            },
+        )?;
     }
+    let repeated = match (written.repeated, collection.writes) {
+        (0, _) => String::new(),
+        (more, WriteMode::Append) => format!("; {} more had been given already", grouped(more)),
+        (more, _) => format!("; {} more had the key of a later one", grouped(more)),
+    };
     console.line(format_args!(
-        "{} put {}",
+        "{} put {}{repeated}",
         console.paint(Tone::Good, "✓"),
-        counted(count, "record", "records")
+        counted(written.puts, "record", "records")
     ))?;
     Ok(Exit::Done)
 }
@@ -244,10 +264,10 @@ fn parse(text: &str) -> std::result::Result<JsonRecord, String> {
     }
 }
 
-/// Reads NDJSON to its end.
-fn read_records(input: &mut dyn BufRead) -> Result<Vec<JsonRecord>> {
+/// Reads NDJSON to its end: the records, and the line of each.
+fn read_records(input: &mut dyn BufRead) -> Result<(Vec<JsonRecord>, Vec<u64>)> {
     let mut input = input.take(MAX_PUT_BYTES + 1);
-    let mut records = Vec::new();
+    let (mut records, mut lines) = (Vec::new(), Vec::new());
     let mut line = Vec::new();
     for number in 1_u64.. {
         line.clear();
@@ -255,7 +275,11 @@ fn read_records(input: &mut dyn BufRead) -> Result<Vec<JsonRecord>> {
             .read_until(b'\n', &mut line)
             .map_err(|error| Failure::new(Exit::Failed, format!("cannot read standard input: {error}")))?;
         if input.limit() == 0 {
-            return Err(too_much("16 MiB"));
+            return Err(if line.len() as u64 > MAX_RECORD_BYTES {
+                too_large(number)
+            } else {
+                too_much("16 MiB")
+            });
         }
         if read == 0 {
             break;
@@ -277,8 +301,20 @@ fn read_records(input: &mut dyn BufRead) -> Result<Vec<JsonRecord>> {
             return Err(too_much("10,000 records"));
         }
         records.push(parse(text).map_err(|reason| refused(&reason))?);
+        lines.push(number);
     }
-    Ok(records)
+    Ok((records, lines))
+}
+
+fn too_large(line: u64) -> Failure {
+    Failure::new(
+        Exit::Refused,
+        format!(
+            "line {}: the record is larger than any store takes; nothing was put",
+            grouped(line)
+        ),
+    )
+    .with_hint("store smaller records, or keep large values elsewhere")
 }
 
 fn too_much(limit: &str) -> Failure {
@@ -325,8 +361,9 @@ mod tests {
     #[test]
     fn ndjson_skips_blank_lines_and_names_the_bad_one() {
         let read = |text: &str| read_records(&mut text.as_bytes());
-        assert_eq!(read("{\"a\": 1}\n\n  \r\n{\"a\": 2}").unwrap().len(), 2);
-        assert!(read("").unwrap().is_empty());
+        let (records, lines) = read("{\"a\": 1}\n\n  \r\n{\"a\": 2}").unwrap();
+        assert_eq!((records.len(), lines), (2, vec![1, 4]));
+        assert!(read("").unwrap().0.is_empty());
         let failure = format!("{:?}", read("{\"a\": 1}\n[1]\n").unwrap_err());
         assert!(failure.contains("line 2"), "{failure}");
         assert!(read_records(&mut &b"\xff\n"[..]).is_err());

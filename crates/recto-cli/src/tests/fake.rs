@@ -10,7 +10,7 @@ use recto::schema::Schema;
 use recto::session::{
     Applied, Backup, CheckOutcome, CheckedCollection, CursorKey, ExplainedSource, Explanation, JsonRecord,
     LoadProgress, LoadReport, LoadRequest, LoadedCollection, PageCost, PageReply, PageRequest, Progress,
-    RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress,
+    RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Written,
 };
 use recto::{Error, ErrorKind, Result, Session};
 use serde_json::{Value as Json, json};
@@ -229,13 +229,24 @@ impl Session for FakeSession {
         Ok((key[1] == "UA").then(|| records()[0].clone()))
     }
 
-    async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()> {
+    async fn put(
+        &self,
+        collection: &str,
+        records: Vec<JsonRecord>,
+        ttl_seconds: Option<u32>,
+    ) -> Result<Written> {
+        let puts = records.len() as u64;
+        let for_seconds = ttl_seconds.map(|seconds| format!(" for {seconds} s"));
         self.ask(format!(
-            "put {} {}",
+            "put {} {}{}",
             collection,
-            records.into_iter().map(Json::Object).collect::<Json>()
+            records.into_iter().map(Json::Object).collect::<Json>(),
+            for_seconds.unwrap_or_default()
         ));
-        Ok(())
+        Ok(Written {
+            puts,
+            ..Written::default()
+        })
     }
 
     async fn delete(&self, _collection: &str, key: &[String]) -> Result<()> {
@@ -243,9 +254,9 @@ impl Session for FakeSession {
         Ok(())
     }
 
-    async fn write(&self, changes: Vec<RecordChange>) -> Result<()> {
+    async fn write(&self, changes: Vec<RecordChange>) -> Result<Written> {
         self.ask(format!("write {changes:?}"));
-        Ok(())
+        Ok(Written::default())
     }
 
     fn scan<'a>(&'a self, _collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
@@ -285,6 +296,8 @@ impl Session for FakeSession {
         let collections = request.collections.iter().map(|name| LoadedCollection {
             name: name.clone(),
             rows_stored: 336_776 - rejected(name),
+            rows_replaced: 0,
+            rows_repeated: 0,
             rows_rejected: rejected(name),
             reasons: (rejected(name) > 0)
                 .then(|| ("tailnum is null".to_owned(), rejected(name)))

@@ -1,18 +1,18 @@
 //! Several changes at once.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
 use recto::schema::Schema;
 use recto::session::RecordChange;
-use recto::{DynamicRecord, Error, ErrorKind, MAX_BATCH_CHANGES};
+use recto::{MAX_BATCH_CHANGES, MAX_TTL_SECONDS};
 use serde_json::{Value as Json, json};
 
 use super::caller::Caller;
 use super::parameters::Parameters;
+use super::records::TTL;
 use super::{address, answer, body, keys};
 use crate::access::Operation;
 use crate::problem::Problem;
@@ -30,20 +30,16 @@ pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<
     let changes = read(&schema, &collection, body::json(request).await?)?;
     let needed: BTreeSet<(&str, Operation)> = changes.iter().map(needed).collect();
     let session = caller.access.session_over(caller.app_session(), needed)?;
-    let puts = changes.iter().filter(|change| is_put(change)).count();
-    let deletes = changes.len() - puts;
-    match session.write(changes.clone()).await {
-        Ok(()) => Ok(answer::json_once(&json!({ "puts": puts, "deletes": deletes }))),
-        Err(error) => Err(located(&schema, &changes, error)),
-    }
-}
-
-fn is_put(change: &RecordChange) -> bool {
-    matches!(change, RecordChange::Put { .. })
+    let written = session.write(changes).await?;
+    Ok(answer::json_once(&json!({
+        "puts": written.puts,
+        "deletes": written.deletes,
+        "repeated": written.repeated,
+    })))
 }
 
 fn needed(change: &RecordChange) -> (&str, Operation) {
-    let operation = if is_put(change) {
+    let operation = if change.is_put() {
         Operation::Write
     } else {
         Operation::Delete
@@ -87,7 +83,7 @@ fn read_change(
     let shape = |detail: String| {
         Problem::invalid_body(detail)
             .with_field(format!("changes[{index}]"))
-            .with_hint("a change is {\"put\": {record}} or {\"delete\": [values of its key]}, and may name a \"collection\"")
+            .with_hint("a change is {\"put\": {record}} or {\"delete\": [values of its key]}, and may name a \"collection\", and a put its \"ttl_seconds\"")
     };
     let Json::Object(mut change) = change else {
         return Err(shape("a change is an object".into()));
@@ -98,7 +94,20 @@ fn read_change(
         Some(_) => return Err(shape("collection is a name".into())),
     };
     let read = match (change.remove("put"), change.remove("delete")) {
-        (Some(Json::Object(record)), None) => RecordChange::Put { collection, record },
+        (Some(Json::Object(record)), None) => {
+            let ttl_seconds =
+                match change.remove(TTL) {
+                    None | Some(Json::Null) => None,
+                    Some(seconds) => Some(read_ttl(&seconds).ok_or_else(|| {
+                        shape(format!("{TTL} is a whole number from 1 to {MAX_TTL_SECONDS}"))
+                    })?),
+                };
+            RecordChange::Put {
+                collection,
+                record,
+                ttl_seconds,
+            }
+        }
         (None, Some(Json::Array(values))) => {
             let definition = schema.collection(&collection);
             let definition = definition.ok_or_else(|| Problem::no_collection(&collection))?;
@@ -116,26 +125,7 @@ fn read_change(
     }
 }
 
-/// The problem, with the change it is about, where that can be told.
-fn located(schema: &Schema, changes: &[RecordChange], error: Error) -> Problem {
-    let index = match error.kind() {
-        ErrorKind::InvalidRecord => changes.iter().position(|change| is_invalid(schema, change)),
-        _ => None,
-    };
-    let problem = Problem::from(error);
-    match index {
-        Some(index) => problem.within(&format!("changes[{index}]")),
-        None => problem,
-    }
-}
-
-fn is_invalid(schema: &Schema, change: &RecordChange) -> bool {
-    // The key of a delete was read before.
-    let RecordChange::Put { collection, record } = change else {
-        return false;
-    };
-    schema.collection(collection).is_some_and(|definition| {
-        let lacks = |name: &String| record.get(name).is_none_or(Json::is_null);
-        definition.key.iter().any(lacks) || DynamicRecord::from_json(Arc::clone(definition), record).is_err()
-    })
+fn read_ttl(seconds: &Json) -> Option<u32> {
+    let seconds = u32::try_from(seconds.as_u64()?).ok()?;
+    (1..=MAX_TTL_SECONDS).contains(&seconds).then_some(seconds)
 }

@@ -3,6 +3,7 @@
 use axum::extract::Request;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
+use recto::MAX_TTL_SECONDS;
 use serde_json::Value as Json;
 
 use super::caller::Caller;
@@ -10,6 +11,9 @@ use super::parameters::Parameters;
 use super::{address, answer, body, keys};
 use crate::access::Operation;
 use crate::problem::Problem;
+
+/// How long a record lives that is put.
+pub(super) const TTL: &str = "ttl_seconds";
 
 /// Headers that make a write conditional on what is stored.
 const CONDITIONS: [header::HeaderName; 3] = [
@@ -37,19 +41,22 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
     Ok(answer::json(&headers, &Json::Object(record)))
 }
 
-/// `PUT …/records/{key}`: stores a record, in the place of one that is there.
+/// `PUT …/records/{key}`: stores a record, in the place of one that is there; in an append collection,
+/// where there is none.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Write)?;
     let definition = caller.definition(&collection).await?;
-    Parameters::read(&uri, &[])?;
+    let ttl_seconds = ttl_seconds(&Parameters::read(&uri, &[TTL])?)?;
     refuse_conditions(request.headers())?;
     let key = address::key(&uri)?;
     let Json::Object(mut record) = body::json(request).await? else {
         return Err(Problem::invalid_body("the body is a record: a JSON object"));
     };
     keys::complete(&definition, &key, &mut record)?;
-    session.put(&collection, vec![record]).await?;
+    // Of one record, a problem need not say which.
+    let put = session.put(&collection, vec![record], ttl_seconds).await;
+    put.map_err(Problem::of_record)?;
     Ok(answer::no_content())
 }
 
@@ -74,6 +81,19 @@ pub(super) async fn patch(caller: Caller, uri: Uri) -> Result<Response, Problem>
         definition.writes
     ))
     .with_hint("PUT the whole record"))
+}
+
+fn ttl_seconds(parameters: &Parameters) -> Result<Option<u32>, Problem> {
+    let Some(seconds) = parameters.whole(TTL)? else {
+        return Ok(None);
+    };
+    match u32::try_from(seconds) {
+        Ok(seconds) if (1..=MAX_TTL_SECONDS).contains(&seconds) => Ok(Some(seconds)),
+        _ => Err(Problem::invalid_parameter(
+            TTL,
+            format!("a record lives for 1 to {MAX_TTL_SECONDS} seconds, not for {seconds}"),
+        )),
+    }
 }
 
 /// Refuses writes on conditions: silently made without them, they would undo what others wrote.

@@ -237,8 +237,13 @@ impl<'a> Form<'a> {
     /// Writes the record and leads to its page, or comes back with what was wrong.
     async fn put(&self, done: &str) -> Result<Response, Failure> {
         let name = &self.subject.collection.name;
-        match self.subject.session.put(name, vec![self.record.clone()]).await {
-            Ok(()) => {
+        match self
+            .subject
+            .session
+            .put(name, vec![self.record.clone()], None)
+            .await
+        {
+            Ok(_) => {
                 let href = self.subject.record_href(self.record);
                 Ok(Redirect::to(&format!("{href}&done={done}")).into_response())
             }

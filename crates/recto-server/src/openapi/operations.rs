@@ -8,11 +8,16 @@ use super::{parameters, schemas};
 use crate::access::{Access, Operation};
 use crate::api::{EXPORT_PARAMETERS, NDJSON, PAGE_PARAMETERS};
 
+/// What a put is where records are never changed.
+const APPEND: &str = "Records are added and never changed: putting a record that is there is done, and another one \
+     with its key is refused with 409 and changes nothing. On Cassandra, which cannot know that without reading, that \
+     is a mistake that goes unnoticed: the fields that are not null take the place of those that were there.";
+
 /// What a collection is, in a sentence or two.
 pub(super) fn about(collection: &Collection) -> String {
     let order: Vec<String> = collection.order.iter().map(ToString::to_string).collect();
     let writes = match collection.writes {
-        WriteMode::Append => "Records are added and not changed.",
+        WriteMode::Append => APPEND,
         _ => "A record that is put takes the place of one with its key.",
     };
     format!(
@@ -249,9 +254,15 @@ fn put(collection: &Collection) -> Json {
     json!({
         "operationId": format!("put_{name}"),
         "summary": "Store a record",
-        "description": "In the place of one with its key, which is not looked at: the last writer wins. The \
-             key's fields may be left out of the body, and are otherwise those of the path.",
+        "description": format!(
+            "{} The key's fields may be left out of the body, and are otherwise those of the path.",
+            match collection.writes {
+                WriteMode::Append => APPEND,
+                _ => "It takes the place of one with its key, which is not looked at: the last writer wins.",
+            }
+        ),
         "tags": [name],
+        "parameters": [parameters::reference("ttl_seconds")],
         "requestBody": body(&format!("{name}.put")),
         "responses": of_operation(
             vec![("204", json!({ "description": "The record is stored." }))],
@@ -280,9 +291,10 @@ fn batch_write(name: &str) -> Json {
         "summary": "Several changes at once",
         "description": "Puts and deletes of this collection, or of others that they name. On the embedded store \
              all are made or none. On Cassandra they are one logged batch: all are made in the end or none, though \
-             a reader may see a part first. Of two changes to one record, the later holds.",
+             a reader may see a part first. Of two changes to one record, the later holds; two puts of one key to a \
+             collection whose records are never changed are of the same record, or refused with 409.",
         "tags": [name],
         "requestBody": body(&format!("{name}.batch")),
-        "responses": of_operation(vec![("200", result)], &["413", "415"]),
+        "responses": of_operation(vec![("200", result)], &["409", "413", "415"]),
     })
 }

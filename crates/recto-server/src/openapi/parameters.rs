@@ -1,7 +1,7 @@
 //! What stands in paths and queries.
 
 use recto::schema::Collection;
-use recto::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
+use recto::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MAX_TTL_SECONDS};
 use serde_json::{Map, Value as Json, json};
 
 use super::types::{self, Side};
@@ -64,6 +64,7 @@ pub(super) fn shared() -> Map<String, Json> {
             text(),
             "Go on after the records that stood before this token in an export that was cut.",
         ),
+        query("ttl_seconds", ttl(), TTL),
         if_none_match(),
     ];
     all.into_iter()
@@ -74,6 +75,15 @@ pub(super) fn shared() -> Map<String, Json> {
             )
         })
         .collect()
+}
+
+const TTL: &str = "How long the record lives, in seconds; it is kept until it is deleted if absent. In an append \
+     collection, a record that is there already lives for the longer of the two times (on Cassandra, for the later \
+     given).";
+
+/// How long a record lives.
+pub(super) fn ttl() -> Json {
+    json!({ "type": "integer", "minimum": 1, "maximum": MAX_TTL_SECONDS })
 }
 
 pub(super) fn query(name: &str, schema: Json, about: &str) -> Json {

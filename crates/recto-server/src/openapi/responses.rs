@@ -20,7 +20,8 @@ const PROBLEMS: [(&str, &str); 14] = [
     ("408", "The request did not arrive in time."),
     (
         "409",
-        "The record's key is not the one in the path; or the same is being done with the store already.",
+        "The record's key is not the one in the path; or another record is there with it that is never changed, and \
+         nothing was written; or the same is being done with the store already.",
     ),
     (
         "413",

@@ -144,6 +144,9 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     });
     let one = |verb: &str, what: Json| {
         let mut properties = Map::from_iter([(verb.to_owned(), what)]);
+        if verb == "put" {
+            properties.insert("ttl_seconds".to_owned(), super::parameters::ttl());
+        }
         let mut required = vec![verb];
         if let Some((name, schema)) = &besides {
             properties.insert((*name).to_owned(), schema.clone());
@@ -174,8 +177,17 @@ fn batch(collection: &Collection) -> Json {
 fn batch_result() -> Json {
     let count = json!({ "type": "integer", "minimum": 0 });
     object(
-        members(json!({ "puts": count, "deletes": count })),
-        &["puts", "deletes"],
+        members(json!({
+            "puts": count,
+            "deletes": count,
+            "repeated": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "Further puts of the same keys: of each key the last one stands, or all are of the \
+                     same record.",
+            },
+        })),
+        &["puts", "deletes", "repeated"],
     )
 }
 

@@ -12,7 +12,7 @@ use recto::schema::Schema;
 use recto::session::{
     Applied, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
     PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan,
-    StoreDescription, StoreProgress,
+    StoreDescription, StoreProgress, Written,
 };
 use recto::{Result, Session};
 
@@ -179,15 +179,20 @@ impl<S: Session> Session for Observed<S> {
         self.seen(self.session.get(collection, key).await)
     }
 
-    async fn put(&self, collection: &str, records: Vec<JsonRecord>) -> Result<()> {
-        self.seen(self.session.put(collection, records).await)
+    async fn put(
+        &self,
+        collection: &str,
+        records: Vec<JsonRecord>,
+        ttl_seconds: Option<u32>,
+    ) -> Result<Written> {
+        self.seen(self.session.put(collection, records, ttl_seconds).await)
     }
 
     async fn delete(&self, collection: &str, key: &[String]) -> Result<()> {
         self.seen(self.session.delete(collection, key).await)
     }
 
-    async fn write(&self, changes: Vec<RecordChange>) -> Result<()> {
+    async fn write(&self, changes: Vec<RecordChange>) -> Result<Written> {
         self.seen(self.session.write(changes).await)
     }
 

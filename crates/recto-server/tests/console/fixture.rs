@@ -99,10 +99,10 @@ impl Fixture {
         for carrier in ["AA", "UA"] {
             let flights: Vec<_> = (0..FLIGHTS).map(|number| flight(carrier, number)).collect();
             for some in flights.chunks(FLIGHTS_AT_ONCE) {
-                session.put("flights", some.to_vec()).await.unwrap();
+                session.put("flights", some.to_vec(), None).await.unwrap();
             }
         }
-        session.put("places", places()).await.unwrap();
+        session.put("places", places(), None).await.unwrap();
         Self {
             session,
             _place: place,

@@ -87,7 +87,11 @@ async fn a_client_that_reads_nothing_is_cut() {
             let record = json!({ "tenant": "large", "id": batch * 10 + id, "note": note });
             record.as_object().unwrap().clone()
         });
-        served.session.put("orders", records.collect()).await.unwrap();
+        served
+            .session
+            .put("orders", records.collect(), None)
+            .await
+            .unwrap();
     }
     let mut stream = served.connect().await;
     stream

@@ -94,11 +94,11 @@ pub(crate) async fn store_at(address: &StoreAddress) -> LocalSession {
             let order = json!({ "tenant": tenant, "id": id, "total": 1.5, "note": format!("of {tenant}") });
             order.as_object().unwrap().clone()
         });
-        session.put("orders", orders.collect()).await.unwrap();
+        session.put("orders", orders.collect(), None).await.unwrap();
     }
     let secret = json!({ "id": 1, "note": "hidden" });
     session
-        .put("secrets", vec![secret.as_object().unwrap().clone()])
+        .put("secrets", vec![secret.as_object().unwrap().clone()], None)
         .await
         .unwrap();
     session

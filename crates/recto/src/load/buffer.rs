@@ -6,10 +6,13 @@
 
 use recto_model::{Cells, RowRef, RowSet, key};
 use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
-use recto_store::{Mutation, Operation, PartitionWrite, Stamp};
+use recto_store::{Mutation, Operation, PartitionWrite, RowsMet, Stamp};
 
+use super::convert::Reason;
 use super::plan::{Plan, Target};
 use super::rejects::Reject;
+use super::rows::row_text;
+use super::write::CONFLICT;
 
 /// How much a piece of a buffer holds. Pieces of this size are not moved as a buffer grows.
 const SEGMENT_BYTES: usize = 1 << 20;
@@ -78,6 +81,8 @@ pub(super) struct Buffer {
     entries: Vec<Vec<Entry>>,
     pub(super) rejects: Vec<Reject>,
     reject_bytes: usize,
+    /// Per collection, how many rows were left out because another row of the buffer has their key.
+    pub(super) met: Vec<RowsMet>,
     /// How many rows of the file there are up to its end.
     pub(super) rows_end: u64,
 }
@@ -90,6 +95,7 @@ impl Buffer {
             entries: vec![Vec::new(); plan.targets.len()],
             rejects: Vec::new(),
             reject_bytes: 0,
+            met: vec![RowsMet::default(); plan.targets.len()],
             rows_end: 0,
         }
     }
@@ -182,19 +188,61 @@ impl Buffer {
 
     /// Puts each collection's rows into key order; rows of one key stay in the file's.
     pub(super) fn sort(&mut self) {
-        let segments = &self.segments;
-        let key = |entry: &Entry| {
-            let start = entry.key_start as usize;
-            &segments[entry.segment as usize].keys[start..start + entry.key_length as usize]
-        };
-        for entries in &mut self.entries {
+        for index in 0..self.entries.len() {
+            let mut entries = std::mem::take(&mut self.entries[index]);
             entries.sort_unstable_by(|left, right| {
                 left.prefix
                     .cmp(&right.prefix)
-                    .then_with(|| key(left).cmp(key(right)))
+                    .then_with(|| self.key(left).cmp(self.key(right)))
                     .then_with(|| (left.segment, left.row).cmp(&(right.segment, right.row)))
             });
+            self.entries[index] = entries;
         }
+    }
+
+    /// Leaves of the rows with one key one: the last, where records take each other's place; the
+    /// first where they are never changed, and those that are not the same are rejected. They
+    /// are [sorted](Self::sort).
+    pub(super) fn keep_one_of_each_key(&mut self, plan: &Plan) {
+        for (index, target) in plan.targets.iter().enumerate() {
+            let entries = std::mem::take(&mut self.entries[index]);
+            let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let Some(earlier) = kept
+                    .last_mut()
+                    .filter(|earlier| self.have_one_key(earlier, &entry))
+                else {
+                    kept.push(entry);
+                    continue;
+                };
+                let (row, origin) = self.at(&entry);
+                if target.is_same(self.at(earlier).0, row) {
+                    self.met[index].repeated += 1;
+                } else if target.core.replaces() {
+                    *earlier = entry;
+                    self.met[index].replaced += 1;
+                } else {
+                    let reason = Reason::general(CONFLICT.to_owned());
+                    let reject = Reject {
+                        origin,
+                        content: row_text(plan, target, row).into(),
+                        readable: true,
+                        reasons: vec![(index, reason)],
+                    };
+                    self.rejects.push(reject);
+                }
+            }
+            self.entries[index] = kept;
+        }
+    }
+
+    fn have_one_key(&self, left: &Entry, right: &Entry) -> bool {
+        left.prefix == right.prefix && self.key(left) == self.key(right)
+    }
+
+    fn key(&self, entry: &Entry) -> &[u8] {
+        let start = entry.key_start as usize;
+        &self.segments[entry.segment as usize].keys[start..start + entry.key_length as usize]
     }
 
     fn at(&self, entry: &Entry) -> (RowRef<'_>, Origin) {

@@ -25,7 +25,7 @@ use crate::session::{LoadRequest, LoadedCollection};
 pub(super) const TABLE: &str = "recto_loads";
 
 /// The version of the state's JSON.
-const STATE_VERSION: u64 = 1;
+const STATE_VERSION: u64 = 2;
 
 /// The most reasons that are counted apart per collection.
 const MAX_COUNTED_REASONS: usize = 1_000;
@@ -43,6 +43,8 @@ const MAX_TABLE_ATTEMPTS: u32 = 5;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) stored: u64,
+    pub(super) replaced: u64,
+    pub(super) repeated: u64,
     pub(super) rejected: u64,
     reasons: BTreeMap<String, u64>,
 }
@@ -74,6 +76,8 @@ impl Tally {
         LoadedCollection {
             name: name.to_owned(),
             rows_stored: self.stored,
+            rows_replaced: self.replaced,
+            rows_repeated: self.repeated,
             rows_rejected: self.rejected,
             reasons,
         }
@@ -128,6 +132,8 @@ impl State {
             .map(|(name, tally)| {
                 let tally = json!({
                     "stored": tally.stored,
+                    "replaced": tally.replaced,
+                    "repeated": tally.repeated,
                     "rejected": tally.rejected,
                     "reasons": tally.reasons,
                 });
@@ -151,8 +157,12 @@ impl State {
         let tally = |name: &String| {
             let json = json.get("collections")?.get(name)?;
             let reasons = json.get("reasons")?.as_object()?.iter();
+            // Version 1 did not count what was there.
+            let met = |name| json.get(name).and_then(Json::as_u64).unwrap_or(0);
             Some(Tally {
                 stored: json.get("stored")?.as_u64()?,
+                replaced: met("replaced"),
+                repeated: met("repeated"),
                 rejected: json.get("rejected")?.as_u64()?,
                 reasons: reasons
                     .map(|(reason, count)| Some((reason.clone(), count.as_u64()?)))
@@ -294,7 +304,7 @@ impl Checkpoint {
         })
         .await?;
         match outcome {
-            write::Settled::Done => Ok(()),
+            write::Settled::Done(_) => Ok(()),
             write::Settled::Refused(error) => Err(error.into()),
         }
     }
@@ -353,13 +363,19 @@ mod tests {
         state.rows = 7;
         state.reject_bytes = 90;
         state.tallies[0].stored = 7;
+        state.tallies[0].replaced = 2;
+        state.tallies[0].repeated = 3;
         state.tallies[1].stored = 6;
         state.tallies[1].reject("x: expected an int");
         let text = state.to_json(&names);
         assert_eq!(State::from_json(&text, &names).unwrap(), state);
+        let golden = r#"{"version":2,"stamp":1700000000000000,"rows":7,"reject_bytes":90,"finished":false,"written":1700000000000000,"collections":{"a":{"stored":7,"replaced":2,"repeated":3,"rejected":0,"reasons":{}},"b":{"stored":6,"replaced":0,"repeated":0,"rejected":1,"reasons":{"x: expected an int":1}}}}"#;
+        assert_eq!(text, golden);
         // Written by version 1; every later release reads it.
         let golden = r#"{"version":1,"stamp":1700000000000000,"rows":7,"reject_bytes":90,"finished":false,"written":1700000000000000,"collections":{"a":{"stored":7,"rejected":0,"reasons":{}},"b":{"stored":6,"rejected":1,"reasons":{"x: expected an int":1}}}}"#;
-        assert_eq!(text, golden);
+        state.tallies[0].replaced = 0;
+        state.tallies[0].repeated = 0;
+        assert_eq!(State::from_json(golden, &names).unwrap(), state);
     }
 
     #[test]

@@ -300,7 +300,7 @@ impl<'a> Telling<'a> {
         let sum = |of: fn(&Tally) -> u64| state.tallies.iter().map(of).sum();
         (self.progress)(LoadProgress {
             rows_read: self.counters.rows_read.load(Ordering::Relaxed),
-            rows_stored: sum(|tally| tally.stored),
+            rows_stored: sum(|tally| tally.stored + tally.replaced + tally.repeated),
             rows_rejected: sum(|tally| tally.rejected),
             bytes_consumed: bytes.min(self.bytes_total),
             bytes_total: self.bytes_total,
@@ -392,6 +392,10 @@ impl Load<'_> {
     async fn write(&mut self, buffer: Arc<Buffer>, bytes_end: u64) -> Result<()> {
         let mut state = self.state.clone();
         let refused = self.write_rows(&buffer, bytes_end, &mut state).await?;
+        for (tally, met) in state.tallies.iter_mut().zip(&buffer.met) {
+            tally.replaced += met.replaced;
+            tally.repeated += met.repeated;
+        }
         for reject in buffer.rejects.iter().chain(&refused) {
             for (target, reason) in &reject.reasons {
                 state.tallies[*target].reject(reason.class());
@@ -431,8 +435,11 @@ impl Load<'_> {
             .map(|chunk| room.during(chunk.bytes, writer.write(Arc::clone(buffer), chunk)))
             .buffer_unordered(CALLS_IN_FLIGHT);
         while let Some(chunk) = telling.during(state, bytes, written.try_next()).await? {
-            state.tallies[chunk.target].stored += chunk.stored;
-            rows_written += chunk.stored + chunk.refused.len() as u64;
+            let tally = &mut state.tallies[chunk.target];
+            tally.stored += chunk.stored;
+            tally.replaced += chunk.replaced;
+            tally.repeated += chunk.repeated;
+            rows_written += chunk.stored + chunk.replaced + chunk.repeated + chunk.refused.len() as u64;
             refused.extend(chunk.refused);
             // As far as the rows of this buffer are stored, so that what is left tells how long it
             // will take.

@@ -338,6 +338,7 @@ impl ConvertingThread {
             .store(self.row, Ordering::Relaxed);
         self.buffer.rows_end = self.row;
         self.buffer.sort();
+        self.buffer.keep_one_of_each_key(&self.conversion.plan);
         if !self.is_demanded {
             self.demanded.recv().map_err(|_| Abandoned)?;
         }

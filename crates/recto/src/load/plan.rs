@@ -54,6 +54,11 @@ impl Target {
     pub(super) fn cell<'a>(&self, row: RowRef<'a>, column: usize) -> Option<&'a [u8]> {
         self.slots[column].and_then(|slot| row.get(slot))
     }
+
+    /// Whether two converted rows are the same record of the collection.
+    pub(super) fn is_same(&self, left: RowRef<'_>, right: RowRef<'_>) -> bool {
+        (0..self.slots.len()).all(|column| self.cell(left, column) == self.cell(right, column))
+    }
 }
 
 /// How a file's rows become rows of collections.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use recto_model::Environment;
 use recto_store::{
-    Atomicity, PartitionWrite, Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+    Atomicity, PartitionWrite, RowsMet, Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
 use super::buffer::{Buffer, Chunk, Origin, WriteSizes};
@@ -29,9 +29,12 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 /// How long one attempt may take, unless the store was opened with a limit of its own.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Why a row of a collection whose records are never changed is rejected.
+pub(super) const CONFLICT: &str = "another record with its key is there already";
+
 /// How a write ended that has ended.
 pub(super) enum Settled {
-    Done,
+    Done(RowsMet),
     Refused(StoreError),
 }
 
@@ -53,7 +56,15 @@ where
     let mut failing_since_nanos = None;
     loop {
         let failure = match store.write_many(writes().await?, atomicity, options).await {
-            Ok(WriteOutcome::Done) => return Ok(Settled::Done),
+            Ok(WriteOutcome::Done) => return Ok(Settled::Done(RowsMet::default())),
+            Ok(WriteOutcome::Counted(met)) => return Ok(Settled::Done(met)),
+            Ok(WriteOutcome::Conflict(number)) => {
+                let conflicts = vec![number];
+                return Ok(Settled::Done(RowsMet {
+                    conflicts,
+                    ..RowsMet::default()
+                }));
+            }
             Ok(WriteOutcome::Refused(error)) if error.kind() == StoreErrorKind::Invalid => {
                 return Ok(Settled::Refused(error));
             }
@@ -101,7 +112,12 @@ pub(super) struct ChunkWriter {
 /// What became of a chunk.
 pub(super) struct Written {
     pub(super) target: usize,
+    /// Rows of which there was no record, as far as the store tells.
     pub(super) stored: u64,
+    /// Rows that took the place of another record.
+    pub(super) replaced: u64,
+    /// Rows whose record was there.
+    pub(super) repeated: u64,
     /// Rows that the store does not take.
     pub(super) refused: Vec<Reject>,
 }
@@ -113,6 +129,8 @@ impl ChunkWriter {
         let mut written = Written {
             target: chunk.target,
             stored: 0,
+            replaced: 0,
+            repeated: 0,
             refused: Vec::new(),
         };
         let mut left = vec![chunk];
@@ -124,9 +142,21 @@ impl ChunkWriter {
             .await?;
             let rows = chunk.end - chunk.start;
             match outcome {
-                Settled::Done => written.stored += rows as u64,
+                Settled::Done(met) => {
+                    written.replaced += met.replaced;
+                    written.repeated += met.repeated;
+                    written.stored += rows as u64 - met.replaced - met.repeated - met.conflicts.len() as u64;
+                    let conflicts = met.conflicts.into_iter().map(|number| chunk.start + number);
+                    let reason = || Reason::general(CONFLICT.to_owned());
+                    written
+                        .refused
+                        .extend(conflicts.map(|row| self.reject(&buffer, chunk.target, row, reason())));
+                }
                 Settled::Refused(error) if rows == 1 => {
-                    written.refused.push(self.refused(&buffer, chunk, &error));
+                    let reason = Reason::with_details("refused by the store", &format!(": {error}"));
+                    written
+                        .refused
+                        .push(self.reject(&buffer, chunk.target, chunk.start, reason));
                 }
                 Settled::Refused(_) => {
                     let middle = chunk.start + rows / 2;
@@ -148,15 +178,13 @@ impl ChunkWriter {
         blocking(move || Ok(buffer.writes(&plan, chunk, sizes, stamp))).await
     }
 
-    fn refused(&self, buffer: &Buffer, chunk: Chunk, error: &StoreError) -> Reject {
-        let (row, origin): (_, Origin) = buffer.get(chunk.target, chunk.start);
-        let target = &self.plan.targets[chunk.target];
-        let reason = Reason::with_details("refused by the store", &format!(": {error}"));
+    fn reject(&self, buffer: &Buffer, target: usize, row: usize, reason: Reason) -> Reject {
+        let (row, origin): (_, Origin) = buffer.get(target, row);
         Reject {
             origin,
-            content: row_text(&self.plan, target, row).into(),
+            content: row_text(&self.plan, &self.plan.targets[target], row).into(),
             readable: true,
-            reasons: vec![(chunk.target, reason)],
+            reasons: vec![(target, reason)],
         }
     }
 }

@@ -119,6 +119,10 @@ on_both_stores! { crate::SCHEMA;
         what_is_not_a_record_is_refused,
         what_is_not_a_key_is_refused,
         appended_records_are_kept,
+        an_append_of_another_record_is_a_conflict_where_the_store_sees_it,
+        two_puts_of_one_key_in_one_batch,
+        an_appended_record_lives_for_the_longer_time,
+        a_batch_that_failed_is_committed_again,
     }
     schemas {
         applying_twice_changes_nothing,

@@ -300,3 +300,119 @@ pub(crate) async fn appended_records_are_kept(recto: Recto) {
         .unwrap();
     assert!(subject.text(r#"stream = "append""#, "").await.unwrap().is_empty());
 }
+
+fn event(subject: &Subject, stream: &str, id: i32, note: Option<&str>) -> DynamicRecord {
+    let json = json!({ "stream": stream, "at": 1, "id": id, "kind": "k", "note": note });
+    record(subject, &json)
+}
+
+pub(crate) async fn an_append_of_another_record_is_a_conflict_where_the_store_sees_it(recto: Recto) {
+    let subject = Subject::new(&recto, "events");
+    let events = &subject.collection;
+    let stream = "conflict";
+    let key = || (stream.to_owned(), 1, 1);
+    let one = event(&subject, stream, 1, Some("one"));
+    events.put(&one).await.unwrap();
+    // The same record again is done.
+    events.put(&one).await.unwrap();
+    let other = event(&subject, stream, 1, None);
+    let beside = event(&subject, stream, 2, None);
+    let put = events.put_all([&beside, &other]).await;
+    if recto.store().limits().sees_conflicts {
+        let error = put.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(
+            error.to_string(),
+            "events holds another record with the key (conflict, 1, 1)"
+        );
+        assert_eq!(error.change(), Some(1));
+        assert!(error.hint().unwrap().contains("nothing was written"), "{error:?}");
+        assert!(events.get((stream.to_owned(), 1, 2)).await.unwrap().is_none());
+        assert_eq!(events.get(key()).await.unwrap().unwrap(), one);
+        // What was deleted is not there.
+        events.delete(key()).await.unwrap();
+        events.put(&other).await.unwrap();
+        assert_eq!(events.get(key()).await.unwrap().unwrap(), other);
+        // In one batch as well: the deletion comes first.
+        let mut batch = recto.batch();
+        batch.delete(events, key()).unwrap().put(events, &one).unwrap();
+        batch.commit().await.unwrap();
+    } else {
+        // As documented: what is not null takes the place of what was there.
+        put.unwrap();
+    }
+    assert_eq!(events.get(key()).await.unwrap().unwrap(), one);
+}
+
+pub(crate) async fn two_puts_of_one_key_in_one_batch(recto: Recto) {
+    let events = Subject::new(&recto, "events");
+    let mut batch = recto.batch();
+    let one = event(&events, "twice", 1, Some("one"));
+    batch.put(&events.collection, &one).unwrap();
+    batch.put(&events.collection, &one).unwrap();
+    let other = event(&events, "twice", 1, Some("other"));
+    let error = batch.put(&events.collection, &other).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("(twice, 1, 1)"), "{error}");
+    assert_eq!((batch.len(), batch.repeated()), (2, 1));
+    batch.commit().await.unwrap();
+    let kept = events.collection.get(("twice".to_owned(), 1, 1)).await.unwrap();
+    assert_eq!(kept.unwrap(), one);
+
+    let readings = Subject::new(&recto, "readings");
+    for value in 0..3 {
+        let row = json!({ "sensor": "twice", "slot": 1, "value": value, "unit": (value < 2).then_some("m") });
+        batch.put(&readings.collection, &record(&readings, &row)).unwrap();
+    }
+    assert_eq!((batch.len(), batch.repeated()), (3, 2));
+    batch.commit().await.unwrap();
+    assert_eq!(reading(&readings, "twice", 1).await.unwrap(), "2.0 -");
+}
+
+pub(crate) async fn an_appended_record_lives_for_the_longer_time(recto: Recto) {
+    let subject = Subject::new(&recto, "events");
+    let [kept, prolonged] = [1, 2].map(|id| event(&subject, "lives", id, None));
+    let events = &subject.collection;
+    let seconds = Duration::from_secs;
+    events.put(&kept).await.unwrap();
+    events.put_for(&prolonged, seconds(2)).await.unwrap();
+    events.put_for(&prolonged, seconds(1_000)).await.unwrap();
+    events.put_for(&kept, seconds(2)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(3_200)).await;
+    let page = subject.text(r#"stream = "lives""#, "").await.unwrap();
+    let expected = if recto.store().limits().sees_conflicts {
+        "1, 2"
+    } else {
+        "2"
+    };
+    assert_eq!(words(&page, &["id"]), expected);
+    for time in [
+        Duration::ZERO,
+        Duration::from_millis(900),
+        Duration::from_secs(1 << 40),
+    ] {
+        let error = events.put_for(&kept, time).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    }
+}
+
+pub(crate) async fn a_batch_that_failed_is_committed_again(recto: Recto) {
+    let subject = Subject::new(&recto, "notes");
+    let limits = recto.store().limits();
+    let text = "x".repeat(limits.batch_bytes / 5);
+    let mut batch = recto.batch();
+    for id in 0..7 {
+        let note = record(&subject, &json!({ "id": 2_000_000 + id, "text": text }));
+        batch.put(&subject.collection, &note).unwrap();
+    }
+    for _ in 0..2 {
+        let error = batch.commit().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        assert_eq!(batch.len(), 7);
+        assert!(subject.collection.get((2_000_000,)).await.unwrap().is_none());
+    }
+    batch.each_for_itself();
+    batch.commit().await.unwrap();
+    assert!(batch.is_empty());
+    assert!(subject.collection.get((2_000_006,)).await.unwrap().is_some());
+}

@@ -136,7 +136,7 @@ async fn a_later_write_wins_over_a_resumed_load() {
         unreachable!()
     };
     let (session, _) = bench.unreliable(Fault::Fails, i64::MAX, 0).await;
-    session.put("readings", vec![record]).await.unwrap();
+    session.put("readings", vec![record], None).await.unwrap();
     bench.load_with(&file, small).await.unwrap();
     let records = bench.records("readings").await;
     assert_eq!(
