@@ -191,6 +191,17 @@ impl WriteBatch {
         Ok(self)
     }
 
+    /// Stores a record that lives for a time; see [`crate::WriteBatch::put_for`].
+    pub fn put_for<T>(
+        &mut self,
+        collection: &Collection<T>,
+        record: &T,
+        time_to_live: Duration,
+    ) -> Result<&mut Self> {
+        self.inner.put_for(&collection.inner, record, time_to_live)?;
+        Ok(self)
+    }
+
     /// Deletes the record with this key.
     pub fn delete<T>(&mut self, collection: &Collection<T>, key: impl Key) -> Result<&mut Self> {
         self.inner.delete(&collection.inner, key)?;

@@ -167,6 +167,8 @@ pub(crate) struct LoadBody {
 struct LoadedBody {
     name: String,
     rows_stored: u64,
+    rows_replaced: u64,
+    rows_repeated: u64,
     rows_rejected: u64,
     reasons: Vec<ReasonBody>,
 }
@@ -182,6 +184,8 @@ impl From<LoadBody> for LoadReport {
         let collections = body.collections.into_iter().map(|one| LoadedCollection {
             name: one.name,
             rows_stored: one.rows_stored,
+            rows_replaced: one.rows_replaced,
+            rows_repeated: one.rows_repeated,
             rows_rejected: one.rows_rejected,
             reasons: one
                 .reasons

@@ -322,7 +322,7 @@ pub(crate) async fn an_append_of_another_record_is_a_conflict_where_the_store_se
         let error = put.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert_eq!(
-            error.to_string(),
+            error.message(),
             "events holds another record with the key (conflict, 1, 1)"
         );
         assert_eq!(error.change(), Some(1));

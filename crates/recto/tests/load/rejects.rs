@@ -107,9 +107,10 @@ async fn rejected_lines_of_ndjson() {
     assert_eq!(
         (
             report.collections[0].rows_stored,
+            report.collections[0].rows_repeated,
             report.collections[0].rows_rejected
         ),
-        (2, 5)
+        (1, 1, 5)
     );
 }
 

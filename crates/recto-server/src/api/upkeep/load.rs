@@ -101,6 +101,8 @@ fn result(report: &LoadReport) -> Json {
         json!({
             "name": collection.name,
             "rows_stored": collection.rows_stored,
+            "rows_replaced": collection.rows_replaced,
+            "rows_repeated": collection.rows_repeated,
             "rows_rejected": collection.rows_rejected,
             "reasons": reasons,
         })
