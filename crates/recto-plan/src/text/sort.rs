@@ -61,9 +61,10 @@ pub fn parse(text: &str) -> Result<Vec<SortTerm>, TextError> {
         check(&scanner, &terms, &field)?;
         scanner.skip_white();
         // Of `-due desc` one cannot know which was meant.
-        let direction = match descends {
-            true => Direction::Descending,
-            false => direction(&mut scanner)?,
+        let direction = if descends {
+            Direction::Descending
+        } else {
+            direction(&mut scanner)?
         };
         terms.push(SortTerm { field, direction });
         scanner.skip_white();
