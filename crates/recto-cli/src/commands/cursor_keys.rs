@@ -18,10 +18,10 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 const EXAMPLES: &str = "\
 Examples:
   recto cursor-keys list                   which keys there are, and how old they are
-  recto cursor-keys rotate                 a new key seals; the 3 before it still open their cursors
-  recto cursor-keys rotate --earlier 0     after a key leaked: every cursor there is stops working
+  recto cursor-keys rotate                 a new key seals; the 3 before it still open their page tokens
+  recto cursor-keys rotate --earlier 0     after a key leaked: every page token there is stops working
 
-Processes that have the store open learn of a new key when they are given a cursor sealed with it. Keys \
+Processes that have the store open learn of a new key when they are given a page token sealed with it. Keys \
 themselves are never shown.";
 
 /// Arguments of `recto cursor-keys`.
@@ -55,7 +55,7 @@ pub(crate) struct ListArgs {
 /// Arguments of `recto cursor-keys rotate`.
 #[derive(Debug, Args)]
 pub(crate) struct RotateArgs {
-    /// How many of the keys so far still open the cursors they sealed, at most 15
+    /// How many of the keys so far still open the page tokens they sealed, at most 15
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_EARLIER_CURSOR_KEYS)]
     pub(crate) earlier: u32,
     /// Print JSON

@@ -88,6 +88,7 @@
 
   /** Lets the columns of the key stay, as many as there is room for; the first one stays in any case. */
   function pinKey(region) {
+    for (const cell of region.querySelectorAll(".pinned, .last-pinned")) cell.classList.remove("pinned", "last-pinned");
     const heads = Array.from(region.querySelectorAll("thead th"));
     const room = region.clientWidth * PINNED_SHARE;
     const width = (head) => head?.getBoundingClientRect().width ?? 0;
@@ -126,6 +127,13 @@
       markEdges(region);
     });
   }
+
+  window.addEventListener("resize", () => {
+    const region = find("#rows");
+    if (!region) return;
+    pinKey(region);
+    markEdges(region);
+  });
 
   // A row is opened wherever it is clicked, unless a link was meant or some of its text.
   document.addEventListener("click", (event) => {

@@ -273,7 +273,7 @@ fn jump(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
                 none: "any",
                 invalid: browse.jumped.is_some(),
             }.render())
-            button type="submit" { "Go" }
+            button type="submit" { "Jump" }
         }
     }
 }

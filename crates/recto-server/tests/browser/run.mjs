@@ -213,6 +213,21 @@ async function change(page, name) {
 test("add, edit, delete", { complaints: /404|400/ }, (page) => change(page, "Basel"));
 test("add, edit, delete without scripts", { javaScriptEnabled: false, complaints: /404|400/ }, (page) => change(page, "Genf"));
 
+test("who saves late sees what was saved before", { complaints: /409/ }, async (page, context) => {
+  const edit = `${base}/collections/places/edit?key=CH&key=Bern`;
+  await page.goto(edit);
+  const other = await context.newPage();
+  await other.goto(edit);
+  await other.fill("[name='value.population']", "134000");
+  await arrives(other, () => other.click("form.record button[type=submit]"));
+  await page.fill("[name='value.population']", "135000");
+  await arrives(page, () => page.click("form.record button[type=submit]"));
+  assert.equal(await page.inputValue("[name='value.population']"), "135000", "mine");
+  assert.deepEqual(await page.locator(".theirs").allInnerTexts(), ["Stored now: 134000"]);
+  await accessible(page, "a conflict");
+  await shoot(page, `${screenshots}/conflict.png`);
+});
+
 test("read without scripts", { javaScriptEnabled: false }, async (page) => {
   await page.goto(base + "/");
   await arrives(page, () => page.click("h2 a:text-is('flights')"));
