@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use recto_cassandra::{CassandraConfig, CassandraStore};
 use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
-use recto_model::{
-    Bound, Cells, Column, Direction, Environment, Slice, Table, Type, Value, cell, extremes, json,
-};
+use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type, Value, cell, extremes};
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress,
     RowsRead, Stamp, Store, StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
@@ -266,7 +264,13 @@ async fn described_statements_are_taken_as_they_stand() {
             })
             .collect();
         let key: Cells = cells.iter().map(|cell| Some(&cell[..])).collect();
-        write(&store, &table, 1, vec![put(key.clone(), ints([row as i32]))]).await;
+        write(
+            &store,
+            &table,
+            1,
+            vec![put(key.clone(), ints([i32::try_from(row).unwrap()]))],
+        )
+        .await;
         let (from, to) = (Bound::Before(key.clone()), Bound::After(key));
         let one = slice(&table, from, to, ReadDirection::Forward, 10);
         let [text] = &store.describe_slice(&one)[..] else {

@@ -188,13 +188,11 @@ impl WriteBatch {
         let earlier = self.by_row.get(&(index, row.clone())).copied();
         match earlier.map(|at| (at, &mut mutations[at])) {
             Some((at, there)) if is_put(there) && is_put(&mutation) => {
-                if !core.replaces() {
-                    if !prolong_same(there, &mutation) {
-                        return Err(self.conflict_within(index, at));
-                    }
-                } else {
+                if core.replaces() {
                     *there = mutation;
                     self.subjects[index].changes[at] = self.given;
+                } else if !prolong_same(there, &mutation) {
+                    return Err(self.conflict_within(index, at));
                 }
                 self.repeated += 1;
             }
@@ -365,19 +363,17 @@ impl WriteBatch {
     fn conflict(&self, number: usize) -> Error {
         let mut left = number;
         for (index, write) in self.writes.iter().enumerate() {
-            match left.checked_sub(write.mutations.len()) {
-                Some(after) => left = after,
-                None => {
-                    let name = &self.subjects[index].core.definition.name;
-                    let message = format!(
-                        "{name} holds another record with the key {}",
-                        self.key_text(index, left)
-                    );
-                    return Error::new(ErrorKind::Conflict, message)
-                        .with_hint(CONFLICT_HINT)
-                        .with_change(self.subjects[index].changes[left]);
-                }
+            if let Some(after) = left.checked_sub(write.mutations.len()) {
+                left = after;
+                continue;
             }
+            let subject = &self.subjects[index];
+            let key = self.key_text(index, left);
+            let name = &subject.core.definition.name;
+            let message = format!("{name} holds another record with the key {key}");
+            return Error::new(ErrorKind::Conflict, message)
+                .with_hint(CONFLICT_HINT)
+                .with_change(subject.changes[left]);
         }
         Error::new(
             ErrorKind::Conflict,
