@@ -136,6 +136,17 @@ impl Problem {
         .with_hint(format!("send {wanted} with that as Content-Type"))
     }
 
+    /// The body is a file, which is taken as it is.
+    pub(crate) fn packed_body(coding: &str) -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-media-type",
+            "Unsupported media type",
+            format!("a file is taken as it is, and not with Content-Encoding {coding}"),
+        )
+        .with_hint("the endings of its name say how it is packed: name=orders.csv.gz")
+    }
+
     /// The body is not what the resource takes.
     pub(crate) fn invalid_body(detail: impl Into<String>) -> Self {
         Self::new(

@@ -78,7 +78,7 @@ fn shape(name: &str) -> Shape {
 }
 
 /// A whole number's digits; 2.0 is one.
-fn whole(number: &Number) -> Option<String> {
+pub(super) fn whole(number: &Number) -> Option<String> {
     let value = number.as_f64()?;
     match number {
         number if number.is_i64() || number.is_u64() => Some(number.to_string()),

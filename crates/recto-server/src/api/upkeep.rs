@@ -28,6 +28,7 @@ use recto::schema::Schema;
 use recto::session::{CheckOutcome, CursorKey, SchemaPlan, StoreProgress};
 use serde_json::{Map, Value as Json, json};
 
+use super::body_parameters::whole;
 use super::caller::Caller;
 use super::parameters::Parameters;
 use super::{answer, body};
@@ -132,7 +133,8 @@ pub(super) async fn rotate_cursor_keys(
     let session = caller.store_session(Operation::CursorKeys)?;
     Parameters::read(&uri, &[])?;
     let [earlier] = members(body::json(request).await?, ["earlier"])?;
-    let earlier = earlier.as_u64().and_then(|earlier| u32::try_from(earlier).ok());
+    let earlier = earlier.as_number().and_then(whole);
+    let earlier = earlier.and_then(|digits| digits.parse().ok());
     let earlier =
         earlier.ok_or_else(|| Problem::invalid_body("earlier is a whole number").with_field("earlier"))?;
     Ok(answer::json_once(&keys_json(

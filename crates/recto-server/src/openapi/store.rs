@@ -139,10 +139,10 @@ fn load(schema: &Schema, access: &Access) -> Json {
     let about = "The body is the file: CSV with a header line or NDJSON, plain or in .gz, .zst or .zip. It is taken \
                  whole before anything of it is stored. A load whose client goes away stops; the same file sent \
                  again goes on where it was, and one that was loaded to its end is not loaded again without \
-                 `again`. Lines `{\"rejects\": …}` before the result hold the rows that were not right, with \
+                 `again`. It has no Content-Encoding: its name says how it is packed. Lines `{\"rejects\": …}` before the result hold the rows that were not right, with \
                  reasons, as base64. The result has `rows_read`, `rows_resumed`, `collections`, `already_loaded` \
                  and, if there are rejects, their format as `rejects`.";
-    let mut load = work("load_file", "Load a file", about, &["413"]);
+    let mut load = work("load_file", "Load a file", about, &["413", "415"]);
     let names = schema.collections.iter().map(|collection| &collection.name);
     let writable: Vec<&String> = names
         .filter(|name| access.allows(name, Operation::Write))

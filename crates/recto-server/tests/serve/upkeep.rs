@@ -138,6 +138,8 @@ async fn a_file_has_limits_of_its_own() {
         assert_eq!(reply.status, status, "{query}: {}", reply.body);
         assert!(!reply.body.contains("/loads/"), "{}", reply.body);
     }
+    let packed = served.ask("POST", LOAD, &["Content-Encoding: gzip"], FILE).await;
+    assert_eq!(packed.status, 415, "{}", packed.body);
     let orders = served
         .session
         .scan("orders", &recto::session::ScanRequest::default());

@@ -1,7 +1,7 @@
 //! A file that is sent, and loaded.
 
 use axum::extract::Request;
-use axum::http::{StatusCode, Uri};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::Response;
 use recto::session::{LoadProgress, LoadReport, LoadRequest};
 use recto::{Error, ErrorKind};
@@ -37,6 +37,9 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
     }
     let name = parameters.text("name").unwrap_or_default().to_owned();
     recto::check_load_name(&name).map_err(|error| Problem::from(error).with_parameter("name"))?;
+    if let Some(coding) = request.headers().get(header::CONTENT_ENCODING) {
+        return Err(Problem::packed_body(&String::from_utf8_lossy(coding.as_bytes())));
+    }
     let mut asked = LoadRequest {
         collections,
         null: parameters.text("null").map(str::to_owned),
