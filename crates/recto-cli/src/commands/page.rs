@@ -286,7 +286,7 @@ impl View<'_> {
         }
         if let Some(stop) = &self.reply.stop {
             let text = format!(
-                "cut short by the page's budget of {}; the next page goes on",
+                "cut short by the page's budget of {}; the next one in the same direction goes on",
                 budget(stop)
             );
             lines.push(line(console, Tone::Warning, &text));
@@ -305,7 +305,8 @@ impl View<'_> {
     /// The table's lines, and the fields that did not fit.
     pub(crate) fn table(&self, console: &Console) -> (Vec<String>, Vec<String>) {
         if self.reply.records.is_empty() {
-            let at_end = self.reply.next_page_token.is_empty();
+            // Where a budget ended it there may be more, whichever way it was read.
+            let at_end = self.reply.next_page_token.is_empty() && self.reply.stop.is_none();
             return (
                 vec![console.paint(Tone::Dim, if at_end { "no rows" } else { "no rows yet" })],
                 Vec::new(),

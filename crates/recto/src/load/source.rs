@@ -282,6 +282,13 @@ impl Source {
         let path = self.path.display();
         let packed = !matches!(self.packing, Packing::Plain(_));
         match error.kind() {
+            // A .zip's other ways of packing are found when its entry is read.
+            io::ErrorKind::Unsupported if packed => Error::new(
+                ErrorKind::InvalidArgument,
+                format!("{path} is packed in a way that cannot be read here: {error}"),
+            )
+            .with_hint("unpack it and load what is in it")
+            .with_source(error),
             io::ErrorKind::UnexpectedEof if packed => Error::new(
                 ErrorKind::Io,
                 format!("{path} ends in the middle of what it holds: it is truncated or has other bytes at its end"),

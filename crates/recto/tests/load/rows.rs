@@ -168,3 +168,61 @@ async fn outcomes_that_are_unknown_are_asked_for_again() {
     assert_eq!(store.calls.load(std::sync::atomic::Ordering::Relaxed), 6);
     assert_eq!(bench.records("readings").await.len(), 1);
 }
+
+/// Records are counted, not rows; a record that is never changed is not replaced by another row, be it
+/// in the same buffer or in a later one, earlier in the file or there before.
+#[tokio::test]
+async fn rows_of_one_key_are_counted_as_what_they_are() {
+    const KEYS: usize = 900;
+    for buffer in [64 << 10, 64 << 20] {
+        let bench = Bench::new().await;
+        let line = |number: usize, note: &str| format!("s,2013-01-01T10:00:00Z,{},{note}\n", number + 1);
+        let mut text = "sensor,at,count,note\n".to_owned();
+        for note in ["first", "first", "", "other"] {
+            (0..KEYS).for_each(|number| text.push_str(&line(number, note)));
+        }
+        let file = bench.file("a.csv", &text);
+        let with = |again: bool| {
+            move |request: &mut LoadRequest| {
+                request.collections = vec!["by_count".into(), "readings".into()];
+                request.buffer_bytes = Some(buffer);
+                request.again = again;
+            }
+        };
+        let counts = |report: &recto::session::LoadReport, index: usize| {
+            let one = &report.collections[index];
+            [
+                one.rows_stored,
+                one.rows_replaced,
+                one.rows_repeated,
+                one.rows_rejected,
+            ]
+        };
+        let keys = KEYS as u64;
+        let report = bench.load_with(&file, with(false)).await.unwrap();
+        // All rows of `readings` have one key.
+        assert_eq!(counts(&report, 0), [keys, 0, keys, 2 * keys]);
+        assert_eq!(
+            report.collections[0].reasons,
+            [(
+                "another record with its key is there already".to_owned(),
+                2 * keys
+            )]
+        );
+        let of_one_key = counts(&report, 1);
+        assert_eq!(
+            (of_one_key[0], of_one_key.iter().sum()),
+            (1, 4 * keys),
+            "{of_one_key:?}"
+        );
+        assert_eq!(of_one_key[3], 0);
+        let records = bench.records("by_count").await;
+        assert!(records.len() == KEYS && records.iter().all(|record| record.contains("first")));
+        let rejects = bench.text("a.csv.rejects.csv");
+        assert_eq!(rejects.lines().count(), 1 + 2 * KEYS);
+        assert!(rejects.contains(",by_count,another record with its key is there already,"));
+        let report = bench.load_with(&file, with(true)).await.unwrap();
+        assert_eq!(counts(&report, 0), [0, 0, 2 * keys, 2 * keys]);
+        assert_eq!(bench.records("by_count").await, records);
+    }
+}
