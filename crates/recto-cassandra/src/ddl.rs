@@ -102,6 +102,11 @@ pub(crate) fn comment_cql(keyspace: &str, table: &Table) -> String {
     )
 }
 
+/// The statement that drops a table with its rows.
+pub fn drop_table_cql(keyspace: &str, table: &str) -> String {
+    format!("DROP TABLE IF EXISTS {}", table_name(keyspace, table))
+}
+
 /// The statement that makes one user-defined type.
 pub(crate) fn create_type_cql(keyspace: &str, udt: &UdtType) -> String {
     let fields: Vec<String> = udt
@@ -270,7 +275,12 @@ impl SchemaTable {
                 .iter()
                 .find(|column| column.name == name)
                 .ok_or_else(|| format!("column {name} was dropped or renamed"))?;
-            columns.push(column.column(entry[1].as_str().unwrap_or_default(), udts)?);
+            let told = match entry[1].as_str() {
+                Some("cas") => Some(ColumnKind::Regular(WriteKind::Cas)),
+                Some("plain" | "key") => None,
+                _ => return Err(format!("its comment does not say how column {name} is written")),
+            };
+            columns.push(column.column(told, udts)?);
         }
         let options = TableOptions {
             compaction: match comment["compaction"].as_str() {
@@ -286,24 +296,34 @@ impl SchemaTable {
 impl SchemaColumn {
     /// Whether this column, which no comment tells of, can be taken for `wanted`, a regular one.
     pub(crate) fn is(&self, wanted: &Column, udts: &[SchemaUdt]) -> bool {
-        self.kind == "regular" && parse_type(&self.ty, udts).as_ref() == Ok(&wanted.ty)
+        self.is_regular() && parse_type(&self.ty, udts).as_ref() == Ok(&wanted.ty)
     }
 
-    fn column(&self, write: &str, udts: &[SchemaUdt]) -> Result<Column, String> {
-        let write = || match write {
-            "cas" => Ok(WriteKind::Cas),
-            "plain" => Ok(WriteKind::Plain),
-            _ => Err(format!(
-                "its comment does not say how column {} is written",
-                self.name
-            )),
+    pub(crate) fn is_regular(&self) -> bool {
+        self.kind == "regular"
+    }
+
+    /// What is to be said of a column that is none of Recto's types.
+    pub(crate) fn other_than(&self, wanted: Option<&Column>) -> String {
+        let (name, ty) = (&self.name, &self.ty);
+        match wanted {
+            None => format!("there is also column {name}, {} of type {ty}", self.kind),
+            Some(wanted) => format!("column {name} is of type {ty}, not {}", wanted.ty),
+        }
+    }
+
+    /// The column; static and regular ones are written as `told`, a column of this name, says, or plainly.
+    pub(crate) fn column(&self, told: Option<ColumnKind>, udts: &[SchemaUdt]) -> Result<Column, String> {
+        let write = match told {
+            Some(ColumnKind::Static(write) | ColumnKind::Regular(write)) => write,
+            _ => WriteKind::Plain,
         };
         let kind = match self.kind.as_str() {
             "partition_key" => ColumnKind::Partition,
             "clustering" if self.clustering_order == "desc" => ColumnKind::Clustering(Direction::Descending),
             "clustering" => ColumnKind::Clustering(Direction::Ascending),
-            "static" => ColumnKind::Static(write()?),
-            "regular" => ColumnKind::Regular(write()?),
+            "static" => ColumnKind::Static(write),
+            "regular" => ColumnKind::Regular(write),
             other => return Err(format!("column {} is of the kind {other}", self.name)),
         };
         Ok(Column {
@@ -473,38 +493,6 @@ fn native(name: &str) -> Option<Type> {
         return Some(Type::Duration);
     }
     Type::ORDERABLE.into_iter().find(|ty| ty.to_string() == name)
-}
-
-/// In what `found` differs from `wanted`, for people.
-pub(crate) fn difference(found: &Table, wanted: &Table) -> String {
-    for column in wanted.columns() {
-        match found.columns().iter().find(|other| other.name == column.name) {
-            None => return format!("column {} is missing", column.name),
-            Some(other) if other.ty != column.ty => {
-                return format!("column {} is a {}, not a {}", column.name, other.ty, column.ty);
-            }
-            Some(other) if other.kind != column.kind => {
-                return format!(
-                    "column {} is {:?}, not {:?}",
-                    column.name, other.kind, column.kind
-                );
-            }
-            Some(_) => {}
-        }
-    }
-    for column in found.columns() {
-        if wanted.column_index(&column.name).is_none() {
-            return format!("there is also a column {}", column.name);
-        }
-    }
-    if found.options() != wanted.options() {
-        return format!(
-            "its options are {:?}, not {:?}",
-            found.options(),
-            wanted.options()
-        );
-    }
-    "its columns stand in another order".to_owned()
 }
 
 #[cfg(test)]

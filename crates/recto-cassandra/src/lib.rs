@@ -48,6 +48,6 @@ mod write;
 
 pub use config::{CassandraConfig, ClientCertificate, Replication, TlsConfig};
 pub use connect::{create_keyspace, create_keyspace_cql, drop_keyspace, plan_keyspace};
-pub use ddl::{add_columns_cql, create_table_cql};
+pub use ddl::{add_columns_cql, create_table_cql, drop_table_cql};
 pub use scan::MAX_TOKEN_RANGES;
 pub use store::CassandraStore;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::{Column, Table};
-use recto_store::{StoreError, StoreErrorKind};
+use recto_store::tables::difference;
+use recto_store::{StoreError, StoreErrorKind, TableState};
 use scylla::response::query_result::QueryResult;
 
 use crate::client::{Client, Deadline};
@@ -20,21 +21,19 @@ const READ_INTERVAL: Duration = Duration::from_millis(100);
 /// Of `system_schema.columns`: table, column, kind, clustering order, position, type.
 type ColumnRow = (String, String, String, String, i32, String);
 
-/// A table of Recto's, as it is.
+/// A table, as it is.
 pub(crate) struct FoundTable {
-    /// As its comment tells.
-    pub(crate) told: Table,
-    /// All columns that it has.
+    pub(crate) name: String,
+    /// The table that was made, as its comment tells; why it does not, if another program wrote the
+    /// comment or changed the columns.
+    pub(crate) told: Result<Table, String>,
+    /// Whether its comment is Recto's.
+    pub(crate) is_ours: bool,
+    /// All columns that it has: those of the partition, of the clustering, the static ones, the regular
+    /// ones.
     columns: Vec<SchemaColumn>,
     /// The types of the keyspace.
     udts: Arc<[SchemaUdt]>,
-}
-
-/// A table whose comment and columns do not fit each other.
-#[derive(PartialEq, Eq)]
-struct ChangedTable {
-    name: String,
-    reason: String,
 }
 
 impl Client {
@@ -47,34 +46,84 @@ impl Client {
         })
     }
 
-    /// All tables that are Recto's, or the one `name`, which must be Recto's if it is there.
+    /// All tables of the keyspace, or the one `name`.
     ///
     /// Tables, their columns and types are read one after the other, each from any node: what changes
-    /// meanwhile is seen in part, such as a table that is being dropped without its columns. So what does
-    /// not fit is read again, and is an error only if it stays as it is.
+    /// meanwhile is seen in part, such as a table that is being dropped without its columns. So a table of
+    /// Recto's that does not fit its comment is read again, and is taken for one that was changed only if
+    /// it stays as it is.
     pub(crate) async fn find_tables(
         &self,
         name: Option<&str>,
         deadline: &Deadline,
     ) -> Result<Vec<FoundTable>, StoreError> {
+        let damaged = |found: &FoundTable| {
+            let reason = found.told.as_ref().err().filter(|_| found.is_ours);
+            reason.map(|reason| format!("{}: {reason}", found.name))
+        };
+        let doubts = |found: &[FoundTable]| found.iter().filter_map(damaged).collect();
+        self.read_settled(name, deadline, doubts).await
+    }
+
+    /// How tables compare with those asked for. One that is another is read again, as by
+    /// [`find_tables`](Self::find_tables).
+    pub(crate) async fn compare_tables(&self, asked: &[Table]) -> Result<Vec<TableState>, StoreError> {
+        let deadline = self.deadline(self.config.schema_timeout);
+        let doubts = |found: &[FoundTable]| {
+            let states = asked.iter().map(|table| state(found, table));
+            states
+                .filter_map(|state| match state {
+                    TableState::Other(difference) => Some(difference),
+                    TableState::AsAsked | TableState::Missing => None,
+                })
+                .collect()
+        };
+        let found = self.read_settled(None, &deadline, doubts).await?;
+        Ok(asked.iter().map(|table| state(&found, table)).collect())
+    }
+
+    /// The tables, read without doubts, or several times in a row with the same ones.
+    async fn read_settled(
+        &self,
+        name: Option<&str>,
+        deadline: &Deadline,
+        doubts: impl Fn(&[FoundTable]) -> Vec<String>,
+    ) -> Result<Vec<FoundTable>, StoreError> {
         let mut last = None;
         let mut reads = 0;
         loop {
-            let changed = match self.read_tables(name, deadline).await? {
-                Ok(found) => return Ok(found),
-                Err(changed) => changed,
-            };
-            reads = if last.as_ref() == Some(&changed) {
+            let found = self.read_tables(name, deadline).await?;
+            let doubts = doubts(&found);
+            if doubts.is_empty() {
+                return Ok(found);
+            }
+            reads = if last.as_ref() == Some(&doubts) {
                 reads + 1
             } else {
                 1
             };
             let wait = tokio::time::sleep(READ_INTERVAL);
             if reads == AGREEING_READS || deadline.limit(wait).await.is_err() {
-                return Err(changed.into());
+                return Ok(found);
             }
-            last = Some(changed);
+            last = Some(doubts);
         }
+    }
+
+    /// The version of the schema, as any node knows it.
+    pub(crate) async fn schema_version(&self) -> Result<String, StoreError> {
+        let deadline = self.deadline(self.config.connect_timeout);
+        let text = "SELECT CAST(schema_version AS text) FROM system.local WHERE key = 'local'";
+        let result = self
+            .query(text, (), &deadline)
+            .await
+            .map_err(|failure| failure.error)?;
+        let rows: Vec<(String,)> = typed_rows(result)?;
+        Ok(rows
+            .into_iter()
+            .next()
+            .map(|(version,)| version)
+            .unwrap_or_default())
     }
 
     /// One reading of the tables.
@@ -82,12 +131,11 @@ impl Client {
         &self,
         name: Option<&str>,
         deadline: &Deadline,
-    ) -> Result<Result<Vec<FoundTable>, ChangedTable>, StoreError> {
+    ) -> Result<Vec<FoundTable>, StoreError> {
         let tables = self.load_tables(name, deadline).await?;
         let udts: Arc<[SchemaUdt]> = self.load_udts(deadline).await?.into();
         Ok(tables
             .into_iter()
-            .filter(|table| name.is_some() || table.is_ours())
             .map(|table| FoundTable::new(table, &udts))
             .collect())
     }
@@ -109,7 +157,12 @@ impl Client {
             )
             .await?;
         let mut columns: Vec<ColumnRow> = typed_rows(columns)?;
-        columns.sort_by_key(|(.., position, _)| *position);
+        let rank = |kind: &str| {
+            ["partition_key", "clustering", "static"]
+                .iter()
+                .position(|one| *one == kind)
+        };
+        columns.sort_by_key(|(_, _, kind, _, position, _)| (rank(kind).unwrap_or(usize::MAX), *position));
         let tables: Vec<(String, Option<String>, Option<i32>)> = typed_rows(tables)?;
         Ok(tables
             .into_iter()
@@ -165,54 +218,62 @@ impl Client {
     }
 }
 
+/// How the table of its name among `found` compares with `asked`.
+fn state(found: &[FoundTable], asked: &Table) -> TableState {
+    match found.iter().find(|table| table.name == asked.name()) {
+        None => TableState::Missing,
+        Some(table) => table
+            .difference(asked)
+            .map_or(TableState::AsAsked, TableState::Other),
+    }
+}
+
 impl FoundTable {
-    fn new(table: SchemaTable, udts: &Arc<[SchemaUdt]>) -> Result<Self, ChangedTable> {
-        match table.table(udts) {
-            Ok(told) => Ok(Self {
-                told,
-                columns: table.columns,
-                udts: Arc::clone(udts),
-            }),
-            Err(reason) => Err(ChangedTable {
-                name: table.name,
-                reason,
-            }),
+    fn new(table: SchemaTable, udts: &Arc<[SchemaUdt]>) -> Self {
+        Self {
+            told: table.table(udts),
+            is_ours: table.is_ours(),
+            name: table.name,
+            columns: table.columns,
+            udts: Arc::clone(udts),
         }
+    }
+
+    /// In what its columns differ from those of `asked`, for people; further regular ones are no matter, as
+    /// statements name the columns they mean. Whether a column is written plainly or conditionally only
+    /// its comment can tell; where it does not, as is asked.
+    pub(crate) fn difference(&self, asked: &Table) -> Option<String> {
+        let mut there = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            let wanted = asked
+                .column_index(&column.name)
+                .map(|index| &asked.columns()[index]);
+            if wanted.is_none() && column.is_regular() {
+                continue;
+            }
+            let told = self.told.as_ref().ok().and_then(|told| {
+                let index = told.column_index(&column.name)?;
+                Some(&told.columns()[index])
+            });
+            match column.column(told.or(wanted).map(|one| one.kind), &self.udts) {
+                Ok(column) => there.push(column),
+                Err(_) => return Some(column.other_than(wanted)),
+            }
+        }
+        difference(&there, asked.columns())
     }
 
     /// The column of the name of `wanted`, if it is there and another. Of a column that no comment tells
     /// of, nobody can say whether it is written plainly or conditionally.
     pub(crate) fn other_than(&self, wanted: &Column) -> Option<&SchemaColumn> {
         let found = self.columns.iter().find(|found| found.name == wanted.name)?;
-        let is_wanted = match self.told.column_index(&wanted.name) {
-            Some(index) => self.told.columns()[index] == *wanted,
+        let told = self.told.as_ref().ok();
+        let told = told.and_then(|told| Some(&told.columns()[told.column_index(&wanted.name)?]));
+        let is_wanted = match told {
+            Some(told) => told == wanted,
             None => found.is(wanted, &self.udts),
         };
         (!is_wanted).then_some(found)
-    }
-
-    /// Whether all columns of `table` are there, and the key and the static columns are the same;
-    /// there may be others beside.
-    pub(crate) fn holds(&self, table: &Table) -> bool {
-        let head = table.columns().len() - table.regular().len();
-        let is_there = |column: &Column| {
-            self.columns.iter().any(|found| found.name == column.name) && self.other_than(column).is_none()
-        };
-        self.told.options() == table.options()
-            && self.told.columns().len() - self.told.regular().len() == head
-            && self.told.columns()[..head] == table.columns()[..head]
-            && table.regular().iter().all(is_there)
-    }
-}
-
-impl From<ChangedTable> for StoreError {
-    fn from(changed: ChangedTable) -> Self {
-        let ChangedTable { name, reason } = changed;
-        Self::new(
-            StoreErrorKind::Table,
-            format!("table {name} is not as Recto made it: {reason}"),
-        )
-        .with_hint("it was made or changed by another program; undo that, or use another keyspace")
     }
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
-    StoreMetrics, TableOutcome, WriteOptions, WriteOutcome,
+    StoreMetrics, TableOutcome, TableState, WriteOptions, WriteOutcome,
 };
 
 use crate::client::Client;
@@ -165,6 +165,14 @@ impl Store for CassandraStore {
 
     fn metrics(&self) -> StoreMetrics {
         self.client.metrics.snapshot(&self.client.session)
+    }
+
+    async fn compare_tables(&self, tables: &[Table]) -> Result<Vec<TableState>, StoreError> {
+        self.client.compare_tables(tables).await
+    }
+
+    async fn tables_version(&self) -> Result<Option<String>, StoreError> {
+        self.client.schema_version().await.map(Some)
     }
 
     fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use scylla::errors::ExecutionError;
 use crate::client::{Client, Deadline};
 use crate::cql::table_name;
 use crate::ddl::{
-    SchemaColumn, add_columns_one_cql, comment_cql, create_one_table_cql, create_type_cql, difference,
+    SchemaColumn, add_columns_one_cql, comment_cql, create_one_table_cql, create_type_cql, drop_table_cql,
     udts_of,
 };
 use crate::error::{Effect, Failure, of_execution, of_prepare};
@@ -104,10 +104,14 @@ impl Client {
         let is_addition = !added_columns(recorded, table)?.is_empty();
         let deadline = self.deadline(self.config.schema_timeout);
         let found = self.find_table(table.name(), &deadline).await?;
-        let added = match added_columns(&found.told, table) {
-            Ok(added) => added,
-            Err(_) if is_addition && found.holds(recorded) => added_columns(recorded, table)?,
-            Err(error) => return Err(error),
+        let told = found.told.as_ref().ok().map(|told| with_options_of(told, table));
+        let added = match told.map(|told| added_columns(&told, table)) {
+            Some(Ok(added)) => added,
+            Some(Err(error)) if !is_addition => return Err(error),
+            _ => match found.difference(recorded) {
+                Some(difference) => return Err(another(table.name(), &difference)),
+                None => added_columns(recorded, table)?,
+            },
         };
         if added.is_empty() {
             // Whoever added them may not have waited to the end.
@@ -122,10 +126,12 @@ impl Client {
             return Ok(unknown);
         }
         let keyspace = &self.config.keyspace;
-        for text in [
-            add_columns_one_cql(keyspace, table.name(), added),
-            comment_cql(keyspace, table),
-        ] {
+        let mut statements = vec![add_columns_one_cql(keyspace, table.name(), added)];
+        // A comment that an operator wrote stays.
+        if found.is_ours {
+            statements.push(comment_cql(keyspace, table));
+        }
+        for text in statements {
             if let Some(unknown) = self.change_schema(&text, &deadline).await? {
                 return Ok(unknown);
             }
@@ -135,7 +141,7 @@ impl Client {
         if let Some(column) = table.columns().iter().find_map(|column| found.other_than(column)) {
             return Err(taken(table.name(), column));
         }
-        if found.holds(table) {
+        if found.difference(table).is_none() {
             return self.await_agreement(&deadline).await;
         }
         Ok(TableOutcome::Unknown(StoreError::new(
@@ -155,7 +161,7 @@ impl Client {
 
     pub(crate) async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
         let deadline = self.deadline(self.config.schema_timeout);
-        let text = format!("DROP TABLE IF EXISTS {}", table_name(&self.config.keyspace, name));
+        let text = drop_table_cql(&self.config.keyspace, name);
         let unknown = self.change_schema(&text, &deadline).await?;
         Ok(unknown.unwrap_or(TableOutcome::Done))
     }
@@ -175,7 +181,7 @@ impl Client {
     pub(crate) async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
         let deadline = self.deadline(self.config.schema_timeout);
         let found = self.find_tables(None, &deadline).await?;
-        let mut tables: Vec<Table> = found.into_iter().map(|found| found.told).collect();
+        let mut tables: Vec<Table> = found.into_iter().filter_map(|found| found.told.ok()).collect();
         tables.sort_by(|left, right| left.name().cmp(right.name()));
         Ok(tables)
     }
@@ -185,18 +191,19 @@ impl Client {
         let Some(found) = self.find_tables(Some(table.name()), deadline).await?.pop() else {
             return Ok(false);
         };
-        if found.told == *table {
-            return Ok(true);
+        let told = found.told.as_ref().ok();
+        let difference = found.difference(table).or_else(|| {
+            // What the comment tells is all that Recto made of it.
+            let obstacle = |told| added_columns(table, &with_options_of(told, table)).err();
+            let more = told.filter(|told| told.columns() != table.columns())?;
+            Some(
+                obstacle(more).map_or_else(|| "it has further columns".to_owned(), |error| error.to_string()),
+            )
+        });
+        match difference {
+            None => Ok(true),
+            Some(difference) => Err(another(table.name(), &difference)),
         }
-        Err(StoreError::new(
-            StoreErrorKind::Table,
-            format!(
-                "there is another table {}: {}",
-                table.name(),
-                difference(&found.told, table)
-            ),
-        )
-        .with_hint("drop it, name the new one otherwise, or use another keyspace"))
     }
 
     /// Changes the schema, and waits until all nodes agree on it; the driver does the latter.
@@ -218,6 +225,20 @@ fn table_outcome(failure: Failure) -> Result<TableOutcome, StoreError> {
         Effect::Unknown => Ok(TableOutcome::Unknown(failure.error)),
         Effect::Nothing | Effect::TooFewReplicas => Err(failure.error),
     }
+}
+
+/// `told` with the options of `table`: those of a table that is there are its operator's.
+fn with_options_of(told: &Table, table: &Table) -> Table {
+    Table::new(told.name(), told.columns().to_vec(), table.options())
+        .expect("options are no matter to columns")
+}
+
+fn another(table: &str, difference: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Table,
+        format!("there is another table {table}: {difference}"),
+    )
+    .with_hint("it was made or changed by another program: undo that, or drop it if its rows are not needed")
 }
 
 fn taken(table: &str, column: &SchemaColumn) -> StoreError {

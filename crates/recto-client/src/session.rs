@@ -8,9 +8,9 @@ use futures::stream::BoxStream;
 use hyper::Method;
 use recto::schema::{Collection, Schema};
 use recto::session::{
-    Applied, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
-    PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
-    StoreProgress, Written,
+    Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
+    LoadReport, LoadRequest, PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep,
+    SchemaPlan, StoreDescription, StoreProgress, Written,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, Type, check_load_file, no_collection};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -214,6 +214,11 @@ fn whole(progress: LoadProgress, sent: u64) -> LoadProgress {
 /// Nobody hears it.
 fn unheard(_: IgnoredAny) {}
 
+/// A schema and what goes with it, as a body.
+fn schema_body(schema: &Schema, options: &ApplyOptions) -> Json {
+    json!({ "toml": schema.to_toml(), "remove": options.remove })
+}
+
 #[async_trait]
 impl Session for HttpSession {
     async fn describe(&self) -> Result<StoreDescription> {
@@ -231,16 +236,16 @@ impl Session for HttpSession {
         self.parse(&recorded).map(Arc::new)
     }
 
-    async fn plan(&self, schema: &Schema) -> Result<SchemaPlan> {
-        let body = json!({ "toml": schema.to_toml() });
+    async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
+        let body = schema_body(schema, options);
         let ask = Ask::post("/v1/store:plan", &body);
         let reply = self.transport.ask(&ask).await?;
         let body: PlanBody = replies::read(self.transport.server(), &reply.body)?;
         Ok(body.into())
     }
 
-    async fn apply(&self, schema: &Schema) -> Result<Applied> {
-        let body = json!({ "toml": schema.to_toml() });
+    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+        let body = schema_body(schema, options);
         let applied: AppliedBody = self.work("/v1/store:apply", Some(&body), &unheard).await?;
         Ok(applied.into())
     }

@@ -21,7 +21,7 @@
 //! | `errors` | errors, and how they are shown |
 //! | `print` | the model into canonical TOML |
 //! | `difference` | what changes between two schemas |
-//! | `field_order` | the order of fields that are stored already |
+//! | `keeping` | what of a recorded schema stays when another is applied |
 //! | `unsupported` | what this release cannot do |
 
 mod check;
@@ -29,7 +29,7 @@ mod context;
 mod declared;
 mod difference;
 mod errors;
-mod field_order;
+mod keeping;
 mod model;
 mod names;
 mod options;

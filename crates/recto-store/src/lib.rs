@@ -116,7 +116,7 @@ pub use metrics::{NodeMetrics, StoreMetrics};
 pub use read::{
     ConsistencyLevel, PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, TokenRange,
 };
-pub use tables::{Limits, TableOutcome};
+pub use tables::{Limits, TableOutcome, TableState};
 pub use write::{
     Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, RowAddress, RowsMet,
     Stamp, WriteOptions, WriteOutcome,
@@ -177,8 +177,23 @@ pub trait Store: Send + Sync + 'static {
     /// Removes all rows of a table without leaving tombstones.
     async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
-    /// The tables there are, sorted by name.
+    /// The tables there are, sorted by name. Where others may change tables, those that are no tables of
+    /// Recto's any more are left out.
     async fn list_tables(&self) -> Result<Vec<Table>, StoreError>;
+
+    /// How the tables that are there compare with those asked for, one by one: whether reads and writes
+    /// that say `tables` would be served rightly. Options, and what else does not matter to rows and
+    /// their order, may be others than asked.
+    async fn compare_tables(&self, tables: &[Table]) -> Result<Vec<TableState>, StoreError> {
+        let there = self.list_tables().await?;
+        Ok(tables.iter().map(|table| tables::state(&there, table)).collect())
+    }
+
+    /// What changes when somebody changes a table, cheap enough to ask every second; `None` where only
+    /// this process can.
+    async fn tables_version(&self) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
 
     /// How it would read `slice`, for people: the CQL statements it would send,
     /// with their values, or the key range.

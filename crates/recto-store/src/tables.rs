@@ -1,6 +1,6 @@
 //! Tables and limits.
 
-use recto_model::table::{ColumnKind, Direction, WriteKind};
+use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table};
 
 use crate::{StoreError, StoreErrorKind};
@@ -12,6 +12,17 @@ pub enum TableOutcome {
     Done,
     /// May or may not be done.
     Unknown(StoreError),
+}
+
+/// How a table that is there compares with what is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableState {
+    /// It serves who asks for it.
+    AsAsked,
+    /// There is none of its name.
+    Missing,
+    /// It differs in what its readers and writers rest on, as the text says for people.
+    Other(String),
 }
 
 /// The columns that `wanted` has and `there` has not: what [`Store::add_columns`](crate::Store::add_columns)
@@ -30,6 +41,19 @@ pub fn added_columns<'t>(there: &Table, wanted: &'t Table) -> Result<&'t [Column
     }
 }
 
+/// How the table of its name among `there` compares with `asked`, where nobody changes tables by hand.
+pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
+    match there.iter().find(|table| table.name() == asked.name()) {
+        None => TableState::Missing,
+        Some(there) if serves(there, asked) => TableState::AsAsked,
+        Some(there) => {
+            let difference = difference(there.columns(), asked.columns());
+            let further = || obstacle(asked, there).unwrap_or_else(|| "it is another".to_owned());
+            TableState::Other(difference.unwrap_or_else(further))
+        }
+    }
+}
+
 /// Whether requests that say `asked` can be served by the table `there`: the two are equal, or
 /// columns were added since `asked` was the table.
 pub fn serves(there: &Table, asked: &Table) -> bool {
@@ -40,6 +64,62 @@ pub fn serves(there: &Table, asked: &Table) -> bool {
         && there.columns().starts_with(asked.columns())
 }
 
+/// In what the columns of a table that is there differ from those asked for, for people. Nothing where
+/// there are only further columns outside the key, or regular columns stand in another order.
+pub fn difference(there: &[Column], asked: &[Column]) -> Option<String> {
+    for column in asked {
+        let name = &column.name;
+        match there.iter().find(|other| other.name == *name) {
+            None => return Some(format!("column {name} is missing")),
+            Some(other) if other.ty != column.ty => return Some(other_type(other, column)),
+            Some(other) if other.kind != column.kind => {
+                let (is, asked) = (kind_name(other.kind), kind_name(column.kind));
+                return Some(format!("column {name} is {is}, not {asked}"));
+            }
+            Some(_) => {}
+        }
+    }
+    let fixed = |columns: &[Column]| -> Vec<String> {
+        let fixed = columns
+            .iter()
+            .filter(|one| !matches!(one.kind, ColumnKind::Regular(_)));
+        fixed.map(|column| column.name.clone()).collect()
+    };
+    let (is, should) = (fixed(there), fixed(asked));
+    if let Some(more) = there
+        .iter()
+        .find(|one| is.contains(&one.name) && !should.contains(&one.name))
+    {
+        return Some(format!(
+            "there is also column {}, {}",
+            more.name,
+            kind_name(more.kind)
+        ));
+    }
+    (is != should).then(|| "the columns of its key stand in another order".to_owned())
+}
+
+/// How the type of a column differs; two types of one name differ in their fields.
+fn other_type(is: &Column, asked: &Column) -> String {
+    let (name, is, asked) = (&asked.name, is.ty.to_string(), asked.ty.to_string());
+    if is == asked {
+        format!("column {name} is of another type {is}: its fields differ")
+    } else {
+        format!("column {name} is of type {is}, not {asked}")
+    }
+}
+
+/// How options differ, for people.
+fn other_options(is: TableOptions, asked: TableOptions) -> String {
+    if is.gc_grace_seconds == asked.gc_grace_seconds {
+        return "its options say another compaction".to_owned();
+    }
+    format!(
+        "its options say gc_grace_seconds = {}, not {}",
+        is.gc_grace_seconds, asked.gc_grace_seconds
+    )
+}
+
 /// What stands against making `wanted` of `there` by adding columns.
 fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
     if there.name() != wanted.name() {
@@ -48,12 +128,7 @@ fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
     for column in there.columns() {
         match wanted.columns().iter().find(|other| other.name == column.name) {
             None => return Some(format!("it also has a column {}", column.name)),
-            Some(other) if other.ty != column.ty => {
-                return Some(format!(
-                    "column {} is of type {}, not {}",
-                    column.name, column.ty, other.ty
-                ));
-            }
+            Some(other) if other.ty != column.ty => return Some(other_type(column, other)),
             Some(other) if other.kind != column.kind => {
                 let (is, wanted) = (kind_name(column.kind), kind_name(other.kind));
                 return Some(format!("column {} is {is}, not {wanted}", column.name));
@@ -72,8 +147,7 @@ fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
         }
     }
     if there.options() != wanted.options() {
-        let (is, wanted) = (there.options(), wanted.options());
-        return Some(format!("its options are {is:?}, not {wanted:?}"));
+        return Some(other_options(there.options(), wanted.options()));
     }
     if !wanted.columns().starts_with(there.columns()) {
         return Some("its columns stand in another order".to_owned());

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::Table;
-use recto_model::schema::Schema;
+use recto_model::schema::{Change, ChangeKind, Collection, Schema};
 use recto_store::tables::added_columns;
 use recto_store::{Store, StoreError, StoreErrorKind, TableOutcome};
 
 use crate::catalog::{self, Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{Applied, SchemaPlan};
+use crate::session::{Applied, ApplyOptions, SchemaPlan};
+use crate::tables::Found;
 
 /// How often changing a table is tried again when its outcome is unknown.
 const MAX_ATTEMPTS: u32 = 3;
@@ -30,80 +31,177 @@ pub(crate) enum TableChange {
         /// The table as it shall be.
         table: Table,
     },
+    /// It is dropped with its rows.
+    Drop(String),
 }
 
 impl TableChange {
-    /// The table as it shall be.
-    pub(crate) fn table(&self) -> &Table {
+    /// The table's name.
+    fn name(&self) -> &str {
         match self {
-            Self::Make(table) | Self::Extend { table, .. } => table,
+            Self::Make(table) | Self::Extend { table, .. } => table.name(),
+            Self::Drop(name) => name,
+        }
+    }
+
+    /// What has become of the table then.
+    fn done(&self) -> &'static str {
+        match self {
+            Self::Make(_) => "made",
+            Self::Extend { .. } => "extended",
+            Self::Drop(_) => "dropped",
         }
     }
 }
 
-/// What applying `schema` to a store that holds `recorded` would do.
-///
-/// `show` renders what the store would run to change a table.
-pub(crate) fn plan(
-    recorded: &Recorded,
-    schema: &Schema,
-    show: impl Fn(&TableChange) -> Vec<String>,
-) -> SchemaPlan {
-    let schema = &schema.in_recorded_order(&recorded.schema);
-    let changes = recorded.schema.difference(schema);
-    let mut refused: Vec<String> = schema.unsupported().iter().map(ToString::to_string).collect();
-    let mut shown = Vec::with_capacity(changes.len());
-    for change in &changes {
-        shown.push(change.to_string());
-        if let Some(reason) = refusal(change) {
-            refused.push(reason);
+/// What applying a schema would do.
+pub(crate) struct Intent {
+    /// What would be recorded: the schema, and what the store has beyond it.
+    schema: Schema,
+    /// For people.
+    pub(crate) plan: SchemaPlan,
+    /// What is done to tables before the schema is recorded.
+    tables: Vec<TableChange>,
+    /// Tables that are dropped after it is recorded.
+    dropped: Vec<String>,
+}
+
+impl Intent {
+    /// What applying `asked` to a store that holds `recorded`, and in which the tables are as `found`,
+    /// would do. `show` renders what the store would run to change a table.
+    pub(crate) fn new(
+        recorded: &Recorded,
+        found: &Found,
+        asked: &Schema,
+        options: &ApplyOptions,
+        show: impl Fn(&TableChange) -> Vec<String>,
+    ) -> Self {
+        let is_removed = |name: &str| asked.collection(name).is_none() && options.removes(name);
+        let mut rest = Schema::clone(&recorded.schema);
+        rest.collections.retain(|one| !is_removed(&one.name));
+        let schema = asked.keeping(&rest);
+        let mut plan = SchemaPlan {
+            generation: recorded.generation,
+            kept: kept(&schema, asked, found),
+            refused: schema.unsupported().iter().map(ToString::to_string).collect(),
+            ..SchemaPlan::default()
+        };
+        for change in recorded.schema.difference(&schema) {
+            plan.changes.push(found.tell(&change));
+            plan.refused.extend(refusal(&change));
+        }
+        let named = asked.collections.iter();
+        plan.refused
+            .extend(named.filter_map(|one| found.other.get(&one.name).cloned()));
+        let mut dropped = Vec::new();
+        for name in &options.remove {
+            if recorded.schema.collection(name).is_some() && is_removed(name) {
+                dropped.push(name.clone());
+            } else if found.strays.contains(name) && asked.collection(name).is_none() {
+                dropped.push(name.clone());
+                let rows = found.rows_lost(name);
+                plan.changes
+                    .push(format!("table {name}, which no schema names: dropped; {rows}"));
+            } else {
+                plan.refused.push(not_removed(name, recorded, asked));
+            }
+        }
+        let gone = schema
+            .collections
+            .iter()
+            .filter(|one| found.gone.contains(&one.name));
+        plan.changes.extend(gone.map(|one| {
+            format!(
+                "table {}: it is gone and is made again, empty; its rows are lost",
+                one.name
+            )
+        }));
+        let tables = table_changes(recorded, found, &schema);
+        if !plan.changes.is_empty() || recorded.generation == 0 {
+            plan.statements = statements(recorded, found, &tables, &dropped, show);
+        }
+        Self {
+            schema,
+            plan,
+            tables,
+            dropped,
         }
     }
-    let statements = if changes.is_empty() && recorded.generation > 0 {
-        Vec::new()
-    } else {
-        statements(recorded, schema, show)
-    };
-    SchemaPlan {
-        generation: recorded.generation,
-        changes: shown,
-        statements,
-        refused,
+}
+
+/// What the store has and `asked` does not name, a line each.
+fn kept(schema: &Schema, asked: &Schema, found: &Found) -> Vec<String> {
+    let changes = schema.difference(asked).into_iter();
+    changes
+        .filter_map(|change| match change.kind {
+            ChangeKind::TypeRemoved { name } => Some(format!("type {name}")),
+            ChangeKind::FieldRemoved { collection, field } => {
+                Some(format!("field {field} of collection {collection}"))
+            }
+            ChangeKind::CollectionRemoved { name } => Some(match found.other.get(&name) {
+                Some(difference) => format!("collection {name}: {difference}"),
+                None => format!("collection {name}"),
+            }),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Why something is not removed.
+fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
+    if let Some((collection, field)) = name.split_once('.')
+        && let Some(collection) = recorded.schema.collection(collection)
+        && collection.field(field).is_some()
+    {
+        return format!(
+            "field {field} of collection {} cannot be removed: its values would be lost, and come back if a \
+             field of its name did; keep it and stop writing it",
+            collection.name
+        );
     }
+    if asked.collection(name).is_some() {
+        return format!(
+            "collection {name} is to be removed, and the schema has it: leave it out of the schema"
+        );
+    }
+    let nearest = recorded.schema.nearest_collection(name);
+    let nearest = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));
+    format!("there is no collection {name} to remove{nearest}")
 }
 
 /// What the store would run to make and change tables, in order: the catalog's before the first schema, and a
 /// type that several tables need once, with the first of them.
 fn statements(
     recorded: &Recorded,
-    schema: &Schema,
+    found: &Found,
+    changes: &[TableChange],
+    dropped: &[String],
     show: impl Fn(&TableChange) -> Vec<String>,
 ) -> Vec<String> {
-    let there = recorded
-        .schema
-        .collections
-        .iter()
+    let there = recorded.schema.collections.iter();
+    let there = there
+        .filter(|one| !found.gone.contains(&one.name))
         .map(|one| TableChange::Make(one.base_table()));
     let mut run: HashSet<String> = there.flat_map(|made| show(&made)).collect();
     let catalog = (recorded.generation == 0).then(|| TableChange::Make(catalog::table()));
+    let drops: Vec<TableChange> = dropped.iter().cloned().map(TableChange::Drop).collect();
     catalog
         .iter()
-        .chain(&table_changes(recorded, schema))
+        .chain(changes)
+        .chain(&drops)
         .flat_map(show)
         .filter(|statement| run.insert(statement.clone()))
         .collect()
 }
 
 /// Why this release does not make a change; `None` if it does.
-fn refusal(change: &recto_model::schema::Change) -> Option<String> {
-    use recto_model::schema::ChangeKind;
-    if !change.compatible {
-        return Some(change.to_string());
-    }
+fn refusal(change: &Change) -> Option<String> {
     match &change.kind {
-        ChangeKind::CollectionAdded { .. } | ChangeKind::TypeAdded { .. } | ChangeKind::FieldAdded { .. } => {
-            None
-        }
+        ChangeKind::CollectionRemoved { .. }
+        | ChangeKind::CollectionAdded { .. }
+        | ChangeKind::TypeAdded { .. } => None,
+        ChangeKind::FieldAdded { .. } if change.compatible => None,
+        _ if !change.compatible => Some(change.to_string()),
         ChangeKind::TypeExtended { .. } => Some(format!(
             "{change}: this release cannot change a type that is there"
         )),
@@ -113,14 +211,15 @@ fn refusal(change: &recto_model::schema::Change) -> Option<String> {
     }
 }
 
-/// What `schema`, in recorded order, needs done to tables; nothing for changes that are refused.
-fn table_changes(recorded: &Recorded, schema: &Schema) -> Vec<TableChange> {
-    let change = |collection: &recto_model::schema::Collection| {
+/// What `schema`, which keeps what is recorded, needs done to tables before it is recorded; nothing for
+/// changes that are refused.
+fn table_changes(recorded: &Recorded, found: &Found, schema: &Schema) -> Vec<TableChange> {
+    let change = |collection: &Collection| {
         let table = collection.base_table();
-        let Some(there) = recorded.schema.collection(&collection.name) else {
-            return Some(TableChange::Make(table));
+        let there = match recorded.schema.collection(&collection.name) {
+            Some(there) if !found.gone.contains(&collection.name) => there.base_table(),
+            _ => return Some(TableChange::Make(table)),
         };
-        let there = there.base_table();
         let adds = added_columns(&there, &table).is_ok_and(|added| !added.is_empty());
         adds.then_some(TableChange::Extend { there, table })
     };
@@ -131,47 +230,60 @@ fn table_changes(recorded: &Recorded, schema: &Schema) -> Vec<TableChange> {
         .collect()
 }
 
-/// Makes the store hold `schema`, with the fields of collections that are there in recorded order.
+/// Makes the store hold a schema, and what it has beyond it.
 pub(crate) async fn apply(
     store: &Arc<dyn Store>,
     catalog: &Catalog<'_>,
     recorded: &Recorded,
-    schema: &Schema,
+    asked: &Schema,
+    options: &ApplyOptions,
 ) -> Result<Applied> {
-    let schema = &schema.in_recorded_order(&recorded.schema);
-    let plan = plan(recorded, schema, |_| Vec::new());
+    let found = Found::look(store, recorded, asked, options).await?;
+    let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
+    let plan = intent.plan;
     if let Some(first) = plan.refused.first() {
-        let more = plan.refused.len() - 1;
-        let message = if more == 0 {
-            first.clone()
-        } else {
-            format!("{first} (and {more} more)")
-        };
-        let kind = if schema.unsupported().is_empty() {
-            ErrorKind::SchemaMismatch
-        } else {
-            ErrorKind::Unsupported
-        };
-        return Err(Error::new(kind, message)
-            .with_hint("a plan of the same schema shows everything that stands in the way"));
+        return Err(refused(first, plan.refused.len() - 1, asked));
     }
-    if plan.changes.is_empty() && recorded.generation > 0 {
-        return Ok(Applied {
-            generation: recorded.generation,
-            changes: Vec::new(),
-        });
+    let mut applied = Applied {
+        generation: recorded.generation,
+        changes: plan.changes,
+        kept: plan.kept,
+    };
+    if applied.changes.is_empty() && recorded.generation > 0 {
+        return Ok(applied);
     }
     catalog.create().await?;
-    for change in table_changes(recorded, schema) {
-        change_table(store, &change).await?;
+    for change in &intent.tables {
+        change_table(store, change).await?;
     }
-    // Last, so that a schema is recorded only when all its tables are there; a crash before leaves
-    // empty tables and columns without values, which the next apply finds made.
-    let generation = catalog.record_schema(schema, recorded.generation).await?;
-    Ok(Applied {
-        generation,
-        changes: plan.changes,
-    })
+    // After its tables are made, so that a schema is recorded only when all of them are there; a crash
+    // before leaves empty tables and columns without values, which the next apply finds made.
+    let is_another = !recorded.schema.difference(&intent.schema).is_empty();
+    if is_another || recorded.generation == 0 {
+        applied.generation = catalog.record_schema(&intent.schema, recorded.generation).await?;
+    }
+    // Before any is dropped: who lost to another apply must not have dropped what that one keeps. A crash
+    // between leaves a table that no schema names, which removing it once more drops.
+    for name in intent.dropped {
+        if catalog.schema().await?.schema.collection(&name).is_none() {
+            change_table(store, &TableChange::Drop(name)).await?;
+        }
+    }
+    Ok(applied)
+}
+
+/// The error of a schema that cannot be applied.
+fn refused(first: &str, more: usize, asked: &Schema) -> Error {
+    let message = match more {
+        0 => first.to_owned(),
+        more => format!("{first} (and {more} more)"),
+    };
+    let kind = if asked.unsupported().is_empty() {
+        ErrorKind::SchemaMismatch
+    } else {
+        ErrorKind::Unsupported
+    };
+    Error::new(kind, message).with_hint("a plan of the same schema shows everything that stands in the way")
 }
 
 /// Changes a table, however often it takes to know that it is changed.
@@ -186,21 +298,19 @@ pub(crate) async fn change_table(store: &Arc<dyn Store>, change: &TableChange) -
             TableChange::Extend { there, table } => {
                 store.add_columns(there, table).await.map_err(not_extended)?
             }
+            TableChange::Drop(name) => store.drop_table(name).await?,
         };
         match outcome {
             TableOutcome::Done => return Ok(()),
             TableOutcome::Unknown(error) => last = Some(error),
         }
     }
-    let done = match change {
-        TableChange::Make(_) => "made",
-        TableChange::Extend { .. } => "extended",
-    };
     let mut error = Error::new(
         ErrorKind::OutcomeUnknown,
         format!(
-            "it is not known whether table {} was {done}",
-            change.table().name()
+            "it is not known whether table {} was {}",
+            change.name(),
+            change.done()
         ),
     )
     .with_hint("run apply again: it finds out");

@@ -35,7 +35,7 @@ pub use self::query::PageQuery;
 use self::runtime::wait;
 use crate::record::DynamicRecord;
 use crate::schema::{Collection as Definition, Schema};
-use crate::session::{Applied, SchemaPlan};
+use crate::session::{Applied, ApplyOptions, SchemaPlan};
 use crate::{Error, Key, OpenOptions, Record, Result, ScanPart, StoreAddress};
 
 /// An open store: [`recto::Recto`](crate::Recto) without async.
@@ -76,13 +76,18 @@ impl Recto {
     }
 
     /// What applying `schema` would do; see [`crate::Recto::plan`].
-    pub fn plan(&self, schema: &Schema) -> SchemaPlan {
-        self.inner.plan(schema)
+    pub fn plan(&self, schema: &Schema) -> Result<SchemaPlan> {
+        wait(self.inner.plan(schema))?
     }
 
     /// Makes the store hold `schema`; see [`crate::Recto::apply`].
     pub fn apply(&mut self, schema: &Schema) -> Result<Applied> {
         wait(self.inner.apply(schema))?
+    }
+
+    /// Makes the store hold `schema`, and removes what the options name; see [`crate::Recto::apply_with`].
+    pub fn apply_with(&mut self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+        wait(self.inner.apply_with(schema, options))?
     }
 
     /// The collection whose records are `T`s; see [`crate::Recto::collection`].

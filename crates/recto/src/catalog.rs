@@ -12,7 +12,7 @@ use recto_model::{Cells, Environment, Table, Type};
 use recto_plan::cursor::{KeyRing, MAX_KEYS};
 use recto_store::{
     Cas, CasCondition, CasOutcome, ConsistencyLevel, Mutation, Operation, PointRead, ReadOptions, RowAddress,
-    Store, StoreErrorKind, WriteOptions,
+    Store, StoreErrorKind, TableState, WriteOptions,
 };
 
 use crate::apply::{TableChange, change_table};
@@ -90,13 +90,20 @@ impl<'a> Catalog<'a> {
     }
 
     /// Whether the store has a catalog.
+    ///
+    /// # Errors
+    /// It has another table of that name.
     pub(crate) async fn exists(&self) -> Result<bool> {
-        Ok(self
-            .store
-            .list_tables()
-            .await?
-            .iter()
-            .any(|table| table.name() == TABLE))
+        let table = std::slice::from_ref(&*self.table);
+        match self.store.compare_tables(table).await?.pop() {
+            Some(TableState::AsAsked) => Ok(true),
+            Some(TableState::Other(difference)) => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("table {TABLE}, which holds the schema, is not as Recto made it: {difference}"),
+            )
+            .with_hint("it was changed by another program: undo that")),
+            Some(TableState::Missing) | None => Ok(false),
+        }
     }
 
     /// Makes the catalog's table.

@@ -105,7 +105,9 @@ fn decode_typed<T: Record>(core: &CollectionCore, _: &Arrangement, row: RowRef<'
 }
 
 fn encode_typed<T: Record>(core: &CollectionCore, record: &T) -> Result<Cells> {
-    row_of(core, |field, out| record.write(core.places[field], out))
+    row_of(core, |field, out| {
+        core.places[field].map_or(Ok(false), |place| record.write(place, out))
+    })
 }
 
 fn encode_dynamic(core: &CollectionCore, record: &DynamicRecord) -> Result<Cells> {

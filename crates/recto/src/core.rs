@@ -220,8 +220,8 @@ pub(crate) struct CollectionCore {
     /// For each field of the record type, in its order, its column in the base table.
     pub(crate) columns: Vec<u16>,
     /// For each field, where it stands in the record type: a type may declare fields in another order
-    /// than the one they were added to the collection in.
-    pub(crate) places: Vec<usize>,
+    /// than the one they were added to the collection in, and not know all of them.
+    pub(crate) places: Vec<Option<usize>>,
     /// The fields' names as JSON text, once a page was asked for as text.
     field_names: OnceLock<FieldNames>,
     pub(crate) plans: PlanCache,
@@ -235,7 +235,7 @@ impl CollectionCore {
             .iter()
             .map(|column| column.expect("a base table holds every field") as u16)
             .collect();
-        let places = (0..definition.fields.len()).collect();
+        let places = (0..definition.fields.len()).map(Some).collect();
         Self {
             field_names: OnceLock::new(),
             plans: PlanCache::default(),
@@ -247,17 +247,33 @@ impl CollectionCore {
         }
     }
 
-    /// The collection for a record type with the same fields, which stand in its order as `names` do.
+    /// The collection for a record type with these of its fields, in this order.
     pub(crate) fn for_fields(mut self, names: &[&str]) -> Self {
         let fields = &self.definition.fields;
         let field_of = |name: &&str| fields.iter().position(|field| field.name == **name);
         let field_of: Vec<usize> = names.iter().filter_map(field_of).collect();
-        debug_assert_eq!(field_of.len(), fields.len(), "the fields were compared");
+        debug_assert_eq!(field_of.len(), names.len(), "the fields were compared");
         self.columns = field_of.iter().map(|&field| self.columns[field]).collect();
+        self.places = vec![None; fields.len()];
         for (place, &field) in field_of.iter().enumerate() {
-            self.places[field] = place;
+            self.places[field] = Some(place);
         }
         self
+    }
+
+    /// The regular columns that the record type knows, as indexes into them; `None` if it knows all.
+    pub(crate) fn known_columns(&self) -> Option<Vec<u16>> {
+        if self.places.iter().all(Option::is_some) {
+            return None;
+        }
+        let key_len = self.base().table.key_len() as u16;
+        let mut known: Vec<u16> = self
+            .columns
+            .iter()
+            .filter_map(|one| one.checked_sub(key_len))
+            .collect();
+        known.sort_unstable();
+        Some(known)
     }
 
     /// The fields' names as JSON text.

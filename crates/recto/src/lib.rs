@@ -95,6 +95,7 @@ mod row_filter;
 mod runtime;
 mod scan;
 pub mod session;
+mod tables;
 pub mod text;
 mod write;
 
@@ -117,7 +118,7 @@ pub use recto_model::{Direction, Environment, Type, Value, schema};
 pub use recto_plan::cursor::Cursor;
 pub use recto_store::check::MAX_TTL_SECONDS;
 pub use scan::{Scan, ScanPart};
-pub use session::Session;
+pub use session::{ApplyOptions, Session};
 pub use write::{MAX_BATCH_CHANGES, WriteBatch};
 
 /// Rust types of fields that the standard library has no type for.
@@ -178,8 +179,9 @@ pub async fn open(address: &StoreAddress, options: OpenOptions) -> Result<Arc<dy
 pub async fn plan_without_store(
     address: &StoreAddress,
     schema: &schema::Schema,
+    options: &ApplyOptions,
 ) -> Result<session::SchemaPlan> {
-    open::plan_without_store(address, &Environment::system(), schema).await
+    open::plan_without_store(address, &Environment::system(), schema, options).await
 }
 
 /// The snippets of the README and of the guide compile.

@@ -24,9 +24,9 @@ use crate::recto::Recto;
 use crate::row_filter::{RowFilter, RowFilters, forbidden};
 use crate::scan;
 use crate::session::{
-    Applied, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
-    PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, Session,
-    StoreDescription, StoreProgress, Written,
+    Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
+    LoadReport, LoadRequest, PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep,
+    SchemaPlan, Session, StoreDescription, StoreProgress, Written,
 };
 use crate::write::WriteBatch;
 
@@ -283,16 +283,16 @@ impl Session for LocalSession {
         Ok(self.recto().await.schema())
     }
 
-    async fn plan(&self, schema: &Schema) -> Result<SchemaPlan> {
+    async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
         self.check_unrestricted("changing the schema")?;
-        Ok(self.recto().await.plan(schema))
+        self.recto().await.plan_with(schema, options).await
     }
 
-    async fn apply(&self, schema: &Schema) -> Result<Applied> {
+    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
         self.check_unrestricted("changing the schema")?;
         // Of a handle of its own: meanwhile all goes on.
         let mut recto = self.recto().await;
-        recto.apply(schema).await
+        recto.apply_with(schema, options).await
     }
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {

@@ -19,9 +19,9 @@ use recto_model::{Environment, Table};
 use recto_store::{Store, StoreError};
 
 use crate::address::{CassandraAddress, StoreAddress};
-use crate::apply::TableChange;
+use crate::apply::{Intent, TableChange};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{CheckOutcome, CheckedCollection, Progress, SchemaPlan, StoreProgress};
+use crate::session::{ApplyOptions, CheckOutcome, CheckedCollection, Progress, SchemaPlan, StoreProgress};
 
 /// An open store, and what it can do beside the trait.
 pub(crate) struct Opened {
@@ -59,15 +59,17 @@ pub(crate) async fn plan_without_store(
     address: &StoreAddress,
     environment: &Environment,
     schema: &Schema,
+    options: &ApplyOptions,
 ) -> Result<SchemaPlan> {
-    let recorded = crate::catalog::Recorded::default();
+    let (recorded, found) = Default::default();
+    let planned = |show: &dyn Fn(&TableChange) -> Vec<String>| {
+        Intent::new(&recorded, &found, schema, options, show).plan
+    };
     let mut plan = match address {
-        StoreAddress::Embedded(_) => crate::apply::plan(&recorded, schema, show_embedded),
+        StoreAddress::Embedded(_) => planned(&show_embedded),
         StoreAddress::Cassandra(address) => {
             let first = plan_keyspace(address, environment).await?;
-            let mut plan = crate::apply::plan(&recorded, schema, |change| {
-                show_cassandra(&address.keyspace, change)
-            });
+            let mut plan = planned(&|change| show_cassandra(&address.keyspace, change));
             plan.statements.splice(0..0, first);
             plan
         }
@@ -106,6 +108,7 @@ fn show_embedded(change: &TableChange) -> Vec<String> {
             let added = names(&table.columns()[there.columns().len()..]);
             vec![format!("table {}: add {added}", table.name())]
         }
+        TableChange::Drop(name) => vec![format!("table {name}: drop")],
     }
 }
 
@@ -232,6 +235,7 @@ fn show_cassandra(keyspace: &str, change: &TableChange) -> Vec<String> {
         TableChange::Make(table) => recto_cassandra::create_table_cql(keyspace, table),
         TableChange::Extend { there, table } => recto_cassandra::add_columns_cql(keyspace, there, table)
             .expect("the change was made of what can be added"),
+        TableChange::Drop(name) => vec![recto_cassandra::drop_table_cql(keyspace, name)],
     }
 }
 
@@ -455,6 +459,7 @@ pub(crate) async fn check(
                 collections: ours,
                 internal_rows: internal.iter().map(|one| one.rows).sum(),
                 problems,
+                ..CheckOutcome::default()
             })
         }
         _ => Err(embedded_only("check")),

@@ -11,7 +11,7 @@ use recto_plan::cursor::KeyRing;
 use recto_store::{Store, StoreMetrics};
 
 use crate::address::StoreAddress;
-use crate::apply;
+use crate::apply::{self, Intent};
 use crate::catalog::{self, Catalog, Recorded};
 use crate::collection::Collection;
 use crate::core::{CollectionCore, Shared};
@@ -19,7 +19,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::open::{self, Opened, Operations};
 use crate::record::DynamicRecord;
 use crate::runtime;
-use crate::session::{Applied, CursorKey, SchemaPlan};
+use crate::session::{Applied, ApplyOptions, CursorKey, SchemaPlan};
+use crate::tables::Found;
 use crate::write::WriteBatch;
 
 /// The most cursor keys beside the one that seals.
@@ -403,12 +404,28 @@ impl Recto {
     }
 
     /// What applying `schema` would do.
-    pub fn plan(&self, schema: &Schema) -> SchemaPlan {
-        apply::plan(&self.recorded(), schema, |change| self.operations.show(change))
+    ///
+    /// # Errors
+    /// The store's tables cannot be looked at.
+    pub async fn plan(&self, schema: &Schema) -> Result<SchemaPlan> {
+        self.plan_with(schema, &ApplyOptions::default()).await
+    }
+
+    /// What applying `schema` with these options would do.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    pub async fn plan_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
+        let recorded = self.recorded();
+        let found = Found::look(&self.shared.store, &recorded, schema, options).await?;
+        let show = |change: &_| self.operations.show(change);
+        Ok(Intent::new(&recorded, &found, schema, options, show).plan)
     }
 
     /// Makes the store hold `schema`: its tables first, then the record of it.
     ///
+    /// What the store has and the schema does not name (collections, fields, types) stays as it is:
+    /// programs that know less of a store and programs that know more may each apply what they know.
     /// Where a new field stands in the schema says nothing: a store keeps the fields it has in their
     /// order and puts new ones after them. Collections opened before keep working with the fields
     /// they knew: what they write leaves new fields alone. Those of new collections need a [`Recto`]
@@ -419,6 +436,14 @@ impl Recto {
     /// [`ErrorKind::Unsupported`] for parts of the schema that this release cannot do; nothing is
     /// changed then.
     pub async fn apply(&mut self, schema: &Schema) -> Result<Applied> {
+        self.apply_with(schema, &ApplyOptions::default()).await
+    }
+
+    /// Makes the store hold `schema`, as [`apply`](Self::apply) does, and removes what the options name.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub async fn apply_with(&mut self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
         let _one_at_a_time = self.applying.lock().await;
         let first = self.generation() == 0;
         let catalog = self.catalog();
@@ -426,7 +451,7 @@ impl Recto {
             // Another process may have applied a schema since this one looked.
             self.record(catalog.schema().await?);
         }
-        let applied = apply::apply(&self.shared.store, &catalog, &self.recorded(), schema).await?;
+        let applied = apply::apply(&self.shared.store, &catalog, &self.recorded(), schema, options).await?;
         if first {
             self.shared
                 .use_keys(keys(&catalog, &self.shared.environment, &self.options).await?);
@@ -451,13 +476,17 @@ impl Recto {
 
     /// The collection whose records are `T`s.
     ///
+    /// `T` may know fewer fields than the store, such as a program of before a field was added: it reads
+    /// those it knows, and what it puts leaves the others of a record alone.
+    ///
     /// # Errors
     /// The store has no such collection, or declares it otherwise than `T` does: each difference is
     /// named.
     pub fn collection<T: Record>(&self) -> Result<Collection<T>> {
         let declared = T::collection();
         let core = self.new_core(&self.schema(), &declared.name)?;
-        let declared = declared.in_recorded_order(&core.definition);
+        // Fields that the type does not know are no difference.
+        let declared = declared.keeping(&core.definition);
         let of = |collection| Schema {
             types: Vec::new(),
             collections: vec![collection],

@@ -169,8 +169,38 @@ pub struct SchemaPlan {
     /// What would be run to make and change keyspace, types and tables, in order: CQL, or the embedded store's
     /// tables in words. After it, rows of the table `recto_catalog` record the schema and, the first time, cursor keys.
     pub statements: Vec<String>,
+    /// What the store has and the schema does not name, a line each: it is left as it is.
+    pub kept: Vec<String>,
     /// What cannot be done, with the reason; `apply` refuses while there is any.
     pub refused: Vec<String>,
+}
+
+/// What `apply` shall do beside making the store hold a schema.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ApplyOptions {
+    /// Collections to remove with all their records, which the schema does not name. What a schema does
+    /// not name and this neither is left as it is. Also Recto's tables that no schema names, such as an
+    /// interrupted or refused `apply` may leave.
+    pub remove: Vec<String>,
+}
+
+impl ApplyOptions {
+    /// Nothing beside.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes a collection with all its records.
+    #[must_use]
+    pub fn remove(mut self, collection: impl Into<String>) -> Self {
+        self.remove.push(collection.into());
+        self
+    }
+
+    pub(crate) fn removes(&self, name: &str) -> bool {
+        self.remove.iter().any(|one| one == name)
+    }
 }
 
 /// What `apply` did.
@@ -180,6 +210,8 @@ pub struct Applied {
     pub generation: u64,
     /// What was changed, a line each; empty where nothing was to be done.
     pub changes: Vec<String>,
+    /// What the store has and the schema does not name, a line each: it was left as it is.
+    pub kept: Vec<String>,
 }
 
 /// How to load a file.
@@ -272,8 +304,13 @@ pub struct CheckOutcome {
     pub collections: Vec<CheckedCollection>,
     /// Rows that were checked as well and are no records: what Recto records of itself, and of loads.
     pub internal_rows: u64,
+    /// Tables that were compared with the recorded schema. Where there are no `collections` that is all
+    /// that was checked: rows are left to Cassandra's own tools.
+    pub tables: u64,
     /// Problems, a line each; empty where all is well.
     pub problems: Vec<String>,
+    /// What is no problem and worth knowing, a line each.
+    pub notes: Vec<String>,
 }
 
 /// A copy of a store.
@@ -408,9 +445,9 @@ pub trait Session: Send + Sync {
     /// The schema recorded in the store.
     async fn schema(&self) -> Result<Arc<Schema>>;
     /// What applying `schema` would do.
-    async fn plan(&self, schema: &Schema) -> Result<SchemaPlan>;
-    /// Makes the store hold `schema`.
-    async fn apply(&self, schema: &Schema) -> Result<Applied>;
+    async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan>;
+    /// Makes the store hold `schema`, beside what it has.
+    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied>;
     /// One page of a collection.
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply>;
     /// One page of a collection, for who only passes its records on: the same as

@@ -219,11 +219,7 @@ impl WriteBatch {
         let stamp = Some(self.shared.next_stamp());
         let mutation = match change {
             Change::Put { time_to_live, .. } => Mutation {
-                operation: Operation::Put {
-                    clustering,
-                    cells,
-                    replace: core.replaces(),
-                },
+                operation: put_operation(core, clustering, cells),
                 stamp,
                 ttl_seconds: time_to_live.map(ttl_seconds).transpose()?,
             },
@@ -398,6 +394,22 @@ impl WriteBatch {
         let write = &self.writes[index];
         let row = write.mutations[at].operation.row().cloned().unwrap_or_default();
         self.subjects[index].core.key_text(&write.partition, &row)
+    }
+}
+
+/// What puts a row. A record type that does not know all fields leaves the others as they are.
+fn put_operation(core: &CollectionCore, clustering: Cells, cells: Cells) -> Operation {
+    match core.known_columns().filter(|_| core.replaces()) {
+        None => Operation::Put {
+            clustering,
+            cells,
+            replace: core.replaces(),
+        },
+        Some(columns) => Operation::Patch {
+            clustering,
+            cells: columns.iter().map(|&column| cells.get(column.into())).collect(),
+            columns,
+        },
     }
 }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use futures::TryStreamExt as _;
 use recto::session::{JsonRecord, LoadRequest, PageRequest, RecordChange, ScanRequest};
 use recto::store::memory::MemoryStore;
-use recto::{Environment, ErrorKind, LocalSession, OpenOptions, Recto, Session, schema::Schema};
+use recto::{
+    ApplyOptions, Environment, ErrorKind, LocalSession, OpenOptions, Recto, Session, schema::Schema,
+};
 use serde_json::json;
 
 const SCHEMA: &str = r#"
@@ -180,9 +182,10 @@ async fn restrictions_add_up_and_leave_the_store_alone() {
     let early = restricted(&acme, "at < 2");
     assert_eq!(early.page("notes", &asking("")).await.unwrap().records.len(), 2);
     let schema = Schema::parse(SCHEMA).unwrap();
+    let options = ApplyOptions::new();
     let errors = [
-        acme.plan(&schema).await.map(drop),
-        acme.apply(&schema).await.map(drop),
+        acme.plan(&schema, &options).await.map(drop),
+        acme.apply(&schema, &options).await.map(drop),
         acme.load(&LoadRequest::default(), &|_| ()).await.map(drop),
         acme.backup("/nowhere".as_ref(), &|_| ()).await.map(drop),
         acme.compact(&|_| ()).await.map(drop),

@@ -198,7 +198,7 @@ async fn apply_schema(session: &dyn Session) -> Result<Schema> {
         )
         .with_hint("name another: recto demo --store ./another-folder"));
     }
-    session.apply(&schema).await?;
+    session.apply(&schema, &recto::ApplyOptions::new()).await?;
     Ok(schema)
 }
 

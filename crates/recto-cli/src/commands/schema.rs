@@ -5,9 +5,9 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use recto::Session;
 use recto::schema::{EXAMPLE, MAX_SCHEMA_BYTES, Schema};
 use recto::session::{Applied, SchemaPlan};
+use recto::{ApplyOptions, Session};
 use serde_json::json;
 
 use super::print_json;
@@ -38,6 +38,23 @@ Examples:
   recto plan
   recto plan --schema shop.toml --store cassandra://db1/shop";
 
+/// What is removed of a store.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct RemoveArgs {
+    /// Remove a collection with all its records, which the schema file does not name; without this, what
+    /// the file does not name is left as it is. May be given several times
+    #[arg(long, value_name = "COLLECTION")]
+    remove: Vec<String>,
+}
+
+impl RemoveArgs {
+    fn options(&self) -> ApplyOptions {
+        let mut options = ApplyOptions::new();
+        options.remove.clone_from(&self.remove);
+        options
+    }
+}
+
 /// Arguments of `recto plan`.
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
@@ -45,6 +62,8 @@ pub(crate) struct PlanArgs {
     /// The schema file
     #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
     pub(crate) schema: PathBuf,
+    #[command(flatten)]
+    pub(crate) remove: RemoveArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -56,7 +75,9 @@ const APPLY_EXAMPLES: &str = "\
 Examples:
   recto apply                                  shows what would change, asks, and does it
   recto apply --schema shop.toml --yes         asks nothing; needed where there is no terminal
-  recto apply --store cassandra://db1/shop     makes the keyspace too, if it is not there";
+  recto apply --store cassandra://db1/shop     makes the keyspace too, if it is not there
+  recto apply --remove orders                  removes collection orders, which the file does not name, with its
+                                               records; what else the file does not name is left as it is";
 
 /// Arguments of `recto apply`.
 #[derive(Debug, Args)]
@@ -65,6 +86,8 @@ pub(crate) struct ApplyArgs {
     /// The schema file
     #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
     pub(crate) schema: PathBuf,
+    #[command(flatten)]
+    pub(crate) remove: RemoveArgs,
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
@@ -110,7 +133,7 @@ pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit>
         address: args.store.address(DEFAULT_STORE, environment())?,
     };
     let session = place.open().await?;
-    let plan = Planned::of(&schema, &place, session.as_deref()).await?;
+    let plan = Planned::of(&schema, &args.remove.options(), &place, session.as_deref()).await?;
     show_plan(&plan, args.json, console)
 }
 
@@ -121,7 +144,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
         address: args.store.address(DEFAULT_STORE, environment())?,
     };
     let session = place.open().await?;
-    let plan = Planned::of(&schema, &place, session.as_deref()).await?;
+    let plan = Planned::of(&schema, &args.remove.options(), &place, session.as_deref()).await?;
     if !is_agreed(&plan, args.yes, args.json, console)? {
         return Ok(Exit::Done);
     }
@@ -130,7 +153,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
         Some(session) => session,
         None => place.open_or_create().await?,
     };
-    let applied = session.apply(&schema).await?;
+    let applied = session.apply(&schema, &args.remove.options()).await?;
     show_applied(&applied, args.json, console)
 }
 
@@ -142,10 +165,15 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    async fn of(schema: &Schema, place: &Place, session: Option<&dyn Session>) -> Result<Self> {
+    async fn of(
+        schema: &Schema,
+        options: &ApplyOptions,
+        place: &Place,
+        session: Option<&dyn Session>,
+    ) -> Result<Self> {
         let plan = match session {
-            Some(session) => session.plan(schema).await?,
-            None => recto::plan_without_store(&place.address, schema).await?,
+            Some(session) => session.plan(schema, options).await?,
+            None => recto::plan_without_store(&place.address, schema, options).await?,
         };
         Ok(Self {
             store: place.address.to_string(),
@@ -211,7 +239,11 @@ pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console)
     if json {
         print_json(
             console,
-            &json!({ "generation": applied.generation, "changes": applied.changes }),
+            &json!({
+                "generation": applied.generation,
+                "changes": applied.changes,
+                "kept": applied.kept,
+            }),
         )?;
     } else if !applied.changes.is_empty() {
         let done = format!("✓ applied; the schema's generation is {}", applied.generation);
@@ -251,6 +283,7 @@ fn plan_json(plan: &SchemaPlan) -> serde_json::Value {
         "generation": plan.generation,
         "changes": plan.changes,
         "statements": plan.statements,
+        "kept": plan.kept,
         "refused": plan.refused,
     })
 }
@@ -269,6 +302,7 @@ fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result
     }
     section(console, "Changes", &plan.changes, (Tone::Good, "•"))?;
     section(console, "Statements", &plan.statements, (Tone::Plain, ""))?;
+    section(console, "Left as they are", &plan.kept, (Tone::Dim, "•"))?;
     section(console, "Cannot be done", &plan.refused, (Tone::Bad, "✗"))
 }
 

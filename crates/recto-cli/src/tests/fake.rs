@@ -8,9 +8,9 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
-    Applied, Backup, CheckOutcome, CheckedCollection, CursorKey, ExplainedSource, Explanation, JsonRecord,
-    LoadProgress, LoadReport, LoadRequest, LoadedCollection, PageCost, PageReply, PageRequest, Progress,
-    RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Written,
+    Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, ExplainedSource, Explanation,
+    JsonRecord, LoadProgress, LoadReport, LoadRequest, LoadedCollection, PageCost, PageReply, PageRequest,
+    Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Written,
 };
 use recto::{Error, ErrorKind, Result, Session};
 use serde_json::{Value as Json, json};
@@ -135,7 +135,7 @@ impl Session for FakeSession {
         Ok(Arc::new(if self.empty { Schema::default() } else { flights() }))
     }
 
-    async fn plan(&self, _schema: &Schema) -> Result<SchemaPlan> {
+    async fn plan(&self, _: &Schema, _: &ApplyOptions) -> Result<SchemaPlan> {
         if !self.empty && self.refused.is_empty() {
             return Ok(SchemaPlan {
                 generation: 2,
@@ -150,15 +150,17 @@ impl Session for FakeSession {
             ],
             statements: vec!["CREATE TABLE posts (\n  user_id uuid,\n  PRIMARY KEY (user_id)\n)".into()],
             refused: self.refused.clone(),
+            ..SchemaPlan::default()
         })
     }
 
-    async fn apply(&self, schema: &Schema) -> Result<Applied> {
+    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
         self.ask(format!("apply {}", schema.collections.len()));
-        let changes = self.plan(schema).await?.changes;
+        let changes = self.plan(schema, options).await?.changes;
         Ok(Applied {
             generation: 1,
             changes,
+            ..Applied::default()
         })
     }
 
@@ -356,10 +358,12 @@ impl Session for FakeSession {
                 .map(|(name, rows)| CheckedCollection {
                     name: name.into(),
                     rows,
+                    ..CheckOutcome::default()
                 })
                 .into(),
             internal_rows: 3,
             problems: self.problems.clone(),
+            ..CheckOutcome::default()
         })
     }
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::commands::schema::{InitArgs, Planned, init, is_agreed, show_applied, show_plan};
 
 fn planned(refused: &[&str], changed: bool) -> Planned {
+    let kept = if changed { &["collection notes"][..] } else { &[] };
     let changes = ["collection posts: new", "collection readings: new"];
     Planned {
         store: "recto.data".into(),
@@ -21,6 +22,7 @@ fn planned(refused: &[&str], changed: bool) -> Planned {
             } else {
                 Vec::new()
             },
+            kept: kept.iter().map(ToString::to_string).collect(),
             refused: refused.iter().map(ToString::to_string).collect(),
         },
     }
@@ -94,6 +96,7 @@ fn what_was_applied_is_shown() {
     let applied = Applied {
         generation: 3,
         changes: vec!["collection posts: new".into()],
+        kept: vec!["collection notes".into()],
     };
     let mut all = shown(console(), |console| show_applied(&applied, false, console));
     all.push_str(&shown(console(), |console| show_applied(&applied, true, console)));

@@ -43,7 +43,11 @@ pub(crate) struct CheckBody {
     rows: u64,
     collections: Vec<CheckedBody>,
     internal_rows: u64,
+    #[serde(default)]
+    tables: u64,
     problems: Vec<String>,
+    #[serde(default)]
+    notes: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,7 +66,9 @@ impl From<CheckBody> for CheckOutcome {
             rows: body.rows,
             collections: collections.collect(),
             internal_rows: body.internal_rows,
+            tables: body.tables,
             problems: body.problems,
+            notes: body.notes,
         }
     }
 }
@@ -73,6 +79,8 @@ pub(crate) struct PlanBody {
     generation: u64,
     changes: Vec<String>,
     statements: Vec<String>,
+    #[serde(default)]
+    kept: Vec<String>,
     refused: Vec<String>,
 }
 
@@ -82,6 +90,7 @@ impl From<PlanBody> for SchemaPlan {
             generation: body.generation,
             changes: body.changes,
             statements: body.statements,
+            kept: body.kept,
             refused: body.refused,
         }
     }
@@ -92,6 +101,8 @@ impl From<PlanBody> for SchemaPlan {
 pub(crate) struct AppliedBody {
     generation: u64,
     changes: Vec<String>,
+    #[serde(default)]
+    kept: Vec<String>,
 }
 
 impl From<AppliedBody> for Applied {
@@ -99,6 +110,7 @@ impl From<AppliedBody> for Applied {
         Self {
             generation: body.generation,
             changes: body.changes,
+            kept: body.kept,
         }
     }
 }

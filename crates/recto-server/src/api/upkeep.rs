@@ -23,9 +23,9 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use recto::Session;
 use recto::schema::Schema;
 use recto::session::{CheckOutcome, CursorKey, SchemaPlan, StoreProgress};
+use recto::{ApplyOptions, Session};
 use serde_json::{Map, Value as Json, json};
 
 use super::body_parameters::whole;
@@ -94,25 +94,28 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
     run_on(told, work).await
 }
 
-/// `POST /v1/store:plan`: `{"toml": "…"}`, what applying the schema would do.
+/// `POST /v1/store:plan`: `{"toml": "…", "remove": ["…"]}`, what applying the schema, and removing these
+/// collections, would do.
 pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Apply)?;
     Parameters::read(&uri, &[])?;
-    let schema = schema(body::json(request).await?)?;
-    Ok(answer::json_once(&plan_json(&session.plan(&schema).await?)))
+    let (schema, options) = schema(body::json(request).await?)?;
+    Ok(answer::json_once(&plan_json(
+        &session.plan(&schema, &options).await?,
+    )))
 }
 
 /// `POST /v1/store:apply`: the same body; makes the store hold the schema.
 pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Apply)?;
     Parameters::read(&uri, &[])?;
-    let schema = schema(body::json(request).await?)?;
+    let (schema, options) = schema(body::json(request).await?)?;
     let running = caller.begin(Operation::Apply)?;
     let work = async move {
-        let applied = session.apply(&schema).await;
-        let result =
-            applied.map(|applied| json!({ "generation": applied.generation, "changes": applied.changes }));
-        running.end(result)
+        let applied = session.apply(&schema, &options).await;
+        running.end(applied.map(|applied| {
+            json!({ "generation": applied.generation, "changes": applied.changes, "kept": applied.kept })
+        }))
     };
     run_on(Told::default(), work).await
 }
@@ -192,14 +195,19 @@ fn no_backup_folder() -> Problem {
         .with_hint("its operator names one: recto serve --backup-folder FOLDER, or backup_folder in its file")
 }
 
-fn schema(body: Json) -> Result<Schema, Problem> {
-    let [toml] = members(body, ["toml"])?;
+fn schema(body: Json) -> Result<(Schema, ApplyOptions), Problem> {
+    let [toml, remove] = members(body, ["toml", "remove"])?;
     let Json::String(toml) = toml else {
         return Err(Problem::invalid_body("toml is a schema's text").with_field("toml"));
     };
-    Schema::parse(&toml).map_err(|errors| {
+    let schema = Schema::parse(&toml).map_err(|errors| {
         Problem::invalid_body(format!("the schema is not right: {errors}")).with_field("toml")
-    })
+    })?;
+    let names: Option<Vec<String>> = serde_json::from_value(remove)
+        .map_err(|_| Problem::invalid_body("remove is a list of names").with_field("remove"))?;
+    let mut options = ApplyOptions::new();
+    options.remove = names.unwrap_or_default();
+    Ok((schema, options))
 }
 
 fn store_progress(at: StoreProgress) -> Json {
@@ -215,6 +223,7 @@ fn plan_json(plan: &SchemaPlan) -> Json {
         "generation": plan.generation,
         "changes": plan.changes,
         "statements": plan.statements,
+        "kept": plan.kept,
         "refused": plan.refused,
     })
 }
@@ -228,7 +237,9 @@ fn check_json(outcome: &CheckOutcome) -> Json {
         "rows": outcome.rows,
         "collections": collections,
         "internal_rows": outcome.internal_rows,
+        "tables": outcome.tables,
         "problems": outcome.problems,
+        "notes": outcome.notes,
     })
 }
 

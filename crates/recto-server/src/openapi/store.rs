@@ -71,14 +71,23 @@ pub(super) fn schemas() -> Map<String, Json> {
         "generation": count(),
         "changes": texts(),
         "statements": texts(),
+        "kept": texts(),
         "refused": texts(),
     });
-    let toml = json!({ "toml": { "type": "string", "description": "The collections, as a schema file declares them." } });
+    let toml = json!({
+        "toml": { "type": "string", "description": "The collections, as a schema file declares them." },
+        "remove": {
+            "type": "array",
+            "items": { "type": "string" },
+            "description": "Collections to remove with all their records, which the schema does not name. What it \
+                            does not name otherwise is left as it is.",
+        },
+    });
     Map::from_iter([
         ("CursorKeys".to_owned(), of(keys, &["keys"])),
         (
             "Plan".to_owned(),
-            of(plan, &["generation", "changes", "statements", "refused"]),
+            of(plan, &["generation", "changes", "statements", "kept", "refused"]),
         ),
         ("SchemaText".to_owned(), of(toml, &["toml"])),
     ])
@@ -129,8 +138,9 @@ fn compact() -> Json {
 
 fn check() -> Json {
     let about = format!(
-        "Reads all of the store and says what is wrong. {RUNS_ON} The result has `rows`, `collections` with the \
-         rows of each, `internal_rows` and `problems`."
+        "Reads all of an embedded store, or compares the tables of Cassandra with the schema, and says what is wrong. \
+         {RUNS_ON} The result has `rows`, `collections` with the rows of each, `internal_rows`, `tables` that were \
+         compared, `problems` and `notes`."
     );
     work("check_store", "Check the store", &about, &[])
 }
@@ -190,7 +200,9 @@ fn plan() -> Json {
 }
 
 fn apply() -> Json {
-    let about = format!("{RUNS_ON} The result has the `generation` and the `changes` that were made.");
+    let about = format!(
+        "{RUNS_ON} The result has the `generation`, the `changes` that were made, and what was `kept` as it is."
+    );
     let mut apply = work(
         "apply_schema",
         "Make the store hold a schema",

@@ -10,9 +10,9 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
-    Applied, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest,
-    PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan,
-    StoreDescription, StoreProgress, Written,
+    Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
+    LoadReport, LoadRequest, PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep,
+    SchemaPlan, StoreDescription, StoreProgress, Written,
 };
 use recto::{Result, Session};
 
@@ -151,12 +151,12 @@ impl<S: Session> Session for Observed<S> {
         self.seen(self.session.schema().await)
     }
 
-    async fn plan(&self, schema: &Schema) -> Result<SchemaPlan> {
-        self.seen(self.session.plan(schema).await)
+    async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
+        self.seen(self.session.plan(schema, options).await)
     }
 
-    async fn apply(&self, schema: &Schema) -> Result<Applied> {
-        self.seen(self.session.apply(schema).await)
+    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+        self.seen(self.session.apply(schema, options).await)
     }
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {

@@ -1,0 +1,174 @@
+//! The tables of a store beside the schema that is recorded: which are gone, which are others, which no
+//! schema names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_model::Table;
+use recto_model::schema::{Change, ChangeKind, Schema};
+use recto_store::{ReadOptions, Store, StoreError, TableState};
+
+use crate::catalog::Recorded;
+use crate::error::Result;
+use crate::session::ApplyOptions;
+
+/// What the names of Recto's own tables begin with; no collection's does.
+const OWN_PREFIX: &str = "recto_";
+/// The most rows of a table that are counted before it is dropped.
+const MAX_COUNTED_ROWS: u64 = 10_000;
+/// How long counting them may take.
+const COUNT_TIME: Duration = Duration::from_secs(5);
+
+/// What is known of the tables of a store; nothing where there is no store yet.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Recorded collections whose table is not there.
+    pub(crate) gone: BTreeSet<String>,
+    /// Collections, recorded or asked for, whose table is not what the schema says, with how it differs.
+    pub(crate) other: BTreeMap<String, String>,
+    /// Recto's tables that no recorded schema names.
+    pub(crate) strays: BTreeSet<String>,
+    /// The rows of tables that are asked to be removed, or that are there before their collection.
+    rows: BTreeMap<String, Rows>,
+}
+
+/// How many rows a table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    Exactly(u64),
+    MoreThan(u64),
+    Unknown,
+}
+
+impl fmt::Display for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exactly(0) => f.write_str("it has no rows"),
+            Self::Exactly(1) => f.write_str("its 1 row is lost"),
+            Self::Exactly(rows) => write!(f, "its {rows} rows are lost"),
+            Self::MoreThan(rows) => write!(f, "its more than {rows} rows are lost"),
+            Self::Unknown => f.write_str("its rows, which could not be counted, are lost"),
+        }
+    }
+}
+
+impl Found {
+    /// Looks at the tables of what is recorded, of what is asked for, and of what shall be removed.
+    pub(crate) async fn look(
+        store: &Arc<dyn Store>,
+        recorded: &Recorded,
+        asked: &Schema,
+        options: &ApplyOptions,
+    ) -> Result<Self> {
+        let mut found = Self::default();
+        let recorded = &recorded.schema;
+        let added = asked.collections.iter();
+        let added = added.filter(|one| recorded.collection(&one.name).is_none());
+        let tables: Vec<Table> = recorded
+            .collections
+            .iter()
+            .chain(added)
+            .map(|one| one.base_table())
+            .collect();
+        let mut uncounted = Vec::new();
+        for (table, state) in tables.iter().zip(store.compare_tables(&tables).await?) {
+            let name = table.name().to_owned();
+            let is_recorded = recorded.collection(&name).is_some();
+            match state {
+                TableState::AsAsked if !is_recorded || options.removes(&name) => {
+                    uncounted.push(table.clone())
+                }
+                TableState::AsAsked => {}
+                TableState::Missing if is_recorded => drop(found.gone.insert(name)),
+                TableState::Missing => {}
+                TableState::Other(difference) => {
+                    let text = not_as_said(&name, &difference);
+                    found.other.insert(name, text);
+                }
+            }
+        }
+        if options
+            .remove
+            .iter()
+            .any(|name| recorded.collection(name).is_none())
+        {
+            for stray in strays(store, recorded).await? {
+                found.strays.insert(stray.name().to_owned());
+                if options.removes(stray.name()) {
+                    uncounted.push(stray);
+                }
+            }
+        }
+        for table in uncounted {
+            let name = table.name().to_owned();
+            found.rows.insert(name, count(store, table).await);
+        }
+        Ok(found)
+    }
+
+    /// What becomes of a table's rows if it is dropped.
+    pub(crate) fn rows_lost(&self, name: &str) -> String {
+        if self.gone.contains(name) {
+            return "its table is gone already".to_owned();
+        }
+        self.rows.get(name).unwrap_or(&Rows::Unknown).to_string()
+    }
+
+    /// A change in plain words, with what it means for rows.
+    pub(crate) fn tell(&self, change: &Change) -> String {
+        match &change.kind {
+            ChangeKind::CollectionRemoved { name } => format!("{}; {}", change.kind, self.rows_lost(name)),
+            ChangeKind::CollectionAdded { name } => match self.rows.get(name) {
+                None | Some(Rows::Exactly(0)) => change.to_string(),
+                Some(_) => format!("{change}; its table is there already, and keeps its rows"),
+            },
+            _ => change.to_string(),
+        }
+    }
+}
+
+/// A table that is not what the schema says, for people.
+pub(crate) fn not_as_said(name: &str, difference: &str) -> String {
+    format!("table {name} is not what the schema says: {difference}")
+}
+
+/// Recto's tables that `recorded` does not name.
+pub(crate) async fn strays(store: &Arc<dyn Store>, recorded: &Schema) -> Result<Vec<Table>, StoreError> {
+    let mut tables = store.list_tables().await?;
+    tables
+        .retain(|table| !table.name().starts_with(OWN_PREFIX) && recorded.collection(table.name()).is_none());
+    Ok(tables)
+}
+
+/// Counts rows as far as that is worth it: a person is told of them who is about to lose them.
+async fn count(store: &Arc<dyn Store>, table: Table) -> Rows {
+    let counting = tokio::time::timeout(COUNT_TIME, count_all(store, Arc::new(table)));
+    match counting.await {
+        Ok(Ok(rows)) if rows > MAX_COUNTED_ROWS => Rows::MoreThan(MAX_COUNTED_ROWS),
+        Ok(Ok(rows)) => Rows::Exactly(rows),
+        Ok(Err(_)) | Err(_) => Rows::Unknown,
+    }
+}
+
+async fn count_all(store: &Arc<dyn Store>, table: Arc<Table>) -> Result<u64, StoreError> {
+    let (view, options) = (store.view()?, ReadOptions::default());
+    let mut rows = 0;
+    for range in view.token_ranges(&table, 1).await? {
+        let mut after = None;
+        loop {
+            let limit = u32::try_from(MAX_COUNTED_ROWS + 1 - rows).unwrap_or(u32::MAX);
+            let read = view.scan(&table, &range, after.as_ref(), limit, &options).await?;
+            rows += read.rows.len() as u64;
+            after = read.next;
+            if rows > MAX_COUNTED_ROWS {
+                return Ok(rows);
+            }
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(rows)
+}
