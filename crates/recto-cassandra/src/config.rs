@@ -98,13 +98,13 @@ impl TlsConfig {
     }
 }
 
-/// How many copies of each row a new keyspace keeps.
+/// How many copies of each row a new keyspace keeps, by `NetworkTopologyStrategy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Replication {
-    /// `SimpleStrategy`: this many, wherever they fall. For clusters of one data centre.
-    Simple(u8),
-    /// `NetworkTopologyStrategy`: this many in each data centre named.
+    /// This many in every data centre of the cluster.
+    Everywhere(u8),
+    /// This many in each data centre named, and none elsewhere.
     Datacenters(Vec<(String, u8)>),
 }
 

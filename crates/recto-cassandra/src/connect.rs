@@ -1,6 +1,6 @@
 //! Connecting, and making a keyspace.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use crate::handshake;
 use crate::schema::typed_rows;
 use crate::silence::Listener;
 
-/// How many copies a new keyspace keeps in a data centre of several nodes.
-const DEFAULT_REPLICATION_FACTOR: u8 = 3;
+/// How many copies a new keyspace keeps in a data centre that has as many nodes.
+const DEFAULT_COPIES: u8 = 3;
 /// Which share of the time for connecting a single attempt at one node may take, so that a node that
 /// swallows what is sent to it, asked first for the cluster and then once more for requests, leaves time
 /// for the others.
@@ -56,8 +56,37 @@ pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -
         Ok(session) => session,
         Err(error) => return Err(why(error, listener.as_deref(), &config, &deadline).await),
     };
+    read_nodes(&session, &deadline).await?;
     check_datacenter(&session, &config)?;
     Ok(Client::new(session, config, environment))
+}
+
+/// An error unless the cluster's nodes are known. A driver that could not read them goes on with the hosts it
+/// was given, in no data centre, and says nothing.
+async fn read_nodes(session: &Session, deadline: &Deadline) -> Result<(), StoreError> {
+    let is_known = |session: &Session| {
+        let state = session.get_cluster_state();
+        let mut nodes = state.get_nodes_info().iter();
+        nodes.any(|node| node.datacenter.is_some())
+    };
+    if is_known(session) {
+        return Ok(());
+    }
+    let unreadable = |reason: String| {
+        StoreError::new(
+            StoreErrorKind::Unauthorized,
+            format!("the cluster's nodes and data centres cannot be read: {reason}"),
+        )
+        .with_hint(
+            "let the user select from system.local and system.peers; a guardrail page_size_fail_threshold must \
+             allow pages of 1024 rows",
+        )
+    };
+    match deadline.limit(session.refresh_metadata()).await? {
+        Ok(()) if is_known(session) => Ok(()),
+        Ok(()) => Err(unreadable("none is told".to_owned())),
+        Err(error) => Err(unreadable(error.to_string()).with_source(error)),
+    }
 }
 
 /// The error of hosts that said nothing for so long.
@@ -177,18 +206,13 @@ fn with_port(host: &str) -> String {
 /// A local data centre must be one that exists, and must be named if there are several: otherwise
 /// "local" would mean that of whichever node is asked.
 fn check_datacenter(session: &Session, config: &CassandraConfig) -> Result<(), StoreError> {
-    let state = session.get_cluster_state();
-    let datacenters: BTreeSet<&str> = state
-        .get_nodes_info()
-        .iter()
-        .filter_map(|node| node.datacenter.as_deref())
-        .collect();
+    let datacenters = datacenters(session);
     let there_are = || {
-        let names: Vec<&str> = datacenters.iter().copied().collect();
+        let names: Vec<&str> = datacenters.keys().map(String::as_str).collect();
         format!("the cluster's data centres: {}", names.join(", "))
     };
     match &config.local_datacenter {
-        Some(name) if !datacenters.contains(name.as_str()) => Err(StoreError::new(
+        Some(name) if !datacenters.contains_key(name) => Err(StoreError::new(
             StoreErrorKind::Invalid,
             format!("the cluster has no data centre {name:?}"),
         )
@@ -225,8 +249,8 @@ async fn keyspace_exists(client: &Client) -> Result<bool, StoreError> {
 
 /// Makes the keyspace of `config`; nothing if it is there, whatever its replication.
 ///
-/// Without `replication`, a cluster of one node keeps one copy of each row, and one of several
-/// keeps three in each data centre (one in a data centre of one node).
+/// Without `replication`, it keeps three copies of each row in each data centre, or as many as there are
+/// nodes.
 ///
 /// # Errors
 /// As [`CassandraStore::connect`](crate::CassandraStore::connect), and whatever stops Cassandra from
@@ -267,8 +291,8 @@ async fn missing_keyspace_cql(
     if keyspace_exists(client).await? {
         return Ok(None);
     }
-    let replication = replication.unwrap_or_else(|| default_replication(&client.session));
-    Ok(Some(create_keyspace_cql(&client.config.keyspace, &replication)))
+    let datacenters = copies_of(&datacenters(&client.session), replication.as_ref())?;
+    Ok(Some(create_keyspace_cql(&client.config.keyspace, &datacenters)))
 }
 
 /// Drops the keyspace of `config` with everything in it; nothing if it is not there.
@@ -286,44 +310,111 @@ pub async fn drop_keyspace(config: CassandraConfig, environment: Environment) ->
         .map_err(|failure| failure.error)
 }
 
-/// The statement that makes a keyspace.
-pub fn create_keyspace_cql(keyspace: &str, replication: &Replication) -> String {
-    let strategy = match replication {
-        Replication::Simple(copies) => format!("'class': 'SimpleStrategy', 'replication_factor': {copies}"),
-        Replication::Datacenters(datacenters) => {
-            let mut strategy = "'class': 'NetworkTopologyStrategy'".to_owned();
-            for (name, copies) in datacenters {
-                strategy.push_str(", ");
-                strategy.push_str(&string_literal(name));
-                strategy.push_str(": ");
-                strategy.push_str(&copies.to_string());
-            }
-            strategy
-        }
-    };
+/// The statement that makes a keyspace with so many copies in each data centre.
+fn create_keyspace_cql(keyspace: &str, datacenters: &[(String, u8)]) -> String {
+    let mut strategy = "'class': 'NetworkTopologyStrategy'".to_owned();
+    for (name, copies) in datacenters {
+        strategy.push_str(", ");
+        strategy.push_str(&string_literal(name));
+        strategy.push_str(": ");
+        strategy.push_str(&copies.to_string());
+    }
     format!(
         "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = {{{strategy}}}",
         quoted(keyspace)
     )
 }
 
-fn default_replication(session: &Session) -> Replication {
-    let state = session.get_cluster_state();
-    let mut datacenters: Vec<(String, u8)> = Vec::new();
-    for node in state.get_nodes_info() {
-        let name = node.datacenter.clone().unwrap_or_default();
-        match datacenters.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, nodes)) => *nodes = nodes.saturating_add(1),
-            None => datacenters.push((name, 1)),
+/// The data centres of the cluster, and how many nodes each has.
+pub(crate) fn datacenters(session: &Session) -> BTreeMap<String, usize> {
+    let mut datacenters = BTreeMap::new();
+    for node in session.get_cluster_state().get_nodes_info() {
+        if let Some(name) = &node.datacenter {
+            *datacenters.entry(name.clone()).or_insert(0) += 1;
         }
     }
-    for (_, copies) in &mut datacenters {
-        // Three copies on one node could not be read: a majority of them is two.
-        *copies = if *copies == 1 {
-            1
-        } else {
-            DEFAULT_REPLICATION_FACTOR
+    datacenters
+}
+
+/// How many copies to keep in which data centre, of a cluster with so many nodes in each.
+///
+/// # Errors
+/// A data centre is named that is not there, or has fewer nodes than copies are asked for: its rows could not
+/// be written.
+fn copies_of(
+    nodes: &BTreeMap<String, usize>,
+    replication: Option<&Replication>,
+) -> Result<Vec<(String, u8)>, StoreError> {
+    let everywhere = |copies: &dyn Fn(usize) -> u8| -> Vec<(String, u8)> {
+        let all = nodes.iter();
+        all.map(|(name, nodes)| (name.clone(), copies(*nodes))).collect()
+    };
+    let datacenters = match replication {
+        None => {
+            everywhere(&|nodes| u8::try_from(nodes).map_or(DEFAULT_COPIES, |nodes| nodes.min(DEFAULT_COPIES)))
+        }
+        Some(Replication::Everywhere(copies)) => everywhere(&|_| *copies),
+        Some(Replication::Datacenters(datacenters)) => datacenters.clone(),
+    };
+    let there_are = || {
+        let counts = nodes.iter().map(|(name, nodes)| format!("{name}:{nodes}"));
+        format!(
+            "the cluster's data centres with their nodes are {}; replication may say for each how many copies, as \
+             dc1:3,dc2:2",
+            counts.collect::<Vec<_>>().join(",")
+        )
+    };
+    for (name, copies) in &datacenters {
+        let message = match nodes.get(name) {
+            None => format!("the cluster has no data centre {name:?}"),
+            Some(nodes) if *nodes < usize::from(*copies) => format!(
+                "replication asks for {copies} copies in data centre {name}, which has fewer nodes: {nodes}"
+            ),
+            Some(_) => continue,
         };
+        return Err(StoreError::new(StoreErrorKind::Invalid, message).with_hint(there_are()));
     }
-    Replication::Datacenters(datacenters)
+    Ok(datacenters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_kept_where_there_are_nodes_for_them() {
+        let nodes = BTreeMap::from([("dc1".to_owned(), 5), ("dc2".to_owned(), 2)]);
+        let copies = |replication: Option<Replication>| copies_of(&nodes, replication.as_ref());
+        let named = |dc1: u8, dc2: u8| vec![("dc1".to_owned(), dc1), ("dc2".to_owned(), dc2)];
+        assert_eq!(copies(None).expect("it can"), named(3, 2));
+        assert_eq!(
+            copies(Some(Replication::Everywhere(2))).expect("it can"),
+            named(2, 2)
+        );
+        let alone = vec![("dc1".to_owned(), 4)];
+        assert_eq!(
+            copies(Some(Replication::Datacenters(alone.clone()))).expect("it can"),
+            alone
+        );
+        assert_eq!(
+            create_keyspace_cql("shop", &named(3, 2)),
+            "CREATE KEYSPACE IF NOT EXISTS \"shop\" WITH replication = {'class': 'NetworkTopologyStrategy', \
+             'dc1': 3, 'dc2': 2}"
+        );
+        for (replication, message) in [
+            (
+                Replication::Everywhere(3),
+                "replication asks for 3 copies in data centre dc2, which has fewer nodes: 2",
+            ),
+            (
+                Replication::Datacenters(vec![("dc3".to_owned(), 1)]),
+                "the cluster has no data centre \"dc3\"",
+            ),
+        ] {
+            let error = copies(Some(replication)).expect_err("it is refused");
+            assert_eq!(error.kind(), StoreErrorKind::Invalid);
+            assert_eq!(error.to_string(), message);
+            assert!(error.hint().is_some_and(|hint| hint.contains("dc1:5,dc2:2")));
+        }
+    }
 }

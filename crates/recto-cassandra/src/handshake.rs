@@ -76,7 +76,10 @@ fn of_connection(error: &ConnectionError, hosts: &str, config: &CassandraConfig)
                     StoreErrorKind::Unauthorized,
                     format!("Cassandra at {hosts} wants a user name and a password"),
                 )
-                .with_hint("give both");
+                .with_hint(
+                    "give username and password: in the environment as RECTO_CASSANDRA_USERNAME and \
+                     RECTO_CASSANDRA_PASSWORD, or in the file that --store-config names",
+                );
             }
             _ => {}
         }

@@ -31,6 +31,7 @@ mod cql;
 mod ddl;
 mod error;
 mod handshake;
+mod keyspace;
 mod literal;
 mod metrics;
 mod pace;
@@ -47,7 +48,8 @@ mod values;
 mod write;
 
 pub use config::{CassandraConfig, ClientCertificate, Replication, TlsConfig};
-pub use connect::{create_keyspace, create_keyspace_cql, drop_keyspace, plan_keyspace};
+pub use connect::{create_keyspace, drop_keyspace, plan_keyspace};
 pub use ddl::{add_columns_cql, create_table_cql, drop_table_cql};
+pub use keyspace::KeyspaceReport;
 pub use scan::MAX_TOKEN_RANGES;
 pub use store::CassandraStore;

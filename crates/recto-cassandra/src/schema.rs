@@ -29,6 +29,7 @@ pub(crate) struct FoundTable {
     pub(crate) told: Result<Table, String>,
     /// Whether its comment is Recto's.
     pub(crate) is_ours: bool,
+    pub(crate) gc_grace_seconds: i32,
     /// All columns that it has: those of the partition, of the clustering, the static ones, the regular
     /// ones.
     columns: Vec<SchemaColumn>,
@@ -233,6 +234,7 @@ impl FoundTable {
         Self {
             told: table.table(udts),
             is_ours: table.is_ours(),
+            gc_grace_seconds: table.gc_grace_seconds,
             name: table.name,
             columns: table.columns,
             udts: Arc::clone(udts),

@@ -47,6 +47,10 @@ impl CassandraStore {
             client: Arc::new(client),
         })
     }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
 }
 
 impl std::fmt::Debug for CassandraStore {

@@ -11,7 +11,7 @@ use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type, Value, cell, extremes};
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress,
-    RowsRead, Stamp, Store, StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+    RowsRead, Stamp, Store, StoreError, StoreErrorKind, TableOutcome, TableState, WriteOptions, WriteOutcome,
 };
 use recto_testkit::rig::Cluster;
 use scylla::client::session::Session;
@@ -102,6 +102,66 @@ async fn session() -> Session {
         .build()
         .await
         .unwrap()
+}
+
+/// What an operator changes of a table (comment, options) hinders nothing, and stays; what readers rest on is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_its_operator_altered() {
+    let (keyspace, store) = (common::keyspace().await, common::store().await);
+    let table = mixed(&store, "altered").await;
+    let session = session().await;
+    let alter = async |what: &str| {
+        let text = format!("ALTER TABLE {keyspace}.altered {what}");
+        session.query_unpaged(text, ()).await.unwrap();
+    };
+    let version = store.tables_version().await.unwrap();
+    let state = async |table: &Table| {
+        let tables = std::slice::from_ref(table);
+        store.compare_tables(tables).await.unwrap().remove(0)
+    };
+    alter("WITH comment = 'owned by team x' AND gc_grace_seconds = 3600").await;
+    assert_ne!(store.tables_version().await.unwrap(), version);
+    assert_eq!(state(&table).await, TableState::AsAsked);
+    let report = store.check_keyspace(std::slice::from_ref(&table)).await.unwrap();
+    assert!(
+        report.notes.iter().any(|note| note.contains("altered is 3600")),
+        "{report:?}"
+    );
+    assert_eq!(report.problems, [""; 0]);
+    make(&store, Table::clone(&table)).await;
+    let columns = table.columns().iter().cloned().chain([column("w", PLAIN)]);
+    let more = Table::new("altered", columns.collect(), TableOptions::default()).unwrap();
+    for _ in 0..2 {
+        let added = store.add_columns(&table, &more).await;
+        assert!(matches!(added, Ok(TableOutcome::Done)), "{added:?}");
+        assert_eq!(state(&more).await, TableState::AsAsked);
+    }
+    let text = "SELECT comment FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'altered'";
+    let rows = session
+        .query_unpaged(text, (keyspace,))
+        .await
+        .unwrap()
+        .into_rows_result()
+        .unwrap();
+    assert_eq!(rows.single_row::<(String,)>().unwrap().0, "owned by team x");
+
+    alter("ADD by_hand text").await;
+    assert_eq!(
+        state(&more).await,
+        TableState::AsAsked,
+        "statements name their columns"
+    );
+    alter("ADD fixed text STATIC").await;
+    let other = |text: &str| TableState::Other(text.to_owned());
+    assert_eq!(
+        state(&more).await,
+        other("there is also column fixed, a static column of plain writes")
+    );
+    alter("DROP fixed").await;
+    alter("DROP w").await;
+    assert_eq!(state(&more).await, other("column w is missing"));
+    store.drop_table("altered").await.unwrap();
+    assert_eq!(state(&more).await, TableState::Missing);
 }
 
 /// Whether a statement may be prepared; else why not.

@@ -11,9 +11,15 @@ use scylla::client::session_builder::SessionBuilder;
 async fn what_is_planned_is_what_is_made() {
     let config = common::config(&common::new_keyspace());
     let plan = |replication| plan_keyspace(config.clone(), Environment::system(), replication);
-    let asked = plan(Some(Replication::Simple(2))).await.unwrap().unwrap();
+    // One node: two copies could not be written.
+    let asked = plan(Some(Replication::Everywhere(2))).await.unwrap_err();
     assert!(
-        asked.contains("'SimpleStrategy', 'replication_factor': 2"),
+        asked.to_string().contains("2 copies in data centre datacenter1"),
+        "{asked}"
+    );
+    let asked = plan(Some(Replication::Everywhere(1))).await.unwrap().unwrap();
+    assert!(
+        asked.contains("'NetworkTopologyStrategy', 'datacenter1': 1"),
         "{asked}"
     );
     let planned = plan(None).await.unwrap().unwrap();

@@ -152,7 +152,7 @@ pub(crate) enum Command {
     Backup(upkeep::BackupArgs),
     /// Gives unused space of an embedded store back
     Compact(upkeep::CompactArgs),
-    /// Checks every row of an embedded store
+    /// Checks every row of an embedded store, or the tables of Cassandra
     Check(upkeep::CheckArgs),
     /// Lists or rotates the keys that page tokens are sealed with
     CursorKeys(cursor_keys::CursorKeysArgs),

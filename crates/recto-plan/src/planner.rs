@@ -83,9 +83,9 @@ fn advice(collection: &Collection, query: &Query) -> Advice {
     let arrangement = Arc::new(Arrangement::base(&arranged));
     let serves = |allow_residual| plan_on(&arranged, &arrangement, query, allow_residual).is_ok();
     if serves(false) {
-        Advice::View(view.text(collection))
+        Advice::Collection(view.text(collection))
     } else if serves(true) {
-        Advice::ViewWithResidual(view.text(collection))
+        Advice::CollectionWithResidual(view.text(collection))
     } else {
         Advice::None
     }

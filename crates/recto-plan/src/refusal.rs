@@ -1,8 +1,10 @@
-//! Refusing a query that no view serves, and naming the view that would.
+//! Refusing a query that no view serves, and naming what would: until a release can make views, another
+//! collection of the same records.
 
 use std::fmt;
+use std::sync::Arc;
 
-use recto_model::schema::{Collection, OrderColumn};
+use recto_model::schema::{Collection, OrderColumn, Schema};
 use recto_model::table::Direction;
 
 use crate::error::{QueryError, QueryErrorKind};
@@ -33,11 +35,10 @@ pub struct Refusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// A view that would serve it, as text for the schema.
-    View(String),
-    /// A view that would serve it if some conditions may be checked row by row, as text for the
-    /// schema.
-    ViewWithResidual(String),
+    /// A collection of the same records that would serve it, as text for the schema.
+    Collection(String),
+    /// One that would serve it if some conditions may be checked row by row, as text for the schema.
+    CollectionWithResidual(String),
     /// Fewer values: a view serves it, but for the product of its lists, as the message says.
     FewerValues(String),
     /// Nothing is pinned that could be a view's partition.
@@ -63,21 +64,21 @@ impl From<Refusal> for QueryError {
         let message = refusal.to_string();
         let no_plan = |hint: String| QueryError::new(QueryErrorKind::NoPlan, message).with_hint(hint);
         match refusal.advice {
-            Advice::View(view) => no_plan(view),
-            Advice::ViewWithResidual(view) => no_plan(format!(
-                "no view can serve all conditions; with allow_residual, which checks the others row by row, \
-                 this one serves it:\n{view}"
+            Advice::Collection(text) => no_plan(text),
+            Advice::CollectionWithResidual(text) => no_plan(format!(
+                "no collection can serve all conditions; with allow_residual, which checks the others row by row, \
+                 this one serves it:\n{text}"
             )),
             Advice::FewerValues(message) => {
                 QueryError::new(QueryErrorKind::Limit, message).with_hint("ask for fewer values at a time")
             }
             Advice::Pin => no_plan(
-                "pin at least one field with =, so that a view can be partitioned by it; \
+                "pin at least one field with =, so that a collection can be partitioned by it; \
                  to read a whole collection in no order, scan it"
                     .into(),
             ),
             Advice::None => no_plan(
-                "no view can serve it: a view serves equalities, one range on the field after them, and a sort \
+                "no collection can serve it: one serves equalities, one range on the field after them, and a sort \
                  that begins with that field"
                     .into(),
             ),
@@ -85,7 +86,7 @@ impl From<Refusal> for QueryError {
     }
 }
 
-/// A view made for a query.
+/// An arrangement made for a query.
 pub(crate) struct SuggestedView {
     partition: Vec<usize>,
     order: Vec<(usize, Direction)>,
@@ -154,36 +155,26 @@ impl SuggestedView {
         arranged
     }
 
-    /// The view as text ready to paste into the schema.
+    /// The collection by the name it should have, as text ready to paste into the schema.
     pub(crate) fn text(&self, collection: &Collection) -> String {
-        let quoted = |texts: Vec<String>| {
-            texts
-                .iter()
-                .map(|text| format!("\"{text}\""))
-                .collect::<Vec<_>>()
-                .join(", ")
+        let mut arranged = self.as_collection(collection);
+        arranged.name = format!("{}_by_{}", collection.name, arranged.partition.join("_"));
+        arranged.name.truncate(MAX_NAME_BYTES);
+        let new_in_key = arranged.key.iter().filter(|name| !collection.key.contains(name));
+        let required: Vec<&str> = new_in_key.map(String::as_str).collect();
+        let must = match required.as_slice() {
+            [] => String::new(),
+            names => format!("; each must have {}", names.join(", ")),
         };
-        let name = |field: usize| collection.fields[field].name.clone();
-        let partition: Vec<String> = self.partition.iter().map(|field| name(*field)).collect();
-        let order = self.order.iter().map(|(field, direction)| {
-            OrderColumn {
-                field: name(*field),
-                direction: *direction,
-            }
-            .to_string()
-        });
-        let order: Vec<String> = order.collect();
-        let mut view = format!("by_{}", partition.join("_"));
-        view.truncate(MAX_NAME_BYTES);
-        let order = if order.is_empty() {
-            String::new()
-        } else {
-            format!("order = [{}]\n", quoted(order))
+        let schema = Schema {
+            types: Vec::new(),
+            collections: vec![Arc::new(arranged)],
         };
+        let text = schema.to_toml();
         format!(
-            "[collection.{}.view.{view}]\npartition = [{}]\n{order}",
+            "# the records of {} once more, written to both{must}\n{}",
             collection.name,
-            quoted(partition)
+            text.trim_start()
         )
     }
 }

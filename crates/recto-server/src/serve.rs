@@ -225,9 +225,11 @@ async fn finish(
 /// Takes over schemas and cursor keys that other processes put into the store.
 async fn refresh(session: LocalSession) {
     let mut failing = false;
+    let mut refused = tell_refused(&session, &[]).await;
     loop {
         tokio::time::sleep(REFRESH_INTERVAL).await;
         let refreshed = session.refresh().await;
+        refused = tell_refused(&session, &refused).await;
         match &refreshed {
             Ok(true) => tracing::info!("another process applied a schema"),
             Err(error) if !failing => {
@@ -237,6 +239,19 @@ async fn refresh(session: LocalSession) {
         }
         failing = refreshed.is_err();
     }
+}
+
+/// Logs which collections are refused for their tables, if they are others than `before`.
+async fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
+    let errors = session.refused_collections().await;
+    let refused: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    for error in errors.iter().filter(|error| !before.contains(&error.to_string())) {
+        tracing::error!(error = %error, hint = error.hint(), "a collection is refused");
+    }
+    if refused.is_empty() && !before.is_empty() {
+        tracing::info!("all tables are what the schema says again");
+    }
+    refused
 }
 
 /// Reads tokens and certificate again whenever they change.

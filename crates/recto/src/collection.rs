@@ -218,6 +218,7 @@ pub(crate) async fn point_read(
     core: &CollectionCore,
     key: &Cells,
 ) -> Result<Option<(recto_model::RowSet, Arc<Arrangement>)>> {
+    core.shared.check_table(&core.definition.name)?;
     let arrangement = core.base();
     let (partition, clustering, _) = core.split(key);
     let limits = core.shared.store.limits();

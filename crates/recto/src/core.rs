@@ -1,10 +1,11 @@
 //! What every handle on an open store shares.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use recto_model::schema::{Collection, WriteMode};
+use recto_model::schema::{Collection, Schema, WriteMode};
 use recto_model::{Cells, Environment, RowRef, Value, cell, json};
 use recto_plan::cursor::{self, Cursor, KeyRing, OpenedCursor};
 use recto_plan::{Arrangement, Plan, Position, Travel};
@@ -15,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::page_text::FieldNames;
 use crate::plan_cache::PlanCache;
 use crate::recto::OpenOptions;
+use crate::tables::Problem;
 
 /// How soon after one look at the catalog for cursor keys the next may follow, in nanoseconds. Anybody can
 /// write a cursor that names an unknown key: however many come, the catalog is read this often at most.
@@ -30,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) keys_are_given: bool,
     /// When the catalog was last asked for keys, as the monotonic clock says; held while it is asked.
     keys_asked_nanos: tokio::sync::Mutex<Option<u64>>,
+    /// The collections whose tables cannot serve them, as last looked at.
+    problems: RwLock<Arc<BTreeMap<String, Problem>>>,
     pub(crate) cursor_lifetime: Option<Duration>,
     request_timeout: Option<Duration>,
     pub(crate) last_stamp: AtomicI64,
@@ -58,10 +62,27 @@ impl Shared {
             keys,
             keys_are_given: options.has_cursor_keys(),
             keys_asked_nanos: tokio::sync::Mutex::new(None),
+            problems: RwLock::default(),
             cursor_lifetime: options.cursor_lifetime,
             request_timeout: options.request_timeout,
             last_stamp: AtomicI64::new(last_stamp),
         }
+    }
+
+    /// The collections whose tables cannot serve them, as last looked at.
+    pub(crate) fn problems(&self) -> Arc<BTreeMap<String, Problem>> {
+        Arc::clone(&self.problems.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_problems(&self, problems: BTreeMap<String, Problem>) {
+        *self.problems.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(problems);
+    }
+
+    /// Refuses a collection whose table is gone or is not what the schema says.
+    pub(crate) fn check_table(&self, collection: &str) -> Result<()> {
+        self.problems()
+            .get(collection)
+            .map_or(Ok(()), |problem| Err(problem.error()))
     }
 
     /// How to read.
@@ -216,6 +237,8 @@ pub(crate) fn check_position(plan: &Plan, position: &Position) -> Result<()> {
 pub(crate) struct CollectionCore {
     pub(crate) shared: Arc<Shared>,
     pub(crate) definition: Arc<Collection>,
+    /// The schema it is of.
+    pub(crate) schema: Arc<Schema>,
     pub(crate) arrangements: Vec<Arc<Arrangement>>,
     /// For each field of the record type, in its order, its column in the base table.
     pub(crate) columns: Vec<u16>,
@@ -228,7 +251,7 @@ pub(crate) struct CollectionCore {
 }
 
 impl CollectionCore {
-    pub(crate) fn new(shared: Arc<Shared>, definition: Arc<Collection>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, schema: Arc<Schema>, definition: Arc<Collection>) -> Self {
         let base = Arrangement::base(&definition);
         let columns = base
             .column_of_field
@@ -241,6 +264,7 @@ impl CollectionCore {
             plans: PlanCache::default(),
             shared,
             definition,
+            schema,
             arrangements: vec![Arc::new(base)],
             columns,
             places,

@@ -115,6 +115,11 @@ impl LocalSession {
         self.recto().await.store_metrics()
     }
 
+    /// The collections that are refused for their tables; see [`Recto::refused_collections`].
+    pub async fn refused_collections(&self) -> Vec<Error> {
+        self.recto().await.refused_collections()
+    }
+
     /// The row filters for a collection.
     fn filters(&self, collection: &str) -> Option<&[String]> {
         self.rows.as_ref()?.get(collection).map(Vec::as_slice)

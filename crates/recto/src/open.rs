@@ -22,6 +22,7 @@ use crate::address::{CassandraAddress, StoreAddress};
 use crate::apply::{Intent, TableChange};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{ApplyOptions, CheckOutcome, CheckedCollection, Progress, SchemaPlan, StoreProgress};
+use crate::tables;
 
 /// An open store, and what it can do beside the trait.
 pub(crate) struct Opened {
@@ -35,7 +36,10 @@ pub(crate) enum Operations {
     #[cfg(feature = "embedded")]
     Embedded(Arc<recto_embedded::EmbeddedStore>),
     #[cfg(feature = "cassandra")]
-    Cassandra { keyspace: String },
+    Cassandra {
+        store: Arc<recto_cassandra::CassandraStore>,
+        keyspace: String,
+    },
     /// A store given by its caller.
     None,
 }
@@ -94,7 +98,7 @@ impl Operations {
     pub(crate) fn show(&self, change: &TableChange) -> Vec<String> {
         match self {
             #[cfg(feature = "cassandra")]
-            Self::Cassandra { keyspace } => show_cassandra(keyspace, change),
+            Self::Cassandra { keyspace, .. } => show_cassandra(keyspace, change),
             _ => show_embedded(change),
         }
     }
@@ -188,12 +192,13 @@ async fn open_cassandra(
     let store = CassandraStore::connect(config, environment.clone())
         .await
         .map_err(missing_keyspace)?;
-    let operations = Operations::Cassandra {
-        keyspace: address.keyspace.clone(),
-    };
+    let store = Arc::new(store);
     Ok(Opened {
-        store: Arc::new(store),
-        operations,
+        store: Arc::clone(&store) as Arc<dyn Store>,
+        operations: Operations::Cassandra {
+            store,
+            keyspace: address.keyspace.clone(),
+        },
     })
 }
 
@@ -322,7 +327,7 @@ fn replication(text: &str) -> Result<recto_cassandra::Replication> {
             ErrorKind::InvalidArgument,
             format!("{text:?} is not a replication"),
         )
-        .with_hint("write the number of copies, or datacenter:copies,…")
+        .with_hint("write the number of copies to keep in every data centre, or datacenter:copies,…")
     };
     let copies = |text: &str| {
         text.parse()
@@ -331,7 +336,7 @@ fn replication(text: &str) -> Result<recto_cassandra::Replication> {
             .ok_or_else(invalid)
     };
     if !text.contains(':') {
-        return copies(text).map(Replication::Simple);
+        return copies(text).map(Replication::Everywhere);
     }
     let datacenters = text.split(',').map(|part| {
         let (name, count) = part.split_once(':').ok_or_else(invalid)?;
@@ -462,6 +467,37 @@ pub(crate) async fn check(
                 ..CheckOutcome::default()
             })
         }
-        _ => Err(embedded_only("check")),
+        #[cfg(feature = "cassandra")]
+        Operations::Cassandra { store, .. } => check_cassandra(store, schema).await,
+        Operations::None => Err(embedded_only("check")),
     }
+}
+
+/// Compares the tables of a keyspace with the schema, and looks at its replication. Rows are Cassandra's own to
+/// verify.
+#[cfg(feature = "cassandra")]
+async fn check_cassandra(
+    cassandra: &Arc<recto_cassandra::CassandraStore>,
+    schema: &Schema,
+) -> Result<CheckOutcome> {
+    let store = Arc::clone(cassandra) as Arc<dyn Store>;
+    let compared: Vec<Table> = schema.collections.iter().map(|one| one.base_table()).collect();
+    let mut outcome = CheckOutcome {
+        tables: compared.len() as u64,
+        ..CheckOutcome::default()
+    };
+    let problems = tables::problems(&store, schema).await?;
+    outcome.problems = problems.values().map(|one| one.error().to_string()).collect();
+    let found = cassandra.check_keyspace(&compared).await?;
+    outcome.problems.extend(found.problems);
+    outcome.notes = found.notes;
+    for stray in tables::strays(&store, schema).await? {
+        outcome.notes.push(format!(
+            "table {} is one of Recto's that no schema names, as a refused or interrupted apply leaves it: \
+             `recto apply --remove {}` drops it",
+            stray.name(),
+            stray.name()
+        ));
+    }
+    Ok(outcome)
 }

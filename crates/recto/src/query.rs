@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use recto_model::schema::Collection;
 use recto_model::table::Direction;
 use recto_model::{Cells, RowRef, cell, json};
 use recto_plan::cursor::OpenedCursor;
@@ -346,6 +347,7 @@ impl<T> PageQuery<T> {
 
     /// The plan, made now if it was not yet.
     pub(crate) fn planned(&self) -> Result<Arc<Planned>> {
+        self.core.shared.check_table(&self.core.definition.name)?;
         if let Some(planned) = self.question.planned.get() {
             return Ok(Arc::clone(planned));
         }
@@ -463,7 +465,27 @@ impl Question {
     }
 
     fn plan(&self, core: &CollectionCore) -> Result<Planned> {
-        let collection = &core.definition;
+        let error = match self.plan_on(&core.definition, &core.arrangements) {
+            Err(error) if error.kind() == ErrorKind::NoPlan => error,
+            planned => return planned,
+        };
+        // Who sees some rows only is not told what else there is.
+        let others = core
+            .schema
+            .collections
+            .iter()
+            .filter(|_| self.row_filters.is_empty());
+        let serves = |other: &&Arc<Collection>| {
+            holds_same_records(other, &core.definition)
+                && self.plan_on(other, &[Arc::new(Arrangement::base(other))]).is_ok()
+        };
+        Err(match others.into_iter().find(serves) {
+            Some(other) => error.with_hint(format!("collection {} serves it: ask that", other.name)),
+            None => error,
+        })
+    }
+
+    fn plan_on(&self, collection: &Collection, arrangements: &[Arc<Arrangement>]) -> Result<Planned> {
         let mut conditions = bind::conditions(collection, &self.filter_text)?;
         for filter in &self.filters {
             conditions.extend(filter.bind(collection)?);
@@ -477,13 +499,24 @@ impl Question {
             sort.push((index, *direction));
         }
         let query = Query::new(collection, &conditions, &sort)?;
-        let (plan, rejected) = planner::plan(collection, &core.arrangements, &query, self.allow_residual)
+        let (plan, rejected) = planner::plan(collection, arrangements, &query, self.allow_residual)
             .map_err(recto_plan::QueryError::from)?;
         Ok(Planned {
             plan: Arc::new(plan),
             rejected,
         })
     }
+}
+
+/// Whether two collections have the same fields, so that the records of one are written to the other, too.
+fn holds_same_records(other: &Collection, one: &Collection) -> bool {
+    other.name != one.name
+        && other.fields.len() == one.fields.len()
+        && one.fields.iter().all(|field| {
+            other
+                .field(&field.name)
+                .is_some_and(|(_, other)| other.ty == field.ty)
+        })
 }
 
 /// Where the rows before a cursor end. A cursor that leads backwards is that position; any other is

@@ -20,7 +20,7 @@ use crate::open::{self, Opened, Operations};
 use crate::record::DynamicRecord;
 use crate::runtime;
 use crate::session::{Applied, ApplyOptions, CursorKey, SchemaPlan};
-use crate::tables::Found;
+use crate::tables::{self, Found};
 use crate::write::WriteBatch;
 
 /// The most cursor keys beside the one that seals.
@@ -150,6 +150,8 @@ pub struct Recto {
     /// Held while a schema is applied. Who uses the same open store applies before or after: where stores are
     /// of one process, nobody's tables are changed for a schema that is not recorded in the end.
     applying: Arc<tokio::sync::Mutex<()>>,
+    /// What the store's tables were last looked at as.
+    tables_version: Arc<tokio::sync::Mutex<Option<String>>>,
     operations: Operations,
     options: Arc<OpenOptions>,
 }
@@ -246,14 +248,42 @@ impl Recto {
             (Recorded::default(), KeyRing::generate(&environment))
         };
         let shared = Shared::new(opened.store, environment, keys, &options);
-        Ok(Self {
+        let recto = Self {
             shared: Arc::new(shared),
             recorded: Arc::new(RwLock::new(recorded)),
             cores: Arc::default(),
             applying: Arc::default(),
+            tables_version: Arc::default(),
             operations: opened.operations,
             options: Arc::new(options),
-        })
+        };
+        recto.look_at_tables(true).await?;
+        Ok(recto)
+    }
+
+    /// Looks whether the tables of the schema are there and are what it says, if any was changed since they
+    /// were last looked at; `again`: in any case.
+    async fn look_at_tables(&self, again: bool) -> Result<()> {
+        let mut looked = self.tables_version.lock().await;
+        // Asked before: what changes meanwhile is looked at next time.
+        let version = self.shared.store.tables_version().await?;
+        if again || version != *looked {
+            let problems = tables::problems(&self.shared.store, &self.schema()).await?;
+            self.shared.set_problems(problems);
+            *looked = version;
+        }
+        Ok(())
+    }
+
+    /// The collections that are refused because their tables are gone or are not what the schema says, as
+    /// another program left them: an error each, with what to do. Tables are looked at when a store is
+    /// opened, when a schema is applied, and by [`refresh`](Self::refresh).
+    pub fn refused_collections(&self) -> Vec<Error> {
+        self.shared
+            .problems()
+            .values()
+            .map(tables::Problem::error)
+            .collect()
     }
 
     /// Closes the store, for every clone, collection and query of this handle: what was acknowledged is on
@@ -378,7 +408,10 @@ impl Recto {
     /// and takes both over. Whether the schema is another than before: collections that are asked for from
     /// then on have its fields; those asked for earlier go on with what they knew.
     ///
-    /// Two small reads, of what is known in this data centre: cheap enough for every second, and an
+    /// Also finds tables that another program dropped or changed: their collections are
+    /// [refused](Self::refused_collections) from then on, with those of handles opened before.
+    ///
+    /// Three small reads, of what is known in this data centre: cheap enough for every second, and an
     /// answer to whether the store is there.
     ///
     /// # Errors
@@ -400,7 +433,9 @@ impl Recto {
         {
             self.shared.use_newer_keys(keys);
         }
-        Ok(recorded.is_some_and(|recorded| self.record_newer(recorded)))
+        let is_newer = recorded.is_some_and(|recorded| self.record_newer(recorded));
+        self.look_at_tables(is_newer).await?;
+        Ok(is_newer)
     }
 
     /// What applying `schema` would do.
@@ -457,6 +492,7 @@ impl Recto {
                 .use_keys(keys(&catalog, &self.shared.environment, &self.options).await?);
         }
         self.record(catalog.schema().await?);
+        self.look_at_tables(true).await?;
         Ok(applied)
     }
 
@@ -484,6 +520,7 @@ impl Recto {
     /// named.
     pub fn collection<T: Record>(&self) -> Result<Collection<T>> {
         let declared = T::collection();
+        self.shared.check_table(&declared.name)?;
         let core = self.new_core(&self.schema(), &declared.name)?;
         // Fields that the type does not know are no difference.
         let declared = declared.keeping(&core.definition);
@@ -530,6 +567,7 @@ impl Recto {
     }
 
     pub(crate) fn core(&self, name: &str) -> Result<Arc<CollectionCore>> {
+        self.shared.check_table(name)?;
         let schema = self.schema();
         let mut cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&cores.schema, &schema) {
@@ -546,10 +584,11 @@ impl Recto {
         Ok(core)
     }
 
-    fn new_core(&self, schema: &Schema, name: &str) -> Result<CollectionCore> {
+    fn new_core(&self, schema: &Arc<Schema>, name: &str) -> Result<CollectionCore> {
         match schema.collection(name) {
             Some(definition) => Ok(CollectionCore::new(
                 Arc::clone(&self.shared),
+                Arc::clone(schema),
                 Arc::clone(definition),
             )),
             None => Err(no_collection(schema, name)),

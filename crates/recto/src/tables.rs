@@ -11,7 +11,7 @@ use recto_model::schema::{Change, ChangeKind, Schema};
 use recto_store::{ReadOptions, Store, StoreError, TableState};
 
 use crate::catalog::Recorded;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::session::ApplyOptions;
 
 /// What the names of Recto's own tables begin with; no collection's does.
@@ -20,6 +20,48 @@ const OWN_PREFIX: &str = "recto_";
 const MAX_COUNTED_ROWS: u64 = 10_000;
 /// How long counting them may take.
 const COUNT_TIME: Duration = Duration::from_secs(5);
+
+/// Why a collection is refused: its table is gone, or is not what the schema says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    message: String,
+    hint: &'static str,
+}
+
+impl Problem {
+    fn of(table: &Table, state: TableState) -> Option<Self> {
+        let name = table.name();
+        match state {
+            TableState::AsAsked => None,
+            TableState::Missing => Some(Self {
+                message: format!("table {name} is gone"),
+                hint: "applying the schema again makes it anew, empty; its rows are lost, unless a backup has them",
+            }),
+            TableState::Other(difference) => Some(Self {
+                message: format!("table {name} is not what the schema says: {difference}"),
+                hint: "another program changed it: undo that; or drop it and apply the schema again, which makes it \
+                       anew, empty. Other collections are served meanwhile",
+            }),
+        }
+    }
+
+    pub(crate) fn error(&self) -> Error {
+        Error::new(ErrorKind::SchemaMismatch, self.message.clone()).with_hint(self.hint)
+    }
+}
+
+/// The collections of `schema` whose tables cannot serve them.
+pub(crate) async fn problems(store: &Arc<dyn Store>, schema: &Schema) -> Result<BTreeMap<String, Problem>> {
+    if schema.collections.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let tables: Vec<Table> = schema.collections.iter().map(|one| one.base_table()).collect();
+    let states = store.compare_tables(&tables).await?;
+    let found = tables.iter().zip(states);
+    Ok(found
+        .filter_map(|(table, state)| Some((table.name().to_owned(), Problem::of(table, state)?)))
+        .collect())
+}
 
 /// What is known of the tables of a store; nothing where there is no store yet.
 #[derive(Debug, Default)]
@@ -78,14 +120,15 @@ impl Found {
             let is_recorded = recorded.collection(&name).is_some();
             match state {
                 TableState::AsAsked if !is_recorded || options.removes(&name) => {
-                    uncounted.push(table.clone())
+                    uncounted.push(table.clone());
                 }
-                TableState::AsAsked => {}
-                TableState::Missing if is_recorded => drop(found.gone.insert(name)),
-                TableState::Missing => {}
-                TableState::Other(difference) => {
-                    let text = not_as_said(&name, &difference);
-                    found.other.insert(name, text);
+                TableState::Missing if is_recorded => {
+                    found.gone.insert(name);
+                }
+                TableState::AsAsked | TableState::Missing => {}
+                state @ TableState::Other(_) => {
+                    let problem = Problem::of(table, state).map(|problem| problem.error().to_string());
+                    found.other.extend(problem.map(|problem| (name, problem)));
                 }
             }
         }
@@ -127,11 +170,6 @@ impl Found {
             _ => change.to_string(),
         }
     }
-}
-
-/// A table that is not what the schema says, for people.
-pub(crate) fn not_as_said(name: &str, difference: &str) -> String {
-    format!("table {name} is not what the schema says: {difference}")
 }
 
 /// Recto's tables that `recorded` does not name.

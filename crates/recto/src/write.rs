@@ -208,6 +208,7 @@ impl WriteBatch {
 
     /// The partition a change is of, and the change as the store makes it.
     fn mutation(&self, core: &Arc<CollectionCore>, change: Change) -> Result<(Cells, Mutation)> {
+        core.shared.check_table(&core.definition.name)?;
         let table = &core.base().table;
         let (partition, clustering, cells) = match &change {
             Change::Put { cells, .. } => core.split(cells),

@@ -292,6 +292,35 @@ async fn too_many_sources_are_a_limit_and_not_a_missing_view() {
     );
 }
 
+/// A collection of the same records that serves a query is named in place of one to make, but not to who sees
+/// some rows only.
+#[tokio::test]
+async fn the_collection_that_serves_is_named() {
+    let mut recto = open().await;
+    let by_note = SCHEMA[..SCHEMA.find("[collection.pairs]").unwrap()]
+        .replace("events", "events_by_note")
+        .replace(r#"partition = ["stream"]"#, r#"partition = ["note"]"#)
+        .replace(r#"key = ["stream","#, r#"key = ["note", "stream","#);
+    recto.apply(&Schema::parse(&by_note).unwrap()).await.unwrap();
+    let asked = PageRequest {
+        filter: r#"note = "x""#.into(),
+        ..PageRequest::default()
+    };
+    let session = LocalSession::new(recto);
+    let error = session.page("events", &asked).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoPlan);
+    assert_eq!(
+        error.hint(),
+        Some("collection events_by_note serves it: ask that")
+    );
+    let some = session.restricted([("events".to_owned(), r#"stream = "a""#.to_owned())].into());
+    let error = some.page("events", &asked).await.unwrap_err();
+    assert!(
+        !error.hint().unwrap_or_default().contains("events_by_note"),
+        "{error}"
+    );
+}
+
 #[tokio::test]
 async fn a_view_that_serves_only_with_residual_conditions_is_named_as_such() {
     let events = open().await.dynamic("events").unwrap();

@@ -55,7 +55,8 @@ Examples:
   recto check
   recto check --store /mnt/backup/2026-11-21 --json
 
-Every row is read and its checksum verified; nothing is changed. The exit code is 4 if there are problems.";
+Of an embedded store every row is read and its checksum verified. Of Cassandra, tables are compared with the schema,
+and copies with nodes; rows are for nodetool verify. Nothing is changed. The exit code is 4 if there are problems.";
 
 /// Arguments of `recto check`.
 #[derive(Debug, Args)]
@@ -148,18 +149,27 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
                 "rows": outcome.rows,
                 "collections": collections,
                 "internal_rows": outcome.internal_rows,
+                "tables": outcome.tables,
                 "problems": outcome.problems,
+                "notes": outcome.notes,
             }),
         )?;
         return Ok(exit);
     }
-    let checked = format!("{} checked in {}", rows(outcome.rows), duration(elapsed));
+    let reads_rows = outcome.tables == 0 || !outcome.collections.is_empty();
+    let checked = if reads_rows {
+        format!("{} checked in {}", rows(outcome.rows), duration(elapsed))
+    } else {
+        let tables = counted(outcome.tables, "table", "tables");
+        format!("{tables} compared with the schema in {}", duration(elapsed))
+    };
     if outcome.problems.is_empty() {
         console.line(format_args!(
             "{} {checked}; all is well",
             console.paint(Tone::Good, "✓")
         ))?;
         draw_collections(&outcome, console)?;
+        draw_notes(&outcome, console)?;
         return Ok(exit);
     }
     let count = counted(outcome.problems.len() as u64, "problem", "problems");
@@ -175,8 +185,23 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
     if more > 0 {
         console.line(format_args!("  and {more} more; --json lists all"))?;
     }
-    console.line("The rows named cannot be trusted. Restore the store from a backup.")?;
+    draw_notes(&outcome, console)?;
+    if reads_rows {
+        console.line("The rows named cannot be trusted. Restore the store from a backup.")?;
+    }
     Ok(exit)
+}
+
+/// What is worth knowing.
+fn draw_notes(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
+    for note in &outcome.notes {
+        console.line(format_args!(
+            "  {} {}",
+            console.paint(Tone::Dim, "note:"),
+            printable(note)
+        ))?;
+    }
+    Ok(())
 }
 
 /// The collections with the rows of each.

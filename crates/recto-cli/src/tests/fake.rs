@@ -358,7 +358,6 @@ impl Session for FakeSession {
                 .map(|(name, rows)| CheckedCollection {
                     name: name.into(),
                     rows,
-                    ..CheckOutcome::default()
                 })
                 .into(),
             internal_rows: 3,

@@ -59,7 +59,7 @@ async fn is_browsed(client: &Client) {
     let unserved = client.follow(&first, "No view sorts by dep_delay").await;
     assert_eq!(unserved.status, StatusCode::BAD_REQUEST);
     assert!(
-        unserved.html.contains("[collection.flights.view"),
+        unserved.html.contains("[collection.flights_by_"),
         "{}",
         unserved.html
     );

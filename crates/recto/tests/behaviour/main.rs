@@ -104,7 +104,7 @@ on_both_stores! { crate::SCHEMA;
         filters_built_in_rust_are_the_filters_written,
     }
     refusals {
-        name_the_view_that_would_serve,
+        name_the_collection_that_would_serve,
         of_what_is_not_a_query_point_at_it,
         of_too_much,
     }

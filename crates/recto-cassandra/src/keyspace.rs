@@ -1,0 +1,168 @@
+//! What of a keyspace its operator should know: copies beside nodes, and how long deletions are kept.
+
+use std::collections::BTreeMap;
+
+use recto_model::Table;
+use recto_store::StoreError;
+
+use crate::client::Client;
+use crate::connect::datacenters;
+use crate::schema::typed_rows;
+use crate::store::CassandraStore;
+
+/// What was found of a keyspace, a line each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyspaceReport {
+    /// What keeps requests from being served, or will.
+    pub problems: Vec<String>,
+    /// What is no problem and worth knowing.
+    pub notes: Vec<String>,
+}
+
+impl CassandraStore {
+    /// Looks at the keyspace: whether its copies fit the cluster's nodes, and how long it keeps the deletions of
+    /// `tables`. Whether these are what they should be, [`compare_tables`](recto_store::Store::compare_tables)
+    /// says. Reads no rows.
+    ///
+    /// # Errors
+    /// Cassandra's system tables cannot be read.
+    pub async fn check_keyspace(&self, tables: &[Table]) -> Result<KeyspaceReport, StoreError> {
+        let client = self.client();
+        let replication = replication(client).await?;
+        let nodes = datacenters(&client.session);
+        let local = client.config.local_datacenter.as_deref();
+        let mut report = KeyspaceReport::default();
+        compare_copies(&mut report, &replication, &nodes, local);
+        let deadline = client.deadline(client.config.schema_timeout);
+        for found in client.find_tables(None, &deadline).await? {
+            let seconds = found.gc_grace_seconds.unsigned_abs();
+            let table = tables.iter().find(|table| table.name() == found.name);
+            if table.is_some_and(|table| seconds < table.options().gc_grace_seconds) {
+                report.notes.push(format!(
+                    "gc_grace_seconds of table {} is {seconds}: a deletion that a node missed comes back unless a \
+                     repair ends at least that often",
+                    found.name
+                ));
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// The replication of the keyspace, as Cassandra keeps it.
+async fn replication(client: &Client) -> Result<BTreeMap<String, String>, StoreError> {
+    let deadline = client.deadline(client.config.schema_timeout);
+    let text = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let result = client
+        .query(text, (client.config.keyspace.as_str(),), &deadline)
+        .await
+        .map_err(|failure| failure.error)?;
+    let rows: Vec<(BTreeMap<String, String>,)> = typed_rows(result)?;
+    Ok(rows
+        .into_iter()
+        .next()
+        .map(|(replication,)| replication)
+        .unwrap_or_default())
+}
+
+fn compare_copies(
+    report: &mut KeyspaceReport,
+    replication: &BTreeMap<String, String>,
+    nodes: &BTreeMap<String, usize>,
+    local: Option<&str>,
+) {
+    // A transient replica is written after a slash.
+    let copies = |text: &String| text.split('/').next().and_then(|text| text.parse::<usize>().ok());
+    if let Some(copies) = replication.get("replication_factor").and_then(copies) {
+        if nodes.len() > 1 {
+            report.problems.push(
+                "the keyspace has SimpleStrategy, which knows no data centres, and the cluster has several: alter it \
+                 to NetworkTopologyStrategy"
+                    .to_owned(),
+            );
+        }
+        compare_in(report, "the cluster", copies, nodes.values().sum());
+        return;
+    }
+    for (name, text) in replication.iter().filter(|(name, _)| *name != "class") {
+        let there = nodes.get(name).copied().unwrap_or(0);
+        compare_in(
+            report,
+            &format!("data centre {name}"),
+            copies(text).unwrap_or(0),
+            there,
+        );
+    }
+    for name in nodes.keys().filter(|name| !replication.contains_key(*name)) {
+        let line = format!("data centre {name} keeps no copies");
+        if local.is_none_or(|local| local == name) {
+            report.problems.push(format!(
+                "{line}, and it is the one that is asked: alter the keyspace's replication"
+            ));
+        } else {
+            report.notes.push(line);
+        }
+    }
+}
+
+fn compare_in(report: &mut KeyspaceReport, place: &str, copies: usize, nodes: usize) {
+    if copies > nodes {
+        report.problems.push(format!(
+            "the keyspace keeps {copies} copies in {place}, which has {nodes} nodes: alter its replication, or add \
+             nodes"
+        ));
+    } else if copies < 3 && nodes > copies {
+        report.notes.push(format!(
+            "the keyspace keeps {copies} copies in {place}, which has {nodes} nodes: with less than 3, each node that \
+             is away keeps rows from being read or written"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_beside_nodes() {
+        let check = |replication: &[(&str, &str)], nodes: &[(&str, usize)], local: Option<&str>| {
+            let replication = replication
+                .iter()
+                .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+            let nodes = nodes.iter().map(|(name, nodes)| ((*name).to_owned(), *nodes));
+            let mut report = KeyspaceReport::default();
+            compare_copies(&mut report, &replication.collect(), &nodes.collect(), local);
+            (report.problems, report.notes)
+        };
+        let (simple, topology) = (("class", "SimpleStrategy"), ("class", "NetworkTopologyStrategy"));
+        let fine = (Vec::new(), Vec::new());
+        assert_eq!(check(&[topology, ("dc1", "3")], &[("dc1", 3)], None), fine);
+        assert_eq!(check(&[topology, ("dc1", "1")], &[("dc1", 1)], None), fine);
+        assert_eq!(
+            check(&[simple, ("replication_factor", "1")], &[("dc1", 1)], None),
+            fine
+        );
+        let (problems, notes) = check(
+            &[simple, ("replication_factor", "3")],
+            &[("dc1", 1), ("dc2", 1)],
+            None,
+        );
+        assert!(
+            problems[0].contains("SimpleStrategy") && problems[1].contains("3 copies"),
+            "{problems:?}"
+        );
+        assert_eq!(notes, [""; 0]);
+        let two = [("dc1", 3), ("dc2", 3)];
+        let (problems, notes) = check(&[topology, ("dc1", "2")], &two, Some("dc1"));
+        assert_eq!(problems, [""; 0]);
+        assert!(
+            notes[0].contains("2 copies") && notes[1].contains("dc2 keeps no copies"),
+            "{notes:?}"
+        );
+        let (problems, _) = check(&[topology, ("dc1", "3")], &two, Some("dc2"));
+        assert!(problems[0].contains("the one that is asked"), "{problems:?}");
+        let (problems, _) = check(&[topology, ("dc3", "3")], &[("dc1", 3)], None);
+        assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+}
