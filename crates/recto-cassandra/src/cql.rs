@@ -6,6 +6,7 @@
 use recto_model::table::Direction;
 use recto_model::{Cells, Column, Table, Type};
 
+use crate::ddl::push_type;
 use crate::literal;
 use crate::pieces::{Piece, TupleBound};
 use crate::values::Values;
@@ -59,6 +60,14 @@ impl<'t> Request<'t> {
 
     fn push(&mut self, text: &str) {
         self.text.push_str(text);
+    }
+
+    /// A bind marker that says its type: where a column is of another by now, the driver, which prepares a
+    /// statement again that Cassandra forgot, is refused, in place of writing the wrong bytes.
+    fn push_typed_marker(&mut self, ty: &Type) {
+        self.text.push('(');
+        push_type(&mut self.text, ty);
+        self.text.push_str(")?");
     }
 
     fn push_name(&mut self, name: &str) {
@@ -249,9 +258,14 @@ impl<'t> Statements<'t> {
             request.push(", ");
             request.push_name(&self.table.regular()[usize::from(column)].name);
         }
-        request.push(") VALUES (?");
-        for _ in 1..self.table.key_len() + write.columns.len() {
-            request.push(", ?");
+        let key = self.table.columns()[..self.table.key_len()].iter();
+        let set = write
+            .columns
+            .iter()
+            .map(|column| &self.table.regular()[usize::from(column)]);
+        for (index, column) in key.chain(set).enumerate() {
+            request.push(if index == 0 { ") VALUES (" } else { ", " });
+            request.push_typed_marker(&column.ty);
         }
         request.push(")");
         self.bind_partition(&mut request, partition);

@@ -4,6 +4,7 @@
 //! whether they are written plainly or conditionally) stands as JSON in the table's comment, after
 //! a mark by which Recto knows its tables.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use recto_model::table::{ColumnKind, Compaction, Direction, TableOptions, WriteKind};
@@ -188,18 +189,26 @@ fn push_names(text: &mut String, columns: &[Column]) {
 
 /// A type as a column's definition writes it: collections, tuples and user-defined types frozen.
 fn type_cql(ty: &Type) -> String {
-    match ty {
-        Type::List(element) => format!("frozen<list<{}>>", type_cql(element)),
-        Type::Set(element) => format!("frozen<set<{}>>", type_cql(element)),
-        Type::Map(key, value) => format!("frozen<map<{}, {}>>", type_cql(key), type_cql(value)),
+    let mut text = String::new();
+    push_type(&mut text, ty);
+    text
+}
+
+/// Appends a type as a column's definition writes it.
+pub(crate) fn push_type(text: &mut String, ty: &Type) {
+    let written = match ty {
+        Type::List(element) => write!(text, "frozen<list<{}>>", type_cql(element)),
+        Type::Set(element) => write!(text, "frozen<set<{}>>", type_cql(element)),
+        Type::Map(key, value) => write!(text, "frozen<map<{}, {}>>", type_cql(key), type_cql(value)),
         Type::Tuple(elements) => {
             let elements: Vec<String> = elements.iter().map(type_cql).collect();
-            format!("frozen<tuple<{}>>", elements.join(", "))
+            write!(text, "frozen<tuple<{}>>", elements.join(", "))
         }
-        Type::Udt(udt) => format!("frozen<{}>", quoted(&udt.name)),
-        Type::Vector(element, dimension) => format!("vector<{}, {dimension}>", type_cql(element)),
-        other => other.to_string(),
-    }
+        Type::Udt(udt) => write!(text, "frozen<{}>", quoted(&udt.name)),
+        Type::Vector(element, dimension) => write!(text, "vector<{}, {dimension}>", type_cql(element)),
+        other => write!(text, "{other}"),
+    };
+    written.expect("a text takes all that is written to it");
 }
 
 /// What the comment of `table` says.

@@ -256,7 +256,7 @@ fn of_database(error: &DbError, message: &str) -> Failure {
     )
 }
 
-/// Whether Cassandra's message is about a table, column or keyspace that is not there.
+/// Whether Cassandra's message is about a table, column or keyspace that is not there, or is another.
 fn names_schema(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     message.contains("does not exist")
@@ -264,6 +264,8 @@ fn names_schema(message: &str) -> bool {
         || message.contains("unconfigured table")
         || message.contains("undefined column name")
         || message.contains("unknown identifier")
+        // A bind marker says its type, and the column is of another.
+        || message.contains("cannot assign value")
 }
 
 impl From<ReadValuesError> for StoreError {

@@ -35,9 +35,9 @@ pub struct Refusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// A collection of the same records that would serve it, as text for the schema.
+    /// A collection of the same records that would serve it: what it takes, and text for the schema.
     Collection(String),
-    /// One that would serve it if some conditions may be checked row by row, as text for the schema.
+    /// The same of one that would serve it if some conditions may be checked row by row.
     CollectionWithResidual(String),
     /// Fewer values: a view serves it, but for the product of its lists, as the message says.
     FewerValues(String),
@@ -64,10 +64,10 @@ impl From<Refusal> for QueryError {
         let message = refusal.to_string();
         let no_plan = |hint: String| QueryError::new(QueryErrorKind::NoPlan, message).with_hint(hint);
         match refusal.advice {
-            Advice::Collection(text) => no_plan(text),
+            Advice::Collection(text) => no_plan(format!("a second collection of the same records serves it{text}")),
             Advice::CollectionWithResidual(text) => no_plan(format!(
-                "no collection can serve all conditions; with allow_residual, which checks the others row by row, \
-                 this one serves it:\n{text}"
+                "no collection can serve all conditions; with allow_residual, which checks the others row by row, a \
+                 second one of the same records serves it{text}"
             )),
             Advice::FewerValues(message) => {
                 QueryError::new(QueryErrorKind::Limit, message).with_hint("ask for fewer values at a time")
@@ -155,7 +155,8 @@ impl SuggestedView {
         arranged
     }
 
-    /// The collection by the name it should have, as text ready to paste into the schema.
+    /// What it takes to have it, and the collection as text ready to paste into the schema, by the name it
+    /// should have.
     pub(crate) fn text(&self, collection: &Collection) -> String {
         let mut arranged = self.as_collection(collection);
         arranged.name = format!("{}_by_{}", collection.name, arranged.partition.join("_"));
@@ -164,17 +165,15 @@ impl SuggestedView {
         let required: Vec<&str> = new_in_key.map(String::as_str).collect();
         let must = match required.as_slice() {
             [] => String::new(),
-            names => format!("; each must have {}", names.join(", ")),
+            names => format!("; each record must have {} then", names.join(", ")),
         };
         let schema = Schema {
             types: Vec::new(),
             collections: vec![Arc::new(arranged)],
         };
-        let text = schema.to_toml();
         format!(
-            "# the records of {} once more, written to both{must}\n{}",
-            collection.name,
-            text.trim_start()
+            ", written to beside this one{must}:\n{}",
+            schema.to_toml().trim_start()
         )
     }
 }

@@ -159,7 +159,7 @@ fn detail(problem: &Problem) -> String {
     }
 }
 
-/// The view that a planner's hint names, as text for the schema, and what is said before it.
+/// The collection that a planner's hint has as text for the schema, and what is said before it.
 pub(super) fn view_of(hint: &str) -> Option<(String, &str)> {
     let start = if hint.starts_with('[') {
         0
@@ -167,7 +167,7 @@ pub(super) fn view_of(hint: &str) -> Option<(String, &str)> {
         hint.find("\n[")? + 1
     };
     let introduction = match hint[..start].trim() {
-        "" => "This view would serve it:".to_owned(),
+        "" => "This would serve it:".to_owned(),
         said => sentence(said),
     };
     Some((introduction, &hint[start..]))
@@ -241,7 +241,7 @@ mod tests {
     fn a_hint_names_a_view_or_is_a_sentence() {
         assert_eq!(
             view_of("[a]\nb").unwrap(),
-            ("This view would serve it:".to_owned(), "[a]\nb")
+            ("This would serve it:".to_owned(), "[a]\nb")
         );
         assert_eq!(view_of("with it:\n[a]").unwrap(), ("With it:".to_owned(), "[a]"));
         assert_eq!(view_of("pin [a] field"), None);

@@ -122,7 +122,7 @@ fn classes(collection: &Collection, field: &Field) -> Option<&'static str> {
 
 fn unserved(name: &str, hint: &str) -> String {
     match view_of(hint) {
-        Some((_, view)) => format!("No view sorts by {name}. This one would:\n{view}"),
+        Some((said, text)) => format!("No view sorts by {name}. {said}\n{text}"),
         None => format!("No view sorts by {name}: {hint}"),
     }
 }

@@ -7,7 +7,8 @@ use crate::common::Subject;
 
 /// The suggested collection parses when pasted into the schema, and `apply` would take it.
 async fn assert_pastes(recto: &Recto, hint: &str, name: &str, order: &[&str]) {
-    let schema = format!("{}\n{hint}", recto.schema().to_toml());
+    let (_, pasted) = hint.split_once('\n').unwrap();
+    let schema = format!("{}\n{pasted}", recto.schema().to_toml());
     let parsed = Schema::parse(&schema).unwrap_or_else(|errors| panic!("{errors}\n{schema}"));
     let added = parsed.collection(name).unwrap_or_else(|| panic!("{hint}"));
     let found: Vec<String> = added.order.iter().map(ToString::to_string).collect();
