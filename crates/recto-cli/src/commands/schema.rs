@@ -76,8 +76,7 @@ Examples:
   recto apply                                  shows what would change, asks, and does it
   recto apply --schema shop.toml --yes         asks nothing; needed where there is no terminal
   recto apply --store cassandra://db1/shop     makes the keyspace too, if it is not there
-  recto apply --remove orders                  removes collection orders, which the file does not name, with its
-                                               records; what else the file does not name is left as it is";
+  recto apply --remove orders                  removes a collection that the file does not name";
 
 /// Arguments of `recto apply`.
 #[derive(Debug, Args)]

@@ -55,8 +55,9 @@ Examples:
   recto check
   recto check --store /mnt/backup/2026-11-21 --json
 
-Of an embedded store every row is read and its checksum verified. Of Cassandra, tables are compared with the schema,
-and copies with nodes; rows are for nodetool verify. Nothing is changed. The exit code is 4 if there are problems.";
+Of an embedded store every row is read and its checksum verified. Of Cassandra, tables are compared with the \
+schema, and copies with nodes; rows are for nodetool verify. Nothing is changed. The exit code is 4 if there are \
+problems.";
 
 /// Arguments of `recto check`.
 #[derive(Debug, Args)]
