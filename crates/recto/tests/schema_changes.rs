@@ -166,11 +166,8 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
     let new =
         json!({ "day": 1, "id": 4, "what": "new", "tags": ["a"], "score": 0.5, "place": { "city": "Oslo" } });
     let filled = json!({ "day": 1, "id": 1, "what": "old 1", "score": 0.25 });
-    put(
-        &events,
-        &[new.clone(), json!({ "day": 1, "id": 1, "score": 0.25 })],
-    )
-    .await;
+    events.delete((1, 1)).await.unwrap();
+    put(&events, &[new.clone(), filled.clone()]).await;
     let expected = [new.clone(), event(3), event(2), filled.clone()];
     let check = async |recto: &Recto| {
         let events = recto.dynamic("events").unwrap();
@@ -612,6 +609,7 @@ async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
             .any(|line| line.contains("table events is not")),
         "{applied:?}"
     );
+    drop(settings);
     // What undoes it ends it.
     replace_table(&recto, &table).await;
     let recto = looked(recto, &fresh).await;
