@@ -138,7 +138,7 @@ impl Client {
         }
         // Another process may have added others meanwhile, also of these names.
         let found = self.find_table(table.name(), &deadline).await?;
-        if let Some(column) = table.columns().iter().find_map(|column| found.other_than(column)) {
+        if let Some(column) = added.iter().find_map(|column| found.other_than(column)) {
             return Err(taken(table.name(), column));
         }
         if found.difference(table).is_none() {
