@@ -18,8 +18,8 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 const EXAMPLES: &str = "\
 Examples:
   recto cursor-keys list                   which keys there are, and how old they are
-  recto cursor-keys rotate                 a new key seals; the 3 before it still open their page tokens
-  recto cursor-keys rotate --earlier 0     after a key leaked: every page token there is stops working
+  recto cursor-keys rotate                 a new key seals; the 3 before it still open theirs
+  recto cursor-keys rotate --earlier 0     after a key leaked: no page token opens any more
 
 Processes that have the store open learn of a new key when they are given a page token sealed with it. Keys \
 themselves are never shown.";

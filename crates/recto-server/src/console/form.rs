@@ -247,7 +247,15 @@ impl<'a> Form<'a> {
                 let href = self.subject.record_href(self.record);
                 Ok(Redirect::to(&format!("{href}&done={done}")).into_response())
             }
-            Err(error) => Ok(self.answer(Some(&error.into()))),
+            Err(error) => {
+                // Of one record: which of several it is need not be told.
+                let field = error.field().map(str::to_owned);
+                let problem = Problem::from(error);
+                Ok(self.answer(Some(&match field {
+                    Some(field) => problem.with_field(field),
+                    None => problem,
+                })))
+            }
         }
     }
 

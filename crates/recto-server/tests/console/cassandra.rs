@@ -74,7 +74,7 @@ async fn says_what_was_asked(client: &Client) {
     for said in [
         "SELECT ",
         "FROM ",
-        "WHERE \"carrier\" = ?",
+        "WHERE \"carrier\" = 'UA'",
         "LIMIT ",
         "1 round trip",
         "1 request",
