@@ -1,13 +1,18 @@
 //! Which store a command speaks to: options, environment and file, in this order of precedence.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
-use recto::{CassandraAddress, ErrorKind, HttpAddress, OpenOptions, Session, StoreAddress};
+use recto::{
+    CassandraAddress, ErrorKind, HttpAddress, LocalSession, OpenOptions, Recto, Session, StoreAddress,
+};
 use recto_client::HttpSession;
 
 use crate::failure::{Exit, Failure, Result};
+use crate::text::printable;
 
 /// The store of whoever names none: a folder in the current folder.
 pub(crate) const DEFAULT_STORE: &str = "recto.data";
@@ -17,6 +22,8 @@ const ENVIRONMENT_PREFIX: &str = "RECTO_CASSANDRA_";
 const HTTP_PREFIX: &str = "RECTO_HTTP_";
 /// The environment variable that holds the token to show a server.
 const TOKEN_VARIABLE: &str = "RECTO_TOKEN";
+/// The longest wait for a store, in seconds: a day.
+const MAX_WAIT_SECONDS: i64 = 86_400;
 /// The largest store file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 64 << 10;
 
@@ -26,7 +33,8 @@ Stores:
   A store is a folder, or cassandra://host[:port][,host…]/keyspace[?parameter=value&…], or a running \
 `recto serve`: http[s]://host[:port][?parameter=value&…]
   Without --store: RECTO_STORE, else `store` of the --store-config file, else ./recto.data
-  Both options may stand before the command or after it.
+  These options may stand before the command or after it.
+  Several processes may read an embedded store at a time, or one may write it; --wait waits until it is free.
 
   Parameters of Cassandra: username, password, local_datacenter, consistency, replication, tls, tls_ca, \
 tls_certificate, tls_key, tls_check_server_name, connect_timeout_ms, request_timeout_ms, serial_consistency, retries, \
@@ -65,19 +73,37 @@ pub(crate) struct StoreArgs {
         help_heading = "Store"
     )]
     pub(crate) store_config: Option<PathBuf>,
+    #[arg(
+        help = "How long to wait for a store that another process holds, or that is not up yet [env: RECTO_WAIT] [default: 0]"
+    )]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "RECTO_WAIT",
+        hide_env = true,
+        help_heading = "Store",
+        value_parser = wait_seconds()
+    )]
+    pub(crate) wait: Option<u32>,
+}
+
+/// What `--wait` takes.
+pub(crate) fn wait_seconds() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(..=MAX_WAIT_SECONDS)
 }
 
 /// What a store file holds.
 #[derive(Debug, Default)]
 struct StoreConfig {
     store: Option<String>,
+    wait_seconds: Option<u32>,
     cassandra: Vec<(String, String)>,
     http: Vec<(String, String)>,
 }
 
 impl StoreArgs {
     /// The arguments, as the command line's definition knows them.
-    pub(crate) const IDS: [&str; 2] = ["store", "store_config"];
+    pub(crate) const IDS: [&str; 3] = ["store", "store_config", "wait"];
 
     /// The address of the store.
     ///
@@ -89,10 +115,7 @@ impl StoreArgs {
         default: &str,
         environment: impl Iterator<Item = (String, String)>,
     ) -> Result<StoreAddress> {
-        let config = match &self.store_config {
-            Some(path) => read_config(path)?,
-            None => StoreConfig::default(),
-        };
+        let config = self.config()?;
         let text = self
             .store
             .as_deref()
@@ -125,10 +148,36 @@ impl StoreArgs {
         }
     }
 
+    fn config(&self) -> Result<StoreConfig> {
+        self.store_config
+            .as_deref()
+            .map_or_else(|| Ok(StoreConfig::default()), read_config)
+    }
+
+    /// How long to wait for the store.
+    pub(crate) fn wait(&self) -> Result<Duration> {
+        let seconds = match self.wait {
+            Some(seconds) => seconds,
+            None => self.config()?.wait_seconds.unwrap_or(0),
+        };
+        Ok(Duration::from_secs(seconds.into()))
+    }
+
     /// Opens the store.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
+        self.open_with(OpenOptions::new()).await
+    }
+
+    /// Opens the store beside others who read it; what only reads opens it so.
+    pub(crate) async fn open_to_read(&self) -> Result<Arc<dyn Session>> {
+        self.open_with(OpenOptions::new().read_only()).await
+    }
+
+    async fn open_with(&self, options: OpenOptions) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
-        session(&address, OpenOptions::new()).await.map_err(not_opened)
+        session(&address, options.wait(self.wait()?))
+            .await
+            .map_err(not_opened)
     }
 }
 
@@ -147,7 +196,24 @@ fn not_opened(error: recto::Error) -> Failure {
 async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<Arc<dyn Session>> {
     match address {
         StoreAddress::Http(address) => Ok(Arc::new(HttpSession::new(address)?)),
-        address => recto::open(address, options).await,
+        address => Ok(Arc::new(LocalSession::new(open(address, options).await?))),
+    }
+}
+
+/// Opens a store of this process; whoever waits for it is told.
+pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto::Result<Recto> {
+    let (at_once, seconds) = (options.clone().wait(Duration::ZERO), options.wait.as_secs());
+    match Recto::open_with(address, at_once).await {
+        Err(error) if seconds > 0 && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
+            // Where standard error cannot be written to, nobody is left to tell.
+            let _ = writeln!(
+                std::io::stderr(),
+                "waiting up to {seconds} s for the store: {}",
+                printable(&error.to_string())
+            );
+            Recto::open_with(address, options).await
+        }
+        opened => opened,
     }
 }
 
@@ -189,12 +255,22 @@ fn server(
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) address: StoreAddress,
+    pub(crate) wait: Duration,
 }
 
 impl Place {
     /// The session of the store, if it is there.
     pub(crate) async fn open(&self) -> Result<Option<Arc<dyn Session>>> {
-        match session(&self.address, OpenOptions::new()).await {
+        self.open_with(OpenOptions::new()).await
+    }
+
+    /// The session of the store, if it is there, beside others who read it.
+    pub(crate) async fn open_to_read(&self) -> Result<Option<Arc<dyn Session>>> {
+        self.open_with(OpenOptions::new().read_only()).await
+    }
+
+    async fn open_with(&self, options: OpenOptions) -> Result<Option<Arc<dyn Session>>> {
+        match session(&self.address, options.wait(self.wait)).await {
             Ok(session) => Ok(Some(session)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
@@ -203,7 +279,7 @@ impl Place {
 
     /// The session of the store, which is made if it is not there.
     pub(crate) async fn open_or_create(&self) -> Result<Arc<dyn Session>> {
-        Ok(session(&self.address, OpenOptions::new().create()).await?)
+        Ok(session(&self.address, OpenOptions::new().create().wait(self.wait)).await?)
     }
 }
 
@@ -277,7 +353,7 @@ fn read_config(path: &Path) -> Result<StoreConfig> {
 
 fn refused(path: &Path, reason: &str) -> Failure {
     Failure::new(Exit::Refused, format!("{}: {reason}", path.display())).with_hint(
-        "a store file has `store = \"…\"` and a table [cassandra] or [http] with parameters; see recto --help",
+        "a store file has `store = \"…\"`, `wait_seconds = …` and a table [cassandra] or [http] with parameters; see recto --help",
     )
 }
 
@@ -296,6 +372,14 @@ fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
         match (key.as_str(), value) {
             ("store", toml::Value::String(store)) => config.store = Some(store),
             ("store", _) => return Err("`store` takes text".into()),
+            ("wait_seconds", toml::Value::Integer(seconds @ 0..=MAX_WAIT_SECONDS)) => {
+                config.wait_seconds = u32::try_from(seconds).ok();
+            }
+            ("wait_seconds", _) => {
+                return Err(format!(
+                    "`wait_seconds` takes a whole number, at most {MAX_WAIT_SECONDS}"
+                ));
+            }
             ("cassandra", toml::Value::Table(table)) => config.cassandra = parameters("cassandra", table)?,
             ("http", toml::Value::Table(table)) => config.http = parameters("http", table)?,
             // The server's part of a file that both read.
@@ -337,6 +421,7 @@ mod tests {
         let args = StoreArgs {
             store: store.map(str::to_owned),
             store_config,
+            wait: None,
         };
         let environment = environment
             .iter()
@@ -382,6 +467,7 @@ mod tests {
         let args = StoreArgs {
             store: Some(store.to_owned()),
             store_config,
+            wait: None,
         };
         let environment = environment.iter();
         let environment = environment.map(|&(name, value)| (name.to_owned(), value.to_owned()));
@@ -447,6 +533,7 @@ mod tests {
         let missing = StoreArgs {
             store: None,
             store_config: Some("no/such/file.toml".into()),
+            wait: None,
         };
         assert_eq!(
             missing

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -401,6 +401,143 @@ fn a_store_that_another_process_holds_is_left_alone() {
     let shown = taken.unwrap().failed(1, "error:");
     assert!(shown.contains(&holder.id().to_string()), "{shown}");
     place.run(&["describe"]).done();
+}
+
+/// What only reads runs side by side; what comes while somebody writes waits, if it is told to.
+#[test]
+fn readers_run_side_by_side_and_wait_for_a_writer() {
+    let place = Place::with_rows();
+    let lines: [&[&str]; 4] = [
+        &["page", "flights", "--filter", "carrier = \"UA\"", "--json"],
+        &["scan", "flights"],
+        &["check"],
+        &["explain", "flights", "--filter", "carrier = \"UA\"", "--json"],
+    ];
+    let spawn = |line: &[&str]| {
+        let mut command = place.command(line);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let readers: Vec<_> = (0..8).map(|index| spawn(lines[index % 4])).collect();
+    for reader in readers {
+        Ran::of(&reader.wait_with_output().unwrap()).done();
+    }
+    let mut holder = place
+        .command(&["put", "flights"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while place.run(&["describe"]).code == 0 {}
+    let mut waiting = spawn(&["describe", "--wait", "60"]);
+    let mut said = String::new();
+    let mut err = BufReader::new(waiting.stderr.take().unwrap());
+    err.read_line(&mut said).unwrap();
+    assert!(said.starts_with("waiting up to 60 s for the store: "), "{said}");
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    Ran::of(&waiting.wait_with_output().unwrap()).done();
+    place.run(&["init", "--wait", "1"]).failed(2, "leave --wait out");
+}
+
+/// A backup that is killed leaves nothing, a folder that says it is none, or all of it.
+#[test]
+fn an_unfinished_backup_is_no_store() {
+    let place = Place::with_rows();
+    std::fs::create_dir(place.path("unfinished")).unwrap();
+    place.write("unfinished/backup.redb.new", "");
+    std::fs::create_dir(place.path("new")).unwrap();
+    place.write("new/data.redb.new", "");
+    for line in [
+        &["describe"][..],
+        &["check"],
+        &["page", "flights"],
+        &["put", "flights", "{}"],
+        &["compact"],
+        &["backup", "again"],
+    ] {
+        for (folder, code) in [("unfinished", 1), ("new", 3)] {
+            place
+                .run(&[line, &["--store", folder]].concat())
+                .failed(code, "an unfinished");
+            assert_eq!(std::fs::read_dir(place.path(folder)).unwrap().count(), 1);
+        }
+    }
+    place
+        .run(&["apply", "--yes", "--store", "unfinished"])
+        .failed(1, "an unfinished backup");
+    // What a stopped `apply` leaves is made anew.
+    place.run(&["apply", "--yes", "--store", "new"]).done();
+    let (mut whole, mut none) = (0, 0);
+    for trial in 0..20 {
+        let to = format!("copy{trial}");
+        let mut backup = place.command(&["backup", &to, "-q"]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(trial));
+        let _ = backup.kill();
+        backup.wait().unwrap();
+        let checked = place.run(&["check", "--json", "--store", &to]);
+        if checked.code == 0 {
+            assert_eq!(json(&checked.out)["rows"], 30);
+            whole += 1;
+        } else {
+            assert!(
+                checked.err.contains("unfinished") || checked.err.contains("there is no store at"),
+                "{}",
+                checked.err
+            );
+            none += 1;
+        }
+    }
+    assert!(none > 0, "{whole} were whole");
+}
+
+/// One bit in each page that leads to others: what reads and what writes says that the store is damaged, and
+/// ends by itself.
+#[test]
+fn a_damaged_store_is_an_error_of_every_command() {
+    let place = Place::with_store();
+    place.write("flights.csv", &rows(2_000));
+    place.run(&["load", "flights", "flights.csv"]).done();
+    place.run(&["compact"]).done();
+    let path = place.path("recto.data/data.redb");
+    let mut data = std::fs::read(&path).unwrap();
+    // That of most children is the collection's; others are the engine's own.
+    let children = |page: &[u8]| usize::from(u16::from_le_bytes([page[2], page[3]])) + 1;
+    let pages = data.chunks_mut(4_096).skip(1).filter(|page| page[0] == 2);
+    let page = pages.max_by_key(|page| children(page)).unwrap();
+    page[8 + 16 * children(page)] ^= 1;
+    std::fs::write(&path, data).unwrap();
+    let record = r#"{"carrier":"UA","day":"2013-01-01","flight":5000,"delay":1}"#;
+    for line in [
+        &["put", "flights", record][..],
+        &["page", "flights", "--filter", "carrier = \"UA\""],
+        &["scan", "flights"],
+        &["backup", "copy"],
+        &["compact"],
+    ] {
+        place.run(line).failed(1, "damaged");
+    }
+    place.run(&["describe"]).done();
+    let checked = place.run(&["check"]);
+    assert_eq!(checked.code, 4, "{}", checked.err);
+}
+
+/// A folder that one may not enter is not taken for none.
+#[cfg(unix)]
+#[test]
+fn a_store_that_one_may_not_enter_is_no_missing_store() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::with_store();
+    let may_enter = |mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(place.path("recto.data"), permissions).unwrap();
+    };
+    may_enter(0o000);
+    let ran = place.run(&["describe"]);
+    may_enter(0o700);
+    // Root may enter everything.
+    if ran.code != 0 {
+        ran.failed(1, "Permission denied");
+    }
 }
 
 #[test]

@@ -326,6 +326,62 @@ fn the_configuration_is_shown_with_its_sources_and_refused_where_it_is_wrong() {
     place.refused(&["serve", "--listen", "nowhere"], 2, "takes an IP address");
 }
 
+/// A served store that is damaged: requests are errors and the server goes on; the scrub finds it, is seen in
+/// the metrics and the log, and fails readiness where it is to.
+#[test]
+fn damage_is_an_error_is_found_by_the_scrub_and_does_not_end_the_server() {
+    let place = Place::new();
+    let records: String = (0..2_000)
+        .map(|id| format!("{{\"tenant\":\"acme\",\"id\":{id},\"note\":\"kept quiet\"}}\n"))
+        .collect();
+    std::fs::write(place.0.path().join("more.ndjson"), records).unwrap();
+    place.done(&["load", "orders", "more.ndjson"]);
+    let path = place.0.path().join("recto.data/data.redb");
+    let mut data = std::fs::read(&path).unwrap();
+    for at in 0..data.len() - 10 {
+        if data[at..].starts_with(b"kept quiet") {
+            data[at] ^= 1;
+        }
+    }
+    std::fs::write(&path, data).unwrap();
+    let options = [
+        "--scrub-fails-ready",
+        "--scrub-mib-per-second",
+        "1000",
+        "--metrics",
+        "open",
+    ];
+    let mut running = place.serve(&options);
+    let until = Instant::now() + Duration::from_secs(20);
+    while !running.get("/readyz", "").starts_with("HTTP/1.1 503") {
+        assert!(Instant::now() < until, "the scrub finds the damage");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let server = format!("http://{}", running.address);
+    let record = r#"{"tenant":"acme","id":5000,"note":"new"}"#;
+    let put = place.run(&["put", "orders", record, "--store", &server]);
+    let err = text(&put.stderr);
+    assert!(put.status.success() || err.contains("damaged"), "{err}");
+    let page = running.get(
+        "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22",
+        "",
+    );
+    assert!(page.starts_with("HTTP/1.1 500"), "{page}");
+    assert!(running.get("/healthz", "").starts_with("HTTP/1.1 200"));
+    let metrics = running.get("/metrics", "");
+    let value = |name: &str| {
+        let line = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    assert!(value("recto_scrub_problems") > 0, "{metrics}");
+    assert!(value("recto_scrub_bytes_total") > 0, "{metrics}");
+    running.child.kill().unwrap();
+    let (_, log) = running.ended();
+    assert!(log.contains("the store is damaged"), "{log}");
+}
+
 #[test]
 fn settings_and_a_store_stand_in_one_file() {
     let place = Place::new();

@@ -283,12 +283,12 @@ impl Overlay {
 }
 
 #[cfg(unix)]
-fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+pub(crate) fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
 }
 
 #[cfg(windows)]
-fn read_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
+pub(crate) fn read_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
     while !out.is_empty() {
         let read = std::os::windows::fs::FileExt::seek_read(file, out, offset)?;
         if read == 0 {

@@ -3,16 +3,18 @@
 
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 
 use recto_store::StoreError;
-use redb::{Builder, CursorError, Database, ReadableTableMetadata as _};
+use redb::{CursorError, Database, ReadableTableMetadata as _};
 
 use crate::catalog;
-use crate::directory::open_private;
-use crate::error::{engine, file, guarded};
+use crate::error::{engine, guarded};
 use crate::meta::META;
 use crate::read::{Now, damaged};
 use crate::row::StoredRow;
+use crate::store::create_data;
+use crate::verified::Met;
 use crate::view::{OpenTable, RowsDefinition, Snapshot};
 use crate::writer::CATALOG;
 
@@ -81,16 +83,13 @@ pub(crate) fn copy(
     snapshot: &Snapshot,
     path: &Path,
     cache_bytes: usize,
+    met: &Arc<Met>,
     rows: Rows,
     report: Report,
 ) -> Result<(Database, u64), StoreError> {
     let _ = std::fs::remove_file(path);
     let copied = guarded(|| {
-        drop(open_private(path).map_err(|error| file("making the data file", error))?);
-        let database = Builder::new()
-            .set_cache_size(cache_bytes)
-            .create(path)
-            .map_err(engine)?;
+        let database = create_data(path, cache_bytes, met)?;
         let mut counter = Counter::new(total_rows(snapshot)?, report);
         let mut transaction = database.begin_write().map_err(engine)?;
         transaction.set_quick_repair(true);

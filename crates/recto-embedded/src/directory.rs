@@ -6,6 +6,7 @@
 //! | `lock` | text: who holds the store; locked by them as long as they do |
 //! | `data.redb` | the data |
 //! | `data.redb.new` | a data file being made; of no worth until it has its name |
+//! | `backup.redb.new` | the data file of a backup being made; until it is whole, the directory is no store |
 //!
 //! Nothing is changed in a directory that is refused.
 
@@ -27,9 +28,29 @@ const NEW_FORMAT_FILE: &str = "format.new";
 const LOCK_FILE: &str = "lock";
 const DATA_FILE: &str = "data.redb";
 const NEW_DATA_FILE: &str = "data.redb.new";
+const BACKUP_FILE: &str = "backup.redb.new";
 
 /// The most bytes read of a `format` or `lock` file.
 const MAX_TEXT_BYTES: u64 = 4_096;
+
+/// What a directory is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To read the store that is there, beside others who read it.
+    Read,
+    /// To write the store that is there.
+    Write,
+    /// To write the store, which is made if it is not there.
+    Create,
+    /// To make a copy of another store in it.
+    Backup,
+}
+
+impl Purpose {
+    fn makes(self) -> bool {
+        matches!(self, Self::Create | Self::Backup)
+    }
+}
 
 /// A directory that is, or is to be, a store; held while this lives.
 #[derive(Debug)]
@@ -44,36 +65,31 @@ pub(crate) struct Directory {
 pub(crate) enum Contents {
     /// A store.
     Store,
+    /// No directory.
+    Nothing,
     /// No store yet.
     Empty,
+    /// A store or a backup whose data file was never whole.
+    Unfinished,
 }
 
 impl Directory {
-    /// Takes the directory at `path` for this process. Makes it if it is not there, unless `read_only`.
-    pub(crate) fn take(path: &Path, read_only: bool) -> Result<(Self, Contents), StoreError> {
-        let existed = path.exists();
-        if !existed && read_only {
-            return Err(StoreError::new(
-                StoreErrorKind::Storage,
-                format!("there is no store at {}", path.display()),
-            )
-            .with_hint("check the path, or open it for writing to make one"));
+    /// Takes the directory at `path` for this process. Makes it if it is not there and the purpose is to.
+    pub(crate) fn take(path: &Path, purpose: Purpose) -> Result<(Self, Contents), StoreError> {
+        // Looked at before the lock file is made: a directory that is refused stays as it is.
+        match check_contents(path)? {
+            Contents::Store => {}
+            Contents::Nothing | Contents::Empty if !purpose.makes() => return Err(no_store(path)),
+            Contents::Unfinished if !purpose.makes() => return Err(unfinished_store(path)),
+            Contents::Nothing => make_directory(path)?,
+            Contents::Empty | Contents::Unfinished => check_own(path)?,
         }
-        if existed {
-            // Looked at before the lock file is made: a directory that is refused stays as it is.
-            let contents = check_contents(path)?;
-            if contents == Contents::Empty && !read_only {
-                check_own(path)?;
-            }
-        } else {
-            make_directory(path)?;
-        }
-        let lock = lock(path, read_only)?;
+        let lock = lock(path, purpose == Purpose::Read)?;
         let directory = Self {
             path: path.to_owned(),
             lock,
         };
-        let contents = directory.settle(read_only)?;
+        let contents = directory.settle(purpose)?;
         Ok((directory, contents))
     }
 
@@ -96,21 +112,42 @@ impl Directory {
         self.path.join(NEW_DATA_FILE)
     }
 
+    /// Lets others read the store, which this process only reads from now on.
+    pub(crate) fn share(&self) -> Result<(), StoreError> {
+        match self.lock.try_lock_shared() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(held(&self.path, "")),
+            Err(TryLockError::Error(error)) => Err(file("locking the store", error)),
+        }
+    }
+
+    /// The data file of a backup, until it is whole.
+    pub(crate) fn backup_file(&self) -> PathBuf {
+        self.path.join(BACKUP_FILE)
+    }
+
     /// Looks again, now that nobody else changes it, and ends what a crash interrupted.
-    fn settle(&self, read_only: bool) -> Result<Contents, StoreError> {
+    fn settle(&self, purpose: Purpose) -> Result<Contents, StoreError> {
         let contents = check_contents(&self.path)?;
         let (data, new) = (self.data_file(), self.new_data_file());
-        if contents == Contents::Store && !data.exists() {
+        if contents == Contents::Store && !is_there(&data)? {
             // The format file is written when the first data file is whole, before it gets its name.
-            if read_only {
-                return Err(corrupt("the store was never made whole").with_hint("open it for writing once"));
+            if purpose == Purpose::Read {
+                return Err(unfinished_store(&self.path).with_hint("open it for writing once: that ends it"));
             }
             fs::rename(&new, &data).map_err(|error| file("naming the data file", error))?;
             sync_directory(&self.path)?;
-        } else if new.exists() && !read_only {
+        } else if purpose != Purpose::Read && is_there(&new)? {
             fs::remove_file(&new).map_err(|error| file("removing an unfinished data file", error))?;
         }
         Ok(contents)
+    }
+
+    /// Makes the data file of a backup, which is on disk whole, the data file of a new store.
+    pub(crate) fn publish_backup(&self) -> Result<(), StoreError> {
+        fs::rename(self.backup_file(), self.new_data_file())
+            .map_err(|error| file("naming the data file", error))?;
+        self.publish_first()
     }
 
     /// Makes the new data file the data file of a new store.
@@ -121,7 +158,7 @@ impl Directory {
 
     /// Takes away what was made of a store that is not to be; the directory too, unless it `existed`.
     pub(crate) fn abandon(self, existed: bool) {
-        for name in [NEW_DATA_FILE, DATA_FILE, FORMAT_FILE, LOCK_FILE] {
+        for name in [BACKUP_FILE, NEW_DATA_FILE, DATA_FILE, FORMAT_FILE, LOCK_FILE] {
             let _ = fs::remove_file(self.path.join(name));
         }
         if !existed {
@@ -180,11 +217,39 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a store was made at `path`, or begun.
-pub(crate) fn is_store(path: &Path) -> bool {
-    [FORMAT_FILE, DATA_FILE, NEW_DATA_FILE]
-        .iter()
-        .any(|name| path.join(name).exists())
+/// Whether a file is there. Not being let look is an error, and no "no".
+fn is_there(path: &Path) -> Result<bool, StoreError> {
+    path.try_exists()
+        .map_err(|error| file(&format!("looking for {}", path.display()), error))
+}
+
+#[cold]
+fn no_store(path: &Path) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Table,
+        format!("there is no store at {}", path.display()),
+    )
+    .with_hint("check the address, or open it with the option `create` and apply a schema")
+}
+
+#[cold]
+fn unfinished(path: &Path, kind: StoreErrorKind, what: &str) -> StoreError {
+    let message = format!(
+        "{} is {what}: whoever made it was stopped before it was whole",
+        path.display()
+    );
+    StoreError::new(kind, message).with_hint("delete the folder, and make the backup or the store again")
+}
+
+/// A store that is not one yet can be made: whoever makes stores begins anew.
+#[cold]
+fn unfinished_store(path: &Path) -> StoreError {
+    unfinished(path, StoreErrorKind::Table, "an unfinished store or backup")
+}
+
+#[cold]
+fn unfinished_backup(path: &Path) -> StoreError {
+    unfinished(path, StoreErrorKind::Corrupt, "an unfinished backup")
 }
 
 /// Refuses a directory that others' files are in: no store is made between them. What is hidden, and
@@ -212,11 +277,17 @@ fn check_own(path: &Path) -> Result<(), StoreError> {
 /// What stands at `path`; an error if it is no store of this version and no place for one.
 fn check_contents(path: &Path) -> Result<Contents, StoreError> {
     let place = path.display();
-    if !path.is_dir() {
-        return Err(corrupt(format!("{place} is not a directory"))
-            .with_hint("a store is a directory: give its path, not that of a file"));
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::Nothing),
+        Err(error) => return Err(file(&format!("looking at {place}"), error)),
+        Ok(metadata) if !metadata.is_dir() => {
+            return Err(corrupt(format!("{place} is not a directory"))
+                .with_hint("a store is a directory: give its path, not that of a file"));
+        }
+        Ok(_) => {}
     }
-    let has_data = path.join(DATA_FILE).exists();
+    let has_data = is_there(&path.join(DATA_FILE))?;
+    let has_new_data = is_there(&path.join(NEW_DATA_FILE))?;
     let format = match read_text(&path.join(FORMAT_FILE)) {
         Ok(format) => format,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -224,7 +295,15 @@ fn check_contents(path: &Path) -> Result<Contents, StoreError> {
                 return Err(corrupt(format!("{place} has a data file and no format file"))
                     .with_hint("restore the directory whole from a backup"));
             }
-            return Ok(Contents::Empty);
+            if is_there(&path.join(BACKUP_FILE))? {
+                return Err(unfinished_backup(path));
+            }
+            let contents = if has_new_data {
+                Contents::Unfinished
+            } else {
+                Contents::Empty
+            };
+            return Ok(contents);
         }
         Err(error) => return Err(file(&format!("reading the format file of {place}"), error)),
     };
@@ -242,7 +321,7 @@ fn check_contents(path: &Path) -> Result<Contents, StoreError> {
         )
         .with_hint("open it with the release that made it, or a newer one"));
     }
-    if !has_data && !path.join(NEW_DATA_FILE).exists() {
+    if !has_data && !has_new_data {
         return Err(corrupt(format!("{place} has lost its data file"))
             .with_hint("restore the directory from a backup"));
     }
@@ -259,8 +338,8 @@ fn read_text(path: &Path) -> io::Result<String> {
 fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
     let place = path.join(LOCK_FILE);
     let what = |error| file("opening the lock file", error);
-    let mut lock = if read_only && place.exists() {
-        File::open(&place).map_err(what)?
+    let mut lock = if read_only {
+        open_to_share(path, &place).map_err(what)?
     } else {
         open_private(&place).map_err(what)?
     };
@@ -271,6 +350,10 @@ fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
     };
     match taken {
         Ok(()) => {}
+        // Who only reads does not write down who it is.
+        Err(TryLockError::WouldBlock) if !read_only && lock.try_lock_shared().is_ok() => {
+            return Err(held(path, "another process, which reads it"));
+        }
         Err(TryLockError::WouldBlock) => {
             let holder = read_text(&place).unwrap_or_default();
             return Err(held(path, holder.trim()));
@@ -286,6 +369,16 @@ fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
     Ok(lock)
 }
 
+/// What readers lock: the lock file, or, where there is none and none can be made, the directory.
+fn open_to_share(path: &Path, place: &Path) -> io::Result<File> {
+    match File::open(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            open_private(place).or_else(|_| File::open(path))
+        }
+        opened => opened,
+    }
+}
+
 #[cold]
 fn held(path: &Path, holder: &str) -> StoreError {
     let holder = if holder.is_empty() {
@@ -298,8 +391,9 @@ fn held(path: &Path, holder: &str) -> StoreError {
         format!("{} is open in {holder}", path.display()),
     )
     .with_hint(
-        "one process holds an embedded store; if that is `recto serve`, ask it: recto … --store http://127.0.0.1:8080, \
-         with the address it printed; else stop it first",
+        "several processes may read an embedded store, or one may write it; if that is `recto serve`, ask it: \
+         recto … --store http://127.0.0.1:8080, with the address it printed; else wait for it (--wait SECONDS), \
+         or stop it first",
     )
 }
 

@@ -25,9 +25,17 @@ pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
             corrupt("the store is damaged: a page of it lies beyond the end of its file").with_source(error)
         }
         redb::Error::Io(cause) => {
-            storage(format!("the file system refused: {cause}"), cause.kind()).with_source(error)
+            let what = if is_full(cause.kind()) {
+                "the disk is full"
+            } else {
+                "the file system refused"
+            };
+            storage(format!("{what}: {cause}"), cause.kind()).with_source(error)
         }
-        redb::Error::Corrupted(what) => corrupt(format!("the store is damaged: {what}")).with_source(error),
+        redb::Error::Corrupted(what) => {
+            let message = damaged_page().unwrap_or_else(|| format!("the store is damaged: {what}"));
+            corrupt(message).with_source(error)
+        }
         redb::Error::PreviousIo | redb::Error::DatabaseClosed => StoreError::new(
             StoreErrorKind::Storage,
             "the store stopped after the file system refused a read or a write",
@@ -83,11 +91,16 @@ pub(crate) fn file(what: &str, error: io::Error) -> StoreError {
     storage(format!("{what}: {error}"), error.kind()).with_source(error)
 }
 
+fn is_full(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
 fn storage(message: String, kind: io::ErrorKind) -> StoreError {
     let hint = match kind {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free disk space, then open the store again"
-        }
+        kind if is_full(kind) => "free disk space, then open the store again",
         io::ErrorKind::PermissionDenied => "run as the user who owns the directory, or change its owner",
         io::ErrorKind::NotFound => "check the path",
         io::ErrorKind::ReadOnlyFilesystem => {
@@ -118,11 +131,14 @@ pub(crate) fn timeout(what: &str) -> StoreError {
 ///
 /// redb trusts the pages it reads: on a damaged one it may panic rather than fail (its
 /// `Builder::set_check_integrity_on_open` says so). Nothing of ours is left half-changed by that:
-/// reads build what they return, and a write transaction that unwinds is rolled back.
+/// reads build what they return, and a write transaction that unwinds is rolled back. A panic with one of the
+/// engine's locks held would be followed by another while it unwinds, which nothing can catch: that
+/// does not come about since damaged pages are kept from the engine (`verified`).
 #[inline]
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     QUIET_HOOK.call_once(keep_caught_panics_quiet);
     let outer = CAUGHT_HERE.replace(true);
+    DAMAGED_PAGE.set(None);
     let result = catch_unwind(AssertUnwindSafe(work));
     CAUGHT_HERE.set(outer);
     result.unwrap_or_else(|panic| Err(unwound(panic.as_ref())))
@@ -163,6 +179,26 @@ thread_local! {
     static CAUGHT_HERE: Cell<bool> = const { Cell::new(false) };
 }
 
+thread_local! {
+    /// Where the damaged page begins that this thread met in the work it does now.
+    static DAMAGED_PAGE: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Takes note of a damaged page, for the error that follows.
+pub(crate) fn met_damage(offset: u64) {
+    DAMAGED_PAGE.set(Some(offset));
+}
+
+/// What to say of the damaged page that was met, if one was.
+fn damaged_page() -> Option<String> {
+    DAMAGED_PAGE.take().map(page_damage)
+}
+
+/// A page of the data file does not hold.
+pub(crate) fn page_damage(offset: u64) -> String {
+    format!("the page at byte {offset} of the data file is damaged: its checksum does not hold")
+}
+
 /// A panic that becomes an error is told by that error. The hook that prints panics is asked about
 /// all others as before.
 fn keep_caught_panics_quiet() {
@@ -180,7 +216,7 @@ struct Panicked(String);
 
 impl fmt::Display for Panicked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the engine panicked: {}", self.0)
+        write!(f, "the engine could not go on: {}", self.0)
     }
 }
 
@@ -196,5 +232,7 @@ fn unwound(panic: &(dyn std::any::Any + Send)) -> StoreError {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned());
-    corrupt(format!("the engine met pages it cannot read: {what}")).with_source(Panicked(what))
+    let message = damaged_page()
+        .unwrap_or_else(|| format!("the store is damaged: the engine met pages it cannot read: {what}"));
+    corrupt(message).with_source(Panicked(what))
 }

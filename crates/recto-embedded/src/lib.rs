@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `store` | [`EmbeddedStore`]: opening, and what the trait asks |
 //! | `directory` | the files of a store, who holds it, what is refused |
+//! | `verified`, `pages` | the engine's file, whose pages are verified as they are read |
 //! | `view`, `read`, `scan` | snapshots, slices, scans |
 //! | `walk` | entries in order from an edge that is verified |
 //! | `writer`, `batch`, `apply` | the one writer: group commit, merging by stamps |
@@ -41,9 +42,10 @@
 //! # Damage
 //!
 //! Every row carries a checksum over its table, key and bytes, which is checked whenever it is read. So are
-//! the keys on either side of where a read begins and ends, so that a damaged key never hides rows.
-//! A whole page taken for another of the same table is found by [`EmbeddedStore::check`] only
-//! (`docs/design/embedded-store.md` says what is noticed when). redb trusts its own pages and may panic on a damaged one; such a panic is caught where this crate
+//! the keys on either side of where a read begins and ends, so that a damaged key never hides rows. And so is every
+//! page that is read from the file: one that does not hold is kept from the engine, which would trust it.
+//! (`docs/design/embedded-store.md` says what is noticed when; [`EmbeddedStore::check`] and
+//! [`EmbeddedStore::scrub_step`] find the rest.) On pages of rows the engine may panic; that is caught where this crate
 //! calls redb and becomes an error of kind [`Corrupt`](recto_store::StoreErrorKind::Corrupt). (So do not build with
 //! `panic = "abort"` where damage must be reported rather than end the process.)
 
@@ -62,12 +64,15 @@ mod keys;
 mod limits;
 mod meta;
 mod operations;
+mod pages;
 mod partitions;
 mod read;
 mod row;
 mod scan;
+mod scrub;
 mod shared;
 mod store;
+mod verified;
 mod view;
 mod walk;
 mod writer;
@@ -83,6 +88,8 @@ pub use limits::{
 pub use operations::{BackupReport, CompactReport, Statistics, TableStatistics};
 pub use row::ROW_FORMAT_VERSION;
 pub use scan::MAX_PIECES;
+pub use scrub::{ScrubPosition, ScrubStep};
 pub use shared::QUICK_REPAIR_BYTES;
 pub use store::{DEFAULT_CACHE_BYTES, EmbeddedOptions, EmbeddedStore, REVIVE_INTERVAL};
+pub use verified::MAX_VERIFIED_PAGES;
 pub use view::INLINE_ROWS;

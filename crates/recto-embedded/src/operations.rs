@@ -10,7 +10,7 @@ use redb::ReadableTableMetadata as _;
 use crate::EmbeddedStore;
 use crate::check::{self, CheckReport};
 use crate::copy::{self, Progress, Report, Rows};
-use crate::directory::Directory;
+use crate::directory::{Directory, Purpose};
 use crate::error::{engine, file, guarded};
 use crate::shared::Shared;
 use crate::view::{Engine, Snapshot, blocking};
@@ -176,7 +176,7 @@ impl EmbeddedStore {
         Ok(Statistics { file_bytes, tables })
     }
 
-    async fn ask_exclusive(&self, work: Exclusive) -> Result<(), StoreError> {
+    pub(crate) async fn ask_exclusive(&self, work: Exclusive) -> Result<(), StoreError> {
         match self
             .ask(Work::Exclusive(work), 0, false, OPERATION_TIMEOUT)
             .await?
@@ -213,17 +213,18 @@ fn backup(snapshot: &Snapshot, to: &Path, report: Report) -> Result<BackupReport
         .with_hint("back up to a path where nothing is: a backup overwrites nothing"));
     }
     let existed = to.exists();
-    let (directory, _) = Directory::take(to, false)?;
+    let (directory, _) = Directory::take(to, Purpose::Backup)?;
     let made = copy::copy(
         snapshot,
-        &directory.new_data_file(),
+        &directory.backup_file(),
         COPY_CACHE_BYTES,
+        &Arc::default(),
         Rows::All,
         report,
     )
     .and_then(|(database, rows)| {
         database.close().map_err(engine)?;
-        directory.publish_first()?;
+        directory.publish_backup()?;
         let bytes = length(&directory.data_file())?;
         Ok(BackupReport { rows, bytes })
     });
@@ -247,6 +248,7 @@ fn compact(shared: &Shared, report: Report) -> Result<CompactReport, StoreError>
         &snapshot,
         &directory.new_data_file(),
         shared.options.cache_bytes,
+        &shared.met,
         Rows::Living,
         report,
     )?;

@@ -12,6 +12,7 @@ use crate::catalog::Catalog;
 use crate::directory::Directory;
 use crate::error::{closed, engine, guarded, stopped};
 use crate::meta;
+use crate::verified::Met;
 use crate::view::{Engine, Snapshot, View};
 
 /// From this many bytes of data on, durable commits save what makes reopening after a crash quick
@@ -40,11 +41,14 @@ pub(crate) struct Shared {
     newest_stamp: Mutex<Option<i64>>,
     /// Whether the store was closed: it is not opened again.
     closed: AtomicBool,
+    /// Damaged pages that were met.
+    pub(crate) met: Arc<Met>,
     // Last, so that the data file is closed before the directory is given up.
     pub(crate) directory: Option<Directory>,
 }
 
 impl Shared {
+    #[allow(clippy::too_many_arguments)] // each is a part of it
     pub(crate) fn new(
         engine: Engine,
         catalog: Catalog,
@@ -53,6 +57,7 @@ impl Shared {
         options: crate::EmbeddedOptions,
         environment: Environment,
         newest_stamp: Option<i64>,
+        met: Arc<Met>,
     ) -> Self {
         let shared = Self {
             environment,
@@ -66,6 +71,7 @@ impl Shared {
             data_bytes: AtomicU64::new(0),
             newest_stamp: Mutex::new(newest_stamp),
             closed: AtomicBool::new(false),
+            met,
             directory,
         };
         shared.measure();

@@ -1,5 +1,6 @@
 //! [`EmbeddedStore`]: opening, and what the trait asks.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,18 +14,22 @@ use recto_store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, RowAddress, RowsMet, Stamp, Store,
     StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
 };
-use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata as _};
+use redb::backends::FileBackend;
+use redb::{
+    Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata as _, StorageBackend as _,
+};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::batch::Batch;
 use crate::catalog::{self, Catalog};
-use crate::directory::{Contents, Directory, open_private};
-use crate::error::{Closing, closed, corrupt, engine, file, guarded, timeout};
+use crate::directory::{Contents, Directory, Purpose, open_private};
+use crate::error::{Closing, DAMAGE_HINT, closed, corrupt, engine, file, guarded, timeout};
 use crate::keys;
 use crate::limits::{LIMITS, MAX_WAITING_BYTES, MAX_WAITING_REQUESTS};
 use crate::meta::{self, META};
 use crate::read::now_seconds;
 use crate::shared::{Reopen, Shared};
+use crate::verified::{Met, Verified};
 use crate::view::Engine;
 use crate::writer::{self, CATALOG, Exclusive, PreparedCas, Reply, Request, Work};
 
@@ -53,8 +58,10 @@ pub struct EmbeddedOptions {
     /// The memory for pages that are read and written.
     pub cache_bytes: usize,
     /// Whether to open without changing anything. Several processes may then, if none writes. A
-    /// store that was not closed must be opened for writing once first.
+    /// store that was not closed is brought in order first, as if opened for writing once.
     pub read_only: bool,
+    /// Whether a store is made where there is none. What is open read-only makes none.
+    pub create: bool,
 }
 
 impl Default for EmbeddedOptions {
@@ -62,6 +69,17 @@ impl Default for EmbeddedOptions {
         Self {
             cache_bytes: DEFAULT_CACHE_BYTES,
             read_only: false,
+            create: true,
+        }
+    }
+}
+
+impl EmbeddedOptions {
+    fn purpose(self) -> Purpose {
+        match self {
+            Self { read_only: true, .. } => Purpose::Read,
+            Self { create: true, .. } => Purpose::Create,
+            _ => Purpose::Write,
         }
     }
 }
@@ -80,35 +98,75 @@ pub struct EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in the directory `path`, which is made if it is not there.
+    /// Opens the store in the directory `path`, which is made if it is not there and the options say so.
     ///
     /// Blocks while the file is opened: milliseconds, or longer after a crash (see the crate's
     /// documentation). After that the store is held until it is dropped.
     ///
     /// # Errors
-    /// `Conflict`: another process holds it; the message says which. `Version`: a newer release made
-    /// it. `Corrupt`: it is damaged, or no store. `Storage`: the file system refused. What is
-    /// refused is not changed.
+    /// `Table`: there is no store there, and none is to be made. `Conflict`: another process holds it; the
+    /// message says which. `Version`: a newer release made it. `Corrupt`: it is damaged, unfinished, or no
+    /// store. `Storage`: the file system refused. What is refused is not changed.
     pub fn open(
         path: impl AsRef<Path>,
         options: EmbeddedOptions,
         environment: Environment,
     ) -> Result<Arc<Self>, StoreError> {
-        let (directory, contents) = Directory::take(path.as_ref(), options.read_only)?;
+        Self::open_here(path.as_ref(), options, environment).map_err(unopened)
+    }
+
+    fn open_here(
+        path: &Path,
+        options: EmbeddedOptions,
+        environment: Environment,
+    ) -> Result<Arc<Self>, StoreError> {
+        let (directory, contents) = Directory::take(path, options.purpose())?;
+        let met = Arc::new(Met::default());
         let engine = match contents {
-            Contents::Store if options.read_only => open_read_only(&directory, options)?,
-            Contents::Store => Engine::writable_of(open_data(&directory.data_file(), options)?),
-            Contents::Empty if options.read_only => {
-                return Err(
-                    corrupt(format!("there is no store in {}", directory.path().display()))
-                        .with_hint("check the path, or open it for writing to make one"),
-                );
-            }
-            Contents::Empty => Engine::writable_of(make_data(&directory, options)?),
+            Contents::Store if options.read_only => match open_read_only(&directory, options, &met) {
+                Err(error) if is_unclean(&error) => {
+                    drop(directory);
+                    return Self::open_in_order(path, options, environment);
+                }
+                opened => opened?,
+            },
+            Contents::Store => Engine::writable_of(open_data(&directory.data_file(), options, &met)?),
+            _ => Engine::writable_of(make_data(&directory, options, &met)?),
         };
-        let data = directory.data_file();
-        let reopen = move || open_data(&data, options);
-        Self::start(engine, Box::new(reopen), Some(directory), options, environment)
+        let (data, met_again) = (directory.data_file(), Arc::clone(&met));
+        let reopen = move || open_data(&data, options, &met_again);
+        Self::start(
+            engine,
+            Box::new(reopen),
+            Some(directory),
+            options,
+            environment,
+            met,
+        )
+    }
+
+    /// Opens a store read-only that was not closed: it is opened for writing once before.
+    fn open_in_order(
+        path: &Path,
+        options: EmbeddedOptions,
+        environment: Environment,
+    ) -> Result<Arc<Self>, StoreError> {
+        let (directory, _) = Directory::take(path, Purpose::Write)?;
+        let database = open_data(&directory.data_file(), options, &Arc::default())?;
+        guarded(|| database.close().map_err(engine))?;
+        let (data, met) = (directory.data_file(), Arc::new(Met::default()));
+        directory.share()?;
+        let opened = open_read_only(&directory, options, &met)?;
+        let met_again = Arc::clone(&met);
+        let reopen = move || open_data(&data, options, &met_again);
+        Self::start(
+            opened,
+            Box::new(reopen),
+            Some(directory),
+            options,
+            environment,
+            met,
+        )
     }
 
     /// Opens a store on a backend of the engine, for tests of what a store does when its disk fails.
@@ -123,11 +181,14 @@ impl EmbeddedStore {
         options: EmbeddedOptions,
         environment: Environment,
     ) -> Result<Arc<Self>, StoreError> {
+        let met = Arc::new(Met::default());
+        let met_by_file = Arc::clone(&met);
         let open = move || {
             guarded(|| {
+                let backend = Verified::new(backend(), Arc::clone(&met_by_file));
                 let database = Builder::new()
                     .set_cache_size(options.cache_bytes)
-                    .create_with_backend(backend())
+                    .create_with_backend(backend)
                     .map_err(engine)?;
                 prepare(&database)?;
                 Ok(database)
@@ -140,6 +201,7 @@ impl EmbeddedStore {
             None,
             options,
             environment,
+            met,
         )
     }
 
@@ -149,17 +211,13 @@ impl EmbeddedStore {
         self.shared.save_for_quick_repair();
     }
 
-    /// Whether there is a store in the directory `path`, whole or damaged. Changes nothing.
-    pub fn is_at(path: impl AsRef<Path>) -> bool {
-        crate::directory::is_store(path.as_ref())
-    }
-
     fn start(
         engine: Engine,
         reopen: Reopen,
         directory: Option<Directory>,
         options: EmbeddedOptions,
         environment: Environment,
+        met: Arc<Met>,
     ) -> Result<Arc<Self>, StoreError> {
         let (catalog, newest_stamp) = guarded(|| match &engine {
             Engine::Writable(database) => Ok((read_catalog(&**database)?, meta::newest_stamp(&**database)?)),
@@ -167,6 +225,7 @@ impl EmbeddedStore {
             Engine::ReadOnly(database) => Ok((read_catalog(&**database)?, None)),
             Engine::Stopped => Err(crate::error::stopped()),
         })?;
+        met.begin();
         let shared = Arc::new(Shared::new(
             engine,
             catalog,
@@ -175,6 +234,7 @@ impl EmbeddedStore {
             options,
             environment,
             newest_stamp,
+            met,
         ));
         let (sender, receiver) = mpsc::channel(MAX_WAITING_REQUESTS);
         let writer = if options.read_only {
@@ -354,41 +414,86 @@ fn read_only() -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, "the store is open read-only").with_hint("open it for writing")
 }
 
+/// What cannot be opened cannot be checked either.
+#[cold]
+fn unopened(error: StoreError) -> StoreError {
+    if error.kind() == StoreErrorKind::Corrupt && error.hint() == Some(DAMAGE_HINT) {
+        return error.with_hint("it cannot be opened; restore it from the last backup");
+    }
+    error
+}
+
+/// Opens a data file for the engine, verified.
+fn backend(path: &Path, is_writable: bool, met: &Arc<Met>) -> Result<Verified<FileBackend>, StoreError> {
+    let opening = |error| file("opening the data file", error);
+    let data = OpenOptions::new().read(true).write(is_writable).open(path);
+    let data = data.map_err(opening)?;
+    let file = FileBackend::new(data).map_err(engine)?;
+    Ok(Verified::new(file, Arc::clone(met)))
+}
+
 /// Opens the data file of a store.
-fn open_data(path: &Path, options: EmbeddedOptions) -> Result<Database, StoreError> {
+fn open_data(path: &Path, options: EmbeddedOptions, met: &Arc<Met>) -> Result<Database, StoreError> {
     guarded(|| {
+        let backend = backend(path, true, met)?;
+        // The engine would take an empty file for one to begin.
+        if backend
+            .len()
+            .map_err(|error| file("measuring the data file", error))?
+            == 0
+        {
+            return Err(corrupt("the store's data file is empty"));
+        }
         Builder::new()
             .set_cache_size(options.cache_bytes)
-            .open(path)
+            .create_with_backend(backend)
             .map_err(engine)
     })
 }
 
-fn open_read_only(directory: &Directory, options: EmbeddedOptions) -> Result<Engine, StoreError> {
+/// What reading finds in a file that was not closed.
+const UNCLEAN: &str = "the store was not closed";
+
+fn is_unclean(error: &StoreError) -> bool {
+    error.to_string() == UNCLEAN
+}
+
+fn open_read_only(
+    directory: &Directory,
+    options: EmbeddedOptions,
+    met: &Arc<Met>,
+) -> Result<Engine, StoreError> {
     let opened = guarded(|| {
+        let backend = backend(&directory.data_file(), false, met)?;
         Builder::new()
             .set_cache_size(options.cache_bytes)
-            .open_read_only(directory.data_file())
+            .open_read_only_with_backend(backend)
             .map_err(|error| match error {
-                redb::DatabaseError::RepairAborted => {
-                    StoreError::new(StoreErrorKind::Storage, "the store was not closed")
-                        .with_hint("open it for writing once: that brings it in order")
-                }
+                redb::DatabaseError::RepairAborted => StoreError::new(StoreErrorKind::Storage, UNCLEAN)
+                    .with_hint("open it for writing once: that brings it in order"),
                 error => engine(error),
             })
     });
     Ok(Engine::ReadOnly(Closing::new(opened?)))
 }
 
+/// Makes an empty data file.
+pub(crate) fn create_data(path: &Path, cache_bytes: usize, met: &Arc<Met>) -> Result<Database, StoreError> {
+    drop(open_private(path).map_err(|error| file("making the data file", error))?);
+    Builder::new()
+        .set_cache_size(cache_bytes)
+        .create_with_backend(backend(path, true, met)?)
+        .map_err(engine)
+}
+
 /// Makes the data file of a new store.
-fn make_data(directory: &Directory, options: EmbeddedOptions) -> Result<Database, StoreError> {
-    let path = directory.new_data_file();
-    drop(open_private(&path).map_err(|error| file("making the data file", error))?);
+fn make_data(
+    directory: &Directory,
+    options: EmbeddedOptions,
+    met: &Arc<Met>,
+) -> Result<Database, StoreError> {
     let database = guarded(|| {
-        let database = Builder::new()
-            .set_cache_size(options.cache_bytes)
-            .create(&path)
-            .map_err(engine)?;
+        let database = create_data(&directory.new_data_file(), options.cache_bytes, met)?;
         prepare(&database)?;
         Ok(database)
     })?;

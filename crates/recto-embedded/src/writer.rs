@@ -100,7 +100,7 @@ pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
     let mut writer = Writer {
         shared,
         relaxed_bytes: 0,
-        lost_relaxed: false,
+        lost_relaxed: None,
     };
     let mut next = None;
     while let Some(first) = next.take().or_else(|| requests.blocking_recv()) {
@@ -128,9 +128,9 @@ struct Writer<'a> {
     shared: &'a Shared,
     /// Bytes committed and not yet durable.
     relaxed_bytes: usize,
-    /// Whether relaxed writes that were acknowledged are gone. Whoever made them must learn of it,
+    /// Why relaxed writes that were acknowledged are gone, if they are. Whoever made them must learn of it,
     /// so that nothing is written until somebody opens the store again.
-    lost_relaxed: bool,
+    lost_relaxed: Option<String>,
 }
 
 /// What a transaction of a group came to.
@@ -145,7 +145,7 @@ struct Applied {
 impl Writer<'_> {
     fn serve(&mut self, group: Vec<Request>) {
         if self.shared.has_failed() {
-            self.stop();
+            self.stop(None);
         }
         let now = self.shared.environment.monotonic_nanos();
         let (late, mut group): (Vec<_>, Vec<_>) = group
@@ -170,12 +170,15 @@ impl Writer<'_> {
         }
         while !group.is_empty() {
             let committed = guarded(|| Ok(self.commit(&group)));
-            if committed.as_ref().map_or(true, |committed| match committed {
-                Ok(_) | Err(Failure::Closed(_)) => false,
-                Err(Failure::Commit(_)) => true,
-                Err(Failure::Begin(error) | Failure::Request(_, error)) => stops_engine(error),
-            }) {
-                self.stop();
+            let fatal = match &committed {
+                Ok(Ok(_) | Err(Failure::Closed(_))) => None,
+                Ok(Err(Failure::Commit(error))) | Err(error) => Some(error),
+                Ok(Err(Failure::Begin(error) | Failure::Request(_, error))) => {
+                    stops_engine(error).then_some(error)
+                }
+            };
+            if let Some(error) = fatal {
+                self.stop(Some(error));
             }
             match committed {
                 Ok(Ok(replies)) => {
@@ -195,8 +198,11 @@ impl Writer<'_> {
     }
 
     /// Gives up an engine that refuses everything from now on; the next group opens it again.
-    fn stop(&mut self) {
-        self.lost_relaxed |= self.relaxed_bytes > 0;
+    fn stop(&mut self, cause: Option<&StoreError>) {
+        if self.relaxed_bytes > 0 && self.lost_relaxed.is_none() {
+            let cause = cause.map_or_else(|| "a read of the disk failed".to_owned(), ToString::to_string);
+            self.lost_relaxed = Some(cause);
+        }
         self.shared.stop();
     }
 
@@ -204,8 +210,8 @@ impl Writer<'_> {
     fn commit(&mut self, group: &[Request]) -> Result<Vec<Reply>, Failure> {
         // First, so that reads go on even where writes may not.
         self.shared.resume().map_err(Failure::Begin)?;
-        if self.lost_relaxed {
-            return Err(Failure::Closed(lost_relaxed()));
+        if let Some(cause) = &self.lost_relaxed {
+            return Err(Failure::Closed(lost_relaxed(cause)));
         }
         let (current, catalog) = self.shared.engine_and_catalog();
         let database = current.writable().ok_or_else(|| {
@@ -264,19 +270,24 @@ impl Writer<'_> {
                 now_micros,
                 now_seconds: now_seconds(&self.shared.environment),
             };
-            let reply = match &request.work {
+            // Caught here, where the transaction is whole: it is rolled back, and the engine goes on. One that
+            // unwinds leaves a file that is not opened again before all of it holds.
+            let mut new = None;
+            let reply = guarded(|| match &request.work {
                 Work::Write(batch) => {
                     apply(batch, catalog_now, &mut tables, step.now_seconds, Stamping::Given)
                 }
                 Work::Cas(cas) => step.cas(cas, catalog_now, &mut tables),
                 Work::Sync | Work::Exclusive(_) => Ok(Reply::Done),
                 Work::Create(_) | Work::AddColumns(_) | Work::Drop(_) | Work::Empty(_) => {
-                    let mut new = catalog_now.clone();
-                    let result = step.change_tables(&request.work, &mut new, &mut tables);
-                    changed = Some(new);
-                    result.map(|()| Reply::Done)
+                    let new = new.insert(catalog_now.clone());
+                    step.change_tables(&request.work, new, &mut tables)
+                        .map(|()| Reply::Done)
                 }
-            };
+            });
+            if new.is_some() {
+                changed = new;
+            }
             replies.push(reply.map_err(|error| Failure::Request(index, error))?);
         }
         let written = group.iter().zip(&replies);
@@ -295,10 +306,10 @@ impl Writer<'_> {
 }
 
 #[cold]
-fn lost_relaxed() -> StoreError {
+fn lost_relaxed(cause: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Storage,
-        "the file system refused a write, and relaxed writes that were not on disk yet are lost",
+        format!("relaxed writes that were not on disk yet are lost: {cause}"),
     )
     .with_hint("free disk space or repair the disk, open the store again, and repeat the bulk load")
 }

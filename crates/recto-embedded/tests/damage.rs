@@ -1,14 +1,18 @@
 //! Flipped bits: an error or found by a check, never a wrong row and never a panic.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use recto_model::Bound;
-use recto_store::{Atomicity, Operation, Store, StoreErrorKind, WriteOptions};
+use recto_embedded::{EmbeddedOptions, EmbeddedStore, ScrubPosition};
+use recto_model::table::TableOptions;
+use recto_model::{Bound, Environment, Table};
+use recto_store::{Atomicity, Operation, Store, StoreErrorKind, WriteOptions, WriteOutcome};
+use support::disk::{Disk, open_on, scale};
 use support::{cells, done, fill, key, mutation, numbers, open, put, read, runtime, scanned, table, write};
 
 const ROWS: i64 = 3_000;
@@ -105,6 +109,171 @@ fn a_damaged_row_is_replaced_or_deleted() {
         let report = store.check(|_| ()).await.unwrap();
         assert_eq!(report.problem_count, 0, "{report:?}");
     });
+}
+
+/// The unit of the engine's file, and what a page of it begins with that leads to others.
+const PAGE_BYTES: usize = 4_096;
+const BRANCH: u8 = 2;
+const FEWER_ROWS: i64 = 1_200;
+/// How many bits a usual run flips.
+const DRAWS: u64 = 60;
+
+/// Where the numbers of other pages stand in the pages that lead to them: after the kind, how many keys, and a
+/// checksum for each child.
+fn page_numbers(data: &[u8]) -> Vec<usize> {
+    let mut places = Vec::new();
+    for (page, bytes) in data.chunks(PAGE_BYTES).enumerate().skip(1) {
+        let children = usize::from(u16::from_le_bytes([bytes[2], bytes[3]])) + 1;
+        let numbers = 8 + 16 * children;
+        if bytes[0] == BRANCH && numbers + 8 * children < PAGE_BYTES {
+            places.extend((0..children).map(|child| page * PAGE_BYTES + numbers + 8 * child));
+        }
+    }
+    places
+}
+
+/// One bit of a page's number leads elsewhere: into pages that are free and about to be written, that are in
+/// use, that are not there. (The engine panicked with a lock held, and again while that unwound: the process
+/// was gone.) Reads and writes are right or say so, rows are never fewer in silence, and the store goes on.
+#[test]
+fn a_damaged_page_number_is_an_error_for_reads_and_writes_and_the_store_goes_on() {
+    let disk = Disk::new();
+    let other = other_table();
+    let mut options = EmbeddedOptions::default();
+    // So that every page is read from the disk.
+    options.cache_bytes = 0;
+    let on_disk = disk.clone();
+    runtime().block_on(async {
+        let open = move || on_disk.clone();
+        let store = EmbeddedStore::open_with_backend(open, options, Environment::system()).unwrap();
+        for table in [&table(), &other] {
+            store.create_table(table).await.unwrap();
+        }
+        fill(&store, &table(), 0..FEWER_ROWS).await;
+        fill(&store, &other, 0..10).await;
+        let (mut refused, mut right) = (0, 0);
+        for draw in 0..DRAWS * scale() {
+            let places = page_numbers(&disk.bytes());
+            let at = places[usize::try_from(draw).unwrap() * 7 % places.len()];
+            // The low bits name pages nearby, with those that are written next; byte 7 has the size.
+            let (byte, bit) = match draw % 10 {
+                low @ 0..8 => (0, low),
+                8 => (1, 0),
+                _ => (7, 3),
+            };
+            let context = format!("byte {} bit {bit}", at + byte);
+            let before = disk.bytes()[at + byte];
+            disk.set(at + byte, before ^ 1 << bit);
+            match read(&store, &table(), "AA").await {
+                Ok(rows) => assert!(
+                    rows.rows.len() as i64 >= FEWER_ROWS,
+                    "{context}: {}",
+                    rows.rows.len()
+                ),
+                Err(error) => assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{context}: {error}"),
+            }
+            let mut is_refused = false;
+            for number in [7, FEWER_ROWS / 2, FEWER_ROWS - 7, FEWER_ROWS + 7] {
+                let put = write(&table(), "AA", vec![put(number, draw as i64 + 2)]);
+                match store.write(put, WriteOptions::default()).await {
+                    Ok(WriteOutcome::Done) => {}
+                    Ok(outcome) => panic!("{context}: {outcome:?}"),
+                    Err(error) => {
+                        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{context}: {error}");
+                        is_refused = true;
+                    }
+                }
+            }
+            assert_eq!(numbers(&store, &other, "AA").await.len(), 10, "{context}");
+            done(&store, vec![write(&other, "AA", vec![put(9, draw as i64 + 2)])]).await;
+            if is_refused {
+                refused += 1;
+                // Nobody writes over what is refused.
+                disk.set(at + byte, before);
+            } else {
+                right += 1;
+                assert!(read(&store, &table(), "AA").await.is_ok(), "{context}");
+            }
+        }
+        println!("{refused} refused, {right} right");
+        assert!(refused > 5, "{refused} refused, {right} right");
+        let rows = FEWER_ROWS + i64::from(right > 0);
+        assert_eq!(numbers(&store, &table(), "AA").await.len() as i64, rows);
+    });
+    // What refused writes leave is opened.
+    assert!(open_on(&disk).is_ok());
+}
+
+/// All steps of a scrub: its rows, and what it found.
+async fn scrubbed(store: &EmbeddedStore, most_bytes: u64) -> (u64, Vec<String>) {
+    let (mut position, mut rows, mut problems) = (ScrubPosition::default(), 0, Vec::new());
+    loop {
+        let (next, step) = store.scrub_step(position, most_bytes).await.unwrap();
+        rows += step.rows;
+        problems.extend(step.problems);
+        if step.is_last {
+            assert_eq!(next, ScrubPosition::default());
+            return (rows, problems);
+        }
+        position = next;
+    }
+}
+
+/// The scrub reads the file while it is used, a little at a time: every row of a sound one once, and the damage
+/// of one that the engine still holds whole in memory.
+#[test]
+fn a_scrub_finds_damage_under_a_store_that_is_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.redb");
+    runtime().block_on(async {
+        let store = open(directory.path()).unwrap();
+        store.create_table(&table()).await.unwrap();
+        store.create_table(&other_table()).await.unwrap();
+        fill(&store, &table(), 0..ROWS).await;
+        fill(&store, &other_table(), 0..10).await;
+        store.compact(|_| ()).await.unwrap();
+        for most_bytes in [1, 20_000, u64::MAX] {
+            let (rows, problems) = scrubbed(&store, most_bytes).await;
+            assert_eq!((rows, problems), (ROWS as u64 + 10, Vec::new()), "{most_bytes}");
+        }
+        // Beside a writer every step sees one commit or another, whole.
+        let writing = tokio::spawn({
+            let store = Arc::clone(&store);
+            async move {
+                for round in 2..40 {
+                    let puts = (0..20).map(|number| put(number * 151, round)).collect();
+                    done(&store, vec![write(&table(), "AA", puts)]).await;
+                }
+            }
+        });
+        while !writing.is_finished() {
+            let (rows, problems) = scrubbed(&store, 30_000).await;
+            assert_eq!((rows, problems), (ROWS as u64 + 10, Vec::new()));
+        }
+        writing.await.unwrap();
+        store.compact(|_| ()).await.unwrap();
+        let data = fs::read(&path).unwrap();
+        let flip = |at: usize| {
+            use std::os::unix::fs::FileExt as _;
+            let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+            file.write_all_at(&[data[at] ^ 1], at as u64).unwrap();
+        };
+        flip(places_of(&data, b"flight 1234 ")[0]);
+        flip(*page_numbers(&data).last().unwrap());
+        // Nobody who asks the engine notices.
+        assert_eq!(numbers(&store, &table(), "AA").await.len() as i64, ROWS);
+        let (_, problems) = scrubbed(&store, 20_000).await;
+        assert!((1..=2).contains(&problems.len()), "{problems:?}");
+        assert!(
+            problems[0].contains("of the data file is damaged"),
+            "{problems:?}"
+        );
+    });
+}
+
+fn other_table() -> Arc<Table> {
+    let columns = table().columns().to_vec();
+    Arc::new(Table::new("elsewhere", columns, TableOptions::default()).unwrap())
 }
 
 /// A file that lost its end is damaged, and said to be.

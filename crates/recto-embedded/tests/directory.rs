@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use recto_embedded::EmbeddedStore;
+use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 use recto_model::Environment;
 use recto_store::{Store, StoreErrorKind, WriteOptions, WriteOutcome};
 use support::{done, fill, numbers, open, put, read_only, runtime, table, write};
@@ -147,6 +147,75 @@ fn making_a_store_goes_on_after_a_crash_at_any_point() {
     runtime().block_on(async {
         let store = open(&path).unwrap();
         assert!(store.list_tables().await.unwrap().is_empty());
+    });
+}
+
+/// What only reads makes no store, and what was never whole is none.
+#[test]
+fn only_what_is_to_make_a_store_makes_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writing = EmbeddedOptions::default();
+    writing.create = false;
+    let refused = |path: &Path| {
+        let before = path.exists().then(|| contents(path));
+        let errors = [writing, read_only()].map(|options| {
+            let opened = EmbeddedStore::open(path, options, Environment::system());
+            opened.map(drop).unwrap_err()
+        });
+        assert_eq!(path.exists().then(|| contents(path)), before, "it stays as it is");
+        let [error, other] = errors;
+        assert_eq!(error.to_string(), other.to_string());
+        error
+    };
+    let missing = directory.path().join("missing");
+    assert_eq!(refused(&missing).kind(), StoreErrorKind::Table);
+    let empty = directory.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    assert_eq!(refused(&empty).kind(), StoreErrorKind::Table);
+    for (file, what, kind) in [
+        (
+            "data.redb.new",
+            "unfinished store or backup",
+            StoreErrorKind::Table,
+        ),
+        ("backup.redb.new", "unfinished backup", StoreErrorKind::Corrupt),
+    ] {
+        let path = directory.path().join(file);
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join(file), b"").unwrap();
+        fs::write(path.join("lock"), b"process 1").unwrap();
+        let error = refused(&path);
+        assert_eq!(error.kind(), kind);
+        assert!(error.to_string().contains(what), "{error}");
+    }
+    // A backup that was not finished is not taken for the place of a new store either.
+    let error = open(&directory.path().join("backup.redb.new"))
+        .map(drop)
+        .unwrap_err();
+    assert!(error.to_string().contains("unfinished backup"), "{error}");
+}
+
+/// A store that was not closed is brought in order by whoever reads it first.
+#[test]
+fn what_was_not_closed_can_be_opened_to_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, copied) = (directory.path().join("store"), directory.path().join("copied"));
+    runtime().block_on(async {
+        let store = open(&path).unwrap();
+        store.create_table(&table()).await.unwrap();
+        fill(&store, &table(), 0..2_000).await;
+        // As a crash leaves it.
+        fs::create_dir(&copied).unwrap();
+        for name in ["format", "data.redb"] {
+            fs::copy(path.join(name), copied.join(name)).unwrap();
+        }
+        drop(store);
+        let one = EmbeddedStore::open(&copied, read_only(), Environment::system()).unwrap();
+        let two = EmbeddedStore::open(&copied, read_only(), Environment::system()).unwrap();
+        assert_eq!(numbers(&one, &table(), "AA").await.len(), 2_000);
+        assert_eq!(numbers(&two, &table(), "AA").await.len(), 2_000);
+        let writer = open(&copied).map(drop).unwrap_err();
+        assert!(writer.to_string().contains("which reads it"), "{writer}");
     });
 }
 

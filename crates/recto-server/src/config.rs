@@ -32,6 +32,10 @@ pub use sources::{Effective, MAX_CONFIG_BYTES, Origin, Sources};
 pub const DEFAULT_PORT: u16 = 8080;
 /// From how many milliseconds on a page counts as slow and is logged with its plan.
 pub const DEFAULT_SLOW_QUERY_MS: u64 = 1_000;
+/// How many hours lie between two rounds of the scrub.
+pub const DEFAULT_SCRUB_INTERVAL_HOURS: u64 = 24;
+/// How many MiB a second the scrub reads.
+pub const DEFAULT_SCRUB_MIB_PER_SECOND: u64 = 8;
 
 /// Who may read `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,8 +96,38 @@ pub struct Config {
     pub backup_folder: Option<PathBuf>,
     /// The folder in which files that are sent lie while they are loaded; none are taken without it.
     pub load_folder: Option<PathBuf>,
+    /// How an embedded store is scrubbed.
+    pub scrub: Scrub,
     /// Limits on what comes in.
     pub limits: Limits,
+}
+
+/// How an embedded store is scrubbed: read through in the background, to find damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scrub {
+    /// The time between the end of one round and the beginning of the next; zero: no scrub.
+    pub interval: Duration,
+    /// How many bytes a second are read.
+    pub bytes_per_second: u64,
+    /// Whether a store that is known to be damaged fails `/readyz`.
+    pub fails_ready: bool,
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(DEFAULT_SCRUB_INTERVAL_HOURS * 3_600),
+            bytes_per_second: DEFAULT_SCRUB_MIB_PER_SECOND << 20,
+            fails_ready: false,
+        }
+    }
+}
+
+impl Scrub {
+    /// How long reading so many bytes should take.
+    pub(crate) fn pause(&self, bytes: u64) -> Duration {
+        Duration::from_secs_f64(bytes as f64 / self.bytes_per_second.max(1) as f64)
+    }
 }
 
 impl Default for Config {
@@ -111,6 +145,7 @@ impl Default for Config {
             slow_query: Duration::from_millis(DEFAULT_SLOW_QUERY_MS),
             backup_folder: None,
             load_folder: None,
+            scrub: Scrub::default(),
             limits: Limits::default(),
         }
     }

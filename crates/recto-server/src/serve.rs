@@ -2,6 +2,7 @@
 
 mod connection;
 mod error;
+mod scrub;
 mod stream;
 mod tls;
 
@@ -80,7 +81,12 @@ impl Server {
         let upkeep = Arc::new(Upkeep::new(config));
         let app = App::with_upkeep(session.clone(), Arc::clone(&upkeep));
         let routes = router(app).route_layer(NoteRoute);
-        let readiness = Readiness::new(session.clone(), environment);
+        let readiness = Readiness::new(
+            session.clone(),
+            environment,
+            Arc::clone(&observer),
+            config.scrub.fails_ready,
+        );
         let guard = Guard::new(routes, config.clone(), tokens.clone(), readiness, observer);
         Ok(Self {
             session,
@@ -113,6 +119,8 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let (tell, told) = watch::channel(false);
         let reloading = tokio::spawn(reload(self.tokens.clone(), self.tls.clone()));
+        let observer = Arc::clone(&self.guard.observer);
+        let scrubbing = tokio::spawn(scrub::scrub(self.session.clone(), self.config.scrub, observer));
         let refreshing = tokio::spawn(refresh(self.session));
         tracing::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");
         let connections = Connections::new(Arc::clone(&self.guard), &self.config.limits, told);
@@ -144,6 +152,7 @@ impl Server {
         let outcome = finish(&mut tasks, limit, &self.guard, &self.upkeep).await;
         reloading.abort();
         refreshing.abort();
+        scrubbing.abort();
         self.guard.observer.traces.finish().await;
         outcome
     }

@@ -26,7 +26,7 @@ use crate::scan;
 use crate::session::{
     Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
     LoadReport, LoadRequest, PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep,
-    SchemaPlan, Session, StoreDescription, StoreProgress, Written,
+    SchemaPlan, ScrubPosition, ScrubStep, Session, StoreDescription, StoreProgress, Written,
 };
 use crate::write::WriteBatch;
 
@@ -118,6 +118,21 @@ impl LocalSession {
     /// The collections that are refused for their tables; see [`Recto::refused_collections`].
     pub async fn refused_collections(&self) -> Vec<Error> {
         self.recto().await.refused_collections()
+    }
+
+    /// Reads the next `most_bytes` of an embedded store's file, and verifies every page and every row in them;
+    /// `position` says where to go on, after the last step at the beginning. None where the store is on
+    /// Cassandra. Reads and writes go on meanwhile, and no snapshot is held between steps.
+    ///
+    /// # Errors
+    /// The file cannot be read. Damage is no error but in the step. The session is restricted to rows.
+    pub async fn scrub_step(
+        &self,
+        position: &mut ScrubPosition,
+        most_bytes: u64,
+    ) -> Result<Option<ScrubStep>> {
+        self.check_unrestricted("scrubbing")?;
+        open::scrub_step(self.recto().await.operations(), position, most_bytes).await
     }
 
     /// The row filters for a collection.

@@ -21,7 +21,11 @@ use recto_store::{Store, StoreError};
 use crate::address::{CassandraAddress, StoreAddress};
 use crate::apply::{Intent, TableChange};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{ApplyOptions, CheckOutcome, CheckedCollection, Progress, SchemaPlan, StoreProgress};
+use crate::recto::OpenOptions;
+use crate::session::{
+    ApplyOptions, CheckOutcome, CheckedCollection, Progress, SchemaPlan, ScrubPosition, ScrubStep,
+    StoreProgress,
+};
 use crate::tables;
 
 /// An open store, and what it can do beside the trait.
@@ -48,12 +52,11 @@ pub(crate) enum Operations {
 pub(crate) async fn open(
     address: &StoreAddress,
     environment: &Environment,
-    create: bool,
-    cache_bytes: Option<usize>,
+    options: &OpenOptions,
 ) -> Result<Opened> {
     match address {
-        StoreAddress::Embedded(folder) => open_embedded(folder, environment, create, cache_bytes).await,
-        StoreAddress::Cassandra(address) => open_cassandra(address, environment, create).await,
+        StoreAddress::Embedded(folder) => open_embedded(folder, environment, options).await,
+        StoreAddress::Cassandra(address) => open_cassandra(address, environment, options.create).await,
         StoreAddress::Http(_) => Err(not_a_store()),
     }
 }
@@ -147,25 +150,19 @@ fn in_words(table: &Table) -> String {
 async fn open_embedded(
     folder: &std::path::Path,
     environment: &Environment,
-    create: bool,
-    cache_bytes: Option<usize>,
+    asked: &OpenOptions,
 ) -> Result<Opened> {
     use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 
-    // A file, or a folder that cannot be looked into, is for the store to refuse with its reason.
-    if !create && (!folder.exists() || (folder.is_dir() && !EmbeddedStore::is_at(folder))) {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            format!("there is no store at {}", folder.display()),
-        )
-        .with_hint("check the address, or open it with the option `create` and apply a schema"));
-    }
     let mut options = EmbeddedOptions::default();
-    if let Some(cache_bytes) = cache_bytes {
+    options.create = asked.create;
+    options.read_only = asked.read_only;
+    if let Some(cache_bytes) = asked.cache_bytes {
         options.cache_bytes = cache_bytes;
     }
     let (folder, environment) = (folder.to_owned(), environment.clone());
-    let store = blocking(move || EmbeddedStore::open(folder, options, environment)).await?;
+    let opening = tokio::task::spawn_blocking(move || EmbeddedStore::open(folder, options, environment));
+    let store = opening.await.map_err(ended)?.map_err(not_there)?;
     Ok(Opened {
         store: Arc::clone(&store) as Arc<dyn Store>,
         operations: Operations::Embedded(store),
@@ -173,7 +170,7 @@ async fn open_embedded(
 }
 
 #[cfg(not(feature = "embedded"))]
-async fn open_embedded(_: &std::path::Path, _: &Environment, _: bool, _: Option<usize>) -> Result<Opened> {
+async fn open_embedded(_: &std::path::Path, _: &Environment, _: &OpenOptions) -> Result<Opened> {
     Err(not_built("embedded"))
 }
 
@@ -191,7 +188,7 @@ async fn open_cassandra(
     }
     let store = CassandraStore::connect(config, environment.clone())
         .await
-        .map_err(missing_keyspace)?;
+        .map_err(not_there)?;
     let store = Arc::new(store);
     Ok(Opened {
         store: Arc::clone(&store) as Arc<dyn Store>,
@@ -215,8 +212,8 @@ async fn plan_keyspace(_: &CassandraAddress, _: &Environment) -> Result<Option<S
     Err(not_built("cassandra"))
 }
 
-#[cfg(feature = "cassandra")]
-fn missing_keyspace(error: StoreError) -> Error {
+/// What opening says where there is no folder or keyspace.
+fn not_there(error: StoreError) -> Error {
     if error.kind() == recto_store::StoreErrorKind::Table {
         let hint = error
             .hint()
@@ -346,13 +343,8 @@ fn replication(text: &str) -> Result<recto_cassandra::Replication> {
 }
 
 #[cfg(feature = "embedded")]
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => Ok(result?),
-        Err(error) => Err(Error::new(ErrorKind::Store, "work on the store was ended").with_source(error)),
-    }
+fn ended(error: tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Store, "work on the store was ended").with_source(error)
 }
 
 fn embedded_only(what: &str) -> Error {
@@ -422,6 +414,30 @@ pub(crate) async fn compact(
             Ok((done.bytes_before, done.bytes_after))
         }
         _ => Err(embedded_only("compact")),
+    }
+}
+
+/// The next step of a scrub; none where the store keeps no file here.
+#[cfg_attr(not(feature = "embedded"), allow(unused_variables))]
+pub(crate) async fn scrub_step(
+    operations: &Operations,
+    position: &mut ScrubPosition,
+    most_bytes: u64,
+) -> Result<Option<ScrubStep>> {
+    match operations {
+        #[cfg(feature = "embedded")]
+        Operations::Embedded(store) => {
+            let (next, step) = store.scrub_step(position.embedded.clone(), most_bytes).await?;
+            position.embedded = next;
+            Ok(Some(ScrubStep {
+                bytes: step.bytes,
+                rows: step.rows,
+                is_last: step.is_last,
+                problems: step.problems,
+                met: store.damage_met(),
+            }))
+        }
+        _ => Ok(None),
     }
 }
 

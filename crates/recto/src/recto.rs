@@ -28,6 +28,9 @@ pub const MAX_EARLIER_CURSOR_KEYS: u32 = 15;
 /// How many cursor keys beside the one that seals a rotation should keep, for who has no wish.
 pub const DEFAULT_EARLIER_CURSOR_KEYS: u32 = 3;
 
+/// How long a store that cannot be opened yet is left before it is tried again.
+const OPEN_INTERVAL: Duration = Duration::from_millis(250);
+
 /// How to open a store.
 ///
 /// ```
@@ -42,6 +45,10 @@ pub const DEFAULT_EARLIER_CURSOR_KEYS: u32 = 3;
 pub struct OpenOptions {
     /// Whether to make the store (folder, keyspace) if it is not there.
     pub create: bool,
+    /// Whether to open an embedded store without changing it, beside other processes that read it.
+    pub read_only: bool,
+    /// How long to wait for a store that another process holds, or that cannot be reached yet.
+    pub wait: Duration,
     /// Memory for the embedded store's pages, in bytes; absent: its default.
     pub cache_bytes: Option<usize>,
     /// How long cursors live; absent: for ever.
@@ -74,6 +81,23 @@ impl OpenOptions {
     #[must_use]
     pub fn create(mut self) -> Self {
         self.create = true;
+        self
+    }
+
+    /// Opens an embedded store to read it: several processes may at a time, if none writes. Writes are
+    /// refused. A store that was not closed is brought in order first. On Cassandra it changes nothing.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// How long to wait for a store that another process holds, or that cannot be reached yet. Opening is
+    /// tried again every quarter of a second, as long as it fails with [`ErrorKind::Unavailable`] or
+    /// [`ErrorKind::Timeout`]; one try that is under way when the time is over goes on to its end.
+    #[must_use]
+    pub fn wait(mut self, time: Duration) -> Self {
+        self.wait = time;
         self
     }
 
@@ -219,8 +243,29 @@ impl Recto {
             options.request_timeout = address.request_timeout.or(options.request_timeout);
         }
         let environment = options.environment.clone().unwrap_or_else(Environment::system);
-        let opened = open::open(address, &environment, options.create, options.cache_bytes).await?;
-        Self::start(opened, environment, options).await
+        let began = environment.monotonic_nanos();
+        loop {
+            let opened = Self::open_now(address, &environment, options.clone()).await;
+            let waited = Duration::from_nanos(environment.monotonic_nanos().saturating_sub(began));
+            match opened {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
+                        && waited < options.wait =>
+                {
+                    tokio::time::sleep(OPEN_INTERVAL.min(options.wait - waited)).await;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn open_now(
+        address: &StoreAddress,
+        environment: &Environment,
+        options: OpenOptions,
+    ) -> Result<Self> {
+        let opened = open::open(address, environment, &options).await?;
+        Self::start(opened, environment.clone(), options).await
     }
 
     /// An open store of the caller's own.
@@ -602,6 +647,11 @@ impl Recto {
 
 async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOptions) -> Result<KeyRing> {
     match &options.cursor_keys {
+        // Whoever only reads makes none that last.
+        None if options.read_only => {
+            let known = catalog.known_cursor_keys().await?;
+            Ok(known.unwrap_or_else(|| KeyRing::generate(environment)))
+        }
         None => catalog.cursor_keys(environment).await,
         Some(CursorKeys(bytes)) => KeyRing::from_bytes(bytes).map_err(|error| {
             Error::new(

@@ -45,6 +45,28 @@ pub struct PageRequest {
     pub edges_both: bool,
 }
 
+/// How far a [scrub](crate::LocalSession::scrub_step) has come. The default is its beginning.
+#[derive(Debug, Clone, Default)]
+pub struct ScrubPosition {
+    #[cfg(feature = "embedded")]
+    pub(crate) embedded: recto_embedded::ScrubPosition,
+}
+
+/// What a step of a [scrub](crate::LocalSession::scrub_step) read and found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScrubStep {
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Rows that were verified.
+    pub rows: u64,
+    /// Whether all of the store was read since the beginning.
+    pub is_last: bool,
+    /// What is damaged.
+    pub problems: Vec<String>,
+    /// What whoever used the store met that was damaged, since it was opened.
+    pub met: Vec<String>,
+}
+
 /// A page as JSON; what HTTP's list and `page --json` print.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageReply {

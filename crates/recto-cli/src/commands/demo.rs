@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use recto::schema::Schema;
 use recto::session::{LoadReport, LoadRequest, PageReply, PageRequest};
-use recto::{LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use recto::{LocalSession, OpenOptions, Session, StoreAddress};
 
 use super::load::load;
 use super::page::{View, cost};
@@ -16,7 +16,7 @@ use super::{arrangement, collection_of};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::progress::per_second;
-use crate::store::{Place, StoreArgs};
+use crate::store::{Place, StoreArgs, wait_seconds};
 use crate::text::{bytes, duration, grouped, printable, rows};
 
 /// The demo's store, unless another is named, and the file that is loaded.
@@ -62,6 +62,9 @@ pub(crate) struct DemoArgs {
     /// A TOML file with the store and Cassandra's parameters
     #[arg(long, value_name = "FILE", help_heading = "Store")]
     pub(crate) store_config: Option<PathBuf>,
+    /// How long to wait for a store that another process holds, or that is not up yet
+    #[arg(long, value_name = "SECONDS", help_heading = "Store", value_parser = wait_seconds())]
+    pub(crate) wait: Option<u32>,
 }
 
 /// A page that the demo shows.
@@ -118,9 +121,11 @@ pub(crate) async fn run(args: &DemoArgs, console: &mut Console) -> Result<Exit> 
     let store = StoreArgs {
         store: args.store.clone(),
         store_config: args.store_config.clone(),
+        wait: args.wait,
     };
     let place = Place {
         address: store.address(FOLDER, crate::store::environment())?,
+        wait: store.wait()?,
     };
     let (session, own) = open(&place).await?;
     let address = place.address.to_string();
@@ -145,7 +150,7 @@ async fn open(place: &Place) -> Result<(Arc<dyn Session>, Option<LocalSession>)>
     if let StoreAddress::Http(_) = place.address {
         return Ok((place.open_or_create().await?, None));
     }
-    let recto = Recto::open_with(&place.address, OpenOptions::new().create()).await?;
+    let recto = crate::store::open(&place.address, OpenOptions::new().create().wait(place.wait)).await?;
     let own = LocalSession::new(recto);
     Ok((Arc::new(own.clone()), Some(own)))
 }

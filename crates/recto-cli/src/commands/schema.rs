@@ -130,8 +130,9 @@ pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit>
     let schema = read_schema(&args.schema)?;
     let place = Place {
         address: args.store.address(DEFAULT_STORE, environment())?,
+        wait: args.store.wait()?,
     };
-    let session = place.open().await?;
+    let session = place.open_to_read().await?;
     let plan = Planned::of(&schema, &args.remove.options(), &place, session.as_deref()).await?;
     show_plan(&plan, args.json, console)
 }
@@ -141,6 +142,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
     let schema = read_schema(&args.schema)?;
     let place = Place {
         address: args.store.address(DEFAULT_STORE, environment())?,
+        wait: args.store.wait()?,
     };
     let session = place.open().await?;
     let plan = Planned::of(&schema, &args.remove.options(), &place, session.as_deref()).await?;

@@ -1,14 +1,14 @@
 //! `recto serve`: the store over HTTP.
 
 use clap::Args;
-use recto::{LocalSession, OpenOptions, Recto, StoreAddress};
+use recto::{LocalSession, OpenOptions, StoreAddress};
 use recto_server::{Config, ServeError, Server, start_logs};
 
 use super::config::ServerArgs;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};
 use crate::stop::Stop;
-use crate::store::{DEFAULT_STORE, environment};
+use crate::store::{DEFAULT_STORE, environment, open};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,8 +35,9 @@ pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit>
     let mut config = args.server.effective()?.config;
     // What is wrong with it is told before a store is opened.
     Server::check(&config)?;
-    let address = args.server.store().address(DEFAULT_STORE, environment())?;
-    let recto = Recto::open_with(&address, OpenOptions::new()).await?;
+    let store = args.server.store();
+    let address = store.address(DEFAULT_STORE, environment())?;
+    let recto = open(&address, OpenOptions::new().wait(store.wait()?)).await?;
     keep_loads_in(&address, &mut config);
     allow_open_files();
     start_logs(&config);

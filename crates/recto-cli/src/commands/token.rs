@@ -151,7 +151,7 @@ async fn create(args: &CreateArgs, console: &mut Console) -> Result<Exit> {
 /// one cannot while a server has it. What is not checked here is refused when it is used.
 async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mut Console) -> Result<()> {
     let address = store.address(DEFAULT_STORE, environment())?;
-    let session = match Recto::open_with(&address, OpenOptions::new()).await {
+    let session = match Recto::open_with(&address, OpenOptions::new().read_only()).await {
         Ok(recto) => LocalSession::new(recto),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unavailable) => {
             let why = error.message();

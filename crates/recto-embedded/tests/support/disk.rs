@@ -128,6 +128,16 @@ impl Disk {
         self.lock().left = u64::MAX;
     }
 
+    /// What reads return.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.lock().current.clone()
+    }
+
+    /// Changes a byte behind the back of who uses the disk.
+    pub(crate) fn set(&self, at: usize, byte: u8) {
+        self.lock().current[at] = byte;
+    }
+
     pub(crate) fn operations(&self) -> u64 {
         self.lock().operations
     }

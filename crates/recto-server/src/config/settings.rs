@@ -17,6 +17,10 @@ const MIN_HEADER_BYTES: u64 = 8_192;
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// The most requests that can be answered at the same time: what a semaphore counts.
 const MAX_PERMITS: u64 = 1 << 24;
+/// The longest time between two rounds of the scrub, in hours: a year.
+const MAX_SCRUB_HOURS: u64 = 24 * 365;
+/// The most MiB that the scrub can be told to read in a second.
+const MAX_SCRUB_MIB: u64 = 1 << 16;
 /// The longest time that can be asked for, in milliseconds: a day.
 const MAX_TIME_MS: u64 = 24 * 60 * 60 * 1_000;
 
@@ -141,6 +145,32 @@ pub const SETTINGS: &[Setting] = &[
         help: "The most bytes of a file that is sent to be loaded",
         show: |config| config.limits.load_bytes.to_string(),
         set: |config, text| count(text, 1, MAX_COUNT).map(|bytes| config.limits.load_bytes = bytes),
+    },
+    Setting {
+        name: "scrub_interval_hours",
+        value_name: "HOURS",
+        help: "Hours between two rounds in which an embedded store's file is read through for damage; 0 for none",
+        show: |config| (config.scrub.interval.as_secs() / 3_600).to_string(),
+        set: |config, text| {
+            count(text, 0, MAX_SCRUB_HOURS)
+                .map(|hours| config.scrub.interval = Duration::from_secs(hours * 3_600))
+        },
+    },
+    Setting {
+        name: "scrub_mib_per_second",
+        value_name: "MIB",
+        help: "How many MiB of it are read in a second",
+        show: |config| (config.scrub.bytes_per_second >> 20).to_string(),
+        set: |config, text| {
+            count(text, 1, MAX_SCRUB_MIB).map(|mib| config.scrub.bytes_per_second = mib << 20)
+        },
+    },
+    Setting {
+        name: "scrub_fails_ready",
+        value_name: "BOOLEAN",
+        help: "Whether /readyz fails once damage is known",
+        show: |config| config.scrub.fails_ready.to_string(),
+        set: |config, text| boolean(text).map(|fails| config.scrub.fails_ready = fails),
     },
     Setting {
         name: "max_body_bytes",

@@ -10,7 +10,7 @@ pub const MAX_CONFIG_BYTES: u64 = 64 << 10;
 /// Variables of the environment that start so hold settings.
 const ENVIRONMENT_PREFIX: &str = "RECTO_SERVE_";
 /// What else may stand in the file: the store's own part of it.
-const STORE_KEYS: [&str; 3] = ["store", "cassandra", "http"];
+const STORE_KEYS: [&str; 4] = ["store", "wait_seconds", "cassandra", "http"];
 /// The file's table of settings.
 const TABLE: &str = "serve";
 /// How many letters may differ for a name to be what was meant.

@@ -61,6 +61,36 @@ impl fmt::Display for Metrics {
                 "Pages that were logged as slow.",
                 &self.slow_pages,
             ),
+            (
+                "recto_scrub_bytes_total",
+                "counter",
+                "Bytes of the embedded store's file that the scrub read.",
+                &self.scrub.bytes,
+            ),
+            (
+                "recto_scrub_rows_total",
+                "counter",
+                "Rows that the scrub verified.",
+                &self.scrub.rows,
+            ),
+            (
+                "recto_scrub_finished_timestamp_seconds",
+                "gauge",
+                "When the scrub read the whole file last; 0 if it has not yet.",
+                &self.scrub.finished_seconds,
+            ),
+            (
+                "recto_scrub_problems",
+                "gauge",
+                "Damage that the scrub found in its last whole round, or since.",
+                &self.scrub.problems,
+            ),
+            (
+                "recto_damaged_pages",
+                "gauge",
+                "Damaged pages of the embedded store that requests met.",
+                &self.scrub.met,
+            ),
         ] {
             head(f, name, kind, help)?;
             writeln!(f, "{name} {}", read(value))?;

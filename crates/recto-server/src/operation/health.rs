@@ -6,6 +6,8 @@ use std::time::Duration;
 use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
+use super::Observer;
+
 /// How long the store may take to answer that it is there.
 pub(crate) const READY_TIME: Duration = Duration::from_secs(2);
 /// How long what it answered holds: so that asking often costs the store nothing.
@@ -16,15 +18,25 @@ const READY_CACHE: Duration = Duration::from_secs(1);
 pub(crate) struct Readiness {
     session: LocalSession,
     environment: Environment,
+    observer: Arc<Observer>,
+    /// Whether a store that is known to be damaged is not ready.
+    damage_fails: bool,
     /// When it was last asked (nanoseconds of the monotonic clock), and whether it answered.
     last: Mutex<Option<(u64, bool)>>,
 }
 
 impl Readiness {
-    pub(crate) fn new(session: LocalSession, environment: Environment) -> Arc<Self> {
+    pub(crate) fn new(
+        session: LocalSession,
+        environment: Environment,
+        observer: Arc<Observer>,
+        damage_fails: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             session,
             environment,
+            observer,
+            damage_fails,
             last: Mutex::new(None),
         })
     }
@@ -33,6 +45,9 @@ impl Readiness {
     /// the consistency of a page. (One at the serial level would ask the other data centres, too, and
     /// call a server unready that can serve.)
     pub(crate) async fn is_ready(&self) -> bool {
+        if self.damage_fails && self.observer.metrics.scrub.is_damaged() {
+            return false;
+        }
         let mut last = self.last.lock().await;
         let now = self.environment.monotonic_nanos();
         if let Some((asked, ready)) = *last

@@ -78,6 +78,25 @@ pub(crate) struct Metrics {
     pub(crate) connections: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
     pub(crate) slow_pages: AtomicU64,
+    pub(crate) scrub: ScrubMetrics,
+}
+
+/// What the scrub read and found.
+#[derive(Debug, Default)]
+pub(crate) struct ScrubMetrics {
+    pub(crate) bytes: AtomicU64,
+    pub(crate) rows: AtomicU64,
+    /// When all was read last, in seconds since 1970.
+    pub(crate) finished_seconds: AtomicU64,
+    pub(crate) problems: AtomicU64,
+    /// Damaged pages that requests met.
+    pub(crate) met: AtomicU64,
+}
+
+impl ScrubMetrics {
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.problems.load(Ordering::Relaxed) > 0 || self.met.load(Ordering::Relaxed) > 0
+    }
 }
 
 impl Metrics {
