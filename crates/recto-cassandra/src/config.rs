@@ -55,7 +55,7 @@ pub struct CassandraConfig {
     pub retries: u32,
     /// Connections per node.
     pub pool_size: u16,
-    /// The most writes of one `write_many` in flight at a time.
+    /// The most writes of all `write_many` for themselves together that are in flight at a time.
     pub in_flight: usize,
     /// The most bytes of one mutation. Cassandra refuses half its commit log segment (16 MiB by
     /// default), and one that large blocks its partition for conditional writes.

@@ -6,19 +6,32 @@
 //! comes only when asked again: as TCP does. A small or busy node is then loaded slowly, and no node
 //! more slowly than it could be: with twice as much in flight each write would just wait twice as long.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How many writes are in flight at first.
 const FIRST_IN_FLIGHT: usize = 8;
+/// Up to how many it is raised by one with every quick answer; beyond, by one with every round of them.
+const STEEP_IN_FLIGHT: usize = 32;
 /// An answer that takes longer is slow.
-const SLOW: Duration = Duration::from_millis(250);
+const SLOW: Duration = Duration::from_millis(100);
 
-/// How many writes of a bulk may be in flight.
+/// How many writes of all bulks together may be in flight.
 #[derive(Debug)]
 pub(crate) struct Pace {
     most: usize,
     state: Mutex<State>,
+    sending: AtomicUsize,
+}
+
+/// A write that is in flight until this is dropped.
+pub(crate) struct Sending<'a>(&'a AtomicUsize);
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug)]
@@ -26,7 +39,7 @@ struct State {
     in_flight: usize,
     /// Quick answers since it was last raised.
     quick: usize,
-    /// Whether no answer was slow yet: until then it doubles with every round.
+    /// Whether no answer was slow yet.
     is_first: bool,
     slowed_at_nanos: u64,
 }
@@ -42,12 +55,19 @@ impl Pace {
         Self {
             most,
             state: Mutex::new(state),
+            sending: AtomicUsize::new(0),
         }
     }
 
-    /// How many may be in flight now; at least one.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.lock().in_flight
+    /// Whether one more may be sent now. A bulk that has none in flight need not ask.
+    pub(crate) fn has_room(&self) -> bool {
+        self.sending.load(Ordering::Relaxed) < self.lock().in_flight
+    }
+
+    /// Counts a write that is about to be sent.
+    pub(crate) fn send(&self) -> Sending<'_> {
+        self.sending.fetch_add(1, Ordering::Relaxed);
+        Sending(&self.sending)
     }
 
     /// Takes note of a write that was sent and ended; `is_well`: at the first attempt.
@@ -65,7 +85,8 @@ impl Pace {
             return;
         }
         state.quick += 1;
-        if state.is_first || state.quick >= state.in_flight {
+        let is_steep = state.is_first && state.in_flight < STEEP_IN_FLIGHT;
+        if is_steep || state.quick >= state.in_flight {
             state.in_flight = (state.in_flight + 1).min(self.most);
             state.quick = 0;
         }
@@ -87,22 +108,34 @@ mod tests {
     #[test]
     fn it_rises_while_answers_are_quick_and_halves_once_a_moment() {
         let pace = Pace::new(128);
-        for round in 0..200 {
+        for round in 0..10_000 {
             pace.note(round, round + QUICK, true);
         }
-        assert_eq!(pace.in_flight(), 128, "never more than the most");
+        assert_eq!(pace.lock().in_flight, 128, "never more than the most");
         let now = 1_000 * QUICK;
         for _ in 0..100 {
             pace.note(now, now + SLOW_NANOS, true);
         }
-        assert_eq!(pace.in_flight(), 64, "a hundred slow answers of one moment");
+        assert_eq!(pace.lock().in_flight, 64, "a hundred slow answers of one moment");
         let later = now + SLOW_NANOS;
         pace.note(later, later + QUICK, false);
-        assert_eq!(pace.in_flight(), 32, "a failure is as bad as slowness");
+        assert_eq!(pace.lock().in_flight, 32, "a failure is as bad as slowness");
         for _ in 0..32 {
             pace.note(later + QUICK, later + 2 * QUICK, true);
         }
-        assert_eq!(pace.in_flight(), 33, "then it rises by one a round");
+        assert_eq!(pace.lock().in_flight, 33, "then it rises by one a round");
+    }
+
+    #[test]
+    fn what_is_in_flight_takes_room_until_it_ends() {
+        let pace = Pace::new(2);
+        let first = pace.send();
+        assert!(pace.has_room());
+        let second = pace.send();
+        assert!(!pace.has_room());
+        drop(first);
+        assert!(pace.has_room());
+        drop(second);
     }
 
     #[test]
@@ -112,8 +145,8 @@ mod tests {
             let now = moment * 10 * SLOW_NANOS;
             pace.note(now, now + SLOW_NANOS, false);
         }
-        assert_eq!(pace.in_flight(), 1);
+        assert_eq!(pace.lock().in_flight, 1);
         pace.note(u64::MAX - QUICK, u64::MAX, true);
-        assert_eq!(pace.in_flight(), 1);
+        assert_eq!(pace.lock().in_flight, 1);
     }
 }

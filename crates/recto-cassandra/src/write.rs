@@ -19,6 +19,7 @@ use scylla::statement::batch::BatchType;
 use crate::client::{Call, Client, Prepared, Settings};
 use crate::cql::{Insert, RegularColumns, Request, Statements};
 use crate::error::{Effect, Failure};
+use crate::pace::Sending;
 use crate::pieces::{Piece, TupleBound, pieces};
 use crate::values::Values;
 
@@ -86,9 +87,10 @@ impl Client {
         let mut any_done = false;
         let mut first_failure: Option<Failure> = None;
         loop {
-            while sending.len() < self.pace.in_flight() {
+            while sending.is_empty() || self.pace.has_room() {
                 let Some(group) = waiting.next() else { break };
-                sending.push(self.send_paced(group, settings));
+                let room = self.pace.send();
+                sending.push(self.send_paced(group, settings, room));
             }
             match sending.next().await {
                 None => break,
@@ -109,12 +111,18 @@ impl Client {
         outcome::<()>(Err(failure))
     }
 
-    async fn send_paced(&self, group: &[&PartitionWrite], settings: &Settings) -> Result<(), Failure> {
+    async fn send_paced(
+        &self,
+        group: &[&PartitionWrite],
+        settings: &Settings,
+        room: Sending<'_>,
+    ) -> Result<(), Failure> {
         let now_nanos = || self.environment.monotonic_nanos();
         let sent_at_nanos = now_nanos();
         let sent = self.send_writes(group, BatchType::Unlogged, settings).await;
         let is_well = sent.as_ref().is_ok_and(|attempts| *attempts <= 1);
         self.pace.note(sent_at_nanos, now_nanos(), is_well);
+        drop(room);
         sent.map(drop)
     }
 

@@ -106,7 +106,7 @@ pub struct CassandraAddress {
     pub retries: Option<u32>,
     /// Connections per node, 1 to 64; absent: one.
     pub pool_size: Option<u16>,
-    /// The most writes of one call of a load in flight, 1 to 4096; absent: 128.
+    /// The most writes of loads in flight, 1 to 4096; absent: 128.
     pub in_flight: Option<usize>,
     /// The most bytes of one record's write, 64 KiB to 16 MiB; absent: 2 MiB.
     pub mutation_bytes: Option<usize>,
