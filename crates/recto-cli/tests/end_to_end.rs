@@ -841,3 +841,70 @@ fn the_demo_leaves_a_store_of_others_alone() {
     assert_eq!(place.run(&["scan", "flights"]).done().lines().count(), 30);
     assert!(!place.path("recto-demo").exists());
 }
+
+/// Two keys that are one as doubles are two records, by whichever way they come.
+#[test]
+fn numbers_are_exact_or_refused() {
+    let place = Place::new();
+    place.write(
+        "recto.toml",
+        r#"
+[collection.n]
+fields = { p = "text", bi = "bigint", de = "decimal", v = "int" }
+key = ["p", "bi", "de"]
+partition = ["p"]
+order = ["bi", "de"]
+writes = "overwrite"
+"#,
+    );
+    place.run(&["apply", "--yes"]).done();
+    let numbers = |partition: &str| {
+        let filter = format!("p = \"{partition}\"");
+        let page = place.run(&["page", "n", "--json", "--filter", &filter]).done();
+        let page: Json = serde_json::from_str(&page).unwrap();
+        let records = page["records"].as_array().unwrap().iter();
+        let records = records.map(|record| format!("{}/{}", record["bi"], record["de"]).replace('"', ""));
+        records.collect::<Vec<_>>().join(" ")
+    };
+    let three = |partition: &str| {
+        format!(
+            r#"{{"p":"{partition}","bi":9007199254740992,"de":999999999999999999.99,"v":1}}
+{{"p":"{partition}","bi":9007199254740992,"de":1000000000000000000.1,"v":2.0}}
+{{"p":"{partition}","bi":9007199254740993.0,"de":0.1,"v":3e0}}
+"#
+        )
+    };
+    let expected =
+        "9007199254740992/999999999999999999.99 9007199254740992/1000000000000000000.1 9007199254740993/0.1";
+    place
+        .run_with_input(&["put", "n"], three("put").as_bytes())
+        .done();
+    assert_eq!(numbers("put"), expected);
+    place.write("three.ndjson", &three("load"));
+    place.run(&["load", "n", "three.ndjson"]).done();
+    assert_eq!(numbers("load"), expected);
+
+    let from = ["page", "n", "--filter", "p = \"put\"", "--json", "--from"];
+    let page = place.run(&[&from[..], &["[9007199254740993.0]"]].concat()).done();
+    let page: Json = serde_json::from_str(&page).unwrap();
+    assert_eq!(page["records"].as_array().unwrap().len(), 1, "{page}");
+    place
+        .run(&[&from[..], &["[9007199254740992.5]"]].concat())
+        .failed(2, "found 9007199254740992.5");
+    place
+        .run(&[&from[..], &["[nope]"]].concat())
+        .failed(2, "column 3: a word that is not true, false or null");
+
+    let wrong =
+        "{\"p\":\"put\",\"bi\":1,\"de\":1}\n{\"p\":\"put\",\"bi\":1,\"de\":1,\"v\":2147483647.0000001}\n";
+    place
+        .run_with_input(&["put", "n"], wrong.as_bytes())
+        .failed(2, "line 2: v: expected an int");
+    place.write("wrong.ndjson", wrong);
+    assert_eq!(place.run(&["load", "n", "wrong.ndjson"]).code, 4);
+    assert_eq!(
+        numbers("put").split(' ').count(),
+        4,
+        "the first line was loaded, nothing else"
+    );
+}

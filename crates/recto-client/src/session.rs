@@ -10,9 +10,9 @@ use recto::schema::{Collection, Schema};
 use recto::session::{
     Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
     LoadReport, LoadRequest, PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep,
-    SchemaPlan, StoreDescription, StoreProgress, Written,
+    SchemaPlan, StoreDescription, StoreProgress, Written, json_of_text,
 };
-use recto::{Error, ErrorKind, HttpAddress, Result, Session, Type, check_load_file, no_collection};
+use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value as Json, json};
 
@@ -136,21 +136,14 @@ fn change_json(schema: &Schema, change: RecordChange) -> Result<Json> {
     }
 }
 
-/// The record JSON that key texts stand for. Text that is no value of its type stays text, which the
-/// server refuses.
+/// The record JSON that key texts stand for.
 fn key_json(definition: &Collection, key: &[String]) -> Vec<Json> {
     let values = key.iter().enumerate().map(|(index, text)| {
         let field = definition.key.get(index).and_then(|name| definition.field(name));
-        let value = match field.map(|(_, field)| &field.ty) {
-            Some(Type::Boolean) => text.parse().ok().map(Json::Bool),
-            Some(Type::TinyInt | Type::SmallInt | Type::Int) => text.parse::<i64>().ok().map(Json::from),
-            Some(Type::Float | Type::Double) => {
-                let number = text.parse().ok().and_then(serde_json::Number::from_f64);
-                number.map(Json::Number)
-            }
-            _ => None,
-        };
-        value.unwrap_or_else(|| text.as_str().into())
+        field.map_or_else(
+            || text.as_str().into(),
+            |(_, field)| json_of_text(&field.ty, text),
+        )
     });
     values.collect()
 }
@@ -166,9 +159,7 @@ fn question(request: &PageRequest) -> Query {
     query.add_text("page_token", &request.page_token);
     query.add_flag("last", request.last);
     if let Some(from) = &request.from {
-        // What is no JSON array is refused in the words of the server.
-        let values = serde_json::from_str::<Vec<Json>>(from).map(Json::from);
-        query.add("from", values.unwrap_or_else(|_| from.as_str().into()));
+        query.add_values("from", from);
     }
     if let Some(around) = &request.around {
         query.add("around", around.as_str());

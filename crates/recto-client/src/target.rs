@@ -3,7 +3,8 @@
 use hyper::Method;
 use hyper::body::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 /// RFC 3986's unreserved characters, but for the dot: a part that is `.` or `..` is a value and no
 /// way up.
@@ -55,13 +56,44 @@ impl Ask {
     }
 }
 
-/// Parameters being written: JSON, as they stand in a body.
+/// Parameters being written.
 #[derive(Debug, Default)]
-pub(crate) struct Query(Map<String, Json>);
+pub(crate) struct Query(Vec<Parameter>);
+
+/// A parameter.
+#[derive(Debug)]
+struct Parameter {
+    name: String,
+    /// As it stands in an address.
+    text: String,
+    /// As it stands in a body.
+    json: String,
+}
 
 impl Query {
     pub(crate) fn add(&mut self, name: &str, value: impl Into<Json>) {
-        self.0.insert(name.to_owned(), value.into());
+        let value = value.into();
+        self.push(name, text_of(name, &value), value.to_string());
+    }
+
+    fn push(&mut self, name: &str, text: String, json: String) {
+        self.0.push(Parameter {
+            name: name.to_owned(),
+            text,
+            json,
+        });
+    }
+
+    /// Adds a JSON array as it is written, so that no number in it changes.
+    pub(crate) fn add_values(&mut self, name: &str, array: &str) {
+        // What is no JSON array is refused in the words of the server.
+        let is_array = serde_json::from_str::<Vec<&RawValue>>(array).is_ok();
+        let json = if is_array {
+            array.to_owned()
+        } else {
+            Json::from(array).to_string()
+        };
+        self.push(name, array.to_owned(), json);
     }
 
     /// Adds what is not empty.
@@ -94,18 +126,25 @@ impl Query {
         Ask {
             method: Method::POST,
             target: body_path.to_owned(),
-            body: Json::Object(self.0).to_string().into(),
+            body: self.body().into(),
         }
+    }
+
+    /// A JSON object.
+    fn body(&self) -> String {
+        let members = self.0.iter();
+        let members = members.map(|one| format!("{}:{}", Json::from(one.name.as_str()), one.json));
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
     }
 
     /// The path with the query.
     pub(crate) fn after(&self, path: &str) -> String {
         let mut target = path.to_owned();
-        for (index, (name, value)) in self.0.iter().enumerate() {
+        for (index, parameter) in self.0.iter().enumerate() {
             target.push(if index == 0 { '?' } else { '&' });
-            target.push_str(name);
+            target.push_str(&parameter.name);
             target.push('=');
-            target.push_str(&encode(&text_of(name, value)));
+            target.push_str(&encode(&parameter.text));
         }
         target
     }
@@ -144,7 +183,7 @@ mod tests {
         query.add_flag("last", true);
         query.add_flag("row_tokens", false);
         query.add_names("fields", &["a".to_owned(), "b".to_owned()]);
-        query.add("from", serde_json::json!(["x", 1]));
+        query.add_values("from", r#"["x",1]"#);
         query
     }
 
@@ -164,14 +203,40 @@ mod tests {
     }
 
     #[test]
+    fn values_are_sent_as_they_are_written() {
+        let values = "[ 1000000000000000000.10, 1e400 ]";
+        let asked = |values: &str, long: bool| {
+            let mut query = Query::default();
+            query.add_values("from", values);
+            query.add_text(
+                "filter",
+                &"f".repeat(if long { MAX_TARGET_CHARACTERS } else { 0 }),
+            );
+            query.ask("/x", "/y")
+        };
+        assert_eq!(asked(values, false).target, format!("/x?from={}", encode(values)));
+        let body = asked(values, true).body;
+        assert!(
+            body.starts_with(format!("{{\"from\":{values},").as_bytes()),
+            "{body:?}"
+        );
+        assert!(
+            asked("no array", true)
+                .body
+                .starts_with(b"{\"from\":\"no array\",")
+        );
+    }
+
+    #[test]
     fn what_is_too_long_for_an_address_goes_into_a_body() {
         let mut query = some();
         query.add_text("page_token", &"t".repeat(MAX_TARGET_CHARACTERS));
         query.add("page_size", 7);
         let ask = query.ask("/x", "/x:query");
-        assert_eq!((ask.method, ask.target.as_str()), (Method::POST, "/x:query"));
+        assert_eq!((&ask.method, ask.target.as_str()), (&Method::POST, "/x:query"));
         let body: Json = serde_json::from_slice(&ask.body).unwrap();
         assert_eq!(body["from"], serde_json::json!(["x", 1]));
+        assert!(ask.body.ends_with(br#""page_size":7}"#), "{ask:?}");
         assert_eq!(body["fields"], serde_json::json!(["a", "b"]));
         assert_eq!(
             (&body["last"], &body["page_size"]),

@@ -134,13 +134,13 @@ impl Attributes {
     }
 }
 
-fn record_attributes(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
+pub(crate) fn record_attributes(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
     attributes
         .iter()
         .filter(|attribute| attribute.path().is_ident("record"))
 }
 
-fn set<T>(
+pub(crate) fn set<T>(
     place: &mut Option<T>,
     meta: &ParseNestedMeta<'_>,
     read: impl Fn(&ParseNestedMeta<'_>) -> Result<T>,
@@ -152,7 +152,7 @@ fn set<T>(
     Ok(())
 }
 
-fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
+pub(crate) fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     meta.value()?.parse()
 }
 

@@ -4,13 +4,14 @@ use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use recto_model::schema::WriteMode;
+use syn::Path;
 use syn::spanned::Spanned;
 
 use crate::attributes::Struct;
 
 /// The implementation of `Record` for a checked struct.
 pub(crate) fn expand(record: &Struct) -> TokenStream {
-    let recto = recto(record);
+    let recto = recto(record.crate_path.as_ref());
     let model = quote!(#recto::__private::model);
     let ident = &record.ident;
     let names: Vec<&str> = record.fields.iter().map(|field| field.name.as_str()).collect();
@@ -63,8 +64,8 @@ pub(crate) fn expand(record: &Struct) -> TokenStream {
 }
 
 /// The path of the crate `recto`: as given, or as the crate that is compiled names it.
-fn recto(record: &Struct) -> TokenStream {
-    if let Some(path) = &record.crate_path {
+pub(crate) fn recto(given: Option<&Path>) -> TokenStream {
+    if let Some(path) = given {
         return quote!(#path);
     }
     let name = match crate_name("recto") {

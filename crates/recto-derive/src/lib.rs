@@ -1,4 +1,5 @@
-//! `#[derive(Record)]` for Recto: a Rust struct as the records of a collection.
+//! `#[derive(Record)]` for Recto: a Rust struct as the records of a collection; and `#[derive(FieldType)]`: a Rust
+//! type as a field of such a struct.
 //!
 //! Users of Recto have this as `recto::Record` and depend on `recto` alone.
 //!
@@ -7,10 +8,12 @@
 //! | `attributes` | what stands in `#[record(…)]`, with where it stands |
 //! | `check` | the schema language's rules, applied while compiling |
 //! | `expand` | the code that is made |
+//! | `field` | enums and newtypes as fields |
 
 mod attributes;
 mod check;
 mod expand;
+mod field;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -68,6 +71,22 @@ pub fn derive_record(input: TokenStream) -> TokenStream {
             check::check(&record)?;
             Ok(expand::expand(&record))
         })
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// Makes an enum of names, or a struct around one value, a field of records: in structs that derive `Record`, in
+/// filters and in keys.
+///
+/// An enum is a `text` field that holds the variant's name, or another: `#[record(name = "…")]` on the variant. Text
+/// that is the name of no variant is an error where it is read; so a name stays what it is once records hold it. A
+/// struct around one value is stored as the value.
+///
+/// `#[record(crate = "…")]` is the path of the crate `recto`, where it cannot be found by itself.
+#[proc_macro_derive(FieldType, attributes(record))]
+pub fn derive_field_type(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    field::derive(&input)
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
 }

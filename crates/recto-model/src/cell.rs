@@ -26,6 +26,8 @@ mod nested;
 mod scalar;
 mod vint;
 
+use crate::json::JsonError;
+use crate::types::with_article;
 use crate::{Type, Value};
 
 pub(crate) use decimal::{DecimalCell, minimal_varint, small_integer};
@@ -49,7 +51,7 @@ pub const MAX_TIME_NANOS: i64 = 86_399_999_999_999;
 #[non_exhaustive]
 pub enum CellError {
     /// The bytes are not a value of the type.
-    #[error("not a {type_name}: {reason}")]
+    #[error("not {}: {reason}", with_article(type_name))]
     Malformed {
         /// The type that was expected.
         type_name: String,
@@ -57,11 +59,14 @@ pub enum CellError {
         reason: String,
     },
     /// The value is of another type.
-    #[error("expected a {expected}, found a value of another type")]
+    #[error("expected {}, found a value of another type", with_article(expected))]
     WrongType {
         /// The type that was expected.
         expected: String,
     },
+    /// The text is not a value of the type.
+    #[error(transparent)]
+    Text(#[from] JsonError),
 }
 
 impl CellError {

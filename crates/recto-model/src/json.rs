@@ -12,33 +12,40 @@
 //! | timestamp | `"2013-01-31T10:00:00.000Z"`; any offset, and up to three digits that are not zero, on input |
 //! | uuid, timeuuid | `"01234567-89ab-4def-8123-456789abcdef"` |
 //! | inet | `"192.0.2.1"`, `"2001:db8::1"` (RFC 5952) |
-//! | blob | base64, the standard alphabet, padded |
+//! | blob | base64, the standard alphabet, padded; `\x` and hex digits on input |
 //! | duration | ISO 8601: `"P1Y2M3DT4H5M6.5S"`, a negative one with `-` before it |
 //! | list, set, tuple, vector | an array |
-//! | map | an array of `[key, value]` |
+//! | map | an array of `[key, value]`; one with text or ascii keys: an object, too, on input |
 //! | UDT | an object; fields not named are null, unknown ones are refused |
 //!
 //! Years before 0000 and after 9999 carry a sign: `"+12026-01-01"`, `"-0044-03-15"`. The whole of a
 //! date and of a timestamp has its text, 5.8 and 292 million years either way.
 //!
-//! **Numbers.** JSON's numbers reach Recto as 64-bit whole numbers or doubles. A `bigint` or
-//! `varint` takes a number that is whole and held exactly (up to 2^64, or 2^53 with a point or
-//! exponent). A `decimal` takes one whose shortest form has at most 15 digits, which is then what
-//! was written if that had no more than 15 digits itself. Everything else must be a string: longer
-//! numbers are refused, not rounded. A `float` or `double` takes the nearest value.
+//! **Numbers** are taken exactly or refused, by what is written: [`from_json_text`] decides on the text. A whole
+//! number may have a point or an exponent (`5.0`, `5e0`) if it is whole, down to its last digit; with either, it has at
+//! most 309 digits. A `decimal` keeps all its digits. A `float` or `double` takes the nearest value, which is what
+//! these types are. A [`serde_json::Value`] has numbers with a point as doubles, so that what was written is gone:
+//! [`from_json`] takes them for `float` and `double` only.
 
 mod calendar;
 mod duration;
 mod number;
 mod scalar;
+mod source;
+mod syntax;
 mod text;
 
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 use crate::types::UdtType;
 use crate::{Type, Value, cell};
 
+use source::{Level, Source};
+
 pub use number::MAX_NUMBER_CHARS;
+pub use source::Members;
+pub use syntax::syntax_error;
 pub use text::{write_cell, write_text};
 
 /// How much of what was found an error repeats.
@@ -56,13 +63,16 @@ pub struct JsonError {
 
 impl JsonError {
     #[cold]
-    fn new(expected: impl Into<String>, found: &Json) -> Self {
+    fn new(expected: impl Into<String>, found: &Level<'_>) -> Self {
         let found = match found {
-            Json::Null => "null".to_owned(),
-            Json::Array(elements) => format!("an array of {}", elements.len()),
-            Json::Object(_) => "an object".to_owned(),
-            Json::String(text) => return Self::of_text(expected, text),
-            scalar => scalar.to_string(),
+            Level::Null => "null".to_owned(),
+            Level::Bool(value) => value.to_string(),
+            Level::Array(elements) => format!("an array of {}", elements.len()),
+            Level::Object(_) => "an object".to_owned(),
+            Level::Text(text) => return Self::of_text(expected, text),
+            Level::Number(text) => shortened(text),
+            Level::Double(text) => shortened(text),
+            Level::Broken(what) => what.clone(),
         };
         Self {
             expected: expected.into(),
@@ -72,16 +82,20 @@ impl JsonError {
 
     #[cold]
     fn of_text(expected: impl Into<String>, text: &str) -> Self {
-        let mut shown: String = text.chars().take(MAX_FOUND_CHARS).collect();
-        if shown.len() < text.len() {
-            shown.push('…');
-        }
         Self {
             expected: expected.into(),
             // As JSON writes it, so that control characters do not reach a terminal.
-            found: Json::String(shown).to_string(),
+            found: Json::String(shortened(text)).to_string(),
         }
     }
+}
+
+fn shortened(text: &str) -> String {
+    let mut shown: String = text.chars().take(MAX_FOUND_CHARS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// An error inside a nested value, with the way to it.
@@ -145,79 +159,109 @@ fn nullable_to_json(ty: &Type, value: Option<&Value>) -> Json {
     value.map_or(Json::Null, |value| to_json(ty, value))
 }
 
-/// The value of `json`; `None` for null.
+/// The value that JSON text is; `None` for null. Numbers are taken as they are written.
 ///
 /// Sets come back sorted and without repeated elements, maps sorted.
 ///
 /// # Errors
 /// If it is not JSON of a value of the type: what the type takes, and what stood there.
+///
+/// ```
+/// use recto_model::json::{from_json_text, to_json};
+/// use recto_model::Type;
+///
+/// let exact = from_json_text(&Type::Decimal, "1000000000000000000.1")?.unwrap();
+/// assert_eq!(to_json(&Type::Decimal, &exact), "1000000000000000000.1");
+/// assert!(from_json_text(&Type::Int, "2147483647.0000001").is_err());
+/// assert!(from_json_text(&Type::Int, "5.0")?.is_some());
+/// # Ok::<(), recto_model::json::JsonError>(())
+/// ```
+pub fn from_json_text(ty: &Type, text: &str) -> Result<Option<Value>, JsonError> {
+    let json: &RawValue = serde_json::from_str(text).map_err(|error| not_json(ty, &error))?;
+    read_nullable(ty, Source::Text(json)).map_err(Nested::into_error)
+}
+
+/// The value of `json`; `None` for null. As [`from_json_text`], but for numbers with a point or an exponent: in
+/// memory they are doubles, so that only `float` and `double` take them.
+///
+/// # Errors
+/// As [`from_json_text`].
 pub fn from_json(ty: &Type, json: &Json) -> Result<Option<Value>, JsonError> {
-    match json {
-        Json::Null => Ok(None),
-        json => read(ty, json).map(Some).map_err(Nested::into_error),
+    read_nullable(ty, Source::Value(json)).map_err(Nested::into_error)
+}
+
+#[cold]
+fn not_json(ty: &Type, error: &serde_json::Error) -> JsonError {
+    JsonError {
+        expected: format!("JSON of {}", ty.with_article()),
+        found: format!("text that is not JSON: {}", syntax_error(error)),
     }
 }
 
 /// The value of JSON that is not null.
-fn read(ty: &Type, json: &Json) -> Result<Value, Nested> {
+fn read(ty: &Type, json: Source<'_>) -> Result<Value, Nested> {
+    let level = json.level();
     match ty {
         Type::List(element) => {
-            read_all(element, array(json, || format!("an array ({ty})"))?).map(Value::List)
+            read_all(element, array(&level, || format!("an array ({ty})"))?).map(Value::List)
         }
         Type::Set(element) => {
-            let values = read_all(element, array(json, || format!("an array ({ty})"))?)?;
-            sorted(ty, &Value::Set(values), json)
+            let values = read_all(element, array(&level, || format!("an array ({ty})"))?)?;
+            sorted(ty, &Value::Set(values), &level)
         }
-        Type::Map(key, value) => read_map(ty, key, value, json),
+        Type::Map(key, value) => read_map(ty, key, value, &level),
         Type::Vector(element, dimension) => {
-            let elements = array_of(json, usize::from(*dimension), ty)?;
+            let elements = array_of(&level, usize::from(*dimension), ty)?;
             read_all(element, elements).map(Value::Vector)
         }
         Type::Tuple(types) => {
-            let elements = array_of(json, types.len(), ty)?;
+            let elements = array_of(&level, types.len(), ty)?;
             let values = types.iter().zip(elements).enumerate();
             values
                 .map(|(index, (ty, json))| {
-                    read_nullable(ty, json).map_err(|error| error.within(&format!("[{index}]")))
+                    read_nullable(ty, *json).map_err(|error| error.within(&format!("[{index}]")))
                 })
                 .collect::<Result<_, _>>()
                 .map(Value::Tuple)
         }
-        Type::Udt(udt) => read_udt(udt, json),
-        _ => Ok(scalar::from_json(ty, json)?),
+        Type::Udt(udt) => read_udt(udt, &level),
+        _ => Ok(scalar::from_json(ty, &level)?),
     }
 }
 
-fn read_nullable(ty: &Type, json: &Json) -> Result<Option<Value>, Nested> {
-    match json {
-        Json::Null => Ok(None),
-        json => read(ty, json).map(Some),
+fn read_nullable(ty: &Type, json: Source<'_>) -> Result<Option<Value>, Nested> {
+    if json.is_null() {
+        return Ok(None);
     }
+    read(ty, json).map(Some)
 }
 
 /// Elements that may not be null.
-fn read_all(ty: &Type, elements: &[Json]) -> Result<Vec<Value>, Nested> {
+fn read_all(ty: &Type, elements: &[Source<'_>]) -> Result<Vec<Value>, Nested> {
     let elements = elements.iter().enumerate();
     elements
-        .map(|(index, json)| read_element(ty, json).map_err(|error| error.within(&format!("[{index}]"))))
+        .map(|(index, json)| read_element(ty, *json).map_err(|error| error.within(&format!("[{index}]"))))
         .collect()
 }
 
-fn read_element(ty: &Type, json: &Json) -> Result<Value, Nested> {
-    match json {
-        Json::Null => Err(JsonError::new(format!("a value of type {ty}"), json).into()),
-        json => read(ty, json),
+fn read_element(ty: &Type, json: Source<'_>) -> Result<Value, Nested> {
+    if json.is_null() {
+        return Err(JsonError::new(format!("a value of type {ty}"), &Level::Null).into());
     }
+    read(ty, json)
 }
 
-fn array(json: &Json, expected: impl FnOnce() -> String) -> Result<&[Json], JsonError> {
+fn array<'l, 'a>(
+    json: &'l Level<'a>,
+    expected: impl FnOnce() -> String,
+) -> Result<&'l [Source<'a>], JsonError> {
     match json {
-        Json::Array(elements) => Ok(elements),
+        Level::Array(elements) => Ok(elements),
         other => Err(JsonError::new(expected(), other)),
     }
 }
 
-fn array_of<'a>(json: &'a Json, length: usize, ty: &Type) -> Result<&'a [Json], JsonError> {
+fn array_of<'l, 'a>(json: &'l Level<'a>, length: usize, ty: &Type) -> Result<&'l [Source<'a>], JsonError> {
     let expected = || format!("an array of {length} ({ty})");
     let elements = array(json, expected)?;
     if elements.len() == length {
@@ -227,19 +271,30 @@ fn array_of<'a>(json: &'a Json, length: usize, ty: &Type) -> Result<&'a [Json], 
     }
 }
 
-fn read_map(ty: &Type, key: &Type, value: &Type, json: &Json) -> Result<Value, Nested> {
-    let entries = array(json, || format!("an array of [key, value] ({ty})"))?;
+fn read_map(ty: &Type, key: &Type, value: &Type, json: &Level<'_>) -> Result<Value, Nested> {
+    if let (Type::Text | Type::Ascii, Level::Object(members)) = (key, json) {
+        let members = members.iter();
+        let values = members.map(|(name, json)| {
+            let read = || Ok((scalar::from_text(key, name)?, read_element(value, *json)?));
+            read().map_err(|error: Nested| error.within(&format!(".{name}")))
+        });
+        return sorted(ty, &Value::Map(values.collect::<Result<_, _>>()?), json);
+    }
+    let entries = array(json, || match key {
+        Type::Text | Type::Ascii => format!("an object, or an array of [key, value] ({ty})"),
+        _ => format!("an array of [key, value] ({ty})"),
+    })?;
     let mut values = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
-        let pair = match entry {
-            Json::Array(pair) if pair.len() == 2 => {
-                let key = read_element(key, &pair[0]).map_err(|error| error.within("[0]"));
+        let pair = match entry.level() {
+            Level::Array(pair) if pair.len() == 2 => {
+                let key = read_element(key, pair[0]).map_err(|error| error.within("[0]"));
                 key.and_then(|key| {
-                    let value = read_element(value, &pair[1]).map_err(|error| error.within("[1]"))?;
+                    let value = read_element(value, pair[1]).map_err(|error| error.within("[1]"))?;
                     Ok((key, value))
                 })
             }
-            other => Err(JsonError::new(format!("[key, value] ({ty})"), other).into()),
+            other => Err(JsonError::new(format!("[key, value] ({ty})"), &other).into()),
         };
         values.push(pair.map_err(|error| error.within(&format!("[{index}]")))?);
     }
@@ -247,35 +302,39 @@ fn read_map(ty: &Type, key: &Type, value: &Type, json: &Json) -> Result<Value, N
 }
 
 /// A set or map as its cell has it: sorted, nothing twice.
-fn sorted(ty: &Type, value: &Value, json: &Json) -> Result<Value, Nested> {
+fn sorted(ty: &Type, value: &Value, json: &Level<'_>) -> Result<Value, Nested> {
     let mut bytes = Vec::new();
     cell::encode(ty, value, &mut bytes)
         .and_then(|()| cell::decode(ty, &bytes))
-        .map_err(|error| JsonError::new(format!("a {ty} ({error})"), json).into())
+        .map_err(|error| JsonError::new(format!("{} ({error})", ty.with_article()), json).into())
 }
 
-fn read_udt(udt: &UdtType, json: &Json) -> Result<Value, Nested> {
+fn read_udt(udt: &UdtType, json: &Level<'_>) -> Result<Value, Nested> {
     let names = || {
         let names: Vec<&str> = udt.fields.iter().map(|(name, _)| name.as_str()).collect();
         names.join(", ")
     };
-    let Json::Object(object) = json else {
+    let Level::Object(members) = json else {
         return Err(JsonError::new(format!("an object with {} ({})", names(), udt.name), json).into());
     };
-    let unknown = object
-        .keys()
-        .find(|key| udt.fields.iter().all(|(name, _)| name != *key));
-    if let Some(unknown) = unknown {
+    let unknown = members
+        .iter()
+        .find(|(member, _)| udt.fields.iter().all(|(name, _)| name != member));
+    if let Some((unknown, _)) = unknown {
         return Err(
             JsonError::of_text(format!("only the fields {} of {}", names(), udt.name), unknown).into(),
         );
     }
     udt.fields
         .iter()
-        .map(|(name, ty)| match object.get(name) {
-            None => Ok(None),
-            Some(json) => read_nullable(ty, json).map_err(|error| error.within(&format!(".{name}"))),
-        })
+        .map(
+            |(name, ty)| match members.iter().find(|(member, _)| member == name) {
+                None => Ok(None),
+                Some((_, json)) => {
+                    read_nullable(ty, *json).map_err(|error| error.within(&format!(".{name}")))
+                }
+            },
+        )
         .collect::<Result<_, _>>()
         .map(Value::Udt)
 }
@@ -296,9 +355,9 @@ pub fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
     if !is_nested(ty) {
         return scalar::from_text(ty, text);
     }
-    let json: Json =
-        serde_json::from_str(text).map_err(|_| JsonError::of_text(format!("JSON of a {ty}"), text))?;
-    read_element(ty, &json).map_err(Nested::into_error)
+    let json: &RawValue = serde_json::from_str(text)
+        .map_err(|_| JsonError::of_text(format!("JSON of {}", ty.with_article()), text))?;
+    read_element(ty, Source::Text(json)).map_err(Nested::into_error)
 }
 
 /// The text of `value`: what a CSV cell or a terminal table shows. The inverse of [`from_text`].

@@ -74,6 +74,10 @@ impl From<CellError> for KeyError {
                 type_name: expected,
                 reason: "a value of another type".to_owned(),
             },
+            CellError::Text(error) => Self::Malformed {
+                type_name: "the field".to_owned(),
+                reason: error.to_string(),
+            },
         }
     }
 }

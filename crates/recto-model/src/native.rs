@@ -8,32 +8,69 @@
 //! | varint, decimal | `num_bigint::BigInt`, `bigdecimal::BigDecimal` |
 //! | uuid, timeuuid | `uuid::Uuid`, [`TimeUuid`] |
 //! | inet | `std::net::IpAddr` |
-//! | date | [`Date`], `jiff::civil::Date` |
-//! | time | [`Time`], `jiff::civil::Time` |
-//! | timestamp | [`Timestamp`], `jiff::Timestamp` (whole milliseconds) |
+//! | date | [`Date`], `jiff::civil::Date`, `chrono::NaiveDate`, `time::Date` |
+//! | time | [`Time`], `jiff::civil::Time`, `chrono::NaiveTime`, `time::Time` |
+//! | timestamp | [`Timestamp`], `jiff::Timestamp`, `chrono::DateTime<Utc>`, `time::OffsetDateTime`, `time::UtcDateTime` |
 //! | duration | [`CqlDuration`] |
-//! | list, set, map | `Vec<T>`, `BTreeSet<T>`, `BTreeMap<K, V>` |
+//! | list, set, map | `Vec<T>`, `BTreeSet<T>` or `HashSet<T>`, `BTreeMap<K, V>` or `HashMap<K, V>` |
 //! | tuple | tuples of one to six fields, each of which may be an `Option` |
 //! | vector | `[T; N]` |
+//! | text | [`Json<T>`](Json), of any type that serde reads and writes |
 //!
-//! `Option<T>` is a field that may be null. The bytes are those of [`cell`].
+//! `Option<T>` is a field that may be null. `#[derive(FieldType)]` makes fields of enums and of structs around one
+//! field. The types of chrono and of the crate time need the features `chrono` and `time`. Timestamps are
+//! milliseconds; how finer ones become so is said at [`Timestamp`]. The bytes are those of [`cell`].
 
+/// Types that are others in other clothes.
+macro_rules! converted {
+    ($($native:ty => $newtype:ident;)*) => {$(
+        impl FieldType for $native {
+            fn field_type() -> Type {
+                $newtype::field_type()
+            }
+
+            #[inline]
+            fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
+                $newtype::try_from(*self)
+                    .map_err(|error| malformed::<Self>(&error.to_string()))?
+                    .write_cell(out)
+            }
+
+            #[inline]
+            fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError> {
+                <$native>::try_from($newtype::read_cell(cell)?)
+                    .map_err(|error| malformed::<Self>(&error.to_string()))
+            }
+        }
+
+        impl KeyType for $native {}
+    )*};
+}
+
+#[cfg(feature = "chrono")]
+mod chrono;
+mod json;
 mod nested;
 mod scalar;
+mod text;
 mod time;
+#[cfg(feature = "time")]
+mod time_crate;
 mod wrappers;
 
 use crate::cell::{self, CellError};
 use crate::{Type, Value};
 
-pub use time::{CqlDuration, Date, InexactTime, Time, Timestamp};
+pub use json::Json;
+pub use time::{CqlDuration, Date, OutOfRange, Time, Timestamp};
 pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
 
 /// A Rust type that can be a field of a record.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a record",
     note = "fields are bool, i8 to i64, f32, f64, String, Blob, Uuid, TimeUuid, Timestamp, Date, Time, IpAddr, BigInt, BigDecimal, lists, sets, maps, tuples and arrays of them, and Options",
-    note = "for bytes use `Blob`"
+    note = "an enum of names or a struct around one field derives it: `#[derive(recto::FieldType)]`",
+    note = "for what serde writes use `recto::types::Json`, for bytes `recto::types::Blob`; chrono's and time's types need the features `chrono` and `time` of recto"
 )]
 pub trait FieldType: Sized {
     /// Whether the field may be null (true for `Option<T>` only).
@@ -131,5 +168,89 @@ fn malformed<T: FieldType>(reason: &str) -> CellError {
     CellError::Malformed {
         type_name: T::field_type().to_string(),
         reason: reason.to_owned(),
+    }
+}
+
+/// The error for a cell that names no variant of an enum: what the derived [`FieldType::read_cell`] calls.
+#[doc(hidden)]
+#[cold]
+pub fn no_variant(type_name: &str, cell: Option<&[u8]>, names: &[&str]) -> CellError {
+    let reason = match cell {
+        None => "null, which only an Option can be".to_owned(),
+        Some(cell) => {
+            let text = String::from_utf8_lossy(cell);
+            let shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
+            format!("{shown:?} is none of {}", names.join(", "))
+        }
+    };
+    CellError::Malformed {
+        type_name: type_name.to_owned(),
+        reason,
+    }
+}
+
+/// How much of a text an error repeats.
+const MAX_SHOWN_CHARS: usize = 60;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fmt::Debug;
+
+    use super::*;
+
+    #[cfg_attr(not(any(feature = "chrono", feature = "time")), allow(dead_code))]
+    pub(super) fn check_round_trip<T: FieldType + PartialEq + Debug>(values: &[T]) {
+        for value in values {
+            let mut cell = Vec::new();
+            assert!(value.write_cell(&mut cell).unwrap());
+            assert_eq!(T::read_cell(Some(&cell)).as_ref(), Ok(value));
+        }
+    }
+
+    /// What CQL has and another type has not is an error, and no panic.
+    #[cfg_attr(not(any(feature = "chrono", feature = "time")), allow(dead_code))]
+    pub(super) fn check_ends<D: FieldType, T: FieldType, M: FieldType>() {
+        for days in [i32::MIN, i32::MAX] {
+            assert!(D::from_value(Some(Value::Date(days))).is_err());
+        }
+        for nanos in [0, cell::MAX_TIME_NANOS] {
+            let time = T::from_value(Some(Value::Time(nanos))).unwrap();
+            assert_eq!(time.to_value(), Ok(Some(Value::Time(nanos))));
+        }
+        for millis in [i64::MIN, i64::MAX] {
+            assert!(M::from_value(Some(Value::Timestamp(millis))).is_err());
+        }
+    }
+
+    #[test]
+    fn text_is_that_of_record_json() {
+        let timestamp: Timestamp = "2013-01-31T10:00:00+01:00".parse().unwrap();
+        assert_eq!(format!("{timestamp:>26}"), "  2013-01-31T09:00:00.000Z");
+        assert_eq!("3q2+7w==".parse::<Blob>().unwrap().to_string(), "3q2+7w==");
+        assert_eq!(Time(-1).to_string(), "(out of range)");
+        assert!("é".parse::<Ascii>().is_err());
+        assert!(
+            "cc520882-9507-44fb-8fc9-b349ecdee658"
+                .parse::<TimeUuid>()
+                .is_err()
+        );
+        assert!("2013-02-30".parse::<Date>().is_err());
+    }
+
+    #[test]
+    fn times_between_milliseconds_become_the_one_before() {
+        for (nanos, millis) in [(1_999_999, 1), (-1, -1), (-1_000_000, -1), (-1_000_001, -2)] {
+            let time = jiff::Timestamp::from_nanosecond(nanos).unwrap();
+            assert_eq!(time.to_value(), Ok(Some(Value::Timestamp(millis))));
+            let time = std::time::SystemTime::UNIX_EPOCH;
+            let distance = std::time::Duration::from_nanos(nanos.unsigned_abs() as u64);
+            let time = if nanos < 0 {
+                time - distance
+            } else {
+                time + distance
+            };
+            assert_eq!(Timestamp::try_from(time), Ok(Timestamp(millis)));
+        }
     }
 }

@@ -96,6 +96,21 @@ impl Type {
     pub fn is_textual(&self) -> bool {
         matches!(self, Type::Ascii | Type::Text)
     }
+
+    /// The type's text after its article: `an int`, `a uuid`.
+    pub(crate) fn with_article(&self) -> String {
+        with_article(&self.to_string())
+    }
+}
+
+/// The text of a type after its article.
+pub(crate) fn with_article(type_name: &str) -> String {
+    let article = if type_name.starts_with(['a', 'e', 'i', 'o', 'A', 'E', 'I', 'O']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {type_name}")
 }
 
 /// Writes the type as the schema language and CQL write it, without `frozen`:

@@ -3,8 +3,14 @@
 
 mod values;
 
+use std::str::FromStr as _;
+
+use bigdecimal::BigDecimal;
+use num_bigint::BigInt;
 use proptest::prelude::*;
-use recto_model::json::{MAX_NUMBER_CHARS, from_json, from_text, to_json, to_text, write_cell};
+use recto_model::json::{
+    JsonError, MAX_NUMBER_CHARS, from_json, from_json_text, from_text, to_json, to_text, write_cell,
+};
 use recto_model::{Type, Value, extremes};
 use serde_json::{Value as Json, json};
 use values::{all_types, any_type, cell_of, value};
@@ -42,7 +48,7 @@ fn values_look_as_they_should() {
         (Type::Varint, json!("-0012"), json!("-12")),
         (Type::Decimal, json!("12.50"), json!("12.50")),
         (Type::Decimal, json!(12.5), json!("12.5")),
-        (Type::Decimal, json!(3.0), json!("3")),
+        (Type::Decimal, json!(3.0), json!("3.0")),
         (Type::Decimal, json!(1e-7), json!("1E-7")),
         (Type::Decimal, json!("1e3"), json!("1E+3")),
         (Type::Decimal, json!("-0.000001"), json!("-0.000001")),
@@ -81,6 +87,10 @@ fn values_look_as_they_should() {
         (Type::Inet, json!("::ffff:1.2.3.4"), json!("::ffff:1.2.3.4")),
         (Type::Blob, json!("3q2+7w=="), json!("3q2+7w==")),
         (Type::Blob, json!(""), json!("")),
+        (Type::Blob, json!("\\xDEadbeef"), json!("3q2+7w==")),
+        (Type::Blob, json!("\\x"), json!("")),
+        // Base64 as any other: a blob that is written so must be read back.
+        (Type::Blob, json!("0xff"), json!("0xff")),
         (Type::Duration, json!("P14M"), json!("P1Y2M")),
         (Type::Duration, json!("-P2WT90M0.5S"), json!("-P14DT1H30M0.5S")),
         (Type::Duration, json!("PT0S"), json!("PT0S")),
@@ -89,6 +99,16 @@ fn values_look_as_they_should() {
             Type::Map(boxed(Type::Text), boxed(Type::BigInt)),
             json!([["b", "1"], ["a", 2]]),
             json!([["a", "2"], ["b", "1"]]),
+        ),
+        (
+            Type::Map(boxed(Type::Text), boxed(Type::BigInt)),
+            json!({"b": "1", "a": 2}),
+            json!([["a", "2"], ["b", "1"]]),
+        ),
+        (
+            Type::Map(boxed(Type::Ascii), boxed(Type::List(boxed(Type::Int)))),
+            json!({"": []}),
+            json!([["", []]]),
         ),
         (
             Type::Tuple(vec![Type::Int, Type::Text]),
@@ -103,12 +123,13 @@ fn values_look_as_they_should() {
         ),
     ];
     for (ty, read, written) in cases {
-        let value = from_json(&ty, &read).unwrap().unwrap();
+        let value = from_json_text(&ty, &read.to_string()).unwrap().unwrap();
         assert_eq!(to_json(&ty, &value), written, "{ty} {read}");
         check_round_trip(&ty, &value);
     }
     for ty in all_types() {
         assert_eq!(from_json(&ty, &Json::Null), Ok(None));
+        assert_eq!(from_json_text(&ty, " null "), Ok(None));
     }
 }
 
@@ -117,9 +138,11 @@ type Refusals = Vec<(Type, Json, &'static str, &'static str)>;
 
 fn check_refusals(cases: Refusals) {
     for (ty, read, expected, found) in cases {
-        let error = from_json(&ty, &read).unwrap_err();
-        assert!(error.expected.contains(expected), "{ty} {read}: {error}");
-        assert!(error.found.contains(found), "{ty} {read}: {error}");
+        let by_text = from_json_text(&ty, &read.to_string()).unwrap_err();
+        for error in [by_text, from_json(&ty, &read).unwrap_err()] {
+            assert!(error.expected.contains(expected), "{ty} {read}: {error}");
+            assert!(error.found.contains(found), "{ty} {read}: {error}");
+        }
     }
 }
 
@@ -131,20 +154,14 @@ fn numbers_that_are_refused_are_told() {
         (Type::Int, json!(1.5), "whole number", "1.5"),
         (Type::Int, json!(2_147_483_648_i64), "2147483647", "2147483648"),
         (Type::BigInt, json!(u64::MAX), "64 bits", "18446744073709551615"),
-        (Type::BigInt, json!(1e18), "64 bits", "1e+18"),
-        (Type::Varint, json!(1e22), "as a string", "1e+22"),
+        (Type::BigInt, json!(1e19), "64 bits", "1e+19"),
         (Type::Varint, json!("1_000"), "whole number", "1_000"),
         (Type::Varint, json!(""), "whole number", "\"\""),
-        (
-            Type::Decimal,
-            json!(0.123_456_789_012_345_67),
-            "as a string",
-            "0.1234567890123456",
-        ),
         (Type::Decimal, json!("1."), "decimal", "1."),
         (Type::Decimal, json!("1e99999999999"), "decimal", "1e9"),
         (Type::Decimal, json!("NaN"), "decimal", "NaN"),
         (Type::Float, json!(1e39), "float", "1e+39"),
+        (Type::Text, json!(1), "text", "1"),
         (Type::Float, json!("1.5"), "float", "1.5"),
         (Type::Boolean, json!("true"), "true or false", "\"true\""),
         (Type::Ascii, json!("é"), "ASCII", "é"),
@@ -206,6 +223,9 @@ fn other_scalars_that_are_refused_are_told() {
         ),
         (Type::Inet, json!("1.2.3"), "address", "1.2.3"),
         (Type::Blob, json!("3q2-7w=="), "base64", "3q2-"),
+        (Type::Blob, json!("0xffff"), "hex such as", "0xffff"),
+        (Type::Blob, json!("\\xabc"), "hex such as", "xabc"),
+        (Type::Blob, json!("\\x+1"), "hex such as", "x+1"),
         (Type::Duration, json!("P1YT"), "duration", "P1YT"),
         (Type::Duration, json!("P1D1M"), "duration", "P1D1M"),
         (Type::Duration, json!("P99999999999D"), "duration", "P999"),
@@ -250,10 +270,149 @@ fn nested_values_that_are_refused_are_told() {
         (
             Type::Map(boxed(Type::Int), boxed(Type::Int)),
             json!({"1": 1}),
-            "[key, value]",
+            "an array of [key, value]",
             "an object",
         ),
+        (
+            Type::Map(boxed(Type::Text), boxed(Type::Int)),
+            json!("a"),
+            "an object, or an array of [key, value]",
+            "\"a\"",
+        ),
+        (
+            Type::Map(boxed(Type::Text), boxed(Type::Int)),
+            json!({"a": {"b": 1}}),
+            "whole number",
+            "an object at .a",
+        ),
+        (
+            Type::Map(boxed(Type::Ascii), boxed(Type::Int)),
+            json!({"é": 1}),
+            "ASCII",
+            "\"é\" at .é",
+        ),
     ]);
+}
+
+/// Numbers of JSON text, and what they are: another value than the one that is written is never taken.
+#[test]
+fn numbers_are_what_is_written_or_refused() {
+    let read = |ty: Type, text: &str| {
+        let value = from_json_text(&ty, text).ok().flatten();
+        value.map(|value| to_text(&ty, &value))
+    };
+    for (ty, text, expected) in [
+        (Type::BigInt, "9007199254740993", Some("9007199254740993")),
+        (Type::BigInt, "9007199254740993.0", Some("9007199254740993")),
+        (Type::BigInt, "-9223372036854775808", Some("-9223372036854775808")),
+        (Type::BigInt, "9223372036854775808", None),
+        (Type::BigInt, "1e18", Some("1000000000000000000")),
+        (Type::BigInt, "1.5e1", Some("15")),
+        (Type::BigInt, "1.55e1", None),
+        (Type::BigInt, "1000e-3", Some("1")),
+        (Type::BigInt, "1e-1", None),
+        (Type::BigInt, "0e99999", Some("0")),
+        (Type::BigInt, "-0.000", Some("0")),
+        (Type::BigInt, "1e99999999999999999999", None),
+        (Type::Int, "5.0", Some("5")),
+        (Type::Int, "5e0", Some("5")),
+        (Type::Int, "2147483647.0000001", None),
+        (Type::TinyInt, "1.28e2", None),
+        (Type::Varint, "18446744073709551616", Some("18446744073709551616")),
+        (Type::Varint, "1.000000000000000000000000000000001", None),
+        (
+            Type::Decimal,
+            "1000000000000000000.1",
+            Some("1000000000000000000.1"),
+        ),
+        (
+            Type::Decimal,
+            "999999999999999999.99",
+            Some("999999999999999999.99"),
+        ),
+        (
+            Type::Decimal,
+            "0.1000000000000000055511151231257827",
+            Some("0.1000000000000000055511151231257827"),
+        ),
+        (Type::Decimal, "4.35000000000000001", Some("4.35000000000000001")),
+        (Type::Decimal, "1.10", Some("1.10")),
+        (Type::Decimal, "1e400", Some("1E+400")),
+        // The nearest value there is, which is what these types are.
+        (Type::Double, "0.1000000000000000055511151231257827", Some("0.1")),
+        (Type::Double, "9007199254740993", Some("9007199254740992.0")),
+        (Type::Double, "1e400", None),
+        // By way of a double it would be rounded twice, to 16777216.
+        (Type::Float, "16777217.000000001", Some("16777218.0")),
+    ] {
+        assert_eq!(read(ty.clone(), text).as_deref(), expected, "{ty} {text}");
+        let list = Type::List(boxed(ty.clone()));
+        assert_eq!(
+            read(list, &format!("[{text}]")).is_some(),
+            expected.is_some(),
+            "{ty} [{text}]"
+        );
+    }
+}
+
+/// A few characters must not become much memory.
+#[test]
+fn exponents_of_whole_numbers_have_a_limit() {
+    let digits = |text: &str| {
+        let value = from_json_text(&Type::Varint, text).ok().flatten()?;
+        Some(to_text(&Type::Varint, &value).len())
+    };
+    assert_eq!(digits("1e308"), Some(309));
+    assert_eq!(digits("1e309"), None);
+    assert_eq!(digits("1e199999"), None);
+    assert_eq!(digits("1e-199999"), None);
+    assert_eq!(digits(&"1".repeat(1_000)), Some(1_000));
+}
+
+/// What was written is not known any more: 0.1 may have been 0.1000000000000000055.
+#[test]
+fn doubles_in_memory_are_for_doubles_only() {
+    for ty in [Type::Int, Type::BigInt, Type::Varint, Type::Decimal] {
+        for number in [json!(5.0), json!(1.5), json!(1e300)] {
+            let error = from_json(&ty, &number).unwrap_err();
+            assert!(error.expected.contains("give a string"), "{ty} {number}: {error}");
+        }
+        assert!(from_json(&ty, &json!(5)).unwrap().is_some());
+    }
+    assert_eq!(
+        from_json(&Type::Double, &json!(0.1)),
+        Ok(Some(Value::Double(0.1)))
+    );
+    assert_eq!(from_json(&Type::Float, &json!(0.1)), Ok(Some(Value::Float(0.1))));
+}
+
+#[test]
+fn text_that_is_not_json_is_told_in_words() {
+    let told = |text: &str| {
+        from_json_text(&Type::List(boxed(Type::Int)), text)
+            .unwrap_err()
+            .found
+    };
+    for (text, words) in [
+        ("[1", "it ends inside an array"),
+        ("[nope]", "a word that is not true, false or null"),
+        ("[1 2]", "a comma or ] should stand here"),
+        ("[1,]", "a value should stand here"),
+        ("{\"a\": 1,}", "a name should stand here"),
+        ("[01]", "a number is not written as JSON writes numbers"),
+        ("[1] 2", "more stands after its end"),
+        ("", "it ends where a value should stand"),
+        ("'a'", "a value should stand here; text stands in double quotes"),
+    ] {
+        assert!(told(text).contains(words), "{text}: {}", told(text));
+    }
+    let address = |text: &str| from_json_text(&udt(), text).unwrap_err();
+    assert_eq!(
+        address(r#"{"number": 1, "number": 2}"#).found,
+        "an object with \"number\" twice"
+    );
+    let half: JsonError = address(r#"{"street": "\ud800"}"#);
+    assert_eq!(half.found, "a string with half of a character at .street");
 }
 
 #[test]
@@ -355,6 +514,77 @@ fn any_json() -> impl Strategy<Value = Json> {
                 .prop_map(|entries| Json::Object(entries.into_iter().collect())),
         ]
     })
+}
+
+/// Numbers as people and programs write them, and as nobody does.
+fn number_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "-?(0|[1-9][0-9]{0,24})",
+        "-?(0|[1-9][0-9]{0,24})\\.[0-9]{1,24}",
+        "-?(0|[1-9][0-9]{0,3}0{0,20})(\\.[0-9]{1,3}0{0,20})?[eE][+-]?[0-9]{1,2}",
+        // Beside what doubles and whole types hold.
+        (
+            prop::sample::select(vec![
+                "127",
+                "32768",
+                "2147483647",
+                "9007199254740992",
+                "9007199254740993",
+                "9223372036854775807",
+                "9223372036854775808",
+                "18446744073709551616",
+            ]),
+            "(\\.0{0,20}[01])?(e0)?",
+            any::<bool>(),
+        )
+            .prop_map(|(whole, rest, negative)| format!("{}{whole}{rest}", if negative { "-" } else { "" })),
+        any::<f64>()
+            .prop_filter("JSON has no such number", |number| number.is_finite())
+            .prop_map(|number| format!("{number:e}")),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    /// Against the arithmetic of another crate on the same text.
+    #[test]
+    fn a_number_is_exact_or_refused(text in number_text()) {
+        let written = BigDecimal::from_str(&text).unwrap();
+        let whole = written.is_integer().then(|| written.with_scale(0).into_bigint_and_scale().0);
+        let within = |bits: u32| {
+            let limit = BigInt::from(1) << (bits - 1);
+            whole.as_ref().is_some_and(|whole| *whole >= -limit.clone() && *whole < limit)
+        };
+        let read = |ty: &Type| from_json_text(ty, &text).ok().flatten().map(|value| to_text(ty, &value));
+        let as_whole = whole.as_ref().map(ToString::to_string);
+        for (ty, bits) in [(Type::TinyInt, 8), (Type::SmallInt, 16), (Type::Int, 32), (Type::BigInt, 64)] {
+            let expected = within(bits).then(|| as_whole.clone().unwrap());
+            prop_assert_eq!(read(&ty), expected, "{} {}", ty, &text);
+        }
+        if text.len() < 300 && written.digits() < 300 && !text.contains(['e', 'E']) {
+            prop_assert_eq!(read(&Type::Varint), as_whole.clone(), "varint {}", &text);
+        } else if let Some(read) = read(&Type::Varint) {
+            prop_assert_eq!(Some(read), as_whole.clone(), "varint {}", &text);
+        }
+        let decimal = from_json_text(&Type::Decimal, &text).unwrap();
+        let Some(Value::Decimal(decimal)) = decimal else { panic!("{decimal:?}") };
+        prop_assert_eq!(&decimal, &written);
+        prop_assert_eq!(decimal.as_bigint_and_scale().1, written.as_bigint_and_scale().1);
+        let double: f64 = text.parse().unwrap();
+        let expected = double.is_finite().then_some(Value::Double(double));
+        prop_assert_eq!(from_json_text(&Type::Double, &text).ok().flatten(), expected);
+        let float: f32 = text.parse().unwrap();
+        let expected = float.is_finite().then_some(Value::Float(float));
+        prop_assert_eq!(from_json_text(&Type::Float, &text).ok().flatten(), expected);
+        // In memory it is the same or refused.
+        let Ok(json) = serde_json::from_str::<Json>(&text) else { return Ok(()) };
+        for ty in [Type::Int, Type::BigInt, Type::Varint, Type::Decimal, Type::Double] {
+            if let Ok(value) = from_json(&ty, &json) {
+                prop_assert_eq!(&value, &from_json_text(&ty, &text).unwrap(), "{} {}", ty, &text);
+            }
+        }
+    }
 }
 
 proptest! {

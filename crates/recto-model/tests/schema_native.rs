@@ -135,8 +135,6 @@ fn values_outside_their_domain_are_refused() {
         nanoseconds: 0,
     };
     assert!(mixed.write_cell(&mut bytes).is_err());
-    let fine: jiff::Timestamp = "2024-01-01T00:00:00.0001Z".parse().unwrap();
-    assert!(fine.write_cell(&mut bytes).is_err());
     assert!(bytes.is_empty());
     assert!(Ascii::try_from("é").is_err());
     assert!(TimeUuid::try_from(Uuid::nil()).is_err());
@@ -174,10 +172,9 @@ fn times_convert_where_they_are_exact() {
     assert!(jiff::civil::Time::try_from(Time(-1)).is_err());
 
     let before: jiff::Timestamp = "1969-12-31T23:59:59.9999Z".parse().unwrap();
-    assert_eq!(Timestamp::floor(before), Timestamp(-1));
-    assert!(Timestamp::try_from(before).is_err());
+    assert_eq!(Timestamp::from(before), Timestamp(-1));
     assert_eq!(
-        jiff::Timestamp::try_from(Timestamp(-1)).map(Timestamp::floor),
+        jiff::Timestamp::try_from(Timestamp(-1)).map(Timestamp::from),
         Ok(Timestamp(-1))
     );
     assert!(jiff::Timestamp::try_from(Timestamp(i64::MAX)).is_err());
@@ -185,5 +182,6 @@ fn times_convert_where_they_are_exact() {
         let system = SystemTime::try_from(Timestamp(milliseconds)).unwrap();
         assert_eq!(Timestamp::try_from(system), Ok(Timestamp(milliseconds)));
     }
-    assert!(Timestamp::try_from(SystemTime::UNIX_EPOCH + Duration::from_nanos(1)).is_err());
+    let just_before = SystemTime::UNIX_EPOCH - Duration::from_nanos(1);
+    assert_eq!(Timestamp::try_from(just_before), Ok(Timestamp(-1)));
 }

@@ -16,9 +16,12 @@ pub(crate) mod envelope;
 mod identity;
 mod key_ring;
 
+use std::convert::Infallible;
 use std::fmt;
+use std::str::FromStr;
 
 use recto_model::{Cells, Environment};
+use serde::{Deserialize, Serialize};
 
 pub use identity::{Fingerprint, QueryIdentity};
 pub use key_ring::{KeyDescription, KeyRing, KeyRingError, MAX_KEYS};
@@ -63,8 +66,19 @@ pub struct Position {
 
 /// A sealed cursor: base64url without padding.
 ///
-/// It is text to hand to a client and to take back; what it says, only the store that sealed it can read.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// It is text to hand to a client and to take back, also by serde; what it says, only the store that sealed it can
+/// read, and whether it is one of the query is found out where a page is asked for.
+///
+/// ```
+/// use recto_plan::cursor::Cursor;
+///
+/// let kept = "AQ".to_owned();
+/// let cursor: Cursor = kept.parse()?;
+/// assert_eq!(cursor.as_str(), kept);
+/// # Ok::<(), std::convert::Infallible>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Cursor(String);
 
 impl Cursor {
@@ -82,6 +96,20 @@ impl Cursor {
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl From<String> for Cursor {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
     }
 }
 

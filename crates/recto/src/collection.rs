@@ -1,5 +1,6 @@
 //! A collection: typed or dynamic records to read and write.
 
+use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -346,17 +347,20 @@ impl KeyPart for &str {
 }
 
 fn write_text(text: &str, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
-    let value = json::from_text(ty, text).map_err(|error| CellError::Malformed {
-        type_name: ty.to_string(),
-        reason: error.to_string(),
-    })?;
+    let value = json::from_text(ty, text)?;
     cell::encode(ty, &value, out)
 }
 
-fn write_part<F: FieldType>(part: &F, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+/// Appends the cell of a field's value as a value of `ty`.
+#[doc(hidden)]
+pub fn write_part<F: FieldType>(part: &F, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
     let own = F::field_type();
     if own == *ty {
-        return part.write_cell(out).map(drop);
+        return if part.write_cell(out)? {
+            Ok(())
+        } else {
+            Err(null(ty))
+        };
     }
     if own != Type::Text && !(is_number(&own) && is_number(ty)) {
         return Err(CellError::WrongType {
@@ -366,6 +370,14 @@ fn write_part<F: FieldType>(part: &F, ty: &Type, out: &mut Vec<u8>) -> Result<()
     let mut bytes = Vec::new();
     part.write_cell(&mut bytes)?;
     write_text(&json::to_text(&own, &cell::decode(&own, &bytes)?), ty, out)
+}
+
+#[cold]
+fn null(ty: &Type) -> CellError {
+    CellError::Malformed {
+        type_name: ty.to_string(),
+        reason: "it is null, and it is part of the key".to_owned(),
+    }
 }
 
 fn is_number(ty: &Type) -> bool {
@@ -378,11 +390,11 @@ fn is_number(ty: &Type) -> bool {
 
 /// Values that are parts of keys, and keys of one part.
 macro_rules! key_parts {
-    ($($part:ty),+ $(,)?) => {
+    ($write:path: $($part:ty),+ $(,)?) => {
         $(
             impl KeyPart for $part {
                 fn write(&self, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
-                    write_part(self, ty, out)
+                    $write(self, ty, out)
                 }
             }
 
@@ -400,7 +412,7 @@ macro_rules! key_parts {
 }
 
 key_parts!(
-    String,
+    write_part: String,
     bool,
     i8,
     i16,
@@ -408,6 +420,8 @@ key_parts!(
     i64,
     f32,
     f64,
+    num_bigint::BigInt,
+    bigdecimal::BigDecimal,
     uuid::Uuid,
     std::net::IpAddr,
     Ascii,
@@ -416,7 +430,51 @@ key_parts!(
     Time,
     TimeUuid,
     Timestamp,
+    jiff::civil::Date,
+    jiff::civil::Time,
+    jiff::Timestamp,
 );
+
+#[cfg(feature = "chrono")]
+key_parts!(write_part: chrono::NaiveDate, chrono::NaiveTime, chrono::DateTime<chrono::Utc>);
+
+#[cfg(feature = "time")]
+key_parts!(write_part: time::Date, time::Time, time::OffsetDateTime, time::UtcDateTime);
+
+/// Numbers that are no field types, because CQL has none of their range.
+fn write_number(number: &impl Display, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+    if is_number(ty) {
+        return write_text(&number.to_string(), ty, out);
+    }
+    Err(CellError::WrongType {
+        expected: ty.to_string(),
+    })
+}
+
+key_parts!(write_number: i128, isize, u8, u16, u32, u64, u128, usize);
+
+impl KeyPart for &String {
+    fn write(&self, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+        write_text(self, ty, out)
+    }
+}
+
+impl Key for &String {
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn write(&self, _: usize, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+        write_text(self, ty, out)
+    }
+}
+
+/// What the `Option` holds; without a value it is no key.
+impl<T: KeyPart> KeyPart for Option<T> {
+    fn write(&self, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
+        self.as_ref().ok_or_else(|| null(ty))?.write(ty, out)
+    }
+}
 
 impl Key for &str {
     fn len(&self) -> usize {

@@ -1,7 +1,10 @@
 //! Conditions built in Rust, for those who would not write filter text.
 
 use recto_model::schema::Collection;
-use recto_model::{Value, cell, json};
+use std::borrow::Cow;
+
+use recto_model::native::{Ascii, Blob, Date, FieldType, Time, TimeUuid, Timestamp};
+use recto_model::{Type, Value, cell, json};
 use recto_plan::query::Condition;
 pub use recto_plan::text::Operator;
 
@@ -34,7 +37,17 @@ pub struct Filter {
 }
 
 /// A value in a condition. Text stands for any type as record JSON writes it (a date, a uuid);
-/// numbers for any numeric type.
+/// numbers for any numeric type. Whatever a field of a record can be can stand in a condition on it.
+///
+/// ```
+/// use recto::filter::field;
+/// use recto::types::Timestamp;
+///
+/// let name: String = "Ada".into();
+/// let since: Option<jiff::Timestamp> = Some(jiff::Timestamp::now());
+/// let recent = field("customer").equal_to(&name).and(field("created").at_least(since));
+/// let older = field("created").less_than(Timestamp::now()).and(field("id").at_most(7_u64));
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Literal {
@@ -42,6 +55,10 @@ pub enum Literal {
     Value(Value),
     /// Text, read as the field's type.
     Text(String),
+    /// Nothing: what an `Option` without a value becomes. No condition is on null, so it is refused.
+    Null,
+    /// A Rust value that is no value of its type, such as a time past midnight, with the reason why it is refused.
+    Invalid(String),
 }
 
 #[derive(Debug, Clone)]
@@ -199,17 +216,26 @@ fn bytes(collection: &Collection, field: usize, literal: &Literal) -> Result<Vec
     let invalid = |message: String| {
         Error::new(ErrorKind::InvalidQuery, format!("{}: {message}", field.name)).with_field(&field.name)
     };
-    let parsed;
-    let value = match literal {
-        Literal::Value(value) => value,
-        Literal::Text(text) => {
-            parsed = json::from_text(&field.ty, text).map_err(|error| invalid(error.to_string()))?;
-            &parsed
-        }
-    };
+    let value = literal.value(&field.ty).map_err(invalid)?;
     let mut out = Vec::new();
-    cell::encode(&field.ty, value, &mut out).map_err(|error| invalid(error.to_string()))?;
+    cell::encode(&field.ty, &value, &mut out).map_err(|error| invalid(error.to_string()))?;
     Ok(out)
+}
+
+impl Literal {
+    /// The value that is meant, as one of `ty`; or why it is none.
+    pub(crate) fn value(&self, ty: &Type) -> std::result::Result<Cow<'_, Value>, String> {
+        match self {
+            Self::Value(value) => Ok(Cow::Borrowed(value)),
+            Self::Text(text) => json::from_text(ty, text)
+                .map(Cow::Owned)
+                .map_err(|error| error.to_string()),
+            Self::Null => {
+                Err("a value is compared with, and null is none: leave the condition out".to_owned())
+            }
+            Self::Invalid(reason) => Err(reason.clone()),
+        }
+    }
 }
 
 impl From<Value> for Literal {
@@ -224,8 +250,21 @@ impl From<&str> for Literal {
     }
 }
 
+impl From<&String> for Literal {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
+/// What the `Option` holds; [`Literal::Null`] if it holds nothing.
+impl<T: Into<Literal>> From<Option<T>> for Literal {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
 macro_rules! literals_by_text {
-    ($($ty:ty),+) => {
+    ($($ty:ty),+ $(,)?) => {
         $(impl From<$ty> for Literal {
             fn from(value: $ty) -> Self {
                 Self::Text(value.to_string())
@@ -241,12 +280,66 @@ literals_by_text!(
     i16,
     i32,
     i64,
+    i128,
+    isize,
     u8,
     u16,
     u32,
+    u64,
+    u128,
+    usize,
+    num_bigint::BigInt,
     uuid::Uuid,
-    std::net::IpAddr
+    std::net::IpAddr,
+    Ascii,
+    TimeUuid,
 );
+
+/// The literal of a field's value.
+#[doc(hidden)]
+pub fn literal_of<F: FieldType>(value: &F) -> Literal {
+    match value.to_value() {
+        Ok(Some(value)) => Literal::Value(value),
+        Ok(None) => Literal::Null,
+        Err(error) => Literal::Invalid(error.to_string()),
+    }
+}
+
+macro_rules! literals_by_value {
+    ($($ty:ty),+ $(,)?) => {
+        $(impl From<$ty> for Literal {
+            fn from(value: $ty) -> Self {
+                literal_of(&value)
+            }
+        })+
+    };
+}
+
+literals_by_value!(
+    Blob,
+    Date,
+    Time,
+    Timestamp,
+    jiff::civil::Date,
+    jiff::civil::Time,
+    jiff::Timestamp,
+);
+
+#[cfg(feature = "chrono")]
+literals_by_value!(
+    chrono::NaiveDate,
+    chrono::NaiveTime,
+    chrono::DateTime<chrono::Utc>
+);
+
+#[cfg(feature = "time")]
+literals_by_value!(time::Date, time::Time, time::OffsetDateTime, time::UtcDateTime);
+
+impl From<bigdecimal::BigDecimal> for Literal {
+    fn from(value: bigdecimal::BigDecimal) -> Self {
+        Self::Text(json::to_text(&Type::Decimal, &Value::Decimal(value)))
+    }
+}
 
 /// Rust writes infinities in another way than record JSON does.
 macro_rules! float_literals {

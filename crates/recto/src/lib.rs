@@ -111,8 +111,35 @@ pub use paging::{Edge, Stop};
 pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};
 pub use record::DynamicRecord;
 pub use recto::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS, OpenOptions, Recto, no_collection};
+/// ```
+/// use recto::filter::field;
+/// use recto::{FieldType, Record};
+///
+/// #[derive(Debug, Clone, Copy, FieldType)]
+/// enum Status {
+///     #[record(name = "open")]
+///     Open,
+///     #[record(name = "sent")]
+///     Sent,
+/// }
+///
+/// #[derive(Debug, Clone, Copy, FieldType)]
+/// struct OrderId(i64);
+///
+/// #[derive(Debug, Record)]
+/// #[record(collection = "orders", key = ["status", "id"], partition = ["status"], writes = "overwrite")]
+/// struct Order {
+///     status: Status,
+///     id: OrderId,
+/// }
+///
+/// let sent = field("status").equal_to(Status::Sent).and(field("id").greater_than(OrderId(7)));
+/// assert_eq!(Order::collection().fields[0].ty, recto::Type::Text);
+/// ```
+pub use recto_derive::FieldType;
 pub use recto_derive::Record;
 pub use recto_model::cell::CellError;
+pub use recto_model::native::FieldType;
 pub use recto_model::record::Record;
 pub use recto_model::{Direction, Environment, Type, Value, schema};
 pub use recto_plan::cursor::Cursor;
@@ -137,6 +164,8 @@ pub use load::fuzzing;
 /// What `#[derive(Record)]` writes names of.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::collection::write_part;
+    pub use crate::filter::literal_of;
     pub use recto_model as model;
 }
 

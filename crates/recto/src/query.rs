@@ -1,5 +1,6 @@
 //! Asking for pages.
 
+use std::borrow::Cow;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -13,6 +14,8 @@ use recto_plan::cursor::OpenedCursor;
 use recto_plan::refusal::RejectedView;
 use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind, planner};
 use recto_store::tables::MAX_KEY_PART_BYTES;
+use serde_json::error::Category;
+use serde_json::value::RawValue;
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -538,18 +541,25 @@ fn from_error(message: impl Into<String>) -> Error {
 }
 
 fn from_json(plan: &Plan, text: &str) -> Result<Position> {
-    let values: Vec<serde_json::Value> = serde_json::from_str(text)
-        .map_err(|error| from_error(format!("from is not a JSON array: {error}")))?;
+    let values: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| {
+        from_error(match error.classify() {
+            Category::Data => "from is not a JSON array".to_owned(),
+            _ => format!(
+                "from is not JSON: column {}: {}",
+                error.column(),
+                json::syntax_error(&error)
+            ),
+        })
+    })?;
     position_of(plan, values.len(), |index, ty| {
-        let value = json::from_json(ty, &values[index]).map_err(|error| error.to_string())?;
+        let value = json::from_json_text(ty, values[index].get()).map_err(|error| error.to_string())?;
         value.ok_or_else(|| "a key value is never null".to_owned())
     })
 }
 
 fn from_values(plan: &Plan, values: &[Literal]) -> Result<Position> {
-    position_of(plan, values.len(), |index, ty| match &values[index] {
-        Literal::Value(value) => Ok(value.clone()),
-        Literal::Text(text) => json::from_text(ty, text).map_err(|error| error.to_string()),
+    position_of(plan, values.len(), |index, ty| {
+        values[index].value(ty).map(Cow::into_owned)
     })
 }
 

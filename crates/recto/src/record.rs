@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use recto_model::schema::Collection;
-use recto_model::{Cells, RowRef, Value, cell, json};
+use recto_model::{Cells, RowRef, Type, Value, cell, json};
 use recto_plan::Arrangement;
 use recto_plan::bind::no_field_hint;
+use serde_json::error::Category;
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -86,19 +87,76 @@ impl DynamicRecord {
         Ok(())
     }
 
-    /// The record that JSON writes. Absent and null are the same; unknown fields are refused.
+    /// The record that the text of a JSON object is. Absent and null are the same; unknown fields and fields given
+    /// twice are refused. Numbers are taken exactly as they are written or refused; only `float` and `double`
+    /// fields round, to the nearest value they have.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidRecord`], with the field where it is one field that is wrong.
+    ///
+    /// ```
+    /// use recto::{DynamicRecord, Record};
+    ///
+    /// #[derive(Record)]
+    /// #[record(collection = "accounts", key = ["id"], writes = "overwrite")]
+    /// struct Account {
+    ///     id: i64,
+    ///     name: Option<String>,
+    /// }
+    ///
+    /// let definition = std::sync::Arc::new(Account::collection());
+    /// let read = |text| DynamicRecord::from_json_text(definition.clone(), text);
+    /// assert_eq!(read(r#"{"id": 9007199254740993}"#)?.to_json()["id"], "9007199254740993");
+    /// assert_eq!(read(r#"{"id": 1.0000000000000000001}"#).unwrap_err().field(), Some("id"));
+    /// # Ok::<(), recto::Error>(())
+    /// ```
+    pub fn from_json_text(definition: Arc<Collection>, text: &str) -> Result<Self> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidRecord, message);
+        let members = json::Members::read(text).map_err(|error| {
+            let message = match error.classify() {
+                Category::Data => "the record is not a JSON object".to_owned(),
+                _ => format!(
+                    "the record is not JSON: column {}: {}",
+                    error.column(),
+                    json::syntax_error(&error)
+                ),
+            };
+            invalid(message).with_hint("a record is a JSON object: {\"field\": value}")
+        })?;
+        if let Some(name) = members.twice {
+            return Err(invalid(format!("{name} is given twice")).with_field(name));
+        }
+        let mut record = Self::new(definition);
+        for (name, value) in members.members {
+            record.read_field(&name, |ty| json::from_json_text(ty, value.get()))?;
+        }
+        Ok(record)
+    }
+
+    /// The record that a JSON object is: as [`from_json_text`](Self::from_json_text), but for numbers with a point
+    /// or an exponent. In a [`serde_json::Value`] those are doubles, so that only `float` and `double` fields
+    /// take them; a `decimal` takes a string, too.
     pub fn from_json(definition: Arc<Collection>, record: &JsonRecord) -> Result<Self> {
         let mut parsed = Self::new(definition);
         for (name, value) in record {
-            let (index, field) = parsed
-                .definition
-                .field(name)
-                .ok_or_else(|| no_field(ErrorKind::InvalidRecord, &parsed.definition, name))?;
-            parsed.values[index] = json::from_json(&field.ty, value).map_err(|error| {
-                Error::new(ErrorKind::InvalidRecord, format!("{name}: {error}")).with_field(name)
-            })?;
+            parsed.read_field(name, |ty| json::from_json(ty, value))?;
         }
         Ok(parsed)
+    }
+
+    fn read_field(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&Type) -> std::result::Result<Option<Value>, json::JsonError>,
+    ) -> Result<()> {
+        let (index, field) = self
+            .definition
+            .field(name)
+            .ok_or_else(|| no_field(ErrorKind::InvalidRecord, &self.definition, name))?;
+        self.values[index] = read(&field.ty).map_err(|error| {
+            Error::new(ErrorKind::InvalidRecord, format!("{name}: {error}")).with_field(name)
+        })?;
+        Ok(())
     }
 
     /// The record as JSON, nulls left out.

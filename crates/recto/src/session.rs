@@ -10,12 +10,22 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use recto_model::schema::Schema;
+use recto_model::{Type, json};
 use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// A record as JSON: field names and values, nulls left out.
 pub type JsonRecord = Map<String, Json>;
+
+/// The record JSON of a value that is given as text, as in the address of a record or in a form: `7` for an int,
+/// `"7"` for a bigint. Text that is no value of its type stays text, which is refused where it is stored.
+pub fn json_of_text(ty: &Type, text: &str) -> Json {
+    match json::from_text(ty, text) {
+        Ok(value) => json::to_json(ty, &value),
+        Err(_) => text.into(),
+    }
+}
 
 /// Which page to list; HTTP's query parameters.
 #[allow(clippy::struct_excessive_bools)] // each is a parameter of its own

@@ -1,11 +1,12 @@
 //! `recto get`, `recto put` and `recto delete`: single records.
 
 use std::io::{BufRead, Read as _};
+use std::sync::Arc;
 
 use clap::Args;
 use recto::schema::{Collection, WriteMode};
 use recto::session::{JsonRecord, Written};
-use recto::{MAX_TTL_SECONDS, Session};
+use recto::{DynamicRecord, MAX_TTL_SECONDS, Session};
 use serde_json::Value as Json;
 
 use super::{collection_of, print_json};
@@ -113,12 +114,12 @@ pub(crate) async fn put(args: &PutArgs, session: &dyn Session, console: &mut Con
     let schema = session.schema().await?;
     let collection = collection_of(&schema, &args.collection)?;
     let (records, lines) = match args.record.as_deref() {
-        Some(text) if text != "-" => (vec![parse_record(text)?], Vec::new()),
+        Some(text) if text != "-" => (vec![parse(collection, text)?], Vec::new()),
         _ => {
             if console.input_is_terminal() {
                 console.note("Reading NDJSON, a record a line; Ctrl-D ends it.")?;
             }
-            read_records(console.input())?
+            read_records(collection, console.input())?
         }
     };
     let mut written = Written::default();
@@ -244,28 +245,16 @@ fn draw(collection: &Collection, record: &JsonRecord, console: &mut Console) -> 
     Ok(())
 }
 
-fn parse_record(text: &str) -> Result<JsonRecord> {
-    parse(text).map_err(|reason| {
-        Failure::new(Exit::Refused, format!("the record is not right: {reason}"))
-            .with_hint("a record is a JSON object: '{\"field\": value}'")
-    })
-}
-
-fn parse(text: &str) -> std::result::Result<JsonRecord, String> {
-    match serde_json::from_str(text) {
-        Ok(Json::Object(record)) => Ok(record),
-        Ok(_) => Err("it is not a JSON object".to_owned()),
-        Err(error) => {
-            // The place is told apart from the words: the text is one line of many.
-            let (column, words) = (error.column(), error.to_string());
-            let words = words.split(" at line ").next().unwrap_or(&words).to_owned();
-            Err(format!("column {column}: it is not JSON: {words}"))
-        }
-    }
+/// The record that JSON text is, as record JSON writes it: its numbers are read exactly, by their fields' types.
+fn parse(definition: &Arc<Collection>, text: &str) -> recto::Result<JsonRecord> {
+    DynamicRecord::from_json_text(Arc::clone(definition), text).map(|record| record.to_json())
 }
 
 /// Reads NDJSON to its end: the records, and the line of each.
-fn read_records(input: &mut dyn BufRead) -> Result<(Vec<JsonRecord>, Vec<u64>)> {
+fn read_records(
+    definition: &Arc<Collection>,
+    input: &mut dyn BufRead,
+) -> Result<(Vec<JsonRecord>, Vec<u64>)> {
     let mut input = input.take(MAX_PUT_BYTES + 1);
     let (mut records, mut lines) = (Vec::new(), Vec::new());
     let mut line = Vec::new();
@@ -300,7 +289,14 @@ fn read_records(input: &mut dyn BufRead) -> Result<(Vec<JsonRecord>, Vec<u64>)> 
         if records.len() == MAX_PUT_RECORDS {
             return Err(too_much("10,000 records"));
         }
-        records.push(parse(text).map_err(|reason| refused(&reason))?);
+        let parsed = parse(definition, text).map_err(|error| {
+            let failure = refused(error.message());
+            match error.hint() {
+                Some(hint) => failure.with_hint(hint),
+                None => failure,
+            }
+        });
+        records.push(parsed?);
         lines.push(number);
     }
     Ok((records, lines))
@@ -358,22 +354,34 @@ mod tests {
         }
     }
 
+    fn read_flights(mut input: &[u8]) -> Result<(Vec<JsonRecord>, Vec<u64>)> {
+        read_records(&flights().collections[0], &mut input)
+    }
+
     #[test]
     fn ndjson_skips_blank_lines_and_names_the_bad_one() {
-        let read = |text: &str| read_records(&mut text.as_bytes());
-        let (records, lines) = read("{\"a\": 1}\n\n  \r\n{\"a\": 2}").unwrap();
+        let read = |text: &str| read_flights(text.as_bytes());
+        let good = "{\"flight\": 1}";
+        let (records, lines) = read(&format!("{good}\n\n  \r\n{good}")).unwrap();
         assert_eq!((records.len(), lines), (2, vec![1, 4]));
         assert!(read("").unwrap().0.is_empty());
-        let failure = format!("{:?}", read("{\"a\": 1}\n[1]\n").unwrap_err());
-        assert!(failure.contains("line 2"), "{failure}");
-        assert!(read_records(&mut &b"\xff\n"[..]).is_err());
+        for bad in [
+            "[1]",
+            "{\"flight\": 1.5}",
+            "{\"flight\": nope}",
+            "{\"flihgt\": 1}",
+        ] {
+            let failure = format!("{:?}", read(&format!("{good}\n{bad}\n")).unwrap_err());
+            assert!(failure.contains("line 2"), "{failure}");
+        }
+        assert!(read_flights(b"\xff\n").is_err());
     }
 
     #[test]
     fn more_than_one_put_takes_is_refused_before_anything_is_put() {
         let many = "{}\n".repeat(MAX_PUT_RECORDS + 1);
-        assert!(read_records(&mut many.as_bytes()).is_err());
+        assert!(read_flights(many.as_bytes()).is_err());
         let large = " ".repeat(usize::try_from(MAX_PUT_BYTES).unwrap() + 10);
-        assert!(read_records(&mut large.as_bytes()).is_err());
+        assert!(read_flights(large.as_bytes()).is_err());
     }
 }

@@ -1,53 +1,63 @@
-//! Numbers as text and as JSON's numbers.
+//! Numbers as text: what JSON's numbers are, too.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use bigdecimal::BigDecimal;
 use num_bigint::{BigInt, Sign};
-use serde_json::Number;
 
 /// The longest text of a number that is read: enough for every varint and decimal of 64 KiB, and
 /// little enough that no text is slow to read.
 pub const MAX_NUMBER_CHARS: usize = 200_000;
 
-/// The whole numbers that a double holds exactly, either way.
-const MAX_EXACT_DOUBLE: f64 = 9_007_199_254_740_992.0;
-
-/// How many digits of any decimal survive being read as a double and written as shortly as it goes.
-const MAX_EXACT_DIGITS: usize = 15;
+/// How many digits a whole number may have that is written with a point or an exponent: what doubles reach, and so
+/// what other programs write. A few characters of exponent would be any amount of memory otherwise.
+const MAX_EXPANDED_DIGITS: usize = 309;
 
 /// The smallest power of ten of a decimal's first digit that is written without an exponent.
 const MIN_PLAIN_EXPONENT: i64 = -6;
 
-/// A JSON number's value, if it is whole and was held exactly.
-pub(super) fn whole(number: &Number) -> Option<i128> {
-    if let Some(value) = number.as_i64() {
-        return Some(value.into());
+/// The digits of a JSON number, with its sign, if it is whole: `5` of `5`, `5.0`, `50e-1`. Exact: a digit other than
+/// zero after the point, however far, is no whole number.
+pub(super) fn whole(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains(['.', 'e', 'E']) {
+        return Some(text.into());
     }
-    if let Some(value) = number.as_u64() {
-        return Some(value.into());
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text),
+    };
+    let (before, after, exponent) = parts(rest)?;
+    let digits = format!("{before}{after}");
+    let digits = digits.trim_start_matches('0');
+    // How many of the digits stand after the point.
+    let scale = count(after).checked_sub(exponent)?;
+    if digits.is_empty() {
+        return Some("0".into());
     }
-    let value = number.as_f64()?;
-    (value.fract() == 0.0 && value.abs() <= MAX_EXACT_DOUBLE).then_some(value as i128)
+    let Ok(zeros) = usize::try_from(-scale) else {
+        let point = digits.len().checked_sub(usize::try_from(scale).ok()?)?;
+        let (whole, fraction) = digits.split_at(point);
+        let is_whole =
+            point > 0 && point <= MAX_EXPANDED_DIGITS && fraction.bytes().all(|digit| digit == b'0');
+        return is_whole.then(|| format!("{sign}{whole}").into());
+    };
+    let length = digits.len().checked_add(zeros)?;
+    (length <= MAX_EXPANDED_DIGITS).then(|| format!("{sign}{digits}{}", "0".repeat(zeros)).into())
 }
 
-/// A JSON number's value, if it was held exactly as far as that can be told.
-pub(super) fn decimal(number: &Number) -> Option<BigDecimal> {
-    if let Some(value) = number.as_i64() {
-        return Some(value.into());
+/// The digits before the point, those after it, and the exponent.
+fn parts(text: &str) -> Option<(&str, &str, i64)> {
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], text[at + 1..].parse().ok()?),
+        None => (text, 0),
+    };
+    let (before, after) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    whole_digits(before)?;
+    if mantissa.contains('.') {
+        whole_digits(after)?;
     }
-    if let Some(value) = number.as_u64() {
-        return Some(value.into());
-    }
-    let text = number.to_string();
-    // "1.0" is how a double writes 1: the zero is not the writer's.
-    let text = text.strip_suffix(".0").unwrap_or(&text);
-    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    if digits.trim_start_matches('0').trim_end_matches('0').len() > MAX_EXACT_DIGITS {
-        return None;
-    }
-    parse_decimal(text)
+    Some((before, after, exponent))
 }
 
 /// The double that JSON writes for a float: the one whose shortest text is the float's.
@@ -143,15 +153,7 @@ fn count(digits: &str) -> i64 {
 /// A decimal with the scale it is written with: digits, a point and more digits, an exponent.
 pub(super) fn parse_decimal(text: &str) -> Option<BigDecimal> {
     let (sign, rest) = split_sign(text);
-    let (mantissa, exponent) = match rest.find(['e', 'E']) {
-        Some(at) => (&rest[..at], rest[at + 1..].parse::<i64>().ok()?),
-        None => (rest, 0),
-    };
-    let (before, after) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    whole_digits(before)?;
-    if mantissa.contains('.') {
-        whole_digits(after)?;
-    }
+    let (before, after, exponent) = parts(rest)?;
     let scale = i32::try_from(count(after).checked_sub(exponent)?).ok()?;
     let mut digits = decimal_digits(before);
     digits.extend(decimal_digits(after));

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use num_bigint::BigInt;
 use serde_json::{Number, Value as Json};
 use uuid::Uuid;
 
+use super::source::Level;
 use super::{JsonError, calendar, duration, number};
 use crate::{Type, Value};
 
@@ -60,14 +60,14 @@ pub(super) fn expected(ty: &Type) -> String {
     match ty {
         Type::Ascii => "text of ASCII letters only",
         Type::Text => "text",
-        Type::Blob => "a blob in base64 such as \"3q2+7w==\"",
+        Type::Blob => "a blob in base64 such as \"3q2+7w==\", or in hex such as \"\\\\xdeadbeef\"",
         Type::Boolean => "true or false",
         Type::TinyInt => "a tinyint, a whole number from -128 to 127",
         Type::SmallInt => "a smallint, a whole number from -32768 to 32767",
         Type::Int => "an int, a whole number from -2147483648 to 2147483647",
         Type::BigInt => "a bigint such as \"42\", a whole number of 64 bits",
-        Type::Varint => "a varint such as \"42\", a whole number (as a string if it has more than 64 bits)",
-        Type::Decimal => "a decimal such as \"12.50\" (as a string if it has more than 15 digits)",
+        Type::Varint => "a varint such as \"42\", a whole number",
+        Type::Decimal => "a decimal such as \"12.50\"",
         Type::Float => "a float such as 1.5, or \"NaN\", \"Infinity\", \"-Infinity\"",
         Type::Double => "a double such as 1.5, or \"NaN\", \"Infinity\", \"-Infinity\"",
         Type::Date => "a date such as \"2013-01-31\"",
@@ -83,32 +83,46 @@ pub(super) fn expected(ty: &Type) -> String {
 }
 
 /// The value of JSON that is not null.
-pub(super) fn from_json(ty: &Type, json: &Json) -> Result<Value, JsonError> {
+pub(super) fn from_json(ty: &Type, json: &Level<'_>) -> Result<Value, JsonError> {
     let value = match (ty, json) {
-        (Type::Boolean, Json::Bool(value)) => Some(Value::Boolean(*value)),
-        (_, Json::Number(number)) => from_number(ty, number),
-        (Type::Float, Json::String(text)) => number::special_float(text).map(Value::Float),
-        (Type::Double, Json::String(text)) => number::special_double(text).map(Value::Double),
-        (Type::Boolean | Type::TinyInt | Type::SmallInt | Type::Int, Json::String(_)) => None,
-        (_, Json::String(text)) => return from_text(ty, text),
+        (Type::Boolean, Level::Bool(value)) => Some(Value::Boolean(*value)),
+        (_, Level::Number(text)) => from_number(ty, text),
+        (Type::Float | Type::Double, Level::Double(text)) => from_number(ty, text),
+        (ty, Level::Double(_)) if is_exact(ty) => {
+            let expected = format!(
+                "{}; numbers with a point are doubles in a serde_json::Value, so give a string, or the record as text",
+                expected(ty)
+            );
+            return Err(JsonError::new(expected, json));
+        }
+        (Type::Float, Level::Text(text)) => number::special_float(text).map(Value::Float),
+        (Type::Double, Level::Text(text)) => number::special_double(text).map(Value::Double),
+        (Type::Boolean | Type::TinyInt | Type::SmallInt | Type::Int, Level::Text(_)) => None,
+        (_, Level::Text(text)) => return from_text(ty, text),
         _ => None,
     };
     value.ok_or_else(|| JsonError::new(expected(ty), json))
 }
 
-/// The value of a JSON number; `None` if the type does not take it.
-fn from_number(ty: &Type, number: &Number) -> Option<Value> {
-    let whole = || number::whole(number);
+/// Whether the type takes numbers and rounds none.
+fn is_exact(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::TinyInt | Type::SmallInt | Type::Int | Type::BigInt | Type::Varint | Type::Decimal
+    )
+}
+
+/// The value of a JSON number's text; `None` if the type does not take it.
+fn from_number(ty: &Type, text: &str) -> Option<Value> {
     match ty {
-        Type::TinyInt => i8::try_from(whole()?).ok().map(Value::TinyInt),
-        Type::SmallInt => i16::try_from(whole()?).ok().map(Value::SmallInt),
-        Type::Int => i32::try_from(whole()?).ok().map(Value::Int),
-        Type::BigInt => i64::try_from(whole()?).ok().map(Value::BigInt),
-        Type::Varint => Some(Value::Varint(BigInt::from(whole()?))),
-        Type::Decimal => number::decimal(number).map(Value::Decimal),
-        // By way of the text, because rounding to a double first would round twice.
-        Type::Float => number::parse_float(&number.to_string()).map(Value::Float),
-        Type::Double => number.as_f64().map(Value::Double),
+        Type::TinyInt => number::whole(text)?.parse().ok().map(Value::TinyInt),
+        Type::SmallInt => number::whole(text)?.parse().ok().map(Value::SmallInt),
+        Type::Int => number::whole(text)?.parse().ok().map(Value::Int),
+        Type::BigInt => number::whole(text)?.parse().ok().map(Value::BigInt),
+        Type::Varint => number::parse_varint(&number::whole(text)?).map(Value::Varint),
+        Type::Decimal => number::parse_decimal(text).map(Value::Decimal),
+        Type::Float => number::parse_float(text).map(Value::Float),
+        Type::Double => number::parse_double(text).map(Value::Double),
         _ => None,
     }
 }
@@ -118,7 +132,7 @@ pub(super) fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
     let value = match ty {
         Type::Text => Some(Value::Text(text.to_owned())),
         Type::Ascii => text.is_ascii().then(|| Value::Ascii(text.to_owned())),
-        Type::Blob => STANDARD.decode(text).ok().map(Value::Blob),
+        Type::Blob => parse_blob(text).map(Value::Blob),
         Type::Boolean => text.parse().ok().map(Value::Boolean),
         Type::TinyInt => text.parse().ok().map(Value::TinyInt),
         Type::SmallInt => text.parse().ok().map(Value::SmallInt),
@@ -157,4 +171,17 @@ pub(super) fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
 /// A UUID in its one written form, in either case; braces, URNs and bare digits are refused.
 fn parse_uuid(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == UUID_CHARS)
+}
+
+/// Base64, or `\x` and hex digits. `0x` is no sign of hex: one in 4,096 blobs begins so in base64.
+fn parse_blob(text: &str) -> Option<Vec<u8>> {
+    let Some(hex) = text.strip_prefix("\\x") else {
+        return STANDARD.decode(text).ok();
+    };
+    let digit = |digit: &u8| char::from(*digit).to_digit(16).map(|digit| digit as u8);
+    let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+    let bytes = pairs
+        .iter()
+        .map(|[high, low]| Some(digit(high)? << 4 | digit(low)?));
+    if rest.is_empty() { bytes.collect() } else { None }
 }

@@ -1,7 +1,8 @@
 //! Rust's collections, tuples and arrays. They go by way of decoded values, so that
 //! [`cell`](crate::cell) alone knows how nested values lie in bytes, and in which order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, Hash};
 
 use super::{FieldType, KeyType, malformed, null};
 use crate::cell::{self, CellError};
@@ -67,53 +68,71 @@ impl<T: FieldType> FieldType for Vec<T> {
     }
 }
 
-/// A set. Cells hold the elements in CQL's order, which need not be Rust's.
-impl<T: KeyType + Ord> FieldType for BTreeSet<T> {
-    fn field_type() -> Type {
-        Type::Set(Box::new(T::field_type()))
-    }
+macro_rules! sets {
+    ($(impl[$($generics:tt)*] $set:ty;)*) => {$(
+        /// A set. Cells hold the elements in CQL's order, which need not be Rust's.
+        impl<$($generics)*> FieldType for $set {
+            fn field_type() -> Type {
+                Type::Set(Box::new(T::field_type()))
+            }
 
-    cells_by_value!();
+            cells_by_value!();
 
-    fn to_value(&self) -> Result<Option<Value>, CellError> {
-        Ok(Some(Value::Set(elements(self.iter())?)))
-    }
+            fn to_value(&self) -> Result<Option<Value>, CellError> {
+                Ok(Some(Value::Set(elements(self.iter())?)))
+            }
 
-    fn from_value(value: Option<Value>) -> Result<Self, CellError> {
-        match value {
-            Some(Value::Set(values)) => values
-                .into_iter()
-                .map(|value| T::from_value(Some(value)))
-                .collect(),
-            value => Err(other::<Self>(value.as_ref())),
+            fn from_value(value: Option<Value>) -> Result<Self, CellError> {
+                match value {
+                    Some(Value::Set(values)) => values
+                        .into_iter()
+                        .map(|value| T::from_value(Some(value)))
+                        .collect(),
+                    value => Err(other::<Self>(value.as_ref())),
+                }
+            }
         }
-    }
+    )*};
 }
 
-/// A map. Cells hold the keys in CQL's order, which need not be Rust's.
-impl<K: KeyType + Ord, V: FieldType> FieldType for BTreeMap<K, V> {
-    fn field_type() -> Type {
-        Type::Map(Box::new(K::field_type()), Box::new(V::field_type()))
-    }
+sets! {
+    impl[T: KeyType + Ord] BTreeSet<T>;
+    impl[T: KeyType + Eq + Hash, S: BuildHasher + Default] HashSet<T, S>;
+}
 
-    cells_by_value!();
+macro_rules! maps {
+    ($(impl[$($generics:tt)*] $map:ty;)*) => {$(
+        /// A map. Cells hold the keys in CQL's order, which need not be Rust's.
+        impl<$($generics)*> FieldType for $map {
+            fn field_type() -> Type {
+                Type::Map(Box::new(K::field_type()), Box::new(V::field_type()))
+            }
 
-    fn to_value(&self) -> Result<Option<Value>, CellError> {
-        let pairs = self
-            .iter()
-            .map(|(key, value)| Ok((element(key)?, element(value)?)));
-        Ok(Some(Value::Map(pairs.collect::<Result<_, CellError>>()?)))
-    }
+            cells_by_value!();
 
-    fn from_value(value: Option<Value>) -> Result<Self, CellError> {
-        match value {
-            Some(Value::Map(pairs)) => pairs
-                .into_iter()
-                .map(|(key, value)| Ok((K::from_value(Some(key))?, V::from_value(Some(value))?)))
-                .collect(),
-            value => Err(other::<Self>(value.as_ref())),
+            fn to_value(&self) -> Result<Option<Value>, CellError> {
+                let pairs = self
+                    .iter()
+                    .map(|(key, value)| Ok((element(key)?, element(value)?)));
+                Ok(Some(Value::Map(pairs.collect::<Result<_, CellError>>()?)))
+            }
+
+            fn from_value(value: Option<Value>) -> Result<Self, CellError> {
+                match value {
+                    Some(Value::Map(pairs)) => pairs
+                        .into_iter()
+                        .map(|(key, value)| Ok((K::from_value(Some(key))?, V::from_value(Some(value))?)))
+                        .collect(),
+                    value => Err(other::<Self>(value.as_ref())),
+                }
+            }
         }
-    }
+    )*};
+}
+
+maps! {
+    impl[K: KeyType + Ord, V: FieldType] BTreeMap<K, V>;
+    impl[K: KeyType + Eq + Hash, V: FieldType, S: BuildHasher + Default] HashMap<K, V, S>;
 }
 
 /// A vector of 1 to 8,192 elements; other lengths do not compile.

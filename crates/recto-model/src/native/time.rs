@@ -4,21 +4,27 @@ use std::time::{Duration, SystemTime};
 
 use super::{FieldType, KeyType, malformed, null, scalar};
 use crate::cell::{self, CellError, MAX_TIME_NANOS};
-use crate::{Type, Value};
+use crate::{Environment, Type, Value};
 
 /// What CQL adds to the days of a date, so that all dates are unsigned numbers on the wire.
 const DATE_OFFSET: u32 = 1 << 31;
 
-/// A time that the other type cannot hold exactly: out of its range, or finer than it goes.
+/// A date or time that the other type has none for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InexactTime(&'static str);
-
-const FINER: InexactTime =
-    InexactTime("finer than a millisecond; round it first, for example with Timestamp::floor");
-const OUT_OF_RANGE: InexactTime = InexactTime("out of the range of the other type");
+#[error("out of the range of the other type")]
+pub struct OutOfRange;
 
 /// Days since 1970-01-01, in the proleptic Gregorian calendar.
+///
+/// ```
+/// use recto_model::native::Date;
+///
+/// let date: Date = "2013-01-31".parse()?;
+/// assert_eq!(date, Date(15_736));
+/// assert_eq!(date.to_string(), "2013-01-31");
+/// assert_eq!(Date::from(jiff::civil::date(2013, 1, 31)), date);
+/// # Ok::<(), recto_model::json::JsonError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Date(pub i32);
 
@@ -30,11 +36,11 @@ impl From<jiff::civil::Date> for Date {
 }
 
 impl TryFrom<Date> for jiff::civil::Date {
-    type Error = InexactTime;
+    type Error = OutOfRange;
 
-    fn try_from(date: Date) -> Result<Self, InexactTime> {
+    fn try_from(date: Date) -> Result<Self, OutOfRange> {
         let days = jiff::SignedDuration::from_hours(i64::from(date.0) * 24);
-        EPOCH.checked_add(days).map_err(|_| OUT_OF_RANGE)
+        EPOCH.checked_add(days).map_err(|_| OutOfRange)
     }
 }
 
@@ -59,6 +65,15 @@ impl FieldType for Date {
 }
 
 /// Nanoseconds since midnight, 0 to 86,399,999,999,999.
+///
+/// ```
+/// use recto_model::native::Time;
+///
+/// let time: Time = "10:00:00.5".parse()?;
+/// assert_eq!(time, Time(36_000_500_000_000));
+/// assert_eq!(time.to_string(), "10:00:00.500000000");
+/// # Ok::<(), recto_model::json::JsonError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub i64);
 
@@ -71,13 +86,13 @@ impl From<jiff::civil::Time> for Time {
 }
 
 impl TryFrom<Time> for jiff::civil::Time {
-    type Error = InexactTime;
+    type Error = OutOfRange;
 
-    fn try_from(time: Time) -> Result<Self, InexactTime> {
+    fn try_from(time: Time) -> Result<Self, OutOfRange> {
         let since_midnight = jiff::SignedDuration::from_nanos(time.0);
         jiff::civil::Time::midnight()
             .checked_add(since_midnight)
-            .map_err(|_| OUT_OF_RANGE)
+            .map_err(|_| OutOfRange)
     }
 }
 
@@ -106,66 +121,75 @@ impl FieldType for Time {
 }
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
+///
+/// Other types of time are finer. A time between two milliseconds becomes the one before it, towards the past, where
+/// it is converted, stored, compared or looked up: so a record is found by the time it was stored with, and what is
+/// read back may be up to a millisecond earlier than what was stored.
+///
+/// ```
+/// use recto_model::native::Timestamp;
+///
+/// let time: jiff::Timestamp = "2013-01-31T10:00:00.123456Z".parse()?;
+/// let timestamp = Timestamp::from(time);
+/// assert_eq!(timestamp, Timestamp(1_359_626_400_123));
+/// assert_eq!(timestamp.to_string(), "2013-01-31T10:00:00.123Z");
+/// assert_eq!("2013-01-31T10:00:00.123Z".parse(), Ok(timestamp));
+/// assert!(Timestamp::now() > timestamp);
+/// # Ok::<(), jiff::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The last whole millisecond at or before `time`.
-    pub fn floor(time: jiff::Timestamp) -> Self {
+    /// The machine's time.
+    pub fn now() -> Self {
+        Self(Environment::system().now_micros().div_euclid(1_000))
+    }
+}
+
+/// The last whole millisecond at or before the time.
+impl From<jiff::Timestamp> for Timestamp {
+    fn from(time: jiff::Timestamp) -> Self {
         let milliseconds = time.as_nanosecond().div_euclid(1_000_000);
         // jiff's timestamps are of the years -9999 to 9999.
         Self(i64::try_from(milliseconds).unwrap_or_default())
     }
 }
 
-impl TryFrom<jiff::Timestamp> for Timestamp {
-    type Error = InexactTime;
-
-    fn try_from(time: jiff::Timestamp) -> Result<Self, InexactTime> {
-        if time.as_nanosecond() % 1_000_000 == 0 {
-            Ok(Self::floor(time))
-        } else {
-            Err(FINER)
-        }
-    }
-}
-
 impl TryFrom<Timestamp> for jiff::Timestamp {
-    type Error = InexactTime;
+    type Error = OutOfRange;
 
-    fn try_from(timestamp: Timestamp) -> Result<Self, InexactTime> {
-        Self::from_millisecond(timestamp.0).map_err(|_| OUT_OF_RANGE)
+    fn try_from(timestamp: Timestamp) -> Result<Self, OutOfRange> {
+        Self::from_millisecond(timestamp.0).map_err(|_| OutOfRange)
     }
 }
 
+/// The last whole millisecond at or before the time.
 impl TryFrom<SystemTime> for Timestamp {
-    type Error = InexactTime;
+    type Error = OutOfRange;
 
-    fn try_from(time: SystemTime) -> Result<Self, InexactTime> {
-        let (distance, sign) = match time.duration_since(SystemTime::UNIX_EPOCH) {
-            Ok(since) => (since, 1),
-            Err(error) => (error.duration(), -1),
+    fn try_from(time: SystemTime) -> Result<Self, OutOfRange> {
+        let milliseconds = match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_millis()),
+            Err(error) => {
+                i64::try_from(error.duration().as_nanos().div_ceil(1_000_000)).map(|millis| -millis)
+            }
         };
-        if distance.subsec_nanos() % 1_000_000 != 0 {
-            return Err(FINER);
-        }
-        i64::try_from(distance.as_millis())
-            .map(|milliseconds| Self(milliseconds * sign))
-            .map_err(|_| OUT_OF_RANGE)
+        milliseconds.map(Self).map_err(|_| OutOfRange)
     }
 }
 
 impl TryFrom<Timestamp> for SystemTime {
-    type Error = InexactTime;
+    type Error = OutOfRange;
 
-    fn try_from(timestamp: Timestamp) -> Result<Self, InexactTime> {
+    fn try_from(timestamp: Timestamp) -> Result<Self, OutOfRange> {
         let distance = Duration::from_millis(timestamp.0.unsigned_abs());
         let time = if timestamp.0 < 0 {
             Self::UNIX_EPOCH.checked_sub(distance)
         } else {
             Self::UNIX_EPOCH.checked_add(distance)
         };
-        time.ok_or(OUT_OF_RANGE)
+        time.ok_or(OutOfRange)
     }
 }
 
@@ -187,6 +211,15 @@ impl FieldType for Timestamp {
 }
 
 /// Months, days and nanoseconds, all of one sign (or zero).
+///
+/// ```
+/// use recto_model::native::CqlDuration;
+///
+/// let duration: CqlDuration = "P1Y2DT3S".parse()?;
+/// assert_eq!((duration.months, duration.days, duration.nanoseconds), (12, 2, 3_000_000_000));
+/// assert_eq!(duration.to_string(), "P1Y2DT3S");
+/// # Ok::<(), recto_model::json::JsonError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct CqlDuration {
     /// Months.
@@ -227,31 +260,12 @@ impl FieldType for CqlDuration {
     }
 }
 
-/// jiff's types are the newtypes above in other clothes.
-macro_rules! jiff_types {
-    ($($native:ty => $newtype:ident),*) => {$(
-        impl FieldType for $native {
-            fn field_type() -> Type {
-                $newtype::field_type()
-            }
-
-            #[inline]
-            fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
-                $newtype::try_from(*self)
-                    .map_err(|error| malformed::<Self>(&error.to_string()))?
-                    .write_cell(out)
-            }
-
-            #[inline]
-            fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError> {
-                <$native>::try_from($newtype::read_cell(cell)?)
-                    .map_err(|error| malformed::<Self>(&error.to_string()))
-            }
-        }
-
-        impl KeyType for $native {}
-        impl KeyType for $newtype {}
-    )*};
+converted! {
+    jiff::civil::Date => Date;
+    jiff::civil::Time => Time;
+    jiff::Timestamp => Timestamp;
 }
 
-jiff_types!(jiff::civil::Date => Date, jiff::civil::Time => Time, jiff::Timestamp => Timestamp);
+impl KeyType for Date {}
+impl KeyType for Time {}
+impl KeyType for Timestamp {}

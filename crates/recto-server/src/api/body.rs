@@ -7,6 +7,7 @@ use std::fmt;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json};
 
@@ -15,13 +16,28 @@ use crate::problem::Problem;
 /// The media type that bodies have.
 const JSON: &str = "application/json";
 
-/// The JSON of a request's body.
-pub(crate) async fn json(request: Request) -> Result<Json, Problem> {
+/// A body that is JSON.
+pub(crate) struct Body {
+    /// What it says. Its numbers may be rounded: what is stored is read from the text.
+    pub(crate) json: Json,
+    bytes: Bytes,
+}
+
+impl Body {
+    /// The body as it is written, or a part of it.
+    pub(crate) fn text<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Problem> {
+        serde_json::from_slice(&self.bytes).map_err(|error| Problem::invalid_body(error.to_string()))
+    }
+}
+
+/// A request's body.
+pub(crate) async fn json(request: Request) -> Result<Body, Problem> {
     check_type(request.headers())?;
     let bytes = Bytes::from_request(request, &())
         .await
         .map_err(|rejection| Problem::unreadable_body(rejection.status(), &rejection.body_text()))?;
-    parse(&bytes)
+    let json = parse(&bytes)?;
+    Ok(Body { json, bytes })
 }
 
 /// Refuses bodies that are not said to be JSON in UTF-8.

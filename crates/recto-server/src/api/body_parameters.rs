@@ -3,6 +3,8 @@
 
 use axum::extract::Request;
 use axum::http::Uri;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Number, Value as Json};
 
 use super::body;
@@ -14,10 +16,13 @@ impl Parameters {
     /// its address.
     pub(crate) async fn of_request(uri: &Uri, request: Request, known: &[&str]) -> Result<Self, Problem> {
         Self::read(uri, &[])?;
-        Self::of_json(body::json(request).await?, known)
+        let body = body::json(request).await?;
+        // What is no object is refused by the other reading.
+        let written: Written<'_> = body.text().unwrap_or_default();
+        Self::of_json(&body.json, &written, known)
     }
 
-    fn of_json(body: Json, known: &[&str]) -> Result<Self, Problem> {
+    fn of_json(body: &Json, written: &Written<'_>, known: &[&str]) -> Result<Self, Problem> {
         let Json::Object(members) = body else {
             return Err(Problem::invalid_body("the body is a JSON object of parameters")
                 .with_hint(format!("the parameters are {}", known.join(", "))));
@@ -25,23 +30,29 @@ impl Parameters {
         let mut given = Vec::with_capacity(members.len());
         for (name, value) in members {
             if !known.contains(&name.as_str()) {
-                return Err(unknown(&name, known));
+                return Err(unknown(name, known));
             }
-            let text = text_of(&name, value)?;
-            given.push((name, text));
+            given.push((name.clone(), text_of(name, value, written)?));
         }
         Ok(Self::of_pairs(given))
     }
 }
 
+/// What is taken as it is written: numbers in JSON values may be rounded.
+#[derive(Default, Deserialize)]
+struct Written<'a> {
+    #[serde(borrow)]
+    from: Option<&'a RawValue>,
+}
+
 /// A parameter as it would stand in an address.
-fn text_of(name: &str, value: Json) -> Result<String, Problem> {
+fn text_of(name: &str, value: &Json, written: &Written<'_>) -> Result<String, Problem> {
     let shape = shape(name);
     let text = match (shape, value) {
-        (Shape::Text, Json::String(text)) => Some(text),
+        (Shape::Text, Json::String(text)) => Some(text.clone()),
         (Shape::Flag, Json::Bool(flag)) => Some(flag.to_string()),
-        (Shape::Whole, Json::Number(number)) => whole(&number),
-        (Shape::Values, values @ Json::Array(_)) => Some(values.to_string()),
+        (Shape::Whole, Json::Number(number)) => whole(number),
+        (Shape::Values, Json::Array(_)) => written.from.map(|from| from.get().to_owned()),
         (Shape::Names, Json::Array(names)) => joined(names),
         _ => None,
     };
@@ -88,12 +99,12 @@ pub(super) fn whole(number: &Number) -> Option<String> {
 }
 
 /// Names joined by commas; a name that holds one is none.
-fn joined(names: Vec<Json>) -> Option<String> {
-    let name = |name: Json| match name {
-        Json::String(name) if !name.is_empty() && !name.contains(',') => Some(name),
+fn joined(names: &[Json]) -> Option<String> {
+    let name = |name: &'_ Json| match name {
+        Json::String(name) if !name.is_empty() && !name.contains(',') => Some(name.clone()),
         _ => None,
     };
-    let names: Option<Vec<String>> = names.into_iter().map(name).collect();
+    let names: Option<Vec<String>> = names.iter().map(name).collect();
     Some(names?.join(","))
 }
 
@@ -107,19 +118,24 @@ mod tests {
 
     const KNOWN: [&str; 6] = ["filter", "page_size", "from", "last", "fields", "edges"];
 
+    fn read(body: &Json) -> Result<Parameters, Problem> {
+        let text = body.to_string();
+        Parameters::of_json(body, &serde_json::from_str(&text).unwrap_or_default(), &KNOWN)
+    }
+
     #[test]
     fn values_become_what_they_are_in_an_address() {
         let body = json!({
             "filter": "a = 1 & é", "page_size": 7, "from": ["x", 1.5, true], "last": false, "fields": ["a", "b"],
         });
-        let parameters = Parameters::of_json(body, &KNOWN).unwrap();
+        let parameters = read(&body).unwrap();
         assert_eq!(parameters.text("filter"), Some("a = 1 & é"));
         assert_eq!(parameters.whole("page_size").unwrap(), Some(7));
         assert_eq!(parameters.text("from"), Some("[\"x\",1.5,true]"));
         assert!(!parameters.flag("last").unwrap());
         assert_eq!(parameters.names("fields"), ["a", "b"]);
         for (number, expected) in [(json!(2.0), 2), (json!(1e300), i64::MAX), (json!(-3), -3)] {
-            let parameters = Parameters::of_json(json!({ "page_size": number }), &KNOWN).unwrap();
+            let parameters = read(&json!({ "page_size": number })).unwrap();
             assert_eq!(parameters.whole("page_size").unwrap(), Some(expected));
         }
     }
@@ -139,10 +155,10 @@ mod tests {
             (json!({ "edges": true }), "edges"),
             (json!({ "sort": "a" }), "sort"),
         ] {
-            let problem = Parameters::of_json(body, &KNOWN).unwrap_err().to_json();
+            let problem = read(&body).unwrap_err().to_json();
             assert_eq!(problem["parameter"], name, "{problem}");
             assert_eq!(problem["status"], 400);
         }
-        assert!(Parameters::of_json(json!([]), &KNOWN).is_err());
+        assert!(read(&json!([])).is_err());
     }
 }

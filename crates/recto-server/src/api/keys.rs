@@ -3,32 +3,23 @@
 use std::sync::Arc;
 
 use recto::schema::Collection;
-use recto::session::JsonRecord;
-use recto::{DynamicRecord, Error, Type};
-use serde_json::{Number, Value as Json};
+use recto::session::{JsonRecord, json_of_text};
+use recto::{DynamicRecord, Error};
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
-/// The record JSON that key text stands for. Text that is no value of its type stays text, which the
-/// engine refuses in its own words.
-fn json_of(ty: &Type, text: &str) -> Json {
-    let read = match ty {
-        Type::Boolean => text.parse().ok().map(Json::Bool),
-        Type::TinyInt | Type::SmallInt | Type::Int => text.parse::<i64>().ok().map(Json::from),
-        Type::Float | Type::Double => text.parse().ok().and_then(Number::from_f64).map(Json::Number),
-        _ => None,
-    };
-    read.unwrap_or_else(|| text.into())
-}
-
 /// The key texts of values in record JSON, which are of the key fields' types.
-pub(super) fn texts_of(definition: &Arc<Collection>, values: &[Json]) -> Result<Vec<String>, Problem> {
+pub(super) fn texts_of(definition: &Arc<Collection>, values: &[&RawValue]) -> Result<Vec<String>, Problem> {
     let names = &definition.key;
     if names.len() != values.len() {
         return Err(wrong_count(definition, values.len()));
     }
-    let given: JsonRecord = names.iter().cloned().zip(values.iter().cloned()).collect();
-    let read = DynamicRecord::from_json(Arc::clone(definition), &given)?.to_json();
+    let members = names.iter().zip(values);
+    let members = members.map(|(name, value)| format!("{}:{value}", Json::from(name.as_str())));
+    let given = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+    let read = DynamicRecord::from_json_text(Arc::clone(definition), &given)?.to_json();
     let text = |name: &String| match read.get(name) {
         Some(Json::String(text)) => Ok(text.clone()),
         Some(other) => Ok(other.to_string()),
@@ -62,7 +53,7 @@ fn fields_of(definition: &Collection, key: &[String]) -> Result<JsonRecord, Prob
     }
     let fields = names.iter().zip(key).filter_map(|(name, text)| {
         let (_, field) = definition.field(name)?;
-        Some((name.clone(), json_of(&field.ty, text)))
+        Some((name.clone(), json_of_text(&field.ty, text)))
     });
     Ok(fields.collect())
 }

@@ -1,10 +1,13 @@
 //! One record by its key.
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
-use recto::MAX_TTL_SECONDS;
+use recto::{DynamicRecord, MAX_TTL_SECONDS};
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 use super::caller::Caller;
 use super::parameters::Parameters;
@@ -50,9 +53,12 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     let ttl_seconds = ttl_seconds(&Parameters::read(&uri, &[TTL])?)?;
     refuse_conditions(request.headers())?;
     let key = address::key(&uri)?;
-    let Json::Object(mut record) = body::json(request).await? else {
+    let body = body::json(request).await?;
+    if !body.json.is_object() {
         return Err(Problem::invalid_body("the body is a record: a JSON object"));
-    };
+    }
+    let text: &RawValue = body.text()?;
+    let mut record = DynamicRecord::from_json_text(Arc::clone(&definition), text.get())?.to_json();
     keys::complete(&definition, &key, &mut record)?;
     // Of one record, a problem need not say which.
     let put = session.put(&collection, vec![record], ttl_seconds).await;

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use recto::Type;
+use recto::session::json_of_text;
 use serde_json::{Number, Value as Json};
 
 use super::text::cut;
@@ -112,22 +113,12 @@ pub(super) fn literal(ty: &Type, typed: &str) -> String {
 
 /// A value of record JSON. What is not one is passed on as text, so that the engine says why.
 pub(super) fn json(ty: &Type, typed: &str) -> Json {
-    json_of(ty, normal(ty, typed))
+    json_of_text(ty, &normal(ty, typed))
 }
 
 /// The last value that was meant: a timestamp without its time is the end of its day.
 pub(super) fn last_json(ty: &Type, typed: &str) -> Json {
-    json_of(ty, completed(ty, typed, &LAST))
-}
-
-fn json_of(ty: &Type, typed: String) -> Json {
-    let parsed = match ty {
-        Type::Boolean => typed.parse().map(Json::Bool).ok(),
-        _ if is_bare_number(ty) => serde_json::from_str::<Number>(&typed).map(Json::Number).ok(),
-        _ if is_nested(ty) => serde_json::from_str(&typed).ok(),
-        _ => None,
-    };
-    parsed.unwrap_or(Json::String(typed))
+    json_of_text(ty, &completed(ty, typed, &LAST))
 }
 
 fn is_json_number(text: &str) -> bool {

@@ -4,6 +4,8 @@
 pub(super) const ASCII: &str = r"^[\x00-\x7F]*$";
 pub(super) const BASE64: &str =
     "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+/// Two digits a byte, after what no base64 begins with.
+pub(super) const HEX: &str = r"^\\x(?:[0-9a-fA-F]{2})+$";
 pub(super) const WHOLE_STORED: &str = "^-?[0-9]+$";
 pub(super) const WHOLE_GIVEN: &str = "^[+-]?[0-9]+$";
 /// Exponents of more digits are read too, as long as the scale fits 32 bits.

@@ -32,11 +32,7 @@ pub(super) fn schema(ty: &Type, side: Side) -> Json {
             "minItems": dimension,
             "maxItems": dimension,
         }),
-        Type::Map(key, value) => json!({
-            "type": "array",
-            "items": tuple(&[schema(key, side), schema(value, side)]),
-            "description": "An array of [key, value].",
-        }),
+        Type::Map(key, value) => map(key, value, side),
         Type::Tuple(types) => {
             let elements: Vec<Json> = types.iter().map(|ty| nullable(schema(ty, side))).collect();
             tuple(&elements)
@@ -47,6 +43,25 @@ pub(super) fn schema(ty: &Type, side: Side) -> Json {
             object(fields.collect(), &[])
         }
         scalar => of_scalar(scalar, side),
+    }
+}
+
+fn map(key: &Type, value: &Type, side: Side) -> Json {
+    let pairs = json!({
+        "type": "array",
+        "items": tuple(&[schema(key, side), schema(value, side)]),
+        "description": "An array of [key, value].",
+    });
+    match (key, side) {
+        (Type::Text | Type::Ascii, Side::Given) => {
+            let object = json!({
+                "type": "object",
+                "propertyNames": schema(key, side),
+                "additionalProperties": schema(value, side),
+            });
+            json!({ "anyOf": [pairs, object] })
+        }
+        _ => pairs,
     }
 }
 
@@ -67,23 +82,21 @@ fn of_scalar(ty: &Type, side: Side) -> Json {
         Type::Ascii => text(patterns::ASCII),
         Type::Text => json!({ "type": "string" }),
         Type::Blob => {
-            json!({ "type": "string", "contentEncoding": "base64", "pattern": patterns::BASE64 })
+            let base64 =
+                json!({ "type": "string", "contentEncoding": "base64", "pattern": patterns::BASE64 });
+            match side {
+                Side::Given => json!({ "anyOf": [base64, text(patterns::HEX)] }),
+                Side::Stored | Side::Path => base64,
+            }
         }
         Type::Boolean => json!({ "type": "boolean" }),
         Type::TinyInt => whole(i8::MIN, i8::MAX),
         Type::SmallInt => whole(i16::MIN, i16::MAX),
         Type::Int => whole(i32::MIN, i32::MAX),
-        Type::BigInt => or_whole(text(&patterns::bigint()), i64::MAX.unsigned_abs(), side),
+        Type::BigInt => or_number(text(&patterns::bigint()), whole(i64::MIN, i64::MAX), side),
         Type::Varint if side == Side::Stored => text(patterns::WHOLE_STORED),
-        Type::Varint => or_whole(text(patterns::WHOLE_GIVEN), u64::MAX, side),
-        Type::Decimal if side == Side::Given => json!({
-            "anyOf": [
-                text(patterns::DECIMAL),
-                { "type": "integer", "minimum": i64::MIN, "maximum": u64::MAX },
-            ],
-            "description": "Numbers with a point are read too, if they have at most 15 digits.",
-        }),
-        Type::Decimal => text(patterns::DECIMAL),
+        Type::Varint => or_number(text(patterns::WHOLE_GIVEN), json!({ "type": "integer" }), side),
+        Type::Decimal => or_number(text(patterns::DECIMAL), json!({ "type": "number" }), side),
         Type::Float => floating(Some(MAX_FLOAT)),
         Type::Double => floating(None),
         Type::Date => json!({
@@ -114,12 +127,10 @@ fn whole<T: Into<i64>>(minimum: T, maximum: T) -> Json {
     json!({ "type": "integer", "minimum": minimum.into(), "maximum": maximum.into() })
 }
 
-/// Text of a whole number, or in a request the number itself, as far as JSON's parser holds it.
-fn or_whole(text: Json, maximum: u64, side: Side) -> Json {
+/// Text of a number, or in a request the number itself, which is taken exactly as it is written.
+fn or_number(text: Json, number: Json, side: Side) -> Json {
     match side {
-        Side::Given => json!({
-            "anyOf": [text, { "type": "integer", "minimum": i64::MIN, "maximum": maximum }],
-        }),
+        Side::Given => json!({ "anyOf": [text, number] }),
         Side::Stored | Side::Path => text,
     }
 }

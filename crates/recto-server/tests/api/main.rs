@@ -92,6 +92,8 @@ on_both_stores! {
     records {
         are_put_and_read_and_deleted,
         of_every_type_come_back,
+        have_exact_numbers,
+        take_what_else_means_the_same,
         are_of_their_address,
         are_revalidated,
         that_are_wrong_say_where,

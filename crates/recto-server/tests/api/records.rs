@@ -32,6 +32,83 @@ pub(crate) async fn are_put_and_read_and_deleted(client: Client) {
     }
 }
 
+/// Decided by what is written, never by a double: in records, in keys of changes and in `from`.
+pub(crate) async fn have_exact_numbers(client: Client) {
+    let json = [("content-type", "application/json")];
+    let log = "/v1/collections/log/records";
+    let batch = async |changes: &str| {
+        let body = format!("{{\"changes\": [{changes}]}}");
+        client
+            .send(Method::POST, &format!("{log}:batchWrite"), &json, body)
+            .await
+    };
+    let puts = r#"{"put": {"stream": "exact", "seq": 9007199254740993.0, "line": "a"}},
+        {"put": {"stream": "exact", "seq": 9007199254740992, "line": "b"}},
+        {"put": {"stream": "exact", "seq": 9.007199254740994e15, "line": "c"}}"#;
+    assert_eq!(batch(puts).await.status, 200);
+    let listed = async |from: &str| {
+        let parameters = [("filter", "stream = \"exact\""), ("from", from)];
+        let by_address = client
+            .get(&crate::support::client::listed(log, &parameters))
+            .await
+            .json();
+        let body = format!(r#"{{"filter": "stream = \"exact\"", "from": {from}}}"#);
+        let by_body = client
+            .send(Method::POST, &format!("{log}:query"), &json, body)
+            .await
+            .json();
+        assert_eq!(by_address["records"], by_body["records"]);
+        let lines = by_body["records"].as_array().unwrap().iter();
+        lines
+            .map(|record| record["line"].as_str().unwrap().to_owned())
+            .collect::<String>()
+    };
+    assert_eq!(listed("[]").await, "bac");
+    assert_eq!(listed("[9007199254740993.0]").await, "ac");
+    assert_eq!(listed("[9007199254740993.0000]").await, "ac");
+
+    let wrong =
+        r#"{"put": {"stream": "exact", "seq": 1}}, {"put": {"stream": "exact", "seq": 9007199254740993.5}}"#;
+    let problem = batch(wrong).await.problem(400, "invalid-record");
+    assert_eq!(problem["field"], "changes[1].seq", "{problem}");
+    let problem = batch(r#"{"delete": ["exact", 9007199254740993.5]}"#).await;
+    problem.problem(400, "invalid-record");
+    assert_eq!(
+        batch(r#"{"delete": ["exact", 9007199254740993.0]}"#).await.status,
+        200
+    );
+    assert_eq!(listed("[]").await, "bc");
+
+    let put = async |seq: &str| {
+        let body = format!(r#"{{"seq": {seq}, "line": "d"}}"#);
+        let target = format!("{log}/exact,9007199254740993");
+        client.send(Method::PUT, &target, &json, body).await
+    };
+    assert_eq!(put("9007199254740993.0").await.status, 204);
+    put("9007199254740992.0").await.problem(409, "conflict");
+    let problem = put("9007199254740993.5").await.problem(400, "invalid-record");
+    assert_eq!(problem["field"], "seq", "{problem}");
+}
+
+/// An object is a map with text keys, too; blobs are base64, or hex after `\x`.
+pub(crate) async fn take_what_else_means_the_same(client: Client) {
+    let mut given = everything();
+    given["name"] = json!("same");
+    given["pairs"] = json!({ "b": 2, "a": 1 });
+    given["bytes"] = json!("\\xdeadbeef");
+    let body = json!({ "changes": [{ "put": given }] });
+    let batch = client
+        .post("/v1/collections/everything/records:batchWrite", &body)
+        .await;
+    assert_eq!(batch.status, 200, "{}", batch.text());
+    let page = client
+        .get("/v1/collections/everything/records?filter=name%3D%22same%22")
+        .await
+        .json();
+    assert_eq!(page["records"][0]["pairs"], json!([["a", 1], ["b", 2]]));
+    assert_eq!(page["records"][0]["bytes"], "3q2+7w==");
+}
+
 /// A record with a value of every type, as it is written; the key is canonical.
 pub(crate) fn everything() -> Json {
     json!({

@@ -4,7 +4,7 @@
 //! large files are made of have a short way, which gives the same bytes or nothing.
 
 use recto_model::{Type, cell, json};
-use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 /// Why a value does not fit its field: the whole reason, and how much of it is alike for all
 /// values of its kind.
@@ -62,16 +62,27 @@ pub(super) fn text_cell(field: &str, ty: &Type, text: &str, out: &mut Vec<u8>) -
 }
 
 /// Appends the cell of JSON that is not null.
-pub(super) fn json_cell(field: &str, ty: &Type, json: &Json, out: &mut Vec<u8>) -> Result<(), Reason> {
-    if let (Type::Text | Type::Ascii | Type::Timestamp | Type::BigInt, Json::String(text)) = (ty, json)
-        && fast(ty, text, out)
-    {
+pub(super) fn json_cell(field: &str, ty: &Type, json: &RawValue, out: &mut Vec<u8>) -> Result<(), Reason> {
+    let json = json.get();
+    if plain(ty, json).is_some_and(|text| fast(ty, text, out)) {
         return Ok(());
     }
-    match json::from_json(ty, json) {
+    match json::from_json_text(ty, json) {
         Ok(Some(value)) => cell::encode(ty, &value, out).map_err(|error| wrong_cell(field, &error)),
         Ok(None) => Err(Reason::general(format!("{field}: null"))),
         Err(error) => Err(wrong_value(field, &error)),
+    }
+}
+
+/// The text of JSON that means the same as text of its own: a string without escapes, or a number.
+fn plain<'a>(ty: &Type, json: &'a str) -> Option<&'a str> {
+    let string = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
+    match (ty, string) {
+        (Type::Text | Type::Ascii | Type::Timestamp | Type::BigInt, Some(text)) => {
+            (!text.contains('\\')).then_some(text)
+        }
+        (Type::TinyInt | Type::SmallInt | Type::Int | Type::BigInt | Type::Double, None) => Some(json),
+        _ => None,
     }
 }
 
@@ -162,6 +173,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 
@@ -208,6 +220,29 @@ mod tests {
             ],
         ) {
             agree(&ty, &text)?;
+        }
+
+        #[test]
+        fn the_short_way_of_json_is_its_long_way(
+            ty in prop::sample::select(TYPES.to_vec()),
+            text in prop_oneof![
+                any::<String>().prop_map(|text| serde_json::Value::from(text).to_string()),
+                any::<i64>().prop_map(|number| number.to_string()),
+                any::<i64>().prop_map(|number| format!("\"{number}\"")),
+                any::<f64>().prop_filter("JSON has no such number", |number| number.is_finite())
+                    .prop_map(|number| number.to_string()),
+                "-?(0|[1-9][0-9]{0,20})(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?",
+                "\"(\\\\u00[0-9a-f]{2}|[0-9a-z]){0,4}\"",
+                "true|false|\\[\\]|\\{\\}",
+            ],
+        ) {
+            let raw: &RawValue = serde_json::from_str(&text).unwrap();
+            let (mut found, mut defined) = (Vec::new(), Vec::new());
+            let short = json_cell("f", &ty, raw, &mut found);
+            let long = json::from_json_text(&ty, &text).ok().flatten()
+                .is_some_and(|value| cell::encode(&ty, &value, &mut defined).is_ok());
+            prop_assert_eq!(short.is_ok(), long, "{} {:?}", ty, &text);
+            prop_assert_eq!(found, defined, "{} {:?}", ty, &text);
         }
 
         #[test]

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
+use recto_model::json::syntax_error;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use super::convert::Reason;
@@ -31,7 +31,10 @@ pub(super) struct Object<'a> {
 impl<'a> Object<'a> {
     /// Reads a line; or the reason why it is no record.
     pub(super) fn read(plan: &Plan, line: &'a str) -> Result<Self, Reason> {
-        let no_json = |error: serde_json::Error| Reason::with_details("not JSON", &format!(": {error}"));
+        let no_json = |error: serde_json::Error| {
+            let words = syntax_error(&error);
+            Reason::with_details("not JSON", &format!(": column {}: {words}", error.column()))
+        };
         if !line.trim_start().starts_with('{') {
             serde_json::from_str::<IgnoredAny>(line).map_err(no_json)?;
             return Err(Reason::general("not a JSON object"));
@@ -58,8 +61,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The value that JSON text is.
-pub(super) fn value_of(field: &str, json: &RawValue) -> Result<Json, Reason> {
+/// Refuses a value that takes too much memory to convert.
+pub(super) fn check_size(field: &str, json: &RawValue) -> Result<(), Reason> {
     let text = json.get();
     if text.starts_with(['[', '{']) {
         // A bound: each value but the first of its list or object follows one of these.
@@ -70,8 +73,7 @@ pub(super) fn value_of(field: &str, json: &RawValue) -> Result<Json, Reason> {
             )));
         }
     }
-    serde_json::from_str(text)
-        .map_err(|error| Reason::with_details(format!("{field}: not JSON"), &format!(": {error}")))
+    Ok(())
 }
 
 struct Reading<'p, 'a> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use super::buffer::{Buffer, Origin, single_write, store_bytes};
 use super::convert::{self, Reason};
-use super::object::{Object, value_of};
+use super::object::{Object, check_size};
 use super::plan::{Plan, Slot, Target};
 use super::records::{CsvCell, Record, Shape, split_cells};
 use super::rejects::Reject;
@@ -130,8 +130,8 @@ impl Converter {
                 None => rows.push_cell(None),
                 Some(json) => {
                     self.push(rows, index, slot, |out| {
-                        let json = value_of(&slot.field, json)?;
-                        convert::json_cell(&slot.field, &slot.ty, &json, out)
+                        check_size(&slot.field, json)?;
+                        convert::json_cell(&slot.field, &slot.ty, json, out)
                     });
                 }
             }

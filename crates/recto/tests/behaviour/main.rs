@@ -48,6 +48,14 @@ partition = ["sensor"]
 order = ["slot"]
 writes = "overwrite"
 
+# A field each of what Rust types become fields, and numbers that no double holds in the key.
+[collection.orders]
+fields = { status = "text", created = "timestamp", id = "bigint", total = "decimal", address = "text", tags = "map<text, int>", seen = "set<int>" }
+key = ["status", "created", "id", "total"]
+partition = ["status"]
+order = ["created", "id", "total"]
+writes = "overwrite"
+
 [collection.notes]
 fields = { id = "int", text = "text" }
 key = ["id"]
@@ -116,6 +124,7 @@ on_both_stores! { crate::SCHEMA;
         a_batch_that_is_too_large_writes_nothing,
         a_batch_of_several_collections,
         records_expire,
+        numbers_are_exact_or_refused,
         what_is_not_a_record_is_refused,
         what_is_not_a_key_is_refused,
         appended_records_are_kept,
@@ -140,5 +149,6 @@ on_both_stores! { crate::SCHEMA;
     typed {
         records_are_the_dynamic_ones,
         a_type_that_differs_is_refused,
+        what_is_a_field_is_a_condition_and_a_key,
     }
 }

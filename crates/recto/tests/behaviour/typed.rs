@@ -1,7 +1,12 @@
 //! Typed collections are the dynamic ones with a type.
 
+use std::collections::{HashMap, HashSet};
+
+use bigdecimal::BigDecimal;
 use futures::TryStreamExt;
-use recto::{ErrorKind, Record, Recto};
+use recto::filter::{Literal, field};
+use recto::types::{Json, Timestamp};
+use recto::{ErrorKind, FieldType, Record, Recto};
 use serde_json::json;
 
 use crate::common::Subject;
@@ -84,4 +89,140 @@ pub(crate) async fn a_type_that_differs_is_refused(recto: Recto) {
     for part in ["value", "colour"] {
         assert!(error.to_string().contains(part), "{error}");
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, FieldType)]
+enum Status {
+    #[record(name = "typed open")]
+    Open,
+    Sent,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, FieldType)]
+struct OrderId(i64);
+
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Address {
+    street: String,
+    floors: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Record)]
+#[record(
+    collection = "orders",
+    key = ["status", "created", "id", "total"],
+    partition = ["status"],
+    order = ["created", "id", "total"],
+    writes = "overwrite"
+)]
+struct Order {
+    status: Status,
+    created: jiff::Timestamp,
+    id: OrderId,
+    total: BigDecimal,
+    address: Option<Json<Address>>,
+    tags: HashMap<String, i32>,
+    seen: HashSet<i32>,
+}
+
+pub(crate) async fn what_is_a_field_is_a_condition_and_a_key(recto: Recto) {
+    let orders = recto.collection::<Order>().unwrap();
+    // Finer than a millisecond, as clocks are.
+    let created: jiff::Timestamp = "2013-01-31T10:00:00.123456789Z".parse().unwrap();
+    let total: BigDecimal = "12.50".parse().unwrap();
+    let order = Order {
+        status: Status::Open,
+        created,
+        id: OrderId(7),
+        total: total.clone(),
+        address: Some(Json(Address {
+            street: "High".into(),
+            floors: vec![1, 2],
+        })),
+        tags: HashMap::from([("a".into(), 1), ("b".into(), 2)]),
+        seen: HashSet::from([3, 4]),
+    };
+    orders.put(&order).await.unwrap();
+    let stored = Order {
+        created: "2013-01-31T10:00:00.123Z".parse().unwrap(),
+        ..order.clone()
+    };
+
+    // By the time it was put with, and by all that means the same.
+    let at = Timestamp::from(created);
+    assert_eq!(
+        orders
+            .get((Status::Open, created, OrderId(7), &total_text()))
+            .await
+            .unwrap(),
+        Some(stored.clone())
+    );
+    assert_eq!(
+        orders.get((Status::Open, at, 7_u64, total)).await.unwrap(),
+        Some(stored.clone())
+    );
+    let name = "typed open".to_owned();
+    assert_eq!(
+        orders.get((&name, Some(at), 7_usize, "12.5")).await.unwrap(),
+        Some(stored.clone())
+    );
+    assert_eq!(orders.get((Status::Sent, at, 7, "12.5")).await.unwrap(), None);
+    let error = orders
+        .get((Status::Open, None::<Timestamp>, 7, "12.5"))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("null"), "{error}");
+
+    let open = || field("status").equal_to(Status::Open);
+    for filter in [
+        open(),
+        open().and(field("created").equal_to(created)),
+        open().and(field("created").at_least(Some(at))),
+        open().and(field("created").at_most(jiff::Timestamp::now())),
+        open()
+            .and(field("created").equal_to(at))
+            .and(field("id").equal_to(OrderId(7))),
+        open()
+            .and(field("created").equal_to(at))
+            .and(field("id").any_of([7_u64, 8])),
+        field("status").equal_to(&name),
+    ] {
+        let found = orders.query().matching(filter.clone()).await.unwrap();
+        assert_eq!(found.items(), [stored.clone()], "{filter:?}");
+    }
+    let from = [Literal::from(created), Literal::from(7_u32)];
+    let found = orders.query().matching(open()).from(from).await.unwrap();
+    assert_eq!(found.len(), 1);
+    for value in [
+        Literal::from(None::<Timestamp>),
+        Literal::from(recto::types::Time(-1)),
+    ] {
+        let filter = open().and(field("created").at_least(value));
+        let error = orders.query().matching(filter).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.field()),
+            (ErrorKind::InvalidQuery, Some("created")),
+            "{error}"
+        );
+    }
+
+    // A name that no variant has.
+    let subject = Subject::new(&recto, "orders");
+    let unknown = json!({ "status": "Sent", "created": "2013-01-31T10:00:00Z", "id": 1, "total": "1",
+        "address": "no json" });
+    subject
+        .collection
+        .put(&subject.record(&subject.row(&unknown)))
+        .await
+        .unwrap();
+    let error = orders
+        .query()
+        .matching(field("status").equal_to(Status::Sent))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("address"), "{error}");
+}
+
+fn total_text() -> String {
+    "12.50".to_owned()
 }

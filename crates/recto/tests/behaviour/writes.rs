@@ -225,6 +225,53 @@ pub(crate) async fn records_expire(recto: Recto) {
     assert!(reading(&subject, "expire", 4).await.is_none());
 }
 
+/// Two keys that are one as doubles are two records.
+pub(crate) async fn numbers_are_exact_or_refused(recto: Recto) {
+    let subject = Subject::new(&recto, "orders");
+    let read = |numbers: &str| {
+        let text = format!(r#"{{ "status": "exact", "created": "2013-01-31T10:00:00Z", {numbers} }}"#);
+        DynamicRecord::from_json_text(Arc::clone(&subject.definition), &text)
+    };
+    for numbers in [
+        r#""id": 9007199254740992, "total": 999999999999999999.99"#,
+        r#""id": 9007199254740992, "total": 1000000000000000000.1"#,
+        r#""id": 9007199254740993.0, "total": 1e18"#,
+    ] {
+        subject.collection.put(&read(numbers).unwrap()).await.unwrap();
+    }
+    let query = subject.text(r#"status = "exact""#, "");
+    let page = query.clone().await.unwrap();
+    assert_eq!(
+        words(&page, &["id", "total"]),
+        "9007199254740992 999999999999999999.99, 9007199254740992 1000000000000000000.1, 9007199254740993 1E+18"
+    );
+    let from = r#"["2013-01-31T10:00:00Z", 9007199254740992.0, 1000000000000000000.10]"#;
+    let page = query.clone().from_json(from).await.unwrap();
+    assert_eq!(page.len(), 2);
+    let error = query
+        .from_json(r#"["2013-01-31T10:00:00Z", 9007199254740992.5]"#)
+        .await;
+    let error = error.unwrap_err();
+    assert!(error.to_string().contains("found 9007199254740992.5"), "{error}");
+
+    for (numbers, field) in [
+        (r#""id": 1.0000000000000000000001, "total": 1"#, "id"),
+        (r#""id": 9223372036854775808, "total": 1"#, "id"),
+        (r#""id": 1, "total": 1, "total": 2"#, "total"),
+    ] {
+        let error = read(numbers).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidRecord, "{numbers}");
+        assert_eq!(error.field(), Some(field), "{numbers}");
+    }
+    for (text, words) in [
+        ("[1]", "not a JSON object"),
+        ("{\"id\": nope}", "column 9: a word"),
+    ] {
+        let error = DynamicRecord::from_json_text(Arc::clone(&subject.definition), text).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
 pub(crate) async fn what_is_not_a_record_is_refused(recto: Recto) {
     let subject = Subject::new(&recto, "readings");
     let definition = || Arc::clone(&subject.definition);

@@ -1,0 +1,203 @@
+//! Enums of names and structs around one value, as fields.
+
+use proc_macro2::{Literal, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Data, DataEnum, DeriveInput, Error, Fields, Ident, LitStr, Path, Result, Type, Variant};
+
+use crate::attributes::{record_attributes, set, text};
+use crate::expand::recto;
+
+/// The implementation of `FieldType` and what goes with it.
+pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
+    if !input.generics.params.is_empty() {
+        return Err(Error::new(
+            input.generics.span(),
+            "a field has no type or lifetime parameters: it owns its value, and has one type in the schema",
+        ));
+    }
+    let recto = recto(crate_path(input)?.as_ref());
+    let model = quote!(#recto::__private::model);
+    let of_type = match &input.data {
+        Data::Enum(data) => names(&input.ident, data, &model)?,
+        Data::Struct(data) => around(&input.ident, inner(&input.ident, &data.fields)?, &model),
+        Data::Union(_) => return Err(Error::new(input.ident.span(), ONE_VALUE)),
+    };
+    let in_queries = in_queries(&input.ident, &recto);
+    Ok(quote!(#of_type #in_queries))
+}
+
+const ONE_VALUE: &str = "a field is an enum of names, or a struct around one value: `struct OrderId(i64);`\n\
+    help: what has several parts is a field as `recto::types::Json<…>`, if serde reads and writes it";
+
+fn crate_path(input: &DeriveInput) -> Result<Option<Path>> {
+    let mut path = None;
+    for attribute in record_attributes(&input.attrs) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("crate") {
+                return set(&mut path, &meta, |meta| text(meta)?.parse());
+            }
+            Err(meta.error("a field's type has the attribute `crate` only; variants have `name`"))
+        })?;
+    }
+    Ok(path)
+}
+
+/// The type of a newtype's value.
+fn inner<'a>(ident: &Ident, fields: &'a Fields) -> Result<&'a Type> {
+    match fields {
+        Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Ok(&fields.unnamed[0].ty),
+        _ => Err(Error::new(ident.span(), ONE_VALUE)),
+    }
+}
+
+/// A struct around one value.
+fn around(ident: &Ident, ty: &Type, model: &TokenStream) -> TokenStream {
+    // At the type's place, so that a type that is no field type is reported there.
+    let field = quote_spanned!(ty.span()=> <#ty as #model::native::FieldType>);
+    quote! {
+        #[automatically_derived]
+        impl #model::native::FieldType for #ident {
+            const NULLABLE: bool = #field::NULLABLE;
+
+            fn field_type() -> #model::Type {
+                #field::field_type()
+            }
+
+            #[inline]
+            fn write_cell(
+                &self,
+                out: &mut ::std::vec::Vec<u8>,
+            ) -> ::core::result::Result<bool, #model::cell::CellError> {
+                #model::native::FieldType::write_cell(&self.0, out)
+            }
+
+            #[inline]
+            fn read_cell(
+                cell: ::core::option::Option<&[u8]>,
+            ) -> ::core::result::Result<Self, #model::cell::CellError> {
+                #field::read_cell(cell).map(Self)
+            }
+        }
+
+        // For a value that can be in no key this is an implementation that is never there: without the lifetime the
+        // compiler would refuse it.
+        #[automatically_derived]
+        impl #model::native::KeyType for #ident where for<'never> #ty: #model::native::KeyType {}
+    }
+}
+
+/// An enum of names.
+fn names(ident: &Ident, data: &DataEnum, model: &TokenStream) -> Result<TokenStream> {
+    if data.variants.is_empty() {
+        return Err(Error::new(
+            ident.span(),
+            "an enum without variants has no value that a field could hold",
+        ));
+    }
+    let mut names: Vec<LitStr> = Vec::new();
+    for variant in &data.variants {
+        let name = name(variant)?;
+        if names.iter().any(|earlier| earlier.value() == name.value()) {
+            return Err(Error::new(
+                name.span(),
+                format!("two variants are named {:?}", name.value()),
+            ));
+        }
+        names.push(name);
+    }
+    let variants: Vec<&Ident> = data.variants.iter().map(|variant| &variant.ident).collect();
+    let cells: Vec<Literal> = names
+        .iter()
+        .map(|name| Literal::byte_string(name.value().as_bytes()))
+        .collect();
+    let own_name = ident.to_string();
+    Ok(quote! {
+        #[automatically_derived]
+        impl #model::native::FieldType for #ident {
+            fn field_type() -> #model::Type {
+                #model::Type::Text
+            }
+
+            #[inline]
+            fn write_cell(
+                &self,
+                out: &mut ::std::vec::Vec<u8>,
+            ) -> ::core::result::Result<bool, #model::cell::CellError> {
+                let name: &[u8] = match self {
+                    #(Self::#variants => #cells,)*
+                };
+                out.extend_from_slice(name);
+                ::core::result::Result::Ok(true)
+            }
+
+            #[inline]
+            fn read_cell(
+                cell: ::core::option::Option<&[u8]>,
+            ) -> ::core::result::Result<Self, #model::cell::CellError> {
+                match cell {
+                    #(::core::option::Option::Some(#cells) => ::core::result::Result::Ok(Self::#variants),)*
+                    other => ::core::result::Result::Err(
+                        #model::native::no_variant(#own_name, other, &[#(#names),*]),
+                    ),
+                }
+            }
+        }
+
+        #[automatically_derived]
+        impl #model::native::KeyType for #ident {}
+    })
+}
+
+/// The name that a variant is stored by.
+fn name(variant: &Variant) -> Result<LitStr> {
+    if !matches!(variant.fields, Fields::Unit) {
+        return Err(Error::new(
+            variant.span(),
+            "a variant that holds values is more than a name\n\
+             help: the enum is a field as `recto::types::Json<…>`, if serde reads and writes it",
+        ));
+    }
+    let mut name = None;
+    for attribute in record_attributes(&variant.attrs) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("name") {
+                return set(&mut name, &meta, text);
+            }
+            Err(meta.error("a variant has the attribute `name` only: #[record(name = \"open\")]"))
+        })?;
+    }
+    Ok(name.unwrap_or_else(|| LitStr::new(&variant.ident.to_string(), variant.ident.span())))
+}
+
+/// The type in filters and keys.
+fn in_queries(ident: &Ident, recto: &TokenStream) -> TokenStream {
+    let model = quote!(#recto::__private::model);
+    let result = quote!(::core::result::Result<(), #model::cell::CellError>);
+    quote! {
+        #[automatically_derived]
+        impl ::core::convert::From<#ident> for #recto::filter::Literal {
+            fn from(value: #ident) -> Self {
+                #recto::__private::literal_of(&value)
+            }
+        }
+
+        #[automatically_derived]
+        impl #recto::KeyPart for #ident {
+            fn write(&self, ty: &#model::Type, out: &mut ::std::vec::Vec<u8>) -> #result {
+                #recto::__private::write_part(self, ty, out)
+            }
+        }
+
+        #[automatically_derived]
+        impl #recto::Key for #ident {
+            fn len(&self) -> usize {
+                1
+            }
+
+            fn write(&self, _: usize, ty: &#model::Type, out: &mut ::std::vec::Vec<u8>) -> #result {
+                #recto::__private::write_part(self, ty, out)
+            }
+        }
+    }
+}
