@@ -9,7 +9,7 @@ use crate::cell::CellError;
 /// The Julian day of 1970-01-01.
 const EPOCH_JULIAN_DAY: i32 = 2_440_588;
 
-const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
 impl From<TimeDate> for Date {
@@ -30,8 +30,8 @@ impl TryFrom<Date> for TimeDate {
 impl From<TimeTime> for Time {
     fn from(time: TimeTime) -> Self {
         let (hour, minute, second, nanos) = time.as_hms_nano();
-        let seconds = (i64::from(hour) * 60 + i64::from(minute)) * 60 + i64::from(second);
-        Self(seconds * NANOS_PER_SECOND + i64::from(nanos))
+        let seconds = (u64::from(hour) * 60 + u64::from(minute)) * 60 + u64::from(second);
+        Self((seconds * NANOS_PER_SECOND + u64::from(nanos)).cast_signed())
     }
 }
 
@@ -39,12 +39,10 @@ impl TryFrom<Time> for TimeTime {
     type Error = OutOfRange;
 
     fn try_from(time: Time) -> Result<Self, OutOfRange> {
-        let (seconds, nanos) = (
-            time.0.div_euclid(NANOS_PER_SECOND),
-            time.0.rem_euclid(NANOS_PER_SECOND),
-        );
-        let hour = u8::try_from(seconds.div_euclid(3_600)).map_err(|_| OutOfRange)?;
-        let (minute, second) = (seconds.rem_euclid(3_600) / 60, seconds.rem_euclid(60));
+        let nanos = u64::try_from(time.0).map_err(|_| OutOfRange)?;
+        let (seconds, nanos) = (nanos / NANOS_PER_SECOND, nanos % NANOS_PER_SECOND);
+        let hour = u8::try_from(seconds / 3_600).map_err(|_| OutOfRange)?;
+        let (minute, second) = (seconds / 60 % 60, seconds % 60);
         Self::from_hms_nano(hour, minute as u8, second as u8, nanos as u32).map_err(|_| OutOfRange)
     }
 }
