@@ -30,7 +30,7 @@ pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<
     caller.definition(&collection).await?;
     Parameters::read(&uri, &[])?;
     let schema = caller.schema().await?;
-    let body = body::json(request).await?;
+    let body = body::read(request).await?;
     let changes = read(&schema, &collection, &body)?;
     let needed: BTreeSet<(&str, Operation)> = changes.iter().map(needed).collect();
     let session = caller.access.session_over(caller.app_session(), needed)?;

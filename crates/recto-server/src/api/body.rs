@@ -30,8 +30,13 @@ impl Body {
     }
 }
 
+/// The JSON of a request's body, for what holds no values of records.
+pub(crate) async fn json(request: Request) -> Result<Json, Problem> {
+    Ok(read(request).await?.json)
+}
+
 /// A request's body.
-pub(crate) async fn json(request: Request) -> Result<Body, Problem> {
+pub(crate) async fn read(request: Request) -> Result<Body, Problem> {
     check_type(request.headers())?;
     let bytes = Bytes::from_request(request, &())
         .await

@@ -16,7 +16,7 @@ impl Parameters {
     /// its address.
     pub(crate) async fn of_request(uri: &Uri, request: Request, known: &[&str]) -> Result<Self, Problem> {
         Self::read(uri, &[])?;
-        let body = body::json(request).await?;
+        let body = body::read(request).await?;
         // What is no object is refused by the other reading.
         let written: Written<'_> = body.text().unwrap_or_default();
         Self::of_json(&body.json, &written, known)

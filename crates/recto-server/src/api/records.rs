@@ -53,7 +53,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     let ttl_seconds = ttl_seconds(&Parameters::read(&uri, &[TTL])?)?;
     refuse_conditions(request.headers())?;
     let key = address::key(&uri)?;
-    let body = body::json(request).await?;
+    let body = body::read(request).await?;
     if !body.json.is_object() {
         return Err(Problem::invalid_body("the body is a record: a JSON object"));
     }
