@@ -217,7 +217,10 @@ fn what_does_not_read_is_named() {
     let null = Flight::read(written.as_row(), &[0, 4, 2, 3, 4]).unwrap_err();
     assert_eq!(null, RecordError::Missing { field: "carrier" });
     let malformed = Flight::read(written.as_row(), &[0, 1, 3, 3, 4]).unwrap_err();
-    assert_eq!(malformed.to_string(), "field `flight`: not an int: 3 bytes, not 4");
+    assert_eq!(
+        malformed.to_string(),
+        "field `flight`: not an int: 3 bytes, not 4"
+    );
 }
 
 /// Slow, so few: each message once.

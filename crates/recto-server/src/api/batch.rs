@@ -1,6 +1,7 @@
 //! Several changes at once.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::Uri;
