@@ -234,7 +234,9 @@ impl Recto {
         A: TryInto<StoreAddress>,
         Error: From<A::Error>,
     {
-        Self::open_at(&address.try_into()?, options).await
+        let address = address.try_into()?;
+        // Boxed: what opening awaits is deep and large, and callers' futures would hold all of it.
+        Box::pin(Self::open_at(&address, options)).await
     }
 
     pub(crate) async fn open_at(address: &StoreAddress, mut options: OpenOptions) -> Result<Self> {
