@@ -1,5 +1,5 @@
 //! Flipped bits: an error or found by a check, never a wrong row and never a panic.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_possible_wrap)] // counts are small
 
 mod support;
 

@@ -254,7 +254,7 @@ impl Recto {
                     if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
                         && waited < options.wait =>
                 {
-                    tokio::time::sleep(OPEN_INTERVAL.min(options.wait - waited)).await;
+                    tokio::time::sleep(OPEN_INTERVAL.min(options.wait.saturating_sub(waited))).await;
                 }
                 ended => return ended,
             }
