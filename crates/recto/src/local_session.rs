@@ -398,7 +398,11 @@ impl Session for LocalSession {
                 collections.insert(name.to_owned(), recto.dynamic(name)?);
             }
             self.add_change(&mut batch, &collections[name], change)
-                .map_err(|error| error.with_change(index))?;
+                .map_err(|error| match error.kind() {
+                    // What the session may not do is said of it, and not of the change.
+                    ErrorKind::Forbidden => error,
+                    _ => error.with_change(index),
+                })?;
         }
         let deletes = changes.iter().filter(|change| !change.is_put()).count();
         let written = Written {

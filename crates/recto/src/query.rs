@@ -80,7 +80,8 @@ pub struct PageQuery<T> {
 /// What is asked, and its plan once it is known.
 #[derive(Debug, Clone, Default)]
 struct Question {
-    filter_text: String,
+    /// None of them is empty.
+    filter_texts: Vec<String>,
     filters: Vec<Filter>,
     /// Row filters: conditions that no call takes back.
     row_filters: Vec<String>,
@@ -146,7 +147,7 @@ impl<T> std::fmt::Debug for PageQuery<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PageQuery")
             .field("collection", &self.core.definition.name)
-            .field("filter", &self.question.filter_text)
+            .field("filter", &self.question.filter_texts)
             .field("order_by", &self.question.sort_text)
             .finish_non_exhaustive()
     }
@@ -188,10 +189,15 @@ impl<T> PageQuery<T> {
     }
 
     /// Only rows that satisfy this filter text, a subset of AIP-160:
-    /// `carrier = "UA" AND time_hour >= "2013-07-01T00:00:00Z"`.
+    /// `carrier = "UA" AND time_hour >= "2013-07-01T00:00:00Z"`. Called again, both hold; an empty text
+    /// says nothing.
     #[must_use]
     pub fn filter(self, text: impl Into<String>) -> Self {
-        self.ask(|question| question.filter_text = text.into())
+        let text = text.into();
+        if text.is_empty() {
+            return self;
+        }
+        self.ask(|question| question.filter_texts.push(text))
     }
 
     /// Only rows that satisfy these conditions, beside what [`filter`](Self::filter) says.
@@ -219,6 +225,7 @@ impl<T> PageQuery<T> {
     }
 
     /// In this order, AIP-132: `time_hour desc, flight`, or `-time_hour, flight`. Without it: the view's own order.
+    /// Called again, the later order stands in the place of the earlier.
     #[must_use]
     pub fn order_by(self, text: impl Into<String>) -> Self {
         self.ask(|question| question.sort_text = text.into())
@@ -458,13 +465,19 @@ impl Question {
 
     /// What its plan is kept under; `None` if it is not all text.
     fn key(&self) -> Option<Key> {
+        let filter_text = match self.filter_texts.as_slice() {
+            [] => "",
+            [one] => one.as_str(),
+            _ => return None,
+        };
         if !self.filters.is_empty() || !self.sort.is_empty() {
             return None;
         }
-        let texts = [&self.filter_text, &self.sort_text]
+        let row_filters = self.row_filters.iter().map(String::as_str);
+        let texts = [filter_text, self.sort_text.as_str()]
             .into_iter()
-            .chain(&self.row_filters);
-        Key::new(texts.map(String::as_str), self.allow_residual)
+            .chain(row_filters);
+        Key::new(texts, self.allow_residual)
     }
 
     fn plan(&self, core: &CollectionCore) -> Result<Planned> {
@@ -489,7 +502,10 @@ impl Question {
     }
 
     fn plan_on(&self, collection: &Collection, arrangements: &[Arc<Arrangement>]) -> Result<Planned> {
-        let mut conditions = bind::conditions(collection, &self.filter_text)?;
+        let mut conditions = Vec::new();
+        for text in &self.filter_texts {
+            conditions.extend(bind::conditions(collection, text)?);
+        }
         for filter in &self.filters {
             conditions.extend(filter.bind(collection)?);
         }

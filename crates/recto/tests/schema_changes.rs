@@ -166,6 +166,7 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
     let new =
         json!({ "day": 1, "id": 4, "what": "new", "tags": ["a"], "score": 0.5, "place": { "city": "Oslo" } });
     let filled = json!({ "day": 1, "id": 1, "what": "old 1", "score": 0.25 });
+    // A record that is there is never changed, and gets no new field either: it is put anew.
     events.delete((1, 1)).await.unwrap();
     put(&events, &[new.clone(), filled.clone()]).await;
     let expected = [new.clone(), event(3), event(2), filled.clone()];

@@ -34,13 +34,13 @@ pub(crate) async fn are_made_together(client: Client) {
     ]);
     let reply = send(&client, changes).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
-    assert_eq!(reply.json(), json!({ "puts": 2, "deletes": 3 }));
+    assert_eq!(reply.json(), json!({ "puts": 2, "deletes": 3, "repeated": 0 }));
     assert_eq!(count(&client, "together").await, 1);
     let logged = client.get("/v1/collections/log/records/together,1").await;
     assert_eq!(logged.json()["line"], "l");
     assert_eq!(
         send(&client, json!([])).await.json(),
-        json!({ "puts": 0, "deletes": 0 })
+        json!({ "puts": 0, "deletes": 0, "repeated": 0 })
     );
 }
 
@@ -56,6 +56,62 @@ pub(crate) async fn hold_the_later_of_two_changes(client: Client) {
     assert_eq!(found.status, 404);
     let found = client.get("/v1/collections/notes/records/later,2,1").await;
     assert_eq!(found.status, 200);
+}
+
+/// A record that is never changed is put again, and not as another: of one batch both stores know it, of
+/// what is stored the embedded one.
+pub(crate) async fn do_not_change_what_is_appended(client: Client) {
+    let line = |seq: i32, line: &str| json!({ "collection": "log", "put": { "stream": "kept", "seq": seq.to_string(), "line": line } });
+    let reply = send(
+        &client,
+        json!([line(1, "one"), line(1, "one"), note("kept", 1), note("kept", 1)]),
+    )
+    .await;
+    assert_eq!(reply.json(), json!({ "puts": 2, "deletes": 0, "repeated": 2 }));
+    let within = send(&client, json!([line(2, "a"), line(2, "b")])).await;
+    assert_eq!(within.problem(409, "record-exists")["field"], "changes[1]");
+    let other = send(&client, json!([line(2, "a"), line(1, "other")])).await;
+    let target = "/v1/collections/log/records/kept,1";
+    let put = client.put(target, &json!({ "line": "other" })).await;
+    let stored = client.get(target).await.json();
+    match client.kind {
+        Kind::Embedded => {
+            let problem = other.problem(409, "record-exists");
+            assert_eq!(problem["field"], "changes[1]", "{problem}");
+            assert_eq!(put.problem(409, "record-exists")["field"], Json::Null);
+            assert_eq!(stored["line"], "one");
+            client
+                .get("/v1/collections/log/records/kept,2")
+                .await
+                .problem(404, "not-found");
+        }
+        // As the description says.
+        Kind::Cassandra => assert_eq!(
+            (other.status, put.status, &stored["line"]),
+            (200, 204, &json!("other"))
+        ),
+    }
+}
+
+pub(crate) async fn may_say_how_long_records_live(client: Client) {
+    let target = "/v1/collections/notes/records/lives,1,1";
+    let put = client
+        .put(&format!("{target}?ttl_seconds=1000"), &json!({}))
+        .await;
+    assert_eq!(put.status, 204, "{}", put.text());
+    for wrong in ["0", "-1", "x", "630720001"] {
+        let put = client
+            .put(&format!("{target}?ttl_seconds={wrong}"), &json!({}))
+            .await;
+        assert_eq!(put.problem(400, "invalid-parameter")["parameter"], "ttl_seconds");
+    }
+    let short = json!({ "put": { "tenant": "lives", "at": 2, "id": 1 }, "ttl_seconds": 1 });
+    assert_eq!(send(&client, json!([short, note("lives", 3)])).await.status, 200);
+    let wrong = json!({ "put": { "tenant": "lives", "at": 2, "id": 1 }, "ttl_seconds": 0 });
+    let problem = send(&client, json!([wrong])).await.problem(400, "invalid-body");
+    assert_eq!(problem["field"], "changes[0]");
+    tokio::time::sleep(std::time::Duration::from_millis(2_200)).await;
+    assert_eq!(count(&client, "lives").await, 2);
 }
 
 pub(crate) async fn name_the_change_that_is_wrong(client: Client) {

@@ -20,6 +20,8 @@ on_both_stores! {
     batches {
         are_made_together,
         hold_the_later_of_two_changes,
+        do_not_change_what_is_appended,
+        may_say_how_long_records_live,
         name_the_change_that_is_wrong,
         of_the_wrong_shape_are_refused,
         have_a_limit,

@@ -128,6 +128,16 @@ impl Meter {
         self.budget.scanned.saturating_sub(self.scanned)
     }
 
+    /// How many more rows may be read, looked at or not.
+    pub(crate) fn read_left(&self) -> u64 {
+        self.budget.scanned.saturating_sub(self.cost.rows_read)
+    }
+
+    /// The budget it is of.
+    pub(crate) fn budget(&self) -> Budget {
+        self.budget
+    }
+
     /// Counts a read that waited for nothing else.
     pub(crate) fn count_read(&mut self, read: &RowsRead) {
         self.cost.rows_read += read.rows.len() as u64;

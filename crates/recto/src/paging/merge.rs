@@ -15,6 +15,13 @@ const SHARE_SLACK_ROWS: u32 = 4;
 /// The bytes that one source may return at least, however many share the page's.
 const MIN_SOURCE_BYTES: u64 = 32 << 10;
 
+/// What part of the page's budget the rows read ahead of all sources together may take.
+const AHEAD_SHARE: u64 = 4;
+
+/// The fewest rows that are read ahead of a source at a time: of a remote store, where each time is a round trip.
+const MIN_AHEAD_ROWS: u64 = 16;
+const MIN_REMOTE_AHEAD_ROWS: u64 = 64;
+
 /// A source being merged: rows read and not yet taken.
 struct Stream {
     source: usize,
@@ -49,7 +56,11 @@ pub(super) async fn read(
         }
         streams[index].next += 1;
         if streams[index].next == streams[index].rows.len() && !streams[index].exhausted {
-            let limit = keeper.chunk(meter);
+            let mut limit = keeper.chunk(meter).min(ahead_rows(reader, meter));
+            if !reader.plan.residual.is_empty() {
+                // Rows read ahead of the other sources count, though they are not looked at yet.
+                limit = limit.min(u32::try_from(meter.read_left()).unwrap_or(u32::MAX));
+            }
             if limit == 0 {
                 return Ok(keeper.stopped(Stop::Scanned));
             }
@@ -60,6 +71,19 @@ pub(super) async fn read(
         insert(reader, &streams, &mut ready, index);
     }
     Ok(keeper.finished())
+}
+
+/// How many rows of a source are read at a time. All sources are read ahead of the page, so that it is
+/// their share of a part of its budget.
+fn ahead_rows(reader: &Reader<'_>, meter: &Meter) -> u32 {
+    let least = if reader.remote {
+        MIN_REMOTE_AHEAD_ROWS
+    } else {
+        MIN_AHEAD_ROWS
+    };
+    let count = reader.plan.sources.len().max(1) as u64;
+    let share = meter.budget().scanned / AHEAD_SHARE / count;
+    u32::try_from(share.max(least)).unwrap_or(u32::MAX)
 }
 
 /// Puts a stream among those ready, unless it has run out.
@@ -90,7 +114,20 @@ async fn open(
     let count = reader.plan.sources.len();
     options.max_bytes = (options.max_bytes / count as u64).max(MIN_SOURCE_BYTES);
     let share = want.div_ceil(count as u32) + SHARE_SLACK_ROWS;
-    let limit = if reader.remote { want } else { share.min(want) };
+    let each = |rows: u64| u32::try_from(rows / count as u64).unwrap_or(u32::MAX);
+    let scanned = meter.budget().scanned;
+    let limit = match (reader.remote, reader.plan.residual.is_empty()) {
+        // To ask again is dear, so that one source may as well fill the page.
+        (true, true) => want.min(each(scanned / 2).max(share)),
+        (true, false) => want.min(ahead_rows(reader, meter)),
+        (false, _) => want.min(share),
+    };
+    let limit = if reader.plan.residual.is_empty() {
+        limit
+    } else {
+        // A row of each at least, so that the page gets on.
+        limit.min(each(scanned).max(1))
+    };
     let slices = (0..count)
         .filter_map(|source| Some((source, reader.plan.slice(source, edge, reader.travel, limit)?)));
     let reads = slices.map(|(source, slice)| async move {

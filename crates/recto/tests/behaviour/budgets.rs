@@ -130,3 +130,49 @@ pub(crate) async fn of_time_that_is_over_before_it_began(recto: Recto) {
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(error.hint().is_some());
 }
+
+pub(crate) async fn of_rows_read_ahead_of_merged_partitions(recto: Recto) {
+    const BUDGET: u32 = 200;
+    let mut subject = Subject::new(&recto, "events");
+    let streams: Vec<String> = (0..6).map(|number| format!("ahead {number}")).collect();
+    for (number, stream) in streams.iter().enumerate() {
+        let row = |at: i32| {
+            let kind = if at % 40 == 0 { "rare" } else { "often" };
+            json!({ "stream": stream, "at": at * 6 + number as i32, "id": at, "kind": kind })
+        };
+        subject.put((0..120).map(row)).await;
+    }
+    let any: Vec<String> = streams
+        .iter()
+        .map(|stream| format!("stream = {stream:?}"))
+        .collect();
+    let query = subject
+        .text(&format!(r#"({}) AND kind = "rare""#, any.join(" OR ")), "at desc")
+        .allow_residual()
+        .page_size(100)
+        .scan_budget(BUDGET.into());
+    let mut next = query.clone();
+    let (mut found, mut pages) = (Vec::new(), 0);
+    loop {
+        let page = next.await.unwrap();
+        let cost = page.cost();
+        assert!(
+            cost.rows_read <= BUDGET.into(),
+            "{} rows were read",
+            cost.rows_read
+        );
+        found.extend(times(&page).split_whitespace().map(str::to_owned));
+        pages += 1;
+        assert!(pages < 100, "the traversal stands still");
+        let Some(token) = page.next_cursor() else { break };
+        next = query.clone().page_token(token);
+    }
+    let expected: Vec<String> = (0..720)
+        .rev()
+        .filter(|at| (at / 6) % 40 == 0)
+        .map(|at| at.to_string())
+        .collect();
+    assert_eq!(found, expected);
+    let (backwards, _) = traverse(&query, false).await;
+    assert_eq!(backwards.join(" "), expected.join(" "));
+}

@@ -95,6 +95,7 @@ on_both_stores! { crate::SCHEMA;
     }
     budgets {
         of_rows_looked_at,
+        of_rows_read_ahead_of_merged_partitions,
         of_bytes,
         of_time_that_is_over_before_it_began,
     }
@@ -110,6 +111,7 @@ on_both_stores! { crate::SCHEMA;
         residual_conditions,
         a_sort_that_stops_early,
         filters_built_in_rust_are_the_filters_written,
+        several_filters_all_hold,
     }
     refusals {
         name_the_collection_that_would_serve,

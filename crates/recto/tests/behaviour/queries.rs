@@ -359,3 +359,25 @@ pub(crate) async fn filters_built_in_rust_are_the_filters_written(recto: Recto) 
         }
     }
 }
+
+pub(crate) async fn several_filters_all_hold(recto: Recto) {
+    let mut subject = Subject::new(&recto, "events");
+    let row = |stream: &str, id: i32| json!({ "stream": stream, "at": 1, "id": id });
+    subject
+        .put([row("both a", 1), row("both a", 2), row("both b", 1)])
+        .await;
+    let query = subject.collection.query().filter(r#"stream = "both a""#);
+    let page = query
+        .clone()
+        .filter("")
+        .filter("at = 1 AND id = 2")
+        .await
+        .unwrap();
+    assert_eq!(words(&page, &["stream", "id"]), "both a 2");
+    // What contradicts is nothing, and not the later of the two.
+    let page = query.clone().filter(r#"stream = "both b""#).await.unwrap();
+    assert!(page.is_empty());
+    // The order is the later one.
+    let page = query.order_by("at desc").order_by("at, id desc").await.unwrap();
+    assert_eq!(words(&page, &["id"]), "2, 1");
+}
