@@ -107,7 +107,7 @@ writes = "append"
 [collection.partitions]
 fields = {{ {order_fields} group = "int" }}
 key = [{columns}]
-writes = "append"
+writes = "overwrite"
 
 [collection.stored]
 fields = {{ {stored} id = "int" }}
