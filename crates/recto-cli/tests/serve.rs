@@ -172,6 +172,17 @@ fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
             .any(|line| line["route"] == "/v1/collections/{collection}/records/{key}")
     );
     assert!(lines.iter().any(|line| line["status"] == 401));
+    let denied = lines
+        .iter()
+        .find(|line| line["message"] == "a token was refused")
+        .unwrap();
+    assert_eq!(
+        (&denied["level"], &denied["reason"]),
+        (&"WARN".into(), &"unknown".into())
+    );
+    for line in [slow, denied] {
+        assert_eq!(line["client"], "127.0.0.1", "{line}");
+    }
 }
 
 #[cfg(unix)]
@@ -243,6 +254,11 @@ fn grants_that_the_schema_does_not_know_are_refused() {
     for (grant, code, said) in [
         ("order:read", 3, "did you mean orders?"),
         ("orders:read where tennant = \"a\"", 2, "does not fit its fields"),
+        (
+            "orders:read where tennant = \"a\"",
+            2,
+            "correct the filter after `where`",
+        ),
         ("*:read where total = 1", 2, "does not fit its fields"),
         (
             "orders:read,write where note = \"a\"",
@@ -265,17 +281,25 @@ fn grants_that_the_schema_does_not_know_are_refused() {
         "nothing half-done is left"
     );
     place.refused(&["token", "list"], 3, "recto token create");
-    for grant in [
-        "orders:read,export where note = \"a\"",
-        "orders:all where tenant = \"a\" AND id > 5",
+    for (grant, is_warned_of) in [
+        ("orders:read,export where note = \"a\"", true),
+        ("orders:all where tenant = \"a\" AND id > 5", false),
     ] {
-        place.done(&["token", "create", "x", "--grant", grant]);
+        let made = place.run(&["token", "create", "x", "--grant", grant]);
+        assert!(made.status.success());
+        let said = text(&made.stderr);
+        assert_eq!(
+            said.contains("Lists need allow_residual=true"),
+            is_warned_of,
+            "{said}"
+        );
     }
 }
 
 #[test]
 fn the_configuration_is_shown_with_its_sources_and_refused_where_it_is_wrong() {
     let place = Place::new();
+    place.done(&["token", "create", "ada", "--grant", "*:all"]);
     let file = "store = \"recto.data\"\n[serve]\nlisten = \"127.0.0.1:9001\"\nidle_time_ms = 5000\n";
     std::fs::write(place.0.path().join("server.toml"), file).unwrap();
     let output = place
@@ -286,6 +310,8 @@ fn the_configuration_is_shown_with_its_sources_and_refused_where_it_is_wrong() {
             "server.toml",
             "--json",
             "--behind-proxy",
+            "--tokens",
+            "tokens.toml",
         ])
         .env("RECTO_SERVE_LISTEN", "127.0.0.1:9002")
         .output()
@@ -315,6 +341,12 @@ fn the_configuration_is_shown_with_its_sources_and_refused_where_it_is_wrong() {
         &["serve", "--listen", "0.0.0.0:80"],
         2,
         "no tokens say who may ask",
+    );
+    place.refused(&["serve", "--behind-proxy"], 2, "recto token create NAME --grant");
+    place.refused(
+        &["serve", "--audit-log", "nowhere/audit.log"],
+        1,
+        "the audit log nowhere/audit.log cannot be opened",
     );
     place.refused(
         &["serve", "--tokens", "absent.toml"],

@@ -88,7 +88,7 @@ fn kind(name: &str) -> Option<ErrorKind> {
         "forbidden" => ErrorKind::Forbidden,
         "unavailable" | "under-way" => ErrorKind::Unavailable,
         "unreadable-file" => ErrorKind::Io,
-        "timeout" => ErrorKind::Timeout,
+        "timeout" | "request-timeout" => ErrorKind::Timeout,
         "outcome-unknown" => ErrorKind::OutcomeUnknown,
         "record-exists" => ErrorKind::Conflict,
         "limit-exceeded" => ErrorKind::LimitExceeded,

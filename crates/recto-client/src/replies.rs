@@ -46,6 +46,7 @@ impl PageBody {
             stop: self.stop,
             row_tokens: self.row_tokens,
             cost: cost(headers),
+            cost_hidden: !headers.contains_key(COST),
             ..PageReply::default()
         }
     }

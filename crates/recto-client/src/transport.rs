@@ -351,7 +351,7 @@ impl Transport {
             ErrorKind::Unavailable,
             format!("{} cannot be reached", self.server),
         )
-        .with_hint("is `recto serve` running there, and is that the address it printed?")
+        .with_hint(unreachable_hint(&innermost(error)))
         .with_source(innermost(error))
     }
 
@@ -424,6 +424,23 @@ fn too_large(server: &str) -> Error {
 }
 
 /// The first cause, as text: the layers above it only repeat that something failed.
+/// What to do where no connection came about, by what caused it.
+fn unreachable_hint(cause: &str) -> &'static str {
+    // So TLS names a certificate that may sign others and is shown as a server's own.
+    if cause.contains("CaUsedAsEndEntity") {
+        return "the server's certificate is one that signs others (CA:TRUE), which `openssl req -x509` makes unless \
+                told otherwise: make it with -addext basicConstraints=critical,CA:FALSE";
+    }
+    if cause.contains("UnknownIssuer") {
+        return "nobody whom this machine trusts signed the server's certificate; ?tls_ca=FILE in the address names \
+                whom to trust";
+    }
+    if cause.contains("NotValidForName") {
+        return "the server's certificate is for other names than the one in the address";
+    }
+    "is `recto serve` running there, and is that the address it printed?"
+}
+
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -185,6 +185,17 @@ impl Access {
         }
     }
 
+    /// What it may do with a collection, whichever of its rows, as bits.
+    pub(crate) fn operations(&self, collection: &str) -> u16 {
+        let operations = self.grant(collection).map(|grant| grant.operations.as_slice());
+        bits(operations.unwrap_or_default().iter().copied())
+    }
+
+    /// What it may do with the store, as bits.
+    pub(crate) fn store_operations(&self) -> u16 {
+        bits(STORE_OPERATIONS.into_iter().filter(|one| self.allows_store(*one)))
+    }
+
     /// Whether it sees the collection: without any operation it is as if it were not there.
     pub fn sees(&self, collection: &str) -> bool {
         self.grant(collection)
@@ -234,4 +245,9 @@ impl Access {
         }
         Ok(Arc::new(Observed::new(session.restricted(rows))))
     }
+}
+
+/// A bit for each operation.
+fn bits(operations: impl Iterator<Item = Operation>) -> u16 {
+    operations.fold(0, |bits, operation| bits | 1 << operation as u16)
 }

@@ -22,7 +22,7 @@ pub use limits::{
     DEFAULT_BODY_BYTES, DEFAULT_CONCURRENT_REQUESTS, DEFAULT_CONNECTIONS, DEFAULT_HEADER_BYTES,
     DEFAULT_HEADER_TIME_MS, DEFAULT_IDLE_TIME_MS, DEFAULT_LOAD_BYTES, DEFAULT_REQUEST_BURST,
     DEFAULT_REQUEST_TIME_MS, DEFAULT_REQUESTS_PER_SECOND, DEFAULT_SHUTDOWN_TIME_MS, DEFAULT_STALL_TIME_MS,
-    DEFAULT_URL_BYTES, Limits, MAX_HEADERS,
+    DEFAULT_TOKEN_SHARE, DEFAULT_URL_BYTES, Limits, MAX_HEADERS,
 };
 pub use settings::{SETTINGS, Setting};
 pub(crate) use sources::nearest;
@@ -36,6 +36,9 @@ pub const DEFAULT_SLOW_QUERY_MS: u64 = 1_000;
 pub const DEFAULT_SCRUB_INTERVAL_HOURS: u64 = 24;
 /// How many MiB a second the scrub reads.
 pub const DEFAULT_SCRUB_MIB_PER_SECOND: u64 = 8;
+
+const MAKE_A_TOKEN: &str = "make a token with `recto token create NAME --grant '*:read' --tokens tokens.toml`, \
+                            and serve with --tokens tokens.toml";
 
 /// Who may read `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +93,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Which log lines there are.
     pub log_level: LogLevel,
+    /// Where to log who changed what: a file, or `stdout`; without one nothing is logged of it.
+    pub audit_log: Option<PathBuf>,
     /// From when on a page counts as slow and is logged with its plan.
     pub slow_query: Duration,
     /// The folder in which backups that are asked for over HTTP are made; none without it.
@@ -142,6 +147,7 @@ impl Default for Config {
             metrics: MetricsAccess::Token,
             log_format: LogFormat::Human,
             log_level: LogLevel::Info,
+            audit_log: None,
             slow_query: Duration::from_millis(DEFAULT_SLOW_QUERY_MS),
             backup_folder: None,
             load_folder: None,
@@ -170,25 +176,28 @@ impl Config {
     /// What must hold of the settings together.
     ///
     /// # Errors
-    /// Half of a key pair; an address other machines reach, without tokens, or without TLS where no
-    /// proxy speaks it.
+    /// Half of a key pair; a proxy, or an address other machines reach, without tokens; such an address
+    /// without TLS where no proxy speaks it.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
             let error = ConfigError::new("tls_certificate and tls_key are set together or not at all");
             return Err(error.with_hint("both are PEM files"));
         }
-        if self.listen.ip().is_loopback() {
+        let address = self.listen;
+        if self.tokens.is_none() && self.behind_proxy {
+            let error = ConfigError::new(
+                "whoever reaches the proxy reaches this server, and no tokens say who may ask",
+            );
+            return Err(error.with_hint(format!("{MAKE_A_TOKEN}; or leave --behind-proxy out")));
+        }
+        if address.ip().is_loopback() {
             return Ok(());
         }
-        let address = self.listen;
         if self.tokens.is_none() {
             let error = ConfigError::new(format!(
                 "{address} can be reached from other machines, and no tokens say who may ask"
             ));
-            return Err(error.with_hint(
-                "make a token with `recto token create NAME --grant '*:read' --tokens tokens.toml`, and serve \
-                 with --tokens tokens.toml; or listen on 127.0.0.1",
-            ));
+            return Err(error.with_hint(format!("{MAKE_A_TOKEN}; or listen on 127.0.0.1")));
         }
         if !self.has_tls() && !self.behind_proxy {
             let error = ConfigError::new(format!(
@@ -206,6 +215,22 @@ impl Config {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_proxy_is_no_door_for_everybody() {
+        let mut config = Config {
+            behind_proxy: true,
+            ..Config::default()
+        };
+        let error = config.check().unwrap_err();
+        assert!(error.to_string().contains("no tokens"), "{error}");
+        assert!(
+            error.hint().unwrap().contains("recto token create NAME"),
+            "{error:?}"
+        );
+        config.tokens = Some("tokens.toml".into());
+        config.check().unwrap();
+    }
 
     #[test]
     fn addresses_others_reach_need_tokens_and_tls() {

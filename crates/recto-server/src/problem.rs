@@ -109,15 +109,17 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
     }
 
-    pub(crate) fn method_not_allowed(method: &Method, allow: &'static str) -> Self {
-        let detail = format!("{method} cannot be asked of this");
-        let mut problem = Self::new(
+    pub(crate) fn wrong_method(method: &Method) -> Self {
+        Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method-not-allowed",
             "Method not allowed",
-            detail,
+            format!("{method} cannot be asked of this"),
         )
-        .with_hint(format!("the methods are {allow}"));
+    }
+
+    pub(crate) fn method_not_allowed(method: &Method, allow: &'static str) -> Self {
+        let mut problem = Self::wrong_method(method).with_hint(format!("the methods are {allow}"));
         problem.more.allow = Some(allow);
         problem
     }
@@ -145,6 +147,17 @@ impl Problem {
             format!("a file is taken as it is, and not with Content-Encoding {coding}"),
         )
         .with_hint("the endings of its name say how it is packed: name=orders.csv.gz")
+    }
+
+    /// The body is compressed in a way that is not known.
+    pub(crate) fn unsupported_coding(given: &str) -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-media-type",
+            "Unsupported media type",
+            format!("a body with Content-Encoding {given} is not understood"),
+        )
+        .with_hint("send it with gzip, with deflate, or without Content-Encoding")
     }
 
     /// The body is not what the resource takes.
@@ -295,60 +308,70 @@ impl Problem {
     }
 }
 
+/// How an error is answered: status, kind, and the kind in words.
+fn answer_to(kind: ErrorKind) -> (StatusCode, &'static str, &'static str) {
+    match kind {
+        ErrorKind::InvalidQuery => (StatusCode::BAD_REQUEST, "invalid-query", "The query is not right"),
+        ErrorKind::NoPlan => (StatusCode::BAD_REQUEST, "no-view", "No view serves the query"),
+        ErrorKind::InvalidCursor => (
+            StatusCode::BAD_REQUEST,
+            "invalid-page-token",
+            "The page token is not right",
+        ),
+        ErrorKind::InvalidRecord => (
+            StatusCode::BAD_REQUEST,
+            "invalid-record",
+            "The record is not right",
+        ),
+        ErrorKind::InvalidSchema | ErrorKind::InvalidArgument => (
+            StatusCode::BAD_REQUEST,
+            "invalid-argument",
+            "An argument is not right",
+        ),
+        ErrorKind::SchemaMismatch => (StatusCode::CONFLICT, "schema-mismatch", "The schema differs"),
+        ErrorKind::Conflict => (StatusCode::CONFLICT, "record-exists", "Another record is there"),
+        ErrorKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported", "Not yet supported"),
+        ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "Not found"),
+        ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
+        ErrorKind::Unavailable => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "The store cannot be reached",
+        ),
+        ErrorKind::Timeout => (StatusCode::GATEWAY_TIMEOUT, "timeout", "The time was not enough"),
+        ErrorKind::OutcomeUnknown => (
+            StatusCode::GATEWAY_TIMEOUT,
+            "outcome-unknown",
+            "The write may or may not have been applied",
+        ),
+        ErrorKind::LimitExceeded => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "limit-exceeded",
+            "A limit was exceeded",
+        ),
+        // Of the store's credentials, not the request's.
+        ErrorKind::Unauthorized => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "The store refuses the server",
+        ),
+        ErrorKind::Corrupt => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "corrupt",
+            "Stored data is damaged",
+        ),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "store", "The store failed"),
+    }
+}
+
+/// The kind that an error is answered as, for logs.
+pub(crate) fn kind_of(kind: ErrorKind) -> &'static str {
+    answer_to(kind).1
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let (status, kind, title) = match error.kind() {
-            ErrorKind::InvalidQuery => (StatusCode::BAD_REQUEST, "invalid-query", "The query is not right"),
-            ErrorKind::NoPlan => (StatusCode::BAD_REQUEST, "no-view", "No view serves the query"),
-            ErrorKind::InvalidCursor => (
-                StatusCode::BAD_REQUEST,
-                "invalid-page-token",
-                "The page token is not right",
-            ),
-            ErrorKind::InvalidRecord => (
-                StatusCode::BAD_REQUEST,
-                "invalid-record",
-                "The record is not right",
-            ),
-            ErrorKind::InvalidSchema | ErrorKind::InvalidArgument => (
-                StatusCode::BAD_REQUEST,
-                "invalid-argument",
-                "An argument is not right",
-            ),
-            ErrorKind::SchemaMismatch => (StatusCode::CONFLICT, "schema-mismatch", "The schema differs"),
-            ErrorKind::Conflict => (StatusCode::CONFLICT, "record-exists", "Another record is there"),
-            ErrorKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported", "Not yet supported"),
-            ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "Not found"),
-            ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
-            ErrorKind::Unavailable => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "unavailable",
-                "The store cannot be reached",
-            ),
-            ErrorKind::Timeout => (StatusCode::GATEWAY_TIMEOUT, "timeout", "The time was not enough"),
-            ErrorKind::OutcomeUnknown => (
-                StatusCode::GATEWAY_TIMEOUT,
-                "outcome-unknown",
-                "The write may or may not have been applied",
-            ),
-            ErrorKind::LimitExceeded => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "limit-exceeded",
-                "A limit was exceeded",
-            ),
-            // Of the store's credentials, not the request's.
-            ErrorKind::Unauthorized => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "unavailable",
-                "The store refuses the server",
-            ),
-            ErrorKind::Corrupt => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "corrupt",
-                "Stored data is damaged",
-            ),
-            _ => (StatusCode::INTERNAL_SERVER_ERROR, "store", "The store failed"),
-        };
+        let (status, kind, title) = answer_to(error.kind());
         let field = match (error.change(), error.field()) {
             (Some(change), Some(field)) => Some(format!("changes[{change}].{field}")),
             (Some(change), None) => Some(format!("changes[{change}]")),
@@ -369,9 +392,14 @@ impl From<Error> for Problem {
     }
 }
 
+/// The kind of the problem that an answer is, kept with it for logs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProblemKind(pub(crate) &'static str);
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.to_json())).into_response();
+        response.extensions_mut().insert(ProblemKind(self.kind));
         response.headers_mut().insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),

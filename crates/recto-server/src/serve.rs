@@ -8,12 +8,13 @@ mod tls;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use recto::{Environment, LocalSession};
+use recto::{Environment, LocalSession, Session as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -23,7 +24,7 @@ use crate::app::{App, router};
 use crate::auth::{RELOAD_INTERVAL, Tokens};
 use crate::config::{Config, permits};
 use crate::guard::{Guard, NoteRoute};
-use crate::operation::{Metrics, Observer, Readiness, Traces};
+use crate::operation::{Audit, Metrics, Observer, Readiness, Traces};
 use connection::Connections;
 pub use error::ServeError;
 use tls::Tls;
@@ -65,7 +66,7 @@ impl Server {
     /// address cannot be listened on.
     pub async fn bind(session: LocalSession, config: &Config) -> Result<Self, ServeError> {
         let environment = Environment::system();
-        let (tokens, tls) = read_files(config)?;
+        let Files { tokens, tls, audit } = read_files(config)?;
         let failed = |source| ServeError::Listen {
             address: config.listen,
             source,
@@ -76,6 +77,7 @@ impl Server {
             environment: environment.clone(),
             metrics: Metrics::default(),
             traces: Traces::start(config),
+            audit,
             slow_query: config.slow_query,
         });
         let upkeep = Arc::new(Upkeep::new(config));
@@ -118,10 +120,11 @@ impl Server {
     /// That time was over before all requests were answered.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let (tell, told) = watch::channel(false);
-        let reloading = tokio::spawn(reload(self.tokens.clone(), self.tls.clone()));
         let observer = Arc::clone(&self.guard.observer);
-        let scrubbing = tokio::spawn(scrub::scrub(self.session.clone(), self.config.scrub, observer));
-        let refreshing = tokio::spawn(refresh(self.session));
+        let reloading = reload(self.tokens.clone(), self.tls.clone(), Arc::clone(&observer));
+        let reloading = tokio::spawn(reloading);
+        let refreshing = tokio::spawn(refresh(self.session.clone(), Arc::clone(&observer)));
+        let scrubbing = tokio::spawn(scrub::scrub(self.session, self.config.scrub, observer));
         tracing::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");
         let connections = Connections::new(Arc::clone(&self.guard), &self.config.limits, told);
         let permits = permits(self.config.limits.connections);
@@ -158,9 +161,15 @@ impl Server {
     }
 }
 
+/// What the configuration names, each of which may be absent.
+struct Files {
+    tokens: Option<Arc<Tokens>>,
+    tls: Option<Arc<Tls>>,
+    audit: Audit,
+}
+
 /// What the configuration names, if it is right.
-#[allow(clippy::type_complexity)] // two files, each of which may be absent
-fn read_files(config: &Config) -> Result<(Option<Arc<Tokens>>, Option<Arc<Tls>>), ServeError> {
+fn read_files(config: &Config) -> Result<Files, ServeError> {
     config.check()?;
     let tokens = match &config.tokens {
         Some(path) => Some(Arc::new(Tokens::open(path, Environment::system())?)),
@@ -170,7 +179,12 @@ fn read_files(config: &Config) -> Result<(Option<Arc<Tokens>>, Option<Arc<Tls>>)
         (Some(certificate), Some(key)) => Some(Arc::new(Tls::open(certificate, key)?)),
         _ => None,
     };
-    Ok((tokens, tls))
+    let target = config.audit_log.as_deref();
+    let audit = Audit::open(target, Environment::system()).map_err(|source| ServeError::AuditLog {
+        path: target.unwrap_or(Path::new("")).to_owned(),
+        source,
+    })?;
+    Ok(Files { tokens, tls, audit })
 }
 
 /// The next connection, once there may be one more; none if it could not be accepted.
@@ -218,12 +232,21 @@ async fn finish(
         tracing::info!("stopped");
         return Ok(());
     }
-    let requests = guard.observer.metrics.in_flight.load(Ordering::Relaxed);
+    let metrics = &guard.observer.metrics;
+    let requests = metrics.in_flight.load(Ordering::Relaxed);
+    let streaming = metrics.streaming.load(Ordering::Relaxed);
     let connections = tasks.len();
     let work = upkeep.running();
+    // Answers that are being sent say which they are when they are dropped.
     tasks.shutdown().await;
     let under_way = work.join(", ");
-    tracing::warn!(requests, connections, under_way, "stopped before all was done");
+    tracing::warn!(
+        requests,
+        streaming,
+        connections,
+        under_way,
+        "stopped before all was done"
+    );
     Err(ServeError::Unfinished {
         connections,
         work,
@@ -232,7 +255,7 @@ async fn finish(
 }
 
 /// Takes over schemas and cursor keys that other processes put into the store.
-async fn refresh(session: LocalSession) {
+async fn refresh(session: LocalSession, observer: Arc<Observer>) {
     let mut failing = false;
     let mut refused = tell_refused(&session, &[]).await;
     loop {
@@ -240,7 +263,12 @@ async fn refresh(session: LocalSession) {
         let refreshed = session.refresh().await;
         refused = tell_refused(&session, &refused).await;
         match &refreshed {
-            Ok(true) => tracing::info!("another process applied a schema"),
+            Ok(true) => {
+                tracing::info!("another process applied a schema");
+                if let Ok(store) = session.describe().await {
+                    observer.audit.schema(store.generation);
+                }
+            }
             Err(error) if !failing => {
                 tracing::warn!(kind = ?error.kind(), "the store does not say what schema it holds: the last one stays");
             }
@@ -264,7 +292,7 @@ async fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> 
 }
 
 /// Reads tokens and certificate again whenever they change.
-async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>) {
+async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>, observer: Arc<Observer>) {
     if tokens.is_none() && tls.is_none() {
         return;
     }
@@ -274,7 +302,7 @@ async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>) {
         let (tokens, tls) = (tokens.clone(), tls.clone());
         // Reading files blocks.
         let read = tokio::task::spawn_blocking(move || {
-            let tokens = tokens.map_or(Ok(false), |tokens| tokens.reload());
+            let tokens = tokens.map_or(Ok(None), |tokens| tokens.reload());
             let tls = tls.map_or(Ok(false), |tls| tls.reload());
             (tokens, tls)
         });
@@ -283,7 +311,10 @@ async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>) {
         };
         let failed = of_tokens.is_err() || of_tls.is_err();
         match of_tokens {
-            Ok(true) => tracing::info!("tokens read again"),
+            Ok(Some(changes)) => {
+                tracing::info!("tokens read again");
+                observer.audit.tokens(&changes);
+            }
             Err(error) if !failing => tracing::error!(%error, "tokens cannot be read: nobody is let in"),
             _ => {}
         }

@@ -17,11 +17,12 @@ use crate::explain;
 use crate::open;
 use crate::page::Page;
 use crate::page_text;
+use crate::paging::Place;
 use crate::partitions;
 use crate::query::PageQuery;
 use crate::record::{DynamicRecord, check_fields};
 use crate::recto::Recto;
-use crate::row_filter::{RowFilter, RowFilters, forbidden};
+use crate::row_filter::{self, RowFilter, RowFilters, forbidden};
 use crate::scan;
 use crate::session::{
     Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
@@ -100,6 +101,21 @@ impl LocalSession {
         let texts = [text.to_owned()];
         let rows = RowFilter::new(&core.definition, &texts)?;
         if writes { rows.check_writable() } else { Ok(()) }
+    }
+
+    /// Whether a view serves filter text that restricts sessions to rows of a collection. Where none does,
+    /// lists through it need `allow_residual`: rows that it hides are read and left out.
+    ///
+    /// # Errors
+    /// As [`check_row_filter`](Self::check_row_filter).
+    pub async fn is_row_filter_served(&self, collection: &str, text: &str) -> Result<bool> {
+        let core = self.recto().await.core(collection)?;
+        let conditions = row_filter::conditions(&core.definition, &[text.to_owned()])?;
+        Ok(row_filter::is_served(
+            &core.definition,
+            &core.arrangements,
+            &conditions,
+        ))
     }
 
     /// Takes over what another process changed in the store; see [`Recto::refresh`].
@@ -268,6 +284,7 @@ fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
         }),
         shape: page.shape(),
         cost: page.cost(),
+        cost_hidden: page.hides(),
     }
 }
 
@@ -343,9 +360,13 @@ impl Session for LocalSession {
         let query = self.query(collection, request).await?;
         let planned = query.planned()?;
         let spec = query.spec(&planned.plan).await;
-        let spec = spec.map_err(|error| told(error, request))?;
+        let mut spec = spec.map_err(|error| told(error, request))?;
+        if planned.hides {
+            // A page that ended among hidden rows goes on at the key of one.
+            spec.place = Place::First;
+        }
         let mut explanation = explain::explain(query.core(), &planned, &spec);
-        if run {
+        if run && !planned.hides {
             let page = query.await?;
             explanation.actual = Some(page.cost());
             explanation.actual_rows_returned = Some(page.len() as u64);

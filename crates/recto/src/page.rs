@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use recto_model::RowSet;
 use recto_plan::cursor::Cursor;
-use recto_plan::{Arrangement, Plan, Position, Side, Travel};
+use recto_plan::{Arrangement, Position, Side, Travel};
 
 use crate::core::CollectionCore;
 use crate::explain;
 use crate::paging::{Edge, RawPage, Stop};
+use crate::query::Planned;
 use crate::session::PageCost;
 
 /// One page: rows in the query's order, and where to go on at both ends.
@@ -41,18 +42,23 @@ use crate::session::PageCost;
 pub struct Page<T> {
     items: Vec<T>,
     raw: RawPage,
-    plan: Arc<Plan>,
+    planned: Arc<Planned>,
     core: Arc<CollectionCore>,
 }
 
 impl<T> Page<T> {
-    pub(crate) fn new(items: Vec<T>, raw: RawPage, plan: Arc<Plan>, core: Arc<CollectionCore>) -> Self {
+    pub(crate) fn new(items: Vec<T>, raw: RawPage, planned: Arc<Planned>, core: Arc<CollectionCore>) -> Self {
         Self {
             items,
             raw,
-            plan,
+            planned,
             core,
         }
+    }
+
+    /// Whether rows were read that a row filter hides.
+    pub(crate) fn hides(&self) -> bool {
+        self.planned.hides
     }
 
     pub(crate) fn core(&self) -> &CollectionCore {
@@ -61,7 +67,7 @@ impl<T> Page<T> {
 
     /// The arrangement that the rows are of.
     pub(crate) fn arrangement(&self) -> &Arrangement {
-        &self.plan.arrangement
+        &self.planned.plan.arrangement
     }
 
     /// The rows before they are decoded.
@@ -112,7 +118,11 @@ impl<T> Page<T> {
     /// The cursor to continue after the page with; absent only if it is known that nothing follows.
     pub fn next_cursor(&self) -> Option<Cursor> {
         let position = self.next_position()?;
-        Some(self.core.shared.seal(&self.plan, &position, Travel::Forward))
+        Some(
+            self.core
+                .shared
+                .seal(&self.planned.plan, &position, Travel::Forward),
+        )
     }
 
     /// Where the next page begins; `None` only if it is known that nothing follows.
@@ -122,7 +132,7 @@ impl<T> Page<T> {
         }
         match (&self.raw.end, self.raw.rows.iter().next_back()) {
             (Some(end), _) => Some(end.clone()),
-            (None, Some(last)) => Some(self.plan.position(last, Side::After)),
+            (None, Some(last)) => Some(self.planned.plan.position(last, Side::After)),
             (None, None) => None,
         }
     }
@@ -135,10 +145,14 @@ impl<T> Page<T> {
         }
         let position = match (&self.raw.start, self.raw.rows.iter().next()) {
             (Some(start), _) => start.clone(),
-            (None, Some(first)) => self.plan.position(first, Side::Before),
+            (None, Some(first)) => self.planned.plan.position(first, Side::Before),
             (None, None) => return None,
         };
-        Some(self.core.shared.seal(&self.plan, &position, Travel::Backward))
+        Some(
+            self.core
+                .shared
+                .seal(&self.planned.plan, &position, Travel::Backward),
+        )
     }
 
     /// The cursor of the row at `index`: the page after it, before it or around it.
@@ -146,8 +160,10 @@ impl<T> Page<T> {
     /// # Panics
     /// If there is no such row.
     pub fn cursor(&self, index: usize) -> Cursor {
-        let position: Position = self.plan.position(self.raw.rows.row(index), Side::After);
-        self.core.shared.seal(&self.plan, &position, Travel::Forward)
+        let position: Position = self.planned.plan.position(self.raw.rows.row(index), Side::After);
+        self.core
+            .shared
+            .seal(&self.planned.plan, &position, Travel::Forward)
     }
 
     /// The budget that cut the page short, if one did.
@@ -157,7 +173,7 @@ impl<T> Page<T> {
 
     /// How the page was found, as an explanation names it.
     pub(crate) fn shape(&self) -> String {
-        explain::shape(&self.plan)
+        explain::shape(&self.planned.plan)
     }
 
     /// What the page cost.

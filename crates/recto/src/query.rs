@@ -96,6 +96,8 @@ struct Question {
 pub(crate) struct Planned {
     pub(crate) plan: Arc<Plan>,
     pub(crate) rejected: Vec<RejectedView>,
+    /// Whether rows are read that a row filter hides: what reading them costs is not for who asks.
+    pub(crate) hides: bool,
 }
 
 /// Where the page starts, as asked.
@@ -409,14 +411,17 @@ impl<T> PageQuery<T> {
     pub(crate) async fn fetch(self) -> Result<Page<T>> {
         let planned = self.planned()?;
         let plan = &planned.plan;
-        let spec = self.spec(plan).await?;
+        let mut spec = self.spec(plan).await?;
         let shared = &self.core.shared;
+        if planned.hides {
+            spec.budget = spec.budget.blurred(&shared.environment);
+        }
         let raw = fetch(&shared.store, &shared.environment, plan, &spec).await?;
         let mut items = Vec::with_capacity(raw.rows.len());
         for row in raw.rows.iter() {
             items.push((self.decode)(&self.core, &plan.arrangement, row)?);
         }
-        Ok(Page::new(items, raw, Arc::clone(plan), self.core))
+        Ok(Page::new(items, raw, planned, self.core))
     }
 }
 
@@ -509,7 +514,8 @@ impl Question {
         for filter in &self.filters {
             conditions.extend(filter.bind(collection)?);
         }
-        conditions.extend(row_filter::conditions(collection, &self.row_filters)?);
+        let of_rows = row_filter::conditions(collection, &self.row_filters)?;
+        conditions.extend(of_rows.iter().cloned());
         let mut sort = bind::sort_terms(collection, &self.sort_text)?;
         for (name, direction) in &self.sort {
             let (index, _) = collection
@@ -518,9 +524,18 @@ impl Question {
             sort.push((index, *direction));
         }
         let query = Query::new(collection, &conditions, &sort)?;
-        let (plan, rejected) = planner::plan(collection, arrangements, &query, self.allow_residual)
-            .map_err(recto_plan::QueryError::from)?;
+        let planned = planner::plan(collection, arrangements, &query, self.allow_residual);
+        let (plan, rejected) = planned.map_err(|refusal| {
+            let error = Error::from(recto_plan::QueryError::from(refusal));
+            let would_do = || planner::plan(collection, arrangements, &query, true).is_ok();
+            if self.allow_residual || row_filter::is_served(collection, arrangements, &of_rows) || !would_do()
+            {
+                return error;
+            }
+            row_filter::unserved(collection, &of_rows, &error)
+        })?;
         Ok(Planned {
+            hides: row_filter::hides(&plan, &of_rows),
             plan: Arc::new(plan),
             rejected,
         })

@@ -1,11 +1,12 @@
 //! Row filters: which rows of a collection a session sees and writes, whatever is asked of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use recto_model::cell;
 use recto_model::schema::Collection as Definition;
-use recto_plan::query::{Condition, Query};
-use recto_plan::{QueryError, bind};
+use recto_plan::query::{Condition, Constraint, Query};
+use recto_plan::{Arrangement, Plan, QueryError, bind, planner};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::DynamicRecord;
@@ -123,13 +124,80 @@ pub(crate) fn conditions(definition: &Definition, texts: &[String]) -> Result<Ve
     Ok(conditions)
 }
 
+/// Whether a plan reads rows that row filters, given as their conditions, hide. It does not where slices
+/// serve every one of them: then each row that is read is one of theirs.
+pub(crate) fn hides(plan: &Plan, conditions: &[Condition]) -> bool {
+    let columns = plan.residual.iter().flat_map(|residual| residual.columns());
+    let mut fields = columns.map(|column| plan.arrangement.field_of_column[*column]);
+    fields.any(|field| conditions.iter().any(|one| fields_of(one).contains(&field)))
+}
+
+fn fields_of(condition: &Condition) -> &[usize] {
+    match condition {
+        Condition::Compare { field, .. }
+        | Condition::AnyOf { field, .. }
+        | Condition::StartsWith { field, .. } => std::slice::from_ref(field),
+        Condition::Tuple { fields, .. } => fields,
+    }
+}
+
+/// The refusal of a query that no view serves because of row filters: their conditions are none that were
+/// asked for, so that the refusal alone would say nothing to who asks.
+#[cold]
+pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error: &Error) -> Error {
+    let mut fields: Vec<usize> = conditions.iter().flat_map(fields_of).copied().collect();
+    fields.dedup();
+    let names: Vec<&str> = fields
+        .iter()
+        .map(|field| definition.fields[*field].name.as_str())
+        .collect();
+    let message = format!(
+        "{error} (which rows of {} are seen here depends on {}, which no view serves)",
+        definition.name,
+        names.join(", ")
+    );
+    Error::new(ErrorKind::NoPlan, message).with_hint(
+        "allow_residual=true reads other rows, too, and leaves them out, some thousands a page: an \
+         empty page may have a next one",
+    )
+}
+
+/// Whether a view serves row filters, given as their conditions, once the partition is pinned: then lists
+/// hold their rows and read no others.
+pub(crate) fn is_served(
+    definition: &Definition,
+    arrangements: &[Arc<Arrangement>],
+    conditions: &[Condition],
+) -> bool {
+    let serves = |arrangement: &Arc<Arrangement>| {
+        let Ok(mut query) = Query::new(definition, conditions, &[]) else {
+            return false;
+        };
+        for column in 0..arrangement.partition_len() {
+            let field = arrangement.field_of_column[column];
+            // Which value it is pinned to does not matter to what is served.
+            let any = Constraint::In(vec![Vec::new()]);
+            match query
+                .constraints
+                .binary_search_by_key(&field, |(field, _)| *field)
+            {
+                Ok(index) if matches!(query.constraints[index].1, Constraint::In(_)) => {}
+                Ok(index) => query.constraints[index].1 = any,
+                Err(index) => query.constraints.insert(index, (field, any)),
+            }
+        }
+        planner::plan(definition, std::slice::from_ref(arrangement), &query, false).is_ok()
+    };
+    arrangements.iter().any(serves)
+}
+
 #[cold]
 fn unfit(definition: &Definition, error: QueryError) -> Error {
     forbidden(format!(
         "the row filter for {} does not fit its fields",
         definition.name
     ))
-    .with_hint("whoever gave it must give another")
+    .with_hint("a row filter is filter text on the collection's fields; whoever made the token makes another")
     .with_source(error)
 }
 

@@ -85,7 +85,8 @@ fn parts<T: Send + 'static>(
         let rows = Rows::new(core, &row_filters, &asked.filter)?;
         let steps = match rows.planned(&row_filters, &asked.filter)? {
             Some(query) => planned::begin(query, &rows, asked.resume).await?,
-            None => ranges::begin(&rows, asked.parallel, asked.resume).await?,
+            // Rows of the whole table are read, also those that row filters hide.
+            None => ranges::begin(&rows, asked.parallel, !row_filters.is_empty(), asked.resume).await?,
         };
         Ok::<_, Error>(steps.map(move |step| rows.read(&step?, &read)))
     };

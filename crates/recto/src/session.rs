@@ -95,6 +95,9 @@ pub struct PageReply {
     pub shape: String,
     /// What it cost.
     pub cost: PageCost,
+    /// Whether what it cost is not for who asked: rows were read that the session's row filter hides, and
+    /// the cost counts them. A server does not tell it. No part of the JSON.
+    pub cost_hidden: bool,
 }
 
 impl PageReply {
@@ -172,7 +175,8 @@ pub struct Explanation {
     pub expected_rows: u64,
     /// The most sequential round-trip stages.
     pub expected_round_trips: u32,
-    /// What it did cost, where it was run.
+    /// What it did cost, where it was run; never where that would count rows that the session's row
+    /// filter hides.
     pub actual: Option<PageCost>,
     /// Rows the page returned, where it was run.
     pub actual_rows_returned: Option<u64>,

@@ -202,3 +202,118 @@ async fn restrictions_add_up_and_leave_the_store_alone() {
     assert_eq!(error.kind(), ErrorKind::Forbidden);
     assert!(!error.to_string().contains("ada"), "{error}");
 }
+
+/// Rows of one partition that a filter on `author` hides, but for the last.
+const HIDDEN: i32 = 7_500;
+
+async fn session_with_hidden_rows() -> LocalSession {
+    let all = session().await;
+    let hidden = (0..=HIDDEN).map(|at| {
+        let author = if at == HIDDEN { "ada" } else { "bob" };
+        let json = json!({ "tenant": "crowd", "at": at, "author": author });
+        json.as_object().unwrap().clone()
+    });
+    all.put("notes", hidden.collect(), None).await.unwrap();
+    restricted(&all, "author = \"ada\"")
+}
+
+fn crowd() -> PageRequest {
+    asking("tenant = \"crowd\"")
+}
+
+#[tokio::test]
+async fn what_hidden_rows_cost_is_not_told() {
+    let all = session().await;
+    let pinned = restricted(&all, "tenant = \"acme\"");
+    let outside = restricted(&all, "author = \"ada\"");
+    for (session, filter, hidden) in [
+        (&all, "tenant = \"acme\" AND author = \"ada\"", false),
+        (&pinned, "", false),
+        (&pinned, "author = \"ada\"", false),
+        (&outside, "tenant = \"acme\"", true),
+        (&outside, "tenant = \"acme\" AND author = \"ada\"", true),
+    ] {
+        let page = session.page("notes", &asking(filter)).await.unwrap();
+        assert_eq!(page.cost_hidden, hidden, "{filter}");
+        let explained = session.explain("notes", &asking(filter), true).await.unwrap();
+        assert_eq!(explained.actual.is_none(), hidden, "{filter}");
+    }
+}
+
+/// Whether a page is cut among hidden rows would tell how many there are: that it is, is up to chance.
+#[tokio::test]
+async fn where_a_page_is_cut_among_hidden_rows_tells_no_number() {
+    let ada = session_with_hidden_rows().await;
+    let mut cut = 0;
+    for _ in 0..40 {
+        let page = ada.page("notes", &crowd()).await.unwrap();
+        match page.stop.as_deref() {
+            None => assert_eq!(page.records.len(), 1),
+            Some("scanned") => {
+                assert!(page.records.is_empty());
+                cut += 1;
+                let next = PageRequest {
+                    page_token: page.next_page_token.clone(),
+                    ..crowd()
+                };
+                // It goes on at a hidden row, and does not name it.
+                let explained = ada.explain("notes", &next, true).await.unwrap();
+                let first = ada.explain("notes", &crowd(), false).await.unwrap();
+                assert_eq!(explained, first);
+                assert_eq!(ada.page("notes", &next).await.unwrap().records.len(), 1);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((1..40).contains(&cut), "{cut} of 40");
+}
+
+/// The same of the steps of a scan.
+#[tokio::test]
+async fn where_a_scan_steps_among_hidden_rows_tells_no_number() {
+    let ada = session_with_hidden_rows().await;
+    let mut counts = std::collections::BTreeSet::new();
+    for _ in 0..5 {
+        let steps: Vec<_> = ada
+            .scan("notes", &ScanRequest::default())
+            .try_collect()
+            .await
+            .unwrap();
+        counts.insert(steps.len());
+        assert_eq!(steps.iter().map(|step| step.records.len()).sum::<usize>(), 11);
+    }
+    assert!(counts.len() > 1, "{counts:?}");
+}
+
+#[tokio::test]
+async fn a_query_that_no_view_serves_for_the_filter_says_so() {
+    let all = session().await;
+    let ada = restricted(&all, "author = \"ada\"");
+    let asked = PageRequest {
+        filter: "tenant = \"acme\"".to_owned(),
+        ..PageRequest::default()
+    };
+    let error = ada.page("notes", &asked).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoPlan);
+    assert!(
+        error.to_string().contains("seen here depends on author"),
+        "{error}"
+    );
+    assert!(error.hint().unwrap().contains("allow_residual"), "{error:?}");
+    assert!(!error.to_string().contains("ada"), "{error}");
+    // Where it would not help, it is not recommended.
+    let error = ada.page("notes", &PageRequest::default()).await.unwrap_err();
+    assert!(!error.to_string().contains("seen here"), "{error}");
+    for (filter, served) in [
+        ("author = \"ada\"", false),
+        ("tenant = \"acme\"", true),
+        ("at >= 3", true),
+        ("tenant = \"acme\" AND author = \"ada\"", false),
+    ] {
+        assert_eq!(
+            all.is_row_filter_served("notes", filter).await.unwrap(),
+            served,
+            "{filter}"
+        );
+    }
+}

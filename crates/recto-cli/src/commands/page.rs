@@ -274,7 +274,10 @@ impl View<'_> {
             }
         }
         let count = rows(self.reply.records.len() as u64);
-        let footer = format!("{count} · {} · {}", printable(self.arrangement), cost(self.reply));
+        let mut footer = format!("{count} · {}", printable(self.arrangement));
+        if !self.reply.cost_hidden {
+            footer.push_str(&format!(" · {}", cost(self.reply)));
+        }
         lines.push(line(console, Tone::Dim, &footer));
         if !hidden.is_empty() {
             let count = counted(hidden.len() as u64, "field does not fit", "fields do not fit");

@@ -187,6 +187,7 @@ impl Session for FakeSession {
             stop: request.allow_residual.then(|| "scanned".to_owned()),
             shape: "scan".to_owned(),
             cost: COST,
+            cost_hidden: false,
         })
     }
 

@@ -11,6 +11,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json};
 
+use super::coding::Coding;
+use crate::config::DEFAULT_BODY_BYTES;
+use crate::guard::BodyLimit;
 use crate::problem::Problem;
 
 /// The media type that bodies have.
@@ -38,9 +41,13 @@ pub(crate) async fn json(request: Request) -> Result<Json, Problem> {
 /// A request's body.
 pub(crate) async fn read(request: Request) -> Result<Body, Problem> {
     check_type(request.headers())?;
+    let coding = Coding::of(request.headers())?;
+    let limit = request.extensions().get::<BodyLimit>();
+    let limit = limit.map_or(DEFAULT_BODY_BYTES, |limit| limit.0);
     let bytes = Bytes::from_request(request, &())
         .await
         .map_err(|rejection| Problem::unreadable_body(rejection.status(), &rejection.body_text()))?;
+    let bytes = coding.undone(bytes, limit)?;
     let json = parse(&bytes)?;
     Ok(Body { json, bytes })
 }

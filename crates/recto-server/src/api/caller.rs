@@ -10,6 +10,7 @@ use recto::{LocalSession, Session};
 use super::Upkeep;
 use crate::access::{Access, Operation};
 use crate::app::App;
+use crate::openapi::Descriptions;
 use crate::problem::Problem;
 
 /// A request's access to the app.
@@ -39,6 +40,11 @@ impl Caller {
 
     pub(super) fn upkeep(&self) -> &Arc<Upkeep> {
         self.app.upkeep()
+    }
+
+    /// The descriptions of the API that were made already.
+    pub(crate) fn descriptions(&self) -> &Descriptions {
+        self.app.descriptions()
     }
 
     /// The session to do this with.

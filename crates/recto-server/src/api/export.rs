@@ -23,6 +23,7 @@ use super::answer;
 use super::caller::Caller;
 use super::parameters::Parameters;
 use crate::access::Operation;
+use crate::operation::{Context, Deed};
 use crate::problem::Problem;
 
 /// The parameters of an export.
@@ -142,13 +143,21 @@ async fn stream(
 ) -> Result<Body, Problem> {
     let (sender, mut receiver) = mpsc::channel(STEPS_AHEAD);
     let fields = request.fields.clone();
+    let mut deed = Deed::begin(Context::current().as_ref(), "export", "cut");
+    deed.detail("collection", collection.as_str());
     tokio::spawn(async move {
+        let mut records = 0;
         let mut steps = session.scan(&collection, &request);
         // A step without records is sent too: the answer begins, and a token may stand in it.
         while let Some(step) = steps.next().await {
+            if let Ok(step) = &step {
+                records += step.records.len();
+                deed.detail("records", records);
+            }
             let is_taken = match step {
                 Ok(step) => send(&sender, Piece::Lines(lines.of(&step))).await,
                 Err(error) => {
+                    deed.failed(&error);
                     send(&sender, Piece::Failed(error)).await;
                     false
                 }
@@ -157,7 +166,9 @@ async fn stream(
                 return;
             }
         }
-        send(&sender, Piece::End(lines.end())).await;
+        if send(&sender, Piece::End(lines.end())).await {
+            deed.done();
+        }
     });
     let first = match receiver.recv().await {
         Some(Piece::Failed(error)) => return Err(refused(error, &fields)),

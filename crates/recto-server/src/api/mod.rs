@@ -6,6 +6,7 @@
 //! | `address` | the collection and the key in a request's path |
 //! | `parameters` | query parameters, each known by name and given once |
 //! | `body` | JSON bodies, read strictly |
+//! | `coding` | compressed bodies |
 //! | `body_parameters` | parameters in a body, where they are too long for an address |
 //! | `answer` | representations: entity tags, caching, methods |
 //! | `collections` | the collections of the schema |
@@ -26,6 +27,7 @@ mod batch;
 mod body;
 mod body_parameters;
 mod caller;
+mod coding;
 mod collections;
 mod cost;
 mod explain;
@@ -42,7 +44,7 @@ use axum::Router;
 use axum::http::Uri;
 use axum::routing::{any, get, post};
 
-pub(crate) use answer::{json as json_answer, resource, strong_tag, tagged};
+pub(crate) use answer::{APPLICATION_JSON, resource, strong_tag, tagged};
 pub(crate) use caller::Caller;
 pub(crate) use collections::view_names;
 pub(crate) use export::{NDJSON, PARAMETERS as EXPORT_PARAMETERS};
@@ -57,16 +59,13 @@ const READ: &str = "GET, HEAD, OPTIONS";
 /// The methods of what is only read, by parameters that may be long.
 const ASK: &str = "GET, HEAD, POST, OPTIONS";
 /// The methods of a record.
-const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
+const RECORD: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 /// The methods of a batch, and of a question in a body.
 const WRITE: &str = "POST, OPTIONS";
 
 /// Each with its whole path: what is nested is taken apart and put together again for every request.
 pub(crate) fn routes() -> Router<App> {
-    let record = get(records::get)
-        .put(records::put)
-        .patch(records::patch)
-        .delete(records::delete);
+    let record = get(records::get).put(records::put).delete(records::delete);
     Router::new()
         .route("/v1/schema", resource(READ, get(schema::get)))
         .route("/v1/collections", resource(READ, get(collections::list)))

@@ -65,9 +65,9 @@ async fn page(
     };
     let links = links(question, &reply);
     answer::set(response.headers_mut(), header::LINK, &links);
-    answer::set(response.headers_mut(), cost::COST, &cost::text(&reply.cost));
-    // For whoever counts what pages cost.
-    response.extensions_mut().insert(reply.cost);
+    if !reply.cost_hidden {
+        answer::set(response.headers_mut(), cost::COST, &cost::text(&reply.cost));
+    }
     Ok(response)
 }
 

@@ -77,18 +77,6 @@ pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Resu
     Ok(answer::no_content())
 }
 
-/// `PATCH …/records/{key}`: comes with versions.
-pub(super) async fn patch(caller: Caller, uri: Uri) -> Result<Response, Problem> {
-    let collection = address::collection(&uri)?;
-    caller.session(&collection, Operation::Write)?;
-    let definition = caller.definition(&collection).await?;
-    Err(Problem::unsupported(format!(
-        "changing a part of a record needs versions, which writes = \"{}\" of {collection} does not have",
-        definition.writes
-    ))
-    .with_hint("PUT the whole record"))
-}
-
 fn ttl_seconds(parameters: &Parameters) -> Result<Option<u32>, Problem> {
     let Some(seconds) = parameters.whole(TTL)? else {
         return Ok(None);

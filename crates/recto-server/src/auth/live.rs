@@ -7,8 +7,9 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use recto::Environment;
+use tokio::sync::watch;
 
-use super::{TokenError, TokenFile, TokenText};
+use super::{StoredToken, TokenError, TokenFile, TokenText};
 use crate::access::Access;
 
 /// How often a running server looks whether files it reads have changed: twice in the second within
@@ -35,15 +36,24 @@ pub struct Tokens {
 
 #[derive(Debug, Default)]
 struct Current {
-    by_id: Arc<HashMap<String, Entry>>,
+    by_id: Arc<HashMap<String, Arc<Entry>>>,
     stamp: Option<FileStamp>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    hash: blake3::Hash,
-    expires_at_seconds: Option<i64>,
+    stored: StoredToken,
+    id: Arc<str>,
     access: Access,
+    /// Says that its time is over; dropped with the entry, when it is revoked or changed.
+    over: watch::Sender<bool>,
+}
+
+impl Entry {
+    fn is_over(&self, now_seconds: i64) -> bool {
+        let expires = self.stored.expires_at_seconds;
+        expires.is_some_and(|expires| expires <= now_seconds)
+    }
 }
 
 /// A token that is taken.
@@ -51,7 +61,53 @@ struct Entry {
 pub(crate) struct Bearer {
     /// Which token, as a number.
     pub(crate) token: u64,
+    /// The same as people name it.
+    pub(crate) id: Arc<str>,
     pub(crate) access: Access,
+    pub(crate) validity: Validity,
+}
+
+/// For how long a token is taken.
+#[derive(Debug, Clone)]
+pub(crate) struct Validity(watch::Receiver<bool>);
+
+impl Validity {
+    /// Returns when the token is revoked, changed, or its time over.
+    pub(crate) async fn ended(mut self) {
+        // An error says that the token is there no more.
+        let _ = self.0.wait_for(|over| *over).await;
+    }
+}
+
+/// What is told of a token that came, went or was changed: its id and name.
+pub(crate) type TokenName = (String, String);
+
+/// What another look at the file found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TokenChanges {
+    pub(crate) made: Vec<TokenName>,
+    pub(crate) changed: Vec<TokenName>,
+    pub(crate) revoked: Vec<TokenName>,
+}
+
+impl TokenChanges {
+    fn between(before: &HashMap<String, Arc<Entry>>, after: &HashMap<String, Arc<Entry>>) -> Self {
+        let name = |entry: &Arc<Entry>| (entry.stored.id.clone(), entry.stored.name.clone());
+        let mut changes = Self::default();
+        for (id, entry) in after {
+            match before.get(id) {
+                None => changes.made.push(name(entry)),
+                Some(earlier) if !Arc::ptr_eq(earlier, entry) => changes.changed.push(name(entry)),
+                Some(_) => {}
+            }
+        }
+        let gone = before.iter().filter(|(id, _)| !after.contains_key(*id));
+        changes.revoked = gone.map(|(_, entry)| name(entry)).collect();
+        for names in [&mut changes.made, &mut changes.changed, &mut changes.revoked] {
+            names.sort();
+        }
+        changes
+    }
 }
 
 /// What of a file changes with its content.
@@ -92,26 +148,30 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Reads the file again if it has changed; whether it had. A token that is not understood is not
-    /// taken, and hinders no other.
+    /// Reads the file again if it has changed, and ends the [`Validity`] of tokens that are no longer
+    /// taken; what changed, if the file did. A token that is not understood is not taken, and hinders no
+    /// other.
     ///
     /// # Errors
     /// As [`TokenFile::read`]. Then nobody is let in: a file that does not say who may be served
     /// might have been changed to say that somebody may not.
-    pub fn reload(&self) -> Result<bool, TokenError> {
+    pub fn reload(&self) -> Result<Option<TokenChanges>, TokenError> {
+        self.end_those_over();
         // Looked at before reading: what is written meanwhile is read the next time.
         let stamp = FileStamp::of(&self.path);
         if stamp.is_some() && self.current().stamp == stamp {
-            return Ok(false);
+            return Ok(None);
         }
-        let read = TokenFile::read(&self.path);
-        let (by_id, outcome) = match read {
+        let before = Arc::clone(&self.current().by_id);
+        let (by_id, outcome) = match TokenFile::read(&self.path) {
             Ok(file) => {
                 for strange in &file.strange {
                     let (id, reason) = (&strange.id, &strange.reason);
                     tracing::warn!(id, reason, "a token is not understood, and not taken");
                 }
-                (entries(file), Ok(true))
+                let after = entries(file, &before);
+                let changes = TokenChanges::between(&before, &after);
+                (after, Ok(Some(changes)))
             }
             Err(error) => (HashMap::new(), Err(error)),
         };
@@ -124,6 +184,18 @@ impl Tokens {
             stamp: if outcome.is_ok() { stamp } else { None },
         };
         outcome
+    }
+
+    fn end_those_over(&self) {
+        let now = self.now_seconds();
+        let by_id = Arc::clone(&self.current().by_id);
+        for entry in by_id.values().filter(|entry| entry.is_over(now)) {
+            entry.over.send_replace(true);
+        }
+    }
+
+    fn now_seconds(&self) -> i64 {
+        self.environment.now_micros() / MICROS_PER_SECOND
     }
 
     fn current(&self) -> std::sync::RwLockReadGuard<'_, Current> {
@@ -148,29 +220,37 @@ impl Tokens {
         let by_id = Arc::clone(&self.current().by_id);
         let entry = by_id.get(token.id()).ok_or(Denied::Unknown)?;
         // Constant time, as the hash's own comparison is.
-        if entry.hash != token.hash() {
+        if entry.stored.hash != token.hash() {
             return Err(Denied::Unknown);
         }
-        let now = self.environment.now_micros() / MICROS_PER_SECOND;
-        if entry.expires_at_seconds.is_some_and(|expires| expires <= now) {
+        if entry.is_over(self.now_seconds()) {
             return Err(Denied::Expired);
         }
         Ok(Bearer {
             // An id is that number in hexadecimal digits.
             token: u64::from_str_radix(token.id(), 16).unwrap_or(0),
+            id: Arc::clone(&entry.id),
             access: entry.access.clone(),
+            validity: Validity(entry.over.subscribe()),
         })
     }
 }
 
-fn entries(file: TokenFile) -> HashMap<String, Entry> {
-    let entry = |token: super::StoredToken| {
-        let entry = Entry {
-            hash: token.hash,
-            expires_at_seconds: token.expires_at_seconds,
-            access: Access::granted(token.name, token.grants).by_token(token.id.as_str()),
-        };
-        (token.id, entry)
+/// The tokens of a file. One that is as it was `before` stays the same entry: what was begun with it goes
+/// on.
+fn entries(file: TokenFile, before: &HashMap<String, Arc<Entry>>) -> HashMap<String, Arc<Entry>> {
+    let entry = |token: StoredToken| {
+        let id = token.id.clone();
+        let same = before.get(&id).filter(|entry| entry.stored == token);
+        let entry = same.cloned().unwrap_or_else(|| {
+            Arc::new(Entry {
+                id: id.as_str().into(),
+                access: Access::granted(token.name.as_str(), token.grants.clone()).by_token(id.as_str()),
+                over: watch::Sender::new(false),
+                stored: token,
+            })
+        });
+        (id, entry)
     };
     file.tokens.into_iter().map(entry).collect()
 }

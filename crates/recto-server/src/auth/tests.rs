@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use futures::FutureExt as _;
 use recto::Environment;
 
 use super::*;
@@ -42,10 +43,19 @@ fn a_token_is_taken_until_it_is_revoked_and_the_file_holds_no_secret() {
     assert_eq!(&*access.name, "acme");
     assert!(access.allows("orders", Operation::Write) && !access.allows("orders", Operation::Delete));
     assert!(!access.sees("users"));
-    assert!(!tokens.reload().unwrap());
+    assert_eq!(tokens.reload().unwrap(), None);
 
+    let (mine, others) = (
+        tokens.bearer(&text.reveal()).unwrap().validity,
+        tokens.bearer(&other.reveal()).unwrap().validity,
+    );
     TokenFile::revoke(&path, text.id()).unwrap();
-    assert!(tokens.reload().unwrap());
+    let changes = tokens.reload().unwrap().unwrap();
+    assert_eq!(changes.revoked, [(text.id().to_owned(), "acme".to_owned())]);
+    assert!(changes.made.is_empty() && changes.changed.is_empty());
+    // What was begun with it ends, and nothing else.
+    assert!(mine.ended().now_or_never().is_some());
+    assert!(others.ended().now_or_never().is_none());
     assert_eq!(tokens.bearer(&text.reveal()).unwrap_err(), Denied::Unknown);
     tokens.bearer(&other.reveal()).unwrap();
     let error = TokenFile::revoke(&path, text.id()).unwrap_err();
@@ -96,7 +106,7 @@ fn a_file_that_is_gone_or_damaged_lets_nobody_in_until_it_is_back() {
     fs::remove_file(&path).unwrap();
     tokens.reload().unwrap_err();
     fs::write(&path, &good).unwrap();
-    assert!(tokens.reload().unwrap());
+    assert!(tokens.reload().unwrap().is_some());
     tokens.bearer(&text.reveal()).unwrap();
 }
 

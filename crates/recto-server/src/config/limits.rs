@@ -17,6 +17,8 @@ pub const DEFAULT_HEADER_BYTES: u64 = 32 << 10;
 pub const MAX_HEADERS: usize = 100;
 /// The most requests answered at the same time unless told otherwise.
 pub const DEFAULT_CONCURRENT_REQUESTS: u64 = 1_024;
+/// Of the requests answered at the same time, one token may have one in so many, unless told otherwise.
+pub const DEFAULT_TOKEN_SHARE: u64 = 4;
 /// The most connections unless told otherwise. More wait to be accepted.
 pub const DEFAULT_CONNECTIONS: u64 = 16_384;
 /// Requests a second of one token or address unless told otherwise, where tokens are set.
@@ -49,6 +51,9 @@ pub struct Limits {
     pub header_bytes: u64,
     /// The most requests answered at the same time: 503 beyond.
     pub concurrent_requests: u64,
+    /// The most requests of one token answered at the same time: 429 beyond. Unset: a quarter
+    /// ([`DEFAULT_TOKEN_SHARE`]) of those of all.
+    pub concurrent_requests_per_token: Option<u64>,
     /// The most connections; more wait to be accepted.
     pub connections: u64,
     /// Requests a second of one token, or of one address where there is no token: 429 beyond. 0: no
@@ -76,6 +81,7 @@ impl Default for Limits {
             url_bytes: DEFAULT_URL_BYTES,
             header_bytes: DEFAULT_HEADER_BYTES,
             concurrent_requests: DEFAULT_CONCURRENT_REQUESTS,
+            concurrent_requests_per_token: None,
             connections: DEFAULT_CONNECTIONS,
             requests_per_second: None,
             request_burst: DEFAULT_REQUEST_BURST,
@@ -85,6 +91,14 @@ impl Default for Limits {
             stall_time: Duration::from_millis(DEFAULT_STALL_TIME_MS),
             shutdown_time: Duration::from_millis(DEFAULT_SHUTDOWN_TIME_MS),
         }
+    }
+}
+
+impl Limits {
+    /// The most requests of one token answered at the same time.
+    pub fn concurrent_requests_per_token(&self) -> u64 {
+        let share = (self.concurrent_requests / DEFAULT_TOKEN_SHARE).max(1);
+        self.concurrent_requests_per_token.unwrap_or(share)
     }
 }
 

@@ -118,6 +118,13 @@ pub const SETTINGS: &[Setting] = &[
         set: |config, text| choice(LEVELS, text).map(|level| config.log_level = level),
     },
     Setting {
+        name: "audit_log",
+        value_name: "FILE",
+        help: "Where to log who changed what: a file that is appended to, or `stdout`",
+        show: |config| path_text(config.audit_log.as_ref()),
+        set: |config, text| path(text).map(|path| config.audit_log = path),
+    },
+    Setting {
         name: "slow_query_ms",
         value_name: "MS",
         help: "From how many milliseconds on a page is logged with its plan",
@@ -201,6 +208,15 @@ pub const SETTINGS: &[Setting] = &[
         help: "The most requests answered at the same time",
         show: |config| config.limits.concurrent_requests.to_string(),
         set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.concurrent_requests = most),
+    },
+    Setting {
+        name: "max_concurrent_requests_per_token",
+        value_name: "COUNT",
+        help: "The most requests of one token answered at the same time; unless set, a quarter of all",
+        show: |config| config.limits.concurrent_requests_per_token().to_string(),
+        set: |config, text| {
+            count(text, 1, MAX_PERMITS).map(|most| config.limits.concurrent_requests_per_token = Some(most))
+        },
     },
     Setting {
         name: "max_connections",

@@ -206,7 +206,6 @@ fn check_fields(collection: &Collection, url: &PageUrl) -> Result<(), Problem> {
 fn notice(done: &str) -> Option<&'static str> {
     match done {
         "deleted" => Some("The record was deleted."),
-        "added" => Some("The record was added."),
         "saved" => Some("The record was saved."),
         _ => None,
     }

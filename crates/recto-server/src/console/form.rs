@@ -44,7 +44,8 @@ pub(super) async fn ask_new(
     Ok(Form::new(&subject, &like, true).answer(None))
 }
 
-/// Adds a record, unless there is one with its key.
+/// Adds a record, unless there is one with its key, as far as who asks may know. Between the look and the
+/// write another may have added one: what is said afterwards is true in any case.
 pub(super) async fn new(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -53,6 +54,7 @@ pub(super) async fn new(
     body: Bytes,
 ) -> Result<Response, Failure> {
     let subject = Subject::of(&app, &access, &name, query, Operation::Write).await?;
+    let may_read = access.allows(&name, Operation::Read);
     let sent = parameters(&body);
     let record = typed_record(&subject, &sent, &JsonRecord::new());
     let key = key_of(&subject.collection, &record);
@@ -71,17 +73,20 @@ pub(super) async fn new(
             )
             .with_field(missing.as_str()),
         )
-    } else {
+    } else if may_read {
         match subject.session.get(&name, &key).await {
             Ok(None) => None,
             Ok(Some(_)) => Some(taken(&subject)),
             Err(error) => Some(error.into()),
         }
+    } else {
+        // Who may not read is not told which keys there are.
+        None
     };
     let form = Form::sent(&subject, &record, &sent, true);
     match problem {
         Some(problem) => Ok(form.answer(Some(&problem))),
-        None => form.put("added").await,
+        None => form.put("written", may_read).await,
     }
 }
 
@@ -134,7 +139,7 @@ pub(super) async fn edit(
             "below each field that differs stands what is stored now; saving again writes yours over it",
         ))));
     }
-    form.put("saved").await
+    form.put("saved", true).await
 }
 
 async fn editable(
@@ -234,18 +239,21 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Writes the record and leads to its page, or comes back with what was wrong.
-    async fn put(&self, done: &str) -> Result<Response, Failure> {
+    /// Writes the record and leads to its page (to an empty form, for who may not read it), or comes back
+    /// with what was wrong.
+    async fn put(&self, done: &str, may_read: bool) -> Result<Response, Failure> {
         let name = &self.subject.collection.name;
-        match self
-            .subject
-            .session
-            .put(name, vec![self.record.clone()], None)
-            .await
-        {
+        let records = vec![self.record.clone()];
+        match self.subject.session.put(name, records, None).await {
             Ok(_) => {
-                let href = self.subject.record_href(self.record);
-                Ok(Redirect::to(&format!("{href}&done={done}")).into_response())
+                let subject = self.subject;
+                let href = if may_read {
+                    subject.record_href(self.record)
+                } else {
+                    subject.href("new", &[])
+                };
+                let sign = if href.contains('?') { '&' } else { '?' };
+                Ok(Redirect::to(&format!("{href}{sign}done={done}")).into_response())
             }
             Err(error) => {
                 // Of one record: which of several it is need not be told.
@@ -271,6 +279,9 @@ impl<'a> Form<'a> {
         let content = html! {
             div.heading {
                 h1 { @if self.is_new { "Add to " (subject.collection.name) } @else { "Edit " (title(subject)) } }
+            }
+            @if self.is_new && self.sent.is_none() && first(&subject.parameters, "done") == Some("written") {
+                p.notice role="status" { "The record was written." }
             }
             @if let Some(problem) = problem { (problem_panel(problem)) }
             form.record method="post" action=(subject.href(action, if self.is_new { &[] } else { &subject.key })) hx-boost="false" {

@@ -42,9 +42,11 @@ mod text;
 mod value;
 
 use axum::Router;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 
 use crate::app::App;
+use crate::problem::Problem;
 
 pub(crate) use assets::href as asset;
 
@@ -65,4 +67,9 @@ pub(crate) fn routes() -> Router<App> {
         .route("/sign-out", get(signed_in::leave))
         .layer(axum::middleware::from_fn(layout::note_who))
         .route("/assets/{name}", get(assets::get))
+}
+
+/// A problem as a page.
+pub(crate) fn problem_page(problem: Problem) -> Response {
+    layout::Failure::from(problem).into_response()
 }

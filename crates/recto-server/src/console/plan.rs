@@ -20,11 +20,13 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
         details.plan #plan {
             summary {
                 span { (counted(reply.records.len() as u64, "row", "rows")) }
-                span.dim { " · " (grouped(cost.rows_read)) " read, " (bytes(cost.bytes_read)) }
-                @if cost.round_trips > 0 {
-                    span.dim { " · " (counted(cost.round_trips.into(), "round trip", "round trips")) }
+                @if !reply.cost_hidden {
+                    span.dim { " · " (grouped(cost.rows_read)) " read, " (bytes(cost.bytes_read)) }
+                    @if cost.round_trips > 0 {
+                        span.dim { " · " (counted(cost.round_trips.into(), "round trip", "round trips")) }
+                    }
+                    " · " span.time { (duration(cost.time_micros)) }
                 }
-                " · " span.time { (duration(cost.time_micros)) }
                 span.dim { " · " (explanation.shape) " of " (explanation.arrangement) }
             }
             div.plan-body {
@@ -41,7 +43,7 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
                         counted(explanation.expected_rows, "row", "rows"),
                         counted(explanation.expected_round_trips.into(), "round trip", "round trips"),
                     )))
-                    (entry("Actual", &actual(reply)))
+                    @if !reply.cost_hidden { (entry("Actual", &actual(reply))) }
                     @for (arrangement, reason) in &explanation.rejected {
                         (entry("Not taken", &format!("{arrangement}: {reason}")))
                     }

@@ -31,7 +31,7 @@ pub(super) async fn get(
     let append = subject.collection.writes == WriteMode::Append;
     let notice = match first(&subject.parameters, "done") {
         Some("saved") => Some("The record was saved."),
-        Some("added") => Some("The record was added."),
+        Some("written") => Some("The record was written."),
         _ => None,
     };
     let content = html! {

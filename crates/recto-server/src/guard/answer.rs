@@ -3,19 +3,20 @@
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 
-use super::body::Keeping;
+use super::body::{Held, Streaming};
 use super::route::RoutePattern;
-use super::{Guard, Turned, client, is_file};
+use super::{Admitted, Guard, Turned, client, is_file, is_own};
 use crate::api::LongAnswer;
-use crate::operation::{Context, InFlight, Parent, REQUEST_ID, RequestLabels};
-use crate::problem::Problem;
+use crate::operation::{Context, Counted, Parent, REQUEST_ID, RequestLabels, Who};
+use crate::problem::{Problem, ProblemKind};
 
 const NANOS_PER_SECOND: f64 = 1e9;
 const NANOS_PER_MICRO: u64 = 1_000;
@@ -47,6 +48,23 @@ const SECURITY_HEADERS: [(HeaderName, HeaderValue); 6] = [
 /// Under TLS: browsers use nothing else for a year.
 const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
+/// An answer, and what it was made with.
+struct Passed {
+    response: Response,
+    admitted: Option<Admitted>,
+    context: Option<Context>,
+}
+
+impl Passed {
+    fn without_handler(response: Response) -> Self {
+        Self {
+            response,
+            admitted: None,
+            context: None,
+        }
+    }
+}
+
 impl Guard {
     /// Answers a request.
     pub(crate) async fn answer<B>(&self, request: Request<B>, peer: IpAddr) -> Response
@@ -55,72 +73,84 @@ impl Guard {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let started = self.observer.environment.monotonic_nanos();
-        let _in_flight = InFlight::enter(&self.observer.metrics.in_flight);
+        let in_flight = Counted::enter(&self.observer, |metrics| &metrics.in_flight);
         let span = self.observer.traces.request(&request);
-        let id = self.ids.of(request.headers());
         let method = request.method().clone();
-        let peer = client::address(request.headers(), peer, self.config.behind_proxy);
-        let mut bearer: Arc<str> = Arc::clone(&self.anyone.name);
-        let outcome = self.pass(request, peer, &id, &mut bearer, span.parent()).await;
-        let mut response = outcome.unwrap_or_else(|turned| {
+        let mut who = Who {
+            request_id: self.ids.of(request.headers()),
+            token: None,
+            name: Arc::clone(&self.anyone.name),
+            client: client::address(request.headers(), peer, self.config.behind_proxy),
+        };
+        let passed = self.pass(request, &mut who, span.parent()).await;
+        let mut passed = passed.unwrap_or_else(|turned| {
             self.observer.metrics.refused(turned.refusal);
-            *turned.answer
+            Passed::without_handler(*turned.answer)
         });
-        self.add_headers(&mut response, &id);
-        self.record(&response, &method, &id, &bearer, started);
-        let route = response.extensions().get::<RoutePattern>();
-        span.end(route.map(|route| &*route.0), response.status(), &id);
-        response
+        self.add_headers(&mut passed.response, &who.request_id);
+        self.record(&passed, &method, &who, started);
+        let route = passed.response.extensions().get::<RoutePattern>().cloned();
+        span.end(
+            route.as_ref().map(|route| &*route.0),
+            passed.response.status(),
+            &who.request_id,
+        );
+        if method == Method::HEAD {
+            return without_body(passed.response);
+        }
+        let admitted = passed.admitted;
+        passed.response.map(|body| {
+            // What is in memory holds nothing.
+            if http_body::Body::size_hint(&body).exact().is_some() {
+                return body;
+            }
+            let streaming = Counted::enter(&self.observer, |metrics| &metrics.streaming);
+            let held = Held::new(admitted, who, &self.stopping, [in_flight, streaming]);
+            Body::new(Streaming::new(body, held, route))
+        })
     }
 
-    async fn pass<B>(
-        &self,
-        request: Request<B>,
-        peer: IpAddr,
-        id: &str,
-        bearer: &mut Arc<str>,
-        parent: Parent,
-    ) -> Result<Response, Turned>
+    async fn pass<B>(&self, request: Request<B>, who: &mut Who, parent: Parent) -> Result<Passed, Turned>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         self.check_shape(&request)?;
-        if let Some(answer) = self.own_answer(&request, peer).await {
-            return answer;
+        if is_own(&request) {
+            return self.own_answer(&request, who).await.map(Passed::without_handler);
         }
-        let admitted = self.admit(&request, peer)?;
-        *bearer = Arc::clone(&admitted.access.name);
-        let context = Context::new(
-            id.to_owned(),
-            Arc::clone(bearer),
-            Arc::clone(&self.observer),
-            parent,
-        );
-        let method = request.method().clone();
+        let authenticated = self.authenticate(&request, who)?;
+        let mut admitted = self.admit(&request, &authenticated)?;
+        let context = Context::new(who.clone(), Arc::clone(&self.observer), parent);
         let limit = if is_file(&request) {
             Duration::MAX
         } else {
             self.config.limits.request_time
         };
-        let request = self.prepared(request, admitted.access);
+        let (request, waits) = self.prepared(request, authenticated.access);
         let mut router = self.router.clone();
-        let handled = context.scope(tower_service::Service::call(&mut router, request));
+        let handled = context
+            .clone()
+            .scope(tower_service::Service::call(&mut router, request));
         // A panic is a mistake of ours, and no reason to cut the other requests of the connection.
         let handled = AssertUnwindSafe(handled).catch_unwind();
         let response = match tokio::time::timeout(limit, handled).await {
             Ok(Ok(Ok(response))) => response,
             Ok(Ok(Err(never))) => match never {},
             Ok(Err(_panic)) => {
-                tracing::error!(request_id = id, "a request made its handler panic");
+                tracing::error!(request_id = who.request_id, "a request made its handler panic");
                 Problem::internal("the server made a mistake").into_response()
             }
-            Err(_) => late(&method, limit).into_response(),
+            Err(_) => late(&context, waits.load(Ordering::Relaxed), limit).into_response(),
         };
         if response.extensions().get::<LongAnswer>().is_some() {
-            return Ok(response);
+            admitted.give_places_back();
         }
-        Ok(response.map(|body| Keeping::wrap(body, admitted.permit)))
+        Ok(Passed {
+            response,
+            admitted: Some(admitted),
+            context: Some(context),
+        })
     }
 
     fn add_headers(&self, response: &mut Response, id: &str) {
@@ -139,37 +169,67 @@ impl Guard {
         }
     }
 
-    fn record(&self, response: &Response, method: &Method, id: &str, bearer: &str, started: u64) {
-        let nanos = self
-            .observer
-            .environment
-            .monotonic_nanos()
-            .saturating_sub(started);
-        let route = response.extensions().get::<RoutePattern>();
+    fn record(&self, passed: &Passed, method: &Method, who: &Who, started: u64) {
+        let now = self.observer.environment.monotonic_nanos();
+        let nanos = now.saturating_sub(started);
+        let route = passed.response.extensions().get::<RoutePattern>();
         let labels = RequestLabels {
             route: route.map_or_else(|| "none".into(), |route| Arc::clone(&route.0)),
             method: method_name(method),
-            status: response.status().as_u16(),
+            status: passed.response.status().as_u16(),
         };
-        let micros = nanos / NANOS_PER_MICRO;
-        let (route, method, status) = (&*labels.route, labels.method, labels.status);
-        if response.status().is_server_error() {
-            tracing::warn!(
-                request_id = id,
-                bearer,
-                method,
-                route,
-                status,
-                micros,
-                "request failed"
-            );
-        } else {
-            tracing::debug!(request_id = id, bearer, method, route, status, micros, "request");
+        log(passed, &labels, who, nanos / NANOS_PER_MICRO);
+        if passed.response.status() == StatusCode::FORBIDDEN && !method.is_safe() {
+            let audit = &self.observer.audit;
+            audit.refused(who, &labels.route, labels.method, labels.status);
         }
         self.observer
             .metrics
             .request(labels, nanos as f64 / NANOS_PER_SECOND);
     }
+}
+
+/// Logs a request: as a warning if the server is to blame, with what the store said.
+fn log(passed: &Passed, labels: &RequestLabels, who: &Who, micros: u64) {
+    let (route, method, status) = (&*labels.route, labels.method, labels.status);
+    let (bearer, client, request_id) = (&*who.name, who.client, &*who.request_id);
+    let response_status = passed.response.status();
+    // What is not there yet, is asked for by a client's mistake.
+    if !response_status.is_server_error() || response_status == StatusCode::NOT_IMPLEMENTED {
+        tracing::debug!(request_id, bearer, %client, method, route, status, micros, "request");
+        return;
+    }
+    let failure = passed.context.as_ref().and_then(Context::failure);
+    let said = passed.response.extensions().get::<ProblemKind>();
+    let kind = failure.as_ref().map(|failure| failure.kind);
+    let kind = kind.or_else(|| said.map(|kind| kind.0)).unwrap_or_default();
+    tracing::warn!(
+        request_id,
+        bearer,
+        %client,
+        method,
+        route,
+        status,
+        micros,
+        kind,
+        detail = failure.as_ref().map(|failure| failure.detail.as_str()),
+        node = failure.as_ref().and_then(|failure| failure.node.as_deref()),
+        table = failure.as_ref().and_then(|failure| failure.table.as_deref()),
+        "request failed"
+    );
+}
+
+/// An answer to HEAD: the headers that GET would have, and nothing else. (HTTP/1.1 drops a body by itself.
+/// In HTTP/2 one that follows makes the client end the stream as an error.)
+fn without_body(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    if let Some(length) = http_body::Body::size_hint(&body).exact()
+        && length > 0
+        && !parts.headers.contains_key(header::CONTENT_LENGTH)
+    {
+        parts.headers.insert(header::CONTENT_LENGTH, length.into());
+    }
+    Response::from_parts(parts, Body::empty())
 }
 
 /// Methods are few in metrics, whatever is sent.
@@ -186,21 +246,32 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-fn late(method: &Method, limit: Duration) -> Problem {
-    let detail = format!("there was no answer within {} ms", limit.as_millis());
-    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
-        return Problem::new(
+/// The answer to a request whose time is over.
+fn late(context: &Context, waits_for_body: bool, limit: Duration) -> Problem {
+    let limit = limit.as_millis();
+    let problem = |status, kind, title, detail: String| Problem::new(status, kind, title, detail);
+    if context.has_written() {
+        return problem(
             StatusCode::GATEWAY_TIMEOUT,
-            "timeout",
-            "The time was not enough",
-            detail,
-        );
+            "outcome-unknown",
+            "The write may or may not have been applied",
+            format!("there was no answer within {limit} ms"),
+        )
+        .with_hint("repeating it settles it");
     }
-    Problem::new(
+    if waits_for_body {
+        return problem(
+            StatusCode::REQUEST_TIMEOUT,
+            "request-timeout",
+            "The request did not arrive in time",
+            format!("the body did not come to its end within {limit} ms; nothing was changed"),
+        )
+        .with_hint("send it again");
+    }
+    problem(
         StatusCode::GATEWAY_TIMEOUT,
-        "outcome-unknown",
-        "The write may or may not have been applied",
-        detail,
+        "timeout",
+        "The time was not enough",
+        format!("there was no answer within {limit} ms; nothing was changed"),
     )
-    .with_hint("repeating it settles it")
 }

@@ -1,38 +1,47 @@
-//! The body of an answer that is made while it is sent.
+//! Bodies: of a request, on its way in; of an answer that is made while it is sent.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
+use futures::future::BoxFuture;
 use http_body::{Frame, SizeHint};
 
-/// A body that keeps something until it has been sent or given up: its place among the requests
-/// that may be answered at the same time.
-#[derive(Debug)]
-pub(crate) struct Keeping<T> {
-    body: Body,
-    _kept: T,
+use super::Admitted;
+use super::route::RoutePattern;
+use crate::operation::{Counted, Who};
+
+/// A request's body that tells whether somebody waits for more of it.
+pub(crate) struct Awaited<B> {
+    body: Pin<Box<B>>,
+    waits: Arc<AtomicBool>,
 }
 
-impl<T: Send + Unpin + 'static> Keeping<T> {
-    /// The body, keeping `kept` if it is still being made; a body in memory keeps nothing.
-    pub(crate) fn wrap(body: Body, kept: T) -> Body {
-        if http_body::Body::size_hint(&body).exact().is_some() {
-            return body;
-        }
-        Body::new(Self { body, _kept: kept })
+impl<B> Awaited<B> {
+    /// The body, and whether its reader waits for what the client has not sent.
+    pub(crate) fn new(body: B) -> (Self, Arc<AtomicBool>) {
+        let waits = Arc::new(AtomicBool::new(false));
+        let awaited = Self {
+            body: Box::pin(body),
+            waits: Arc::clone(&waits),
+        };
+        (awaited, waits)
     }
 }
 
-impl<T: Unpin> http_body::Body for Keeping<T> {
-    type Data = Bytes;
-    type Error = axum::Error;
+impl<B: http_body::Body> http_body::Body for Awaited<B> {
+    type Data = B::Data;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let polled = self.body.as_mut().poll_frame(context);
+        self.waits.store(polled.is_pending(), Ordering::Relaxed);
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -41,5 +50,111 @@ impl<T: Unpin> http_body::Body for Keeping<T> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// What an answer holds until it has been sent or given up.
+pub(crate) struct Held {
+    admitted: Option<Admitted>,
+    who: Who,
+    stopping: Arc<AtomicBool>,
+    _counted: [Counted; 2],
+}
+
+impl Held {
+    pub(crate) fn new(
+        admitted: Option<Admitted>,
+        who: Who,
+        stopping: &Arc<AtomicBool>,
+        counted: [Counted; 2],
+    ) -> Self {
+        Self {
+            admitted,
+            who,
+            stopping: Arc::clone(stopping),
+            _counted: counted,
+        }
+    }
+}
+
+/// An answer that is made while it is sent. It ends early when its token is no longer taken.
+pub(crate) struct Streaming {
+    body: Body,
+    held: Held,
+    route: Option<RoutePattern>,
+    /// Ends with the token; `None` without one.
+    token_ended: Option<BoxFuture<'static, ()>>,
+    is_over: bool,
+}
+
+/// Why an answer ends before its end.
+#[derive(Debug, thiserror::Error)]
+#[error("the token is no longer taken")]
+struct TokenEnded;
+
+impl Streaming {
+    pub(crate) fn new(body: Body, held: Held, route: Option<RoutePattern>) -> Self {
+        let validity = held
+            .admitted
+            .as_ref()
+            .and_then(|admitted| admitted.validity.clone());
+        Self {
+            body,
+            token_ended: validity.map(|validity| -> BoxFuture<'static, ()> { Box::pin(validity.ended()) }),
+            held,
+            route,
+            is_over: false,
+        }
+    }
+
+    fn log(&self, message: &str) {
+        let who = &self.held.who;
+        tracing::warn!(
+            request_id = who.request_id,
+            bearer = &*who.name,
+            client = %who.client,
+            route = self.route.as_ref().map_or("none", |route| &*route.0),
+            "{message}"
+        );
+    }
+}
+
+impl http_body::Body for Streaming {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        if let Some(ended) = &mut self.token_ended
+            && ended.as_mut().poll(context).is_ready()
+        {
+            self.is_over = true;
+            self.log("an answer was cut: its token is no longer taken");
+            return Poll::Ready(Some(Err(axum::Error::new(TokenEnded))));
+        }
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        self.is_over = matches!(polled, Poll::Ready(None | Some(Err(_))));
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        if !self.is_over && self.held.stopping.load(Ordering::Relaxed) {
+            self.log("an answer was cut: the server stops");
+        }
     }
 }

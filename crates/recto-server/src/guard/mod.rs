@@ -1,8 +1,12 @@
 //! What stands before every handler: limits on what comes in, who asks, headers on what goes out.
 //!
-//! A request passes, in this order: the length of its URL and headers, its host, the site it comes
-//! from, its token, how often that asks, how many are being answered, how long its body says it is.
-//! What is turned away costs no more than looking at headers.
+//! A request passes, in this order: the length of its URL and headers, how its body is sent, its host, the
+//! site it comes from, its token, how often that asks, how long its body says it is, how many of the token
+//! and of all are being answered. What is turned away costs no more than looking at headers.
+//!
+//! What the server says of itself (health, readiness, metrics) is for machines that may know it by an
+//! address only, and just when it is busy: it is answered for any host, and takes no place among the
+//! requests being answered.
 
 mod answer;
 mod body;
@@ -11,8 +15,9 @@ mod hosts;
 mod origin;
 mod rate;
 mod route;
+mod shares;
+mod sign_in;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,16 +31,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Access;
 use crate::api::LOAD_PATH;
-use crate::auth::{Denied, Tokens};
+use crate::auth::{Denied, Tokens, Validity};
 use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
-use crate::operation::{Observer, Readiness, Refusal, RequestIds};
+use crate::operation::{Observer, Readiness, Refusal, RequestIds, Who};
 use crate::problem::Problem;
 
+use body::Awaited;
 use client::{Credentials, credentials};
 use hosts::Hosts;
 use rate::{Asker, RateLimit};
+use shares::{Share, Shares};
+use sign_in::SignIns;
 
 pub(crate) use route::NoteRoute;
+
+/// The most requests for what the server says of itself that are answered at the same time.
+const MAX_OWN_ANSWERS: u64 = 64;
 
 /// What stands before every handler.
 #[derive(Debug)]
@@ -47,9 +58,12 @@ pub(crate) struct Guard {
     hosts: Hosts,
     rate: Option<RateLimit>,
     permits: Arc<Semaphore>,
+    own_permits: Arc<Semaphore>,
+    shares: Arc<Shares>,
+    sign_ins: SignIns,
     ids: RequestIds,
     readiness: Arc<Readiness>,
-    stopping: AtomicBool,
+    stopping: Arc<AtomicBool>,
     pub(crate) observer: Arc<Observer>,
 }
 
@@ -76,12 +90,28 @@ impl Turned {
     }
 }
 
+/// Who asks.
+#[derive(Debug)]
+struct Authenticated {
+    access: Access,
+    asker: Asker,
+    token: Option<Arc<str>>,
+    validity: Option<Validity>,
+}
+
 /// What a request is let in with.
 #[derive(Debug)]
-struct Admitted {
-    access: Access,
-    /// None for a file, which has a place of its own.
-    permit: Option<OwnedSemaphorePermit>,
+pub(crate) struct Admitted {
+    validity: Option<Validity>,
+    /// Its places among those being answered; none for a file, which has a place of its own.
+    places: Option<(OwnedSemaphorePermit, Option<Share>)>,
+}
+
+impl Admitted {
+    /// For an answer that takes as long as its work.
+    fn give_places_back(&mut self) {
+        self.places = None;
+    }
 }
 
 impl Guard {
@@ -102,9 +132,12 @@ impl Guard {
             rate: (per_second > 0)
                 .then(|| RateLimit::new(per_second, limits.request_burst, observer.environment.clone())),
             permits: permits(limits.concurrent_requests),
+            own_permits: permits(MAX_OWN_ANSWERS),
+            shares: Shares::new(limits.concurrent_requests_per_token()),
+            sign_ins: SignIns::new(observer.environment.clone()),
             ids: RequestIds::new(&observer.environment),
             readiness,
-            stopping: AtomicBool::new(false),
+            stopping: Arc::default(),
             observer,
             config,
         }
@@ -133,6 +166,12 @@ impl Guard {
                 too_long("headers", limits.header_bytes),
             ));
         }
+        if let Some(problem) = unread_coding(headers) {
+            return Err(Turned::new(Refusal::Coding, problem));
+        }
+        if self.is_for_any_host(request) {
+            return Ok(());
+        }
         if let Err(problem) = self.hosts.check(request) {
             return Err(Turned::new(Refusal::Host, problem));
         }
@@ -143,55 +182,86 @@ impl Guard {
         Ok(())
     }
 
-    /// Who asks, if they may, and may now.
-    fn admit<B>(&self, request: &Request<B>, peer: IpAddr) -> Result<Admitted, Turned> {
-        let (access, asker) = match &self.tokens {
-            None => (self.anyone.clone(), Asker::address(peer)),
-            Some(tokens) => self.authenticate(tokens, request, peer)?,
-        };
-        self.check_rate(asker)?;
+    /// Probes know a server by an address only. What metrics tell is not for a page of another site: where no
+    /// token keeps it out, the host does.
+    fn is_for_any_host<B>(&self, request: &Request<B>) -> bool {
+        match request.uri().path() {
+            METRICS => self.tokens.is_some(),
+            path => matches!(path, HEALTH | READINESS),
+        }
+    }
+
+    /// Whether the request may be answered now.
+    fn admit<B>(&self, request: &Request<B>, authenticated: &Authenticated) -> Result<Admitted, Turned> {
         let limit = self.config.limits.body_bytes;
         let declared = request.headers().get(header::CONTENT_LENGTH);
         let declared = declared.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let validity = authenticated.validity.clone();
         if is_file(request) {
-            return Ok(Admitted { access, permit: None });
+            return Ok(Admitted {
+                validity,
+                places: None,
+            });
         }
         if declared.is_some_and(|bytes| bytes > limit) {
             return Err(Turned::new(Refusal::Body, body_too_large(limit)));
         }
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            let problem = Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "busy",
-                "The server is busy",
-                "as many requests as may be are being answered already",
-            );
-            return Err(Turned::new(Refusal::Concurrency, problem).with_header(header::RETRY_AFTER, "1"));
+        let share = match authenticated.asker {
+            Asker::Token(token) => Some(self.shares.take(token).ok_or_else(token_is_busy)?),
+            Asker::Address(_) => None,
         };
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
         Ok(Admitted {
-            access,
-            permit: Some(permit),
+            validity,
+            places: Some((permit.map_err(|_| busy())?, share)),
         })
     }
 
-    fn authenticate<B>(
+    /// Who asks, if they may, and not too often; `who` is told the token.
+    fn authenticate<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Authenticated, Turned> {
+        let authenticated = match &self.tokens {
+            None => Authenticated {
+                access: self.anyone.clone(),
+                asker: Asker::address(who.client),
+                token: None,
+                validity: None,
+            },
+            Some(tokens) => self.authenticate_by(tokens, request, who)?,
+        };
+        who.name = Arc::clone(&authenticated.access.name);
+        who.token.clone_from(&authenticated.token);
+        self.check_rate(authenticated.asker)?;
+        Ok(authenticated)
+    }
+
+    fn authenticate_by<B>(
         &self,
         tokens: &Tokens,
         request: &Request<B>,
-        peer: IpAddr,
-    ) -> Result<(Access, Asker), Turned> {
+        who: &Who,
+    ) -> Result<Authenticated, Turned> {
         let text = match credentials(request.headers()) {
             Credentials::Bearer(text) => Some(text.to_owned()),
             Credentials::Password(text) => Some(text),
             Credentials::None => None,
         };
         let denied = match text.map(|text| tokens.bearer(&text)) {
-            Some(Ok(bearer)) => return Ok((bearer.access, Asker::Token(bearer.token))),
-            Some(Err(denied)) => Some(denied),
+            Some(Ok(bearer)) => {
+                return Ok(Authenticated {
+                    access: bearer.access,
+                    asker: Asker::Token(bearer.token),
+                    token: Some(bearer.id),
+                    validity: Some(bearer.validity),
+                });
+            }
+            Some(Err(denied)) => {
+                self.sign_ins.refused(who.client, &who.request_id, denied);
+                Some(denied)
+            }
             None => None,
         };
         // Whoever tries tokens is slowed down by address.
-        self.check_rate(Asker::address(peer))?;
+        self.check_rate(Asker::address(who.client))?;
         let (detail, challenge) = match denied {
             None => ("the request has no token", "Bearer realm=\"Recto\""),
             Some(Denied::Unknown) => (
@@ -239,65 +309,64 @@ impl Guard {
     }
 
     /// What the server says of itself; none of it asks a handler.
-    async fn own_answer<B>(&self, request: &Request<B>, peer: IpAddr) -> Option<Result<Response, Turned>> {
-        let path = request.uri().path();
-        if !matches!(path, "/healthz" | "/readyz" | "/metrics") {
-            return None;
-        }
+    async fn own_answer<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Response, Turned> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let allow = [(header::ALLOW, "GET, HEAD")];
-            return Some(Ok((StatusCode::METHOD_NOT_ALLOWED, allow).into_response()));
+            return Ok(Problem::method_not_allowed(request.method(), "GET, HEAD").into_response());
         }
+        let _permit = self.own_permits.try_acquire().map_err(|_| busy())?;
         let text = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-        Some(Ok(match path {
-            "/healthz" => (text, "ok\n").into_response(),
-            "/readyz" if self.stopping.load(Ordering::Relaxed) => {
-                (StatusCode::SERVICE_UNAVAILABLE, text, "stopping\n").into_response()
-            }
-            "/readyz" if self.readiness.is_ready().await => (text, "ready\n").into_response(),
-            "/readyz" => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                text,
-                "the store does not answer\n",
-            )
-                .into_response(),
-            _ => return Some(self.metrics(request, peer)),
-        }))
+        let unready =
+            |why: &'static str| (StatusCode::SERVICE_UNAVAILABLE, text.clone(), why).into_response();
+        Ok(match request.uri().path() {
+            HEALTH => (text.clone(), "ok\n").into_response(),
+            READINESS if self.stopping.load(Ordering::Relaxed) => unready("stopping\n"),
+            READINESS if self.readiness.is_ready().await => (text.clone(), "ready\n").into_response(),
+            READINESS => unready("the store does not answer\n"),
+            _ => self.metrics(request, who).await?,
+        })
     }
 
-    fn metrics<B>(&self, request: &Request<B>, peer: IpAddr) -> Result<Response, Turned> {
+    async fn metrics<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Response, Turned> {
         if self.config.metrics == MetricsAccess::Token
-            && !self.admit(request, peer)?.access.reads_everything()
+            && !self.authenticate(request, who)?.access.reads_everything()
         {
             let detail = "metrics are for tokens that read every collection without a row filter";
             let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail);
             return Ok(problem.into_response());
         }
         let text = [(header::CONTENT_TYPE, crate::operation::METRICS_TYPE)];
-        Ok((text, self.observer.metrics.to_string()).into_response())
+        let of_store = self.readiness.store_metrics().await;
+        Ok((text, format!("{}{of_store}", self.observer.metrics)).into_response())
     }
 
-    /// A request as handlers see it: with who asks, and a body that ends at the limit.
-    fn prepared<B>(&self, request: Request<B>, access: Access) -> Request<Body>
+    /// A request as handlers see it: with who asks, and a body that ends at the limit; and whether a
+    /// handler waits for more of the body.
+    fn prepared<B>(&self, request: Request<B>, access: Access) -> (Request<Body>, Arc<AtomicBool>)
     where
         B: http_body::Body<Data = axum::body::Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let limit = usize::try_from(self.config.limits.body_bytes).unwrap_or(usize::MAX);
         let is_file = is_file(&request);
+        let mut waits = Arc::default();
         let mut request = request.map(|body| {
             if body.is_end_stream() {
-                Body::empty()
-            } else if is_file {
-                Body::new(body)
-            } else {
-                Body::new(Limited::new(body, limit))
+                return Body::empty();
             }
+            if is_file {
+                return Body::new(body);
+            }
+            let (body, is_awaited) = Awaited::new(Limited::new(body, limit));
+            waits = is_awaited;
+            Body::new(body)
         });
         // The framework's own limit is smaller.
         DefaultBodyLimit::disable().apply(&mut request);
         request.extensions_mut().insert(access);
         request
+            .extensions_mut()
+            .insert(BodyLimit(self.config.limits.body_bytes));
+        (request, waits)
     }
 }
 
@@ -305,6 +374,50 @@ impl Guard {
 /// limits how large and how slow it may be.
 fn is_file<B>(request: &Request<B>) -> bool {
     request.uri().path() == LOAD_PATH
+}
+
+/// The most bytes of the request's body, inflated or not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyLimit(pub(crate) u64);
+
+/// The paths of what the server says of itself.
+const HEALTH: &str = "/healthz";
+const READINESS: &str = "/readyz";
+const METRICS: &str = "/metrics";
+
+fn is_own<B>(request: &Request<B>) -> bool {
+    matches!(request.uri().path(), HEALTH | READINESS | METRICS)
+}
+
+/// A body whose transfer coding is not undone would be read as what it is not.
+fn unread_coding(headers: &header::HeaderMap) -> Option<Problem> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        return None;
+    }
+    let detail = "the only Transfer-Encoding that is read is chunked";
+    Some(Problem::unsupported(detail).with_hint("send a compressed body with Content-Encoding: gzip"))
+}
+
+fn busy() -> Turned {
+    let problem = Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "busy",
+        "The server is busy",
+        "as many requests as may be are being answered already",
+    );
+    Turned::new(Refusal::Concurrency, problem).with_header(header::RETRY_AFTER, "1")
+}
+
+fn token_is_busy() -> Turned {
+    let problem = Problem::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "rate-limited",
+        "Too many requests",
+        "as many requests of this token as may be at the same time are being answered already",
+    );
+    let problem = problem.with_hint("wait for answers, or read exports to their end");
+    Turned::new(Refusal::TokenConcurrency, problem).with_header(header::RETRY_AFTER, "1")
 }
 
 fn too_long(what: &str, limit: u64) -> Problem {

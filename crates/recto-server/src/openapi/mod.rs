@@ -13,8 +13,10 @@
 //! | `operations` | what can be asked of a collection |
 //! | `store` | what can be asked of the store itself |
 //! | `docs` | the same for people |
+//! | `kept` | both as they were made for the schema and for who sees as much of it |
 
 mod docs;
+mod kept;
 mod operations;
 mod parameters;
 mod patterns;
@@ -31,9 +33,11 @@ use recto::schema::Schema;
 use serde_json::{Map, Value as Json, json};
 
 use crate::access::Access;
-use crate::api::{Caller, json_answer, no_parameters, resource, strong_tag, tagged};
+use crate::api::{APPLICATION_JSON, Caller, no_parameters, resource, strong_tag, tagged};
 use crate::app::App;
 use crate::problem::Problem;
+
+pub(crate) use kept::Descriptions;
 
 const READ: &str = "GET, HEAD, OPTIONS";
 const STYLE: &str = include_str!("docs.css");
@@ -52,15 +56,15 @@ pub(crate) fn routes() -> Router<App> {
 
 async fn as_json(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     no_parameters(&uri)?;
-    let document = document(&caller.schema().await?, &caller.access);
-    Ok(json_answer(&headers, &document))
+    let kept = caller.descriptions().of(&caller).await?;
+    Ok(kept.json.answer(&headers, APPLICATION_JSON))
 }
 
 async fn for_people(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     no_parameters(&uri)?;
-    let text = docs::page(&document(&caller.schema().await?, &caller.access)).into_string();
+    let kept = caller.descriptions().of(&caller).await?;
     let html = HeaderValue::from_static("text/html; charset=utf-8");
-    Ok(tagged(&headers, &strong_tag(text.as_bytes()), html, text))
+    Ok(kept.html.answer(&headers, html))
 }
 
 async fn style(headers: HeaderMap) -> Response {

@@ -142,7 +142,7 @@ fn page_response(collection: &Collection, is_tagged: bool) -> Json {
     response["headers"]["Recto-Cost"] = json!({
         "schema": { "type": "string" },
         "description": "What the page cost: rows and bytes read, round trips, statements, tombstones, microseconds \
-             (RFC 9651, a dictionary).",
+             (RFC 9651, a dictionary). Absent where that would tell of rows that the token does not see.",
     });
     response
 }

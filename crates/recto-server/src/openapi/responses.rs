@@ -17,7 +17,10 @@ const PROBLEMS: [(&str, &str); 14] = [
         "There is no such collection or record, or none that the token sees.",
     ),
     ("405", "The resource does not have this method."),
-    ("408", "The request did not arrive in time."),
+    (
+        "408",
+        "The request did not arrive in time, and nothing was changed.",
+    ),
     (
         "409",
         "The record's key is not the one in the path; or another record is there with it that is never changed, and \
@@ -27,8 +30,14 @@ const PROBLEMS: [(&str, &str); 14] = [
         "413",
         "The body, or what it holds, is more than is taken at once; nothing was written.",
     ),
-    ("415", "The body is not application/json."),
-    ("429", "Too many requests; try again later."),
+    (
+        "415",
+        "The body is not application/json, or compressed otherwise than by gzip or deflate.",
+    ),
+    (
+        "429",
+        "Too many requests, in this time or at the same time; try again later.",
+    ),
     ("500", "The server failed, or what is stored is damaged."),
     ("501", "Part of the interface, and not there yet."),
     (

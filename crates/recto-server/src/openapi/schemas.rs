@@ -270,7 +270,7 @@ fn explanation() -> Json {
     ];
     let costs = names.map(|name| (name.to_owned(), count.clone()));
     let mut actual = object(Map::from_iter(costs), &names);
-    actual["description"] = "What it did cost, if `run` asked for that.".into();
+    actual["description"] = "What it did cost, if `run` asked for that; absent where that would tell of rows that the token does not see.".into();
     let properties = json!({
         "shape": { "type": "string", "description": "`empty`, `scan`, `concat` or `merge`, with `+ residual` where rows are checked one by one." },
         "arrangement": text,

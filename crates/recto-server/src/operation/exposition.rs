@@ -3,6 +3,8 @@
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use recto::store::{NodeMetrics, StoreMetrics};
+
 use super::Metrics;
 use super::histogram::Histogram;
 
@@ -40,8 +42,14 @@ impl fmt::Display for Metrics {
             (
                 "recto_http_in_flight",
                 "gauge",
-                "Requests being answered.",
+                "Requests being answered, exports to their end.",
                 &self.in_flight,
+            ),
+            (
+                "recto_http_streaming",
+                "gauge",
+                "Of those, answers that have begun and are made while they are sent: exports, work on the store.",
+                &self.streaming,
             ),
             (
                 "recto_http_connections",
@@ -94,6 +102,77 @@ impl fmt::Display for Metrics {
         ] {
             head(f, name, kind, help)?;
             writeln!(f, "{name} {}", read(value))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a store has seen of its nodes, as Prometheus reads it; nothing of a store without nodes.
+pub(crate) struct StoreText<'a>(pub(crate) &'a StoreMetrics);
+
+impl fmt::Display for StoreText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let metrics = self.0;
+        if metrics.nodes.is_empty() {
+            return Ok(());
+        }
+        let of_node: [(&str, &str, &str, fn(&NodeMetrics) -> u64); 4] = [
+            (
+                "recto_store_node_up",
+                "gauge",
+                "Whether there is a connection to the node.",
+                |node| node.up.into(),
+            ),
+            (
+                "recto_store_node_requests_total",
+                "counter",
+                "Requests sent to the node.",
+                |node| node.requests,
+            ),
+            (
+                "recto_store_node_failures_total",
+                "counter",
+                "Requests to the node that failed.",
+                |node| node.failures,
+            ),
+            (
+                "recto_store_node_timeouts_total",
+                "counter",
+                "Of those, that ran out of time.",
+                |node| node.timeouts,
+            ),
+        ];
+        for (name, kind, help, value) in of_node {
+            head(f, name, kind, help)?;
+            for node in &metrics.nodes {
+                let (address, datacenter) = (escaped(&node.address), node.datacenter.as_deref());
+                let datacenter = escaped(datacenter.unwrap_or_default());
+                writeln!(
+                    f,
+                    "{name}{{node=\"{address}\",datacenter=\"{datacenter}\"}} {}",
+                    value(node)
+                )?;
+            }
+        }
+        for (name, help, value) in [
+            (
+                "recto_store_retries_total",
+                "Requests sent again.",
+                metrics.retries,
+            ),
+            (
+                "recto_store_narrowed_reads_total",
+                "Reads that crossed too many tombstones and were asked again for fewer rows.",
+                metrics.narrowed_reads,
+            ),
+            (
+                "recto_store_tombstones_total",
+                "Tombstones that reads crossed, where told.",
+                metrics.tombstones,
+            ),
+        ] {
+            head(f, name, "counter", help)?;
+            writeln!(f, "{name} {value}")?;
         }
         Ok(())
     }
@@ -242,5 +321,27 @@ mod tests {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");
         }
         assert!(!text.contains("query"), "an asker's error is none of the store's");
+    }
+
+    #[test]
+    fn nodes_are_told_and_a_store_without_them_is_not() {
+        let mut metrics = StoreMetrics::default();
+        assert_eq!(StoreText(&metrics).to_string(), "");
+        metrics.retries = 3;
+        metrics.nodes.push(NodeMetrics {
+            address: "10.0.0.1:9042".to_owned(),
+            datacenter: Some("dc1".to_owned()),
+            up: true,
+            timeouts: 2,
+            ..NodeMetrics::default()
+        });
+        let text = StoreText(&metrics).to_string();
+        for line in [
+            "recto_store_node_up{node=\"10.0.0.1:9042\",datacenter=\"dc1\"} 1",
+            "recto_store_node_timeouts_total{node=\"10.0.0.1:9042\",datacenter=\"dc1\"} 2",
+            "recto_store_retries_total 3",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        }
     }
 }

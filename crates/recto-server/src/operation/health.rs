@@ -7,6 +7,7 @@ use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
 use super::Observer;
+use super::exposition::StoreText;
 
 /// How long the store may take to answer that it is there.
 pub(crate) const READY_TIME: Duration = Duration::from_secs(2);
@@ -39,6 +40,11 @@ impl Readiness {
             damage_fails,
             last: Mutex::new(None),
         })
+    }
+
+    /// What the store has seen of its nodes, as text for `/metrics`. Asks it nothing.
+    pub(crate) async fn store_metrics(&self) -> String {
+        StoreText(&self.session.store_metrics().await).to_string()
     }
 
     /// Asks the store what it holds: small reads that every store answers from where it keeps its data, at

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use recto::ErrorKind;
 use recto::session::PageReply;
 
+use super::Observer;
 use super::histogram::{Histogram, ROWS_PER_ROW, SECONDS};
 
 /// The most label values of one metric; what comes later is not counted by label.
@@ -32,6 +33,10 @@ pub(crate) enum Refusal {
     Rate,
     /// Too many at the same time.
     Concurrency,
+    /// Too many of one token at the same time.
+    TokenConcurrency,
+    /// The body is sent in a way that is not read.
+    Coding,
 }
 
 impl Refusal {
@@ -45,6 +50,8 @@ impl Refusal {
             Self::Unauthorized => "unauthorized",
             Self::Rate => "rate",
             Self::Concurrency => "concurrency",
+            Self::TokenConcurrency => "token_concurrency",
+            Self::Coding => "coding",
         }
     }
 }
@@ -75,6 +82,7 @@ pub(crate) struct Metrics {
     pub(crate) store_errors: Family<&'static str, AtomicU64>,
     pub(crate) refusals: Family<&'static str, AtomicU64>,
     pub(crate) in_flight: AtomicU64,
+    pub(crate) streaming: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
     pub(crate) slow_pages: AtomicU64,
@@ -125,8 +133,8 @@ impl Metrics {
             .observe(scanned as f64 / returned.max(1) as f64);
     }
 
-    /// Counts an error that is the store's and not the asker's.
-    pub(crate) fn error(&self, kind: ErrorKind) {
+    /// Counts an error that is the store's and not the asker's; whether it is one.
+    pub(crate) fn error(&self, kind: ErrorKind) -> bool {
         let name = match kind {
             ErrorKind::Unavailable => "unavailable",
             ErrorKind::Timeout => "timeout",
@@ -135,9 +143,10 @@ impl Metrics {
             ErrorKind::Corrupt => "corrupt",
             ErrorKind::Io => "io",
             ErrorKind::Store => "store",
-            _ => return,
+            _ => return false,
         };
         count(&self.store_errors, name);
+        true
     }
 
     pub(crate) fn refused(&self, refusal: Refusal) {
@@ -194,17 +203,23 @@ impl<K: Eq + Hash + Clone, V> Family<K, V> {
 
 /// Counts something while it is there.
 #[derive(Debug)]
-pub(crate) struct InFlight<'a>(&'a AtomicU64);
+pub(crate) struct Counted {
+    observer: Arc<Observer>,
+    gauge: fn(&Metrics) -> &AtomicU64,
+}
 
-impl<'a> InFlight<'a> {
-    pub(crate) fn enter(gauge: &'a AtomicU64) -> Self {
-        gauge.fetch_add(1, Ordering::Relaxed);
-        Self(gauge)
+impl Counted {
+    pub(crate) fn enter(observer: &Arc<Observer>, gauge: fn(&Metrics) -> &AtomicU64) -> Self {
+        gauge(&observer.metrics).fetch_add(1, Ordering::Relaxed);
+        Self {
+            observer: Arc::clone(observer),
+            gauge,
+        }
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        (self.gauge)(&self.observer.metrics).fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,5 +1,6 @@
 //! What an operator sees of a server: health, readiness, metrics, logs, traces.
 
+mod audit;
 mod context;
 mod exposition;
 mod health;
@@ -10,11 +11,12 @@ mod observed;
 mod request_id;
 mod trace;
 
-pub(crate) use context::Context;
+pub(crate) use audit::{Audit, Deed};
+pub(crate) use context::{Context, Failure, Who};
 pub(crate) use exposition::CONTENT_TYPE as METRICS_TYPE;
 pub(crate) use health::Readiness;
 pub use logs::start_logs;
-pub(crate) use metrics::{InFlight, Metrics, Refusal, RequestLabels};
+pub(crate) use metrics::{Counted, Metrics, Refusal, RequestLabels};
 pub(crate) use observed::Observed;
 pub(crate) use request_id::{REQUEST_ID, RequestIds};
 pub(crate) use trace::{PageSpan, Parent, Traces};
@@ -28,6 +30,7 @@ pub(crate) struct Observer {
     pub(crate) environment: Environment,
     pub(crate) metrics: Metrics,
     pub(crate) traces: Traces,
+    pub(crate) audit: Audit,
     /// From when on a page is logged with its plan.
     pub(crate) slow_query: Duration,
 }

@@ -1,5 +1,6 @@
 //! A session that is watched: how long pages take and how they are found, what fails.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,12 +12,13 @@ use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
     Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
-    LoadReport, LoadRequest, PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep,
-    SchemaPlan, StoreDescription, StoreProgress, Written,
+    LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest,
+    ScanStep, SchemaPlan, StoreDescription, StoreProgress, Written,
 };
 use recto::{Result, Session};
+use serde_json::{Map, json};
 
-use super::{Context, PageSpan};
+use super::{Context, Deed, Failure, PageSpan};
 
 /// How long explaining a slow query may take: planning it again reads no rows.
 const EXPLAIN_TIME: Duration = Duration::from_secs(1);
@@ -39,10 +41,31 @@ impl<S: Session> Observed<S> {
     }
 
     fn seen<T>(&self, result: Result<T>) -> Result<T> {
-        if let (Err(error), Some(context)) = (&result, &self.context) {
-            context.observer().metrics.error(error.kind());
+        if let (Err(error), Some(context)) = (&result, &self.context)
+            && context.observer().metrics.error(error.kind())
+        {
+            context.note_failure(error);
         }
         result
+    }
+
+    /// Something that stands in the audit log, and is the only one to say so.
+    async fn audited<T>(&self, mut deed: Deed, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let result = self.seen(work.await);
+        deed.end(&result);
+        result
+    }
+
+    fn deed(&self, action: &'static str) -> Deed {
+        Deed::begin(self.context.as_ref(), action, "unknown")
+    }
+
+    /// Something that changes the store, and may be done from now on, whatever becomes of its request.
+    fn change(&self, action: &'static str) -> Deed {
+        if let Some(context) = &self.context {
+            context.begin_write();
+        }
+        self.deed(action)
     }
 
     fn now_nanos(&self) -> u64 {
@@ -98,6 +121,23 @@ impl<S: Session> Observed<S> {
         }
     }
 
+    /// Logs what ended a scan that had begun: the status of an export was 200 by then.
+    fn log_cut_short(&self, error: &recto::Error) {
+        if let Some(context) = &self.context {
+            let (who, failure) = (context.who(), Failure::of(error));
+            tracing::warn!(
+                request_id = who.request_id,
+                bearer = &*who.name,
+                client = %who.client,
+                kind = failure.kind,
+                detail = failure.detail,
+                node = failure.node,
+                table = failure.table,
+                "a scan was cut short"
+            );
+        }
+    }
+
     /// Logs a slow page with its plan. Neither filter nor cursor nor bounds are in the line: they hold
     /// values.
     async fn log_slow(
@@ -120,9 +160,11 @@ impl<S: Session> Observed<S> {
             .and_then(std::result::Result::ok)
             .unwrap_or_default();
         let cost = &reply.cost;
+        let who = context.who();
         tracing::warn!(
-            request_id = context.request_id(),
-            bearer = context.bearer(),
+            request_id = who.request_id,
+            bearer = &*who.name,
+            client = %who.client,
             collection,
             shape = reply.shape,
             arrangement = plan.arrangement,
@@ -141,6 +183,29 @@ impl<S: Session> Observed<S> {
     }
 }
 
+/// Keeps from who asked what is for the operator only.
+fn keep_cost(reply: &mut PageReply) {
+    if reply.cost_hidden {
+        reply.cost = PageCost::default();
+    }
+}
+
+/// How many changes a write makes of each collection.
+fn count_changes(deed: &mut Deed, changes: &[RecordChange]) {
+    if !deed.is_noted() {
+        return;
+    }
+    let mut counts: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
+    for change in changes {
+        let counts = counts.entry(change.collection()).or_default();
+        counts[usize::from(matches!(change, RecordChange::Delete { .. }))] += 1;
+    }
+    let counts = counts.into_iter().map(|(collection, [puts, deletes])| {
+        (collection.to_owned(), json!({ "puts": puts, "deletes": deletes }))
+    });
+    deed.detail("collections", counts.collect::<Map<_, _>>());
+}
+
 #[async_trait]
 impl<S: Session> Session for Observed<S> {
     async fn describe(&self) -> Result<StoreDescription> {
@@ -156,19 +221,31 @@ impl<S: Session> Session for Observed<S> {
     }
 
     async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
-        self.seen(self.session.apply(schema, options).await)
+        let mut deed = self.change("apply");
+        let applied = self.seen(self.session.apply(schema, options).await);
+        deed.end(&applied);
+        if let Ok(applied) = &applied {
+            deed.detail("generation", applied.generation);
+        }
+        applied
     }
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
         let page = self.session.page(collection, request);
-        self.watched(collection, request, page, |reply| (reply, reply.records.len()))
-            .await
+        let mut reply = self
+            .watched(collection, request, page, |reply| (reply, reply.records.len()))
+            .await?;
+        keep_cost(&mut reply);
+        Ok(reply)
     }
 
     async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
         let page = self.session.page_text(collection, request);
-        self.watched(collection, request, page, |text| (&text.reply, text.count))
-            .await
+        let mut text = self
+            .watched(collection, request, page, |text| (&text.reply, text.count))
+            .await?;
+        keep_cost(&mut text.reply);
+        Ok(text)
     }
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
@@ -185,20 +262,43 @@ impl<S: Session> Session for Observed<S> {
         records: Vec<JsonRecord>,
         ttl_seconds: Option<u32>,
     ) -> Result<Written> {
-        self.seen(self.session.put(collection, records, ttl_seconds).await)
+        let mut deed = self.change("write");
+        let mut counts = Map::new();
+        counts.insert(
+            collection.to_owned(),
+            json!({ "puts": records.len(), "deletes": 0 }),
+        );
+        deed.detail("collections", counts);
+        self.audited(deed, self.session.put(collection, records, ttl_seconds))
+            .await
     }
 
     async fn delete(&self, collection: &str, key: &[String]) -> Result<()> {
-        self.seen(self.session.delete(collection, key).await)
+        let mut deed = self.change("write");
+        let mut counts = Map::new();
+        counts.insert(collection.to_owned(), json!({ "puts": 0, "deletes": 1 }));
+        deed.detail("collections", counts);
+        self.audited(deed, self.session.delete(collection, key)).await
     }
 
     async fn write(&self, changes: Vec<RecordChange>) -> Result<Written> {
-        self.seen(self.session.write(changes).await)
+        let mut deed = self.change("write");
+        count_changes(&mut deed, &changes);
+        self.audited(deed, self.session.write(changes)).await
     }
 
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
+        let mut has_begun = false;
         let steps = self.session.scan(collection, request);
-        steps.map(|step| self.seen(step)).boxed()
+        let watched = steps.map(move |step| {
+            let step = self.seen(step);
+            if let (true, Err(error)) = (has_begun, &step) {
+                self.log_cut_short(error);
+            }
+            has_begun = true;
+            step
+        });
+        watched.boxed()
     }
 
     fn partitions<'a>(&'a self, collection: &str) -> BoxStream<'a, Result<Vec<JsonRecord>>> {
@@ -207,15 +307,18 @@ impl<S: Session> Session for Observed<S> {
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
-        self.seen(self.session.load(request, progress).await)
+        let deed = self.change("load");
+        self.audited(deed, self.session.load(request, progress)).await
     }
 
     async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup> {
-        self.seen(self.session.backup(to, progress).await)
+        let deed = self.deed("backup");
+        self.audited(deed, self.session.backup(to, progress)).await
     }
 
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
-        self.seen(self.session.compact(progress).await)
+        let deed = self.change("compact");
+        self.audited(deed, self.session.compact(progress)).await
     }
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
@@ -223,10 +326,12 @@ impl<S: Session> Session for Observed<S> {
     }
 
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
-        self.seen(self.session.rotate_cursor_keys(earlier).await)
+        let deed = self.change("rotate cursor keys");
+        self.audited(deed, self.session.rotate_cursor_keys(earlier)).await
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
-        self.seen(self.session.check(progress).await)
+        let deed = self.deed("check");
+        self.audited(deed, self.session.check(progress)).await
     }
 }

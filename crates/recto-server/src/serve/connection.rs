@@ -19,7 +19,7 @@ use super::stream::{Activity, Watched};
 use super::tls::Tls;
 use crate::config::{Limits, MAX_HEADERS};
 use crate::guard::Guard;
-use crate::operation::InFlight;
+use crate::operation::Counted;
 
 /// The most requests of one HTTP/2 connection at the same time.
 const MAX_STREAMS: u32 = 128;
@@ -54,7 +54,7 @@ impl Connections {
     /// Serves a connection until its end.
     pub(crate) async fn serve(&self, stream: TcpStream, peer: IpAddr, tls: Option<&Tls>) {
         let metrics = &self.guard.observer.metrics;
-        let _open = InFlight::enter(&metrics.connections);
+        let _open = Counted::enter(&self.guard.observer, |metrics| &metrics.connections);
         metrics.connections_accepted.fetch_add(1, Ordering::Relaxed);
         match tls {
             None => self.serve_stream(stream, peer).await,

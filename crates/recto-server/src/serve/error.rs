@@ -26,6 +26,14 @@ pub enum ServeError {
         /// What is wrong.
         reason: String,
     },
+    /// The audit log cannot be opened.
+    #[error("the audit log {} cannot be opened: {source}", path.display())]
+    AuditLog {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {

@@ -106,6 +106,8 @@ on_both_stores! {
         filters_outside_the_key_are_for_reading,
         batches_reach_no_further_than_their_parts,
         operations_not_granted_are_refused,
+        hidden_rows_are_not_found_by_bisecting,
+        lists_that_a_filter_needs_more_for_say_so,
         descriptions_hold_what_is_seen,
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use hyper::Method;
 use recto_server::access::{Access, Grant, Operation};
 use serde_json::{Value as Json, json};
 
 use crate::support::Client;
-use crate::support::client::notes;
+use crate::support::client::{listed, notes};
 
 const ALL: [Operation; 4] = [
     Operation::Read,
@@ -215,4 +216,118 @@ pub(crate) async fn descriptions_hold_what_is_seen(client: Client) {
     let paths = nobody.get("/openapi.json").await.json()["paths"].clone();
     let mut named = paths.as_object().unwrap().keys();
     assert!(named.all(|path| !path.starts_with("/v1/collections/")), "{paths}");
+}
+
+/// Everything that an answer shows, with the bounds that were asked for taken out.
+async fn shown(
+    client: &Client,
+    (method, target, body): (Method, String, String),
+    bounds: [i64; 2],
+) -> String {
+    let headers = [("content-type", "application/json")];
+    let mut reply = client.send(method, &target, &headers, body).await;
+    reply.headers.remove("date");
+    let mut text = format!("{} {:?} {}", reply.status, reply.headers, reply.text());
+    if let Ok(json) = serde_json::from_slice::<Json>(&reply.body) {
+        // Tokens are sealed anew each time; what the store is asked for holds the bounds as bytes.
+        let sealed = ["next_page_token", "previous_page_token"].map(|name| &json[name]);
+        let requests = &json["sources"][0]["requests"][0];
+        for varying in sealed.into_iter().chain([requests]).filter_map(Json::as_str) {
+            if !varying.is_empty() {
+                text = text.replace(varying, "ASKED");
+            }
+        }
+    }
+    let [low, high] = bounds.map(|bound| bound.to_string());
+    text.replace(&low, "LOW").replace(&high, "HIGH")
+}
+
+/// Whoever bisects for rows that a filter hides finds no difference between halves with and without them.
+pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
+    const FIRST: i64 = 1_000_000;
+    let row = |at: i64, title: &str| json!({ "put": { "tenant": "hidden", "at": FIRST + at, "id": 1, "title": title } });
+    client
+        .write(
+            "notes",
+            vec![row(21, "theirs"), row(22, "theirs"), row(100, "mine")],
+        )
+        .await;
+    let reads = [Operation::Read, Operation::Export];
+    let scoped = granted(&client, [("notes", &reads, "title = \"mine\"")]).await;
+    let requests = |low: i64, high: i64| {
+        let filter = format!("tenant = \"hidden\" AND at >= {low} AND at < {high}");
+        let records = "/v1/collections/notes/records";
+        let list = listed(
+            records,
+            &[("filter", &filter), ("allow_residual", "true"), ("edges", "both")],
+        );
+        let explain = listed(
+            &format!("{records}:explain"),
+            &[("filter", &filter), ("allow_residual", "true"), ("run", "true")],
+        );
+        let from = listed(
+            records,
+            &[
+                ("filter", &filter),
+                ("allow_residual", "true"),
+                ("from", &format!("[{high}]")),
+            ],
+        );
+        let body = json!({ "filter": filter, "allow_residual": true, "page_size": 1 }).to_string();
+        [
+            (Method::GET, list.clone(), String::new()),
+            (Method::HEAD, list, String::new()),
+            (Method::GET, from, String::new()),
+            (Method::POST, format!("{records}:query"), body),
+            (Method::GET, explain, String::new()),
+            (
+                Method::GET,
+                listed(&format!("{records}:export"), &[("filter", &filter)]),
+                String::new(),
+            ),
+            (Method::GET, format!("{records}/hidden,{low},1"), String::new()),
+        ]
+    };
+    let (mut low, mut high) = (FIRST, FIRST + 64);
+    while high - low > 1 {
+        let middle = i64::midpoint(low, high);
+        let halves = requests(low, middle).into_iter().zip(requests(middle, high));
+        for (one, other) in halves {
+            let what = format!("{} {}", one.0, one.1);
+            let one = shown(&scoped, one, [low, middle]).await;
+            let other = shown(&scoped, other, [middle, high]).await;
+            assert_eq!(one, other, "{what}");
+            assert!(!one.contains("recto-cost") && !one.contains("actual"), "{one}");
+        }
+        (low, high) = if FIRST + 21 < middle {
+            (low, middle)
+        } else {
+            (middle, high)
+        };
+    }
+    assert_eq!(low, FIRST + 21, "the way led to a hidden row");
+    // A filter that a view serves hides nothing that is read, and what it costs is told.
+    let pinned = granted(&client, [("notes", &reads, "tenant = \"hidden\"")]).await;
+    let page = pinned.get(&notes(&[("page_size", "2")])).await;
+    assert!(
+        page.header("recto-cost").starts_with("rows_read=3"),
+        "{:?}",
+        page.headers
+    );
+}
+
+/// Who is refused a list because of the filter of a token is told that, and what to ask for.
+pub(crate) async fn lists_that_a_filter_needs_more_for_say_so(client: Client) {
+    let scoped = granted(&client, [("notes", &[Operation::Read], "title = \"mine\"")]).await;
+    let target = notes(&[("filter", "tenant = \"told\"")]);
+    let problem = scoped.get(&target).await.problem(400, "no-view");
+    assert!(
+        problem["detail"].as_str().unwrap().contains("depends on title"),
+        "{problem}"
+    );
+    assert!(
+        problem["hint"].as_str().unwrap().contains("allow_residual=true"),
+        "{problem}"
+    );
+    assert!(!problem.to_string().contains("mine"), "{problem}");
 }

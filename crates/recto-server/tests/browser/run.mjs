@@ -193,7 +193,7 @@ async function change(page, name) {
   await page.fill("[name='value.name']", name);
   await page.fill("[name='value.population']", "12");
   await arrives(page, () => page.click("form.record button[type=submit]"));
-  assert.match(await page.textContent(".notice"), /added/);
+  assert.match(await page.textContent(".notice"), /written/);
   await page.goto((await page.getAttribute("a:text('Edit')", "href")).replace(/^/, base));
   await page.fill("[name='value.population']", "lots");
   await arrives(page, () => page.click("form.record button[type=submit]"));

@@ -50,7 +50,7 @@ test("with a token the console is as without tokens", as(TOKEN_ALL), async (page
   await page.fill("[name='value.country']", "CH");
   await page.fill("[name='value.name']", "Chur");
   await arrives(page, () => page.click("form.record button[type=submit]"));
-  assert.match(await page.textContent(".notice"), /added/);
+  assert.match(await page.textContent(".notice"), /written/);
   await page.goto((await page.getAttribute("a:text('Delete')", "href")).replace(/^/, base));
   await arrives(page, () => page.click("form button:text('Delete')"));
   await page.goto(base + PLACES);

@@ -127,3 +127,20 @@ async fn rows_outside_of_the_row_filter_are_nowhere() {
     let key = ["2013-01-01T00:00:00Z".to_owned(), "AA".to_owned(), "0".to_owned()];
     assert!(fixture.session.get("flights", &key).await.unwrap().is_some());
 }
+
+/// Who may write and not read is answered the same, whether or not there is such a record.
+#[tokio::test]
+async fn who_may_only_write_is_not_told_which_records_there_are() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(granted("places", &[Operation::Write], ""));
+    let mut answers = Vec::new();
+    for name in ["Bern", "Nowhere"] {
+        let sent = format!("value.country=CH&value.name={name}");
+        let added = client.post("/collections/places/new", &sent).await;
+        assert_eq!(added.status, StatusCode::SEE_OTHER, "{}", added.html);
+        answers.push((added.location, added.html));
+    }
+    assert_eq!(answers[0], answers[1]);
+    let next = client.get(answers[0].0.as_deref().unwrap()).await;
+    assert!(next.html.contains("The record was written."), "{}", next.html);
+}

@@ -109,7 +109,7 @@ async fn is_changed(fixture: &Fixture, client: &Client) {
     assert_eq!(added.status, StatusCode::SEE_OTHER, "{}", added.html);
     let shown = client.get(&added.location.unwrap()).await;
     assert!(
-        shown.html.contains("on the Rhine") && shown.html.contains("added"),
+        shown.html.contains("on the Rhine") && shown.html.contains("The record was written."),
         "{}",
         shown.html
     );

@@ -163,6 +163,42 @@ async fn spoken_by_prior_knowledge() {
     client.ended().await.unwrap();
 }
 
+/// A body after the headers of an answer to HEAD would be a protocol error to the client.
+#[tokio::test(flavor = "multi_thread")]
+async fn head_has_no_body_whoever_answers() {
+    let (served, tokens) = super::support::serve_with_tokens(&["*:all"]).await;
+    let mut client = Client::to(&served).await;
+    let long = format!("/?{}", "x".repeat(17_000));
+    for (url, token, status) in [
+        ("http://localhost/healthz", false, 200),
+        ("http://localhost/readyz", false, 200),
+        ("http://localhost/metrics", true, 200),
+        ("http://localhost/metrics", false, 401),
+        ("http://localhost/", true, 200),
+        ("http://evil.example/", true, 421),
+        (&format!("http://localhost{long}"), true, 414),
+        (&format!("http://localhost{LIST}"), true, 200),
+        ("http://localhost/v1/collections/orders/records:export", true, 200),
+        ("http://localhost/nothing", true, 404),
+    ] {
+        let mut request = request("HEAD", url);
+        if token {
+            let bearer = format!("Bearer {}", tokens[0]).parse().unwrap();
+            request.headers_mut().insert("authorization", bearer);
+        }
+        let (response, _) = client.begin(request, false).await;
+        let answer = Answer::of(response)
+            .await
+            .unwrap_or_else(|error| panic!("{url:.60}: {error}"));
+        assert_eq!(
+            (answer.status.as_u16(), answer.body.len()),
+            (status, 0),
+            "{url:.60}"
+        );
+    }
+    client.ended().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn spoken_by_tls_to_who_offers_it() {
     let folder = tempfile::tempdir().unwrap();

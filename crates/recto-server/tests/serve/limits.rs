@@ -1,11 +1,15 @@
 //! Limits on what comes in: each is told by its own status, and hurts nobody else.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use recto_server::config::MetricsAccess;
 use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
-use super::support::{read_reply, serve};
+use super::support::{
+    Served, begin_export, eventually, put_large_orders, read_reply, serve, serve_with_tokens,
+};
 
 const RECORD: &str = "/v1/collections/orders/records/acme,1";
 
@@ -143,6 +147,16 @@ async fn who_asks_too_often_waits() {
     );
 }
 
+/// A request that is being answered until its connection goes.
+async fn stalled_put(served: &Served) -> TcpStream {
+    let mut slow = served.connect().await;
+    let head = format!(
+        "PUT {RECORD} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+    );
+    slow.write_all(head.as_bytes()).await.unwrap();
+    slow
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_at_once_are_told_to_come_back() {
     let served = serve(|config| {
@@ -150,17 +164,13 @@ async fn too_many_at_once_are_told_to_come_back() {
         config.metrics = MetricsAccess::Open;
     })
     .await;
-    let mut slow = served.connect().await;
-    let head = format!(
-        "PUT {RECORD} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
-    );
-    slow.write_all(head.as_bytes()).await.unwrap();
+    let slow = stalled_put(&served).await;
     // Metrics take no place. Whoever asked for a place before could have it when the slow one comes.
-    super::support::eventually("it has come, beside the request for metrics", || async {
+    eventually("it has come, beside the request for metrics", || async {
         served.metric("recto_http_in_flight").await >= 2.0
     })
     .await;
-    super::support::eventually("it is being answered", || async {
+    eventually("it is being answered", || async {
         served.get("/v1/collections").await.status == 503
     })
     .await;
@@ -173,21 +183,157 @@ async fn too_many_at_once_are_told_to_come_back() {
             >= 2.0
     );
     drop(slow);
-    super::support::eventually("its place is free", || async {
+    eventually("its place is free", || async {
         served.get("/v1/collections").await.status == 200
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_takes_too_long_is_told_so_and_a_write_that_its_outcome_is_unknown() {
+async fn a_body_that_never_comes_is_told_and_changes_nothing() {
     let served = serve(|config| config.limits.request_time = Duration::from_millis(200)).await;
-    let slow = format!(
-        "PUT {RECORD} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+    let query = "/v1/collections/orders/records:query";
+    let form = "/collections/orders/new";
+    for (method, path, content_type) in [
+        ("PUT", RECORD, "application/json"),
+        ("POST", query, "application/json"),
+        ("POST", form, "application/x-www-form-urlencoded"),
+    ] {
+        let slow = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\nContent-Length: 100\r\n\r\n{{"
+        );
+        let reply = served.send(slow.as_bytes()).await;
+        assert_eq!(reply.status, 408, "{path}");
+        assert_eq!(reply.json()["type"], "urn:recto:problem:request-timeout");
+    }
+    assert_eq!(served.get(RECORD).await.json()["note"], "of acme");
+}
+
+/// What a busy server says of itself is asked for just then, and by whatever name it is reached.
+#[tokio::test(flavor = "multi_thread")]
+async fn probes_and_metrics_are_answered_by_a_busy_server_for_any_host() {
+    let served = serve(|config| config.limits.concurrent_requests = 1).await;
+    let slow = stalled_put(&served).await;
+    eventually("it is being answered", || async {
+        served.get("/v1/collections").await.status == 503
+    })
+    .await;
+    let foreign = ["Host: 192.0.2.2:8080"];
+    assert_eq!(served.get("/metrics").await.status, 200);
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(served.get(path).await.status, 200, "{path}");
+        assert_eq!(served.ask("GET", path, &foreign, "").await.status, 200, "{path}");
+    }
+    assert_eq!(served.ask("GET", "/", &foreign, "").await.status, 421);
+    drop(slow);
+}
+
+/// One token cannot take the places of all: not by requests that do not end, nor by exports it does not
+/// read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_has_its_share_of_places() {
+    let (mut served, tokens) = serve_with_tokens(&["*:all", "*:all"]).await;
+    let path = served.tokens();
+    served = served
+        .again(|config| {
+            config.tokens = Some(path);
+            // A quarter of which is one.
+            config.limits.concurrent_requests = 4;
+        })
+        .await;
+    put_large_orders(&served).await;
+    let export = begin_export(&served, &tokens[0]).await;
+    eventually("the export is counted", || async {
+        let metrics = served.with(&tokens[1], "GET", "/metrics", "").await;
+        metrics.body.contains("recto_http_streaming 1\n") && metrics.body.contains("recto_http_in_flight 2\n")
+    })
+    .await;
+    let refused = served.with(&tokens[0], "GET", "/v1/collections", "").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
+    assert_eq!(served.with(&tokens[0], "GET", "/metrics", "").await.status, 200);
+    assert_eq!(
+        served.with(&tokens[1], "GET", "/v1/collections", "").await.status,
+        200
     );
-    let reply = served.send(slow.as_bytes()).await;
-    assert_eq!(reply.status, 504);
-    assert_eq!(reply.json()["type"], "urn:recto:problem:outcome-unknown");
+    drop(export);
+    eventually("its place is free", || async {
+        served.with(&tokens[0], "GET", "/v1/collections", "").await.status == 200
+    })
+    .await;
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_bodies_are_taken_up_to_the_limit() {
+    let served = serve(|config| config.limits.body_bytes = 1_000).await;
+    let put = async |headers: &str, body: Vec<u8>| {
+        let head = format!(
+            "PUT {RECORD} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}\
+             Connection: close\r\n\r\n"
+        );
+        served.send(&[head.into_bytes(), body].concat()).await
+    };
+    let coded = |coding: &str, body: &[u8]| {
+        format!("Content-Encoding: {coding}\r\nContent-Length: {}\r\n", body.len())
+    };
+    let body = gzip(r#"{"note":"inflated"}"#);
+    assert_eq!(put(&coded("gzip", &body), body.clone()).await.status, 204);
+    assert_eq!(served.get(RECORD).await.json()["note"], "inflated");
+
+    let large = gzip(&format!("{{\"note\":\"{}\"}}", "x".repeat(100_000)));
+    assert!(large.len() < 1_000);
+    assert_eq!(put(&coded("gzip", &large), large.clone()).await.status, 413);
+    let reply = put(&coded("br", &body), body.clone()).await;
+    assert_eq!(reply.status, 415);
+    assert!(
+        reply.json()["hint"].as_str().unwrap().contains("gzip"),
+        "{}",
+        reply.body
+    );
+    let reply = put(&coded("gzip", b"{}"), b"{}".to_vec()).await;
+    assert_eq!(
+        (reply.status, reply.json()["type"].as_str()),
+        (400, Some("urn:recto:problem:invalid-body"))
+    );
+    // A coding that is not undone would be read as the body.
+    let reply = put(
+        "Transfer-Encoding: gzip, chunked\r\n",
+        b"2\r\n{}\r\n0\r\n\r\n".to_vec(),
+    )
+    .await;
+    assert_eq!(reply.status, 501);
+    assert_eq!(served.get(RECORD).await.json()["note"], "inflated");
+}
+
+/// Outside of the API, too, an answer says what is wrong: as its client reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_told_as_the_client_reads_it() {
+    let served = serve(|_| {}).await;
+    let html = ["Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"];
+    for (method, path, status) in [
+        ("GET", "/nope", 404),
+        ("GET", "/docs/", 404),
+        ("POST", "/docs", 405),
+        ("DELETE", "/collections/orders", 405),
+        ("POST", "/healthz", 405),
+    ] {
+        let reply = served.ask(method, path, &[], "").await;
+        assert_eq!(
+            (reply.status, reply.header("content-type")),
+            (status, Some("application/problem+json")),
+            "{method} {path}"
+        );
+        assert_eq!(reply.header("allow").is_some(), status == 405, "{method} {path}");
+    }
+    let page = served.ask("GET", "/nope", &html, "").await;
+    assert_eq!(page.status, 404);
+    assert!(page.header("content-type").unwrap().starts_with("text/html"));
+    assert!(page.body.contains("There is nothing at /nope"), "{}", page.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::support::{serve, serve_with_tokens};
+use recto_server::auth::TokenFile;
+use serde_json::{Value as Json, json};
+
+use super::support::{ORDERS, eventually, serve, serve_with_tokens};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_say_what_was_done_and_hold_no_values() {
@@ -46,6 +49,9 @@ async fn metrics_are_for_who_sees_everything() {
     let (served, tokens) = serve_with_tokens(&grants).await;
     for (token, status) in tokens.iter().zip([200, 403, 403]) {
         assert_eq!(served.with(token, "GET", "/metrics", "").await.status, status);
+        // By whatever name it is reached.
+        let headers = [&*format!("Authorization: Bearer {token}"), "Host: 192.0.2.2:8080"];
+        assert_eq!(served.ask("GET", "/metrics", &headers, "").await.status, status);
     }
 }
 
@@ -72,4 +78,83 @@ async fn request_ids_come_back_if_they_are_plain() {
     }
     let (one, other) = (served.get("/healthz").await, served.get("/healthz").await);
     assert_ne!(one.header("x-request-id"), other.header("x-request-id"));
+}
+
+/// Who changed what stands in the audit log, and nothing of what it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_stand_in_the_audit_log() {
+    let (served, tokens) = serve_with_tokens(&["*:all", "orders:read"]).await;
+    let path = served.folder.path().join("audit.log");
+    let (log, tokens_path) = (path.clone(), served.tokens());
+    let served = served
+        .again(|config| {
+            config.tokens = Some(tokens_path);
+            config.audit_log = Some(log);
+        })
+        .await;
+    let record = "/v1/collections/orders/records/acme,1";
+    let batch = r#"{"changes":[{"put":{"tenant":"acme","id":7,"note":"kept quiet"}},{"delete":["acme",2]}]}"#;
+    let batch_write = "/v1/collections/orders/records:batchWrite";
+    for (token, method, path, body) in [
+        (0, "PUT", record, r#"{"note":"kept quiet"}"#),
+        (0, "PUT", record, r#"{"nothing":1}"#),
+        (0, "POST", batch_write, batch),
+        (1, "DELETE", record, ""),
+        (0, "GET", record, ""),
+        (0, "GET", "/v1/collections/orders/records:export", ""),
+    ] {
+        served.with(&tokens[token], method, path, body).await;
+    }
+    let id = TokenFile::read(&served.tokens()).unwrap().tokens[1].id.clone();
+    TokenFile::revoke(&served.tokens(), &id).unwrap();
+    eventually("the revocation is seen", || async {
+        std::fs::read_to_string(&path).unwrap().contains("token revoked")
+    })
+    .await;
+    let text = std::fs::read_to_string(&path).unwrap();
+    for secret in ["acme", "kept quiet", &tokens[0], &tokens[1]] {
+        assert!(!text.contains(secret), "{secret} is in {text}");
+    }
+    let lines: Vec<Json> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told: Vec<(&str, &str)> = lines
+        .iter()
+        .map(|line| {
+            (
+                line["action"].as_str().unwrap(),
+                line["outcome"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("write", "done"),
+            ("write", "invalid-record"),
+            ("write", "done"),
+            ("request", "refused"),
+            ("export", "done"),
+            ("token revoked", "seen"),
+        ],
+        "{text}"
+    );
+    assert_eq!(
+        lines[2]["collections"]["orders"],
+        json!({ "puts": 1, "deletes": 1 })
+    );
+    assert_eq!(lines[4]["records"], 2 * ORDERS - 1);
+    for line in &lines[..5] {
+        assert_eq!(
+            (&line["client"], &line["name"]),
+            (&"127.0.0.1".into(), &"tester".into()),
+            "{line}"
+        );
+        assert!(
+            line["token"].is_string() && line["request_id"].is_string(),
+            "{line}"
+        );
+    }
+    assert_eq!(lines[5]["token"], id);
 }

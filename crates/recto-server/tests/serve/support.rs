@@ -162,6 +162,13 @@ pub(crate) async fn serve_store(
 }
 
 impl Served {
+    /// Another server over the same store and folder, in the place of this one.
+    pub(crate) async fn again(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        self.tell();
+        self.ended().await.unwrap();
+        serve_store(self.session, self.folder, change).await
+    }
+
     pub(crate) fn tokens(&self) -> PathBuf {
         self.folder.path().join("tokens.toml")
     }
@@ -278,4 +285,31 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: 
     tokio::time::timeout(PATIENCE, wait)
         .await
         .unwrap_or_else(|_| panic!("{what}"));
+}
+
+/// Bytes of the orders of [`put_large_orders`], about.
+pub(crate) const LARGE_BYTES: usize = 400 * 60_000;
+
+/// More than what a connection takes that nobody reads.
+pub(crate) async fn put_large_orders(served: &Served) {
+    let note = "x".repeat(60_000);
+    for batch in 0..40 {
+        let records = (0..10).map(|id| {
+            let record = json!({ "tenant": "large", "id": batch * 10 + id, "note": note });
+            record.as_object().unwrap().clone()
+        });
+        let records = records.collect();
+        served.session.put("orders", records, None).await.unwrap();
+    }
+}
+
+/// An export that has begun and is not read further.
+pub(crate) async fn begin_export(served: &Served, token: &str) -> TcpStream {
+    let mut stream = served.connect().await;
+    let head = format!(
+        "GET /v1/collections/orders/records:export HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.readable().await.unwrap();
+    stream
 }

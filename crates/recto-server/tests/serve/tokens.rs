@@ -5,7 +5,12 @@ use std::time::{Duration, Instant};
 use recto_server::auth::TokenFile;
 use serde_json::Value as Json;
 
-use super::support::{ORDERS, eventually, make_token, serve_with_tokens};
+use tokio::io::AsyncReadExt as _;
+
+use super::support::{
+    LARGE_BYTES, ORDERS, begin_export, eventually, make_token, put_large_orders, read_to_end,
+    serve_with_tokens,
+};
 
 const RECORDS: &str = "/v1/collections/orders/records";
 /// One partition: a list of all has no view.
@@ -92,6 +97,30 @@ async fn a_running_server_sees_tokens_come_and_go_within_a_second() {
     let soon = Duration::from_secs(2);
     assert!(came < soon && went < soon, "{came:?} {went:?}");
     assert_eq!(served.with(&second, "GET", LIST, "").await.status, 200);
+}
+
+/// An export that was begun ends with its token, and does not look as if it had come to its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_ends_with_its_token() {
+    let (served, tokens) = serve_with_tokens(&["*:all", "*:all"]).await;
+    put_large_orders(&served).await;
+    let mut cut = begin_export(&served, &tokens[0]).await;
+    let mut whole = begin_export(&served, &tokens[1]).await;
+    let id = TokenFile::read(&served.tokens()).unwrap().tokens[0].id.clone();
+    TokenFile::revoke(&served.tokens(), &id).unwrap();
+    eventually("the token is refused", || async {
+        served.with(&tokens[0], "GET", LIST, "").await.status == 401
+    })
+    .await;
+    let came = read_to_end(&mut cut).await;
+    assert!(came.len() < LARGE_BYTES / 2, "{} bytes came", came.len());
+    assert!(!came.ends_with("\r\n0\r\n\r\n"));
+    // Those of other tokens go on.
+    let mut came = 0;
+    let mut buffer = vec![0; 1 << 16];
+    while came < LARGE_BYTES {
+        came += whole.read(&mut buffer).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

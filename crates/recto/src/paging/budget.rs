@@ -77,6 +77,26 @@ impl Default for Budget {
     }
 }
 
+impl Budget {
+    /// A budget that nobody can count by, for who may not know how many rows are looked at.
+    pub(crate) fn blurred(self, environment: &Environment) -> Self {
+        Self {
+            scanned: blurred(self.scanned, environment),
+            ..self
+        }
+    }
+}
+
+/// A limit drawn between half of `limit` and the whole, anew for each use.
+///
+/// Where rows are hidden from who asks, a limit that is known tells exactly how many of them lie between two
+/// keys: it is reached or not. Of one that is drawn it tells about what the time tells that the answer
+/// takes, and no key.
+pub(crate) fn blurred(limit: u64, environment: &Environment) -> u64 {
+    let half = limit / 2;
+    (half + u64::from_le_bytes(environment.random()) % (limit - half + 1)).max(1)
+}
+
 /// What one read of a page has used of its budget, and what it has cost.
 #[derive(Debug)]
 pub(crate) struct Meter {

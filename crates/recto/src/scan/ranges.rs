@@ -5,12 +5,13 @@ use std::sync::Arc;
 use futures::stream::{self, Stream, StreamExt};
 use recto_model::RowSet;
 use recto_plan::scan_token::{ScanProgress, ScanRange};
-use recto_store::{ScanPosition, TokenRange};
+use recto_store::{ReadOptions, ScanPosition, TokenRange};
 
 use super::token::Seal;
 use super::{Rows, Step, Steps};
 use crate::core::CollectionCore;
 use crate::error::Result;
+use crate::paging::blurred;
 
 /// Token ranges read side by side unless told otherwise.
 const DEFAULT_PARALLEL: u32 = 4;
@@ -33,20 +34,25 @@ struct Progress {
 }
 
 /// All rows of the table, from their beginning or from where a token says. At most `parallel` steps
-/// are read ahead.
-pub(super) async fn begin(rows: &Rows, parallel: u32, resume: Option<String>) -> Result<Steps> {
+/// are read ahead. Where it `hides` rows from who asks, steps are of sizes that nobody can count by.
+pub(super) async fn begin(rows: &Rows, parallel: u32, hides: bool, resume: Option<String>) -> Result<Steps> {
     let seal = rows.seal();
     let progress = match resume {
         Some(token) => Progress::of_token(seal.open(&token).await?).ok_or_else(Seal::unknown)?,
         None => Progress::begin(&rows.core, parallel).await?,
     };
-    Ok(run(Arc::clone(&rows.core), seal, progress).boxed())
+    Ok(run(Arc::clone(&rows.core), hides, seal, progress).boxed())
 }
 
-fn run(core: Arc<CollectionCore>, seal: Seal, progress: Progress) -> impl Stream<Item = Result<Step>> + Send {
+fn run(
+    core: Arc<CollectionCore>,
+    hides: bool,
+    seal: Seal,
+    progress: Progress,
+) -> impl Stream<Item = Result<Step>> + Send {
     let readers = progress.ranges.iter().enumerate().filter_map(|(index, range)| {
         let range = range.clone()?;
-        Some(read_range(Arc::clone(&core), index, range).boxed())
+        Some(read_range(Arc::clone(&core), hides, index, range).boxed())
     });
     let readers: Vec<_> = readers.collect();
     let merged = stream::iter(readers).flatten_unordered(Some(MAX_PARALLEL as usize));
@@ -69,6 +75,7 @@ type RangeStep = (usize, RowSet, Option<Range>);
 /// The steps of one range; each says how far the range is after it.
 fn read_range(
     core: Arc<CollectionCore>,
+    hides: bool,
     index: usize,
     range: Range,
 ) -> impl Stream<Item = Result<RangeStep>> + Send {
@@ -78,15 +85,9 @@ fn read_range(
             let Some(range) = range else { return Ok(None) };
             let view = core.shared.store.view()?;
             let table = &core.base().table;
-            let read = view
-                .scan(
-                    table,
-                    &range.range,
-                    range.after.as_ref(),
-                    STEP_ROWS,
-                    &core.shared.read_options(),
-                )
-                .await?;
+            let (rows, options) = step_limits(&core, hides);
+            let after = range.after.as_ref();
+            let read = view.scan(table, &range.range, after, rows, &options).await?;
             let next = read.next.map(|after| Range {
                 range: range.range,
                 after: Some(after),
@@ -94,6 +95,18 @@ fn read_range(
             Ok(Some(((index, read.rows, next.clone()), next)))
         }
     })
+}
+
+/// The most rows of the next step, and how to read them.
+fn step_limits(core: &CollectionCore, hides: bool) -> (u32, ReadOptions) {
+    let mut options = core.shared.read_options();
+    if !hides {
+        return (STEP_ROWS, options);
+    }
+    let environment = &core.shared.environment;
+    options.max_bytes = blurred(options.max_bytes, environment);
+    let rows = blurred(u64::from(STEP_ROWS), environment);
+    (u32::try_from(rows).unwrap_or(STEP_ROWS), options)
 }
 
 impl Progress {

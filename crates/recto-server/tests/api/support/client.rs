@@ -43,6 +43,7 @@ impl Client {
 
     /// Of a server whose requests all have this access.
     pub(crate) async fn with_access(kind: Kind, access: Access) -> Self {
+        let is_restricted = access.name != Access::all().name;
         let session = LocalSession::new(stores::shared(kind).await);
         let routes = router(App::new(session)).layer(Extension(access));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -54,7 +55,7 @@ impl Client {
             description: None,
         };
         let document = client.get("/openapi.json").await.json();
-        client.description = Some(Arc::new(Description::new(document)));
+        client.description = Some(Arc::new(Description::new(document, is_restricted)));
         client
     }
 

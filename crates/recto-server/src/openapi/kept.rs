@@ -1,0 +1,92 @@
+//! Descriptions that were made already: making one takes as long as a hundred pages.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
+use recto::Session as _;
+use recto::schema::Schema;
+
+use super::{docs, document};
+use crate::api::{Caller, strong_tag, tagged};
+use crate::problem::Problem;
+
+/// The most that are kept; tokens that see the same share one. With one more, all are made anew.
+const MAX_KEPT: usize = 64;
+
+/// Descriptions of one schema.
+#[derive(Debug, Default)]
+pub(crate) struct Descriptions(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    schema: Option<Arc<Schema>>,
+    /// By what may be done with the store, and with each collection of the schema, in its order.
+    by_operations: HashMap<Vec<u16>, Arc<Description>>,
+}
+
+/// What somebody sees, as JSON and for people.
+#[derive(Debug)]
+pub(super) struct Description {
+    pub(super) json: Representation,
+    pub(super) html: Representation,
+}
+
+/// A text with its entity tag.
+#[derive(Debug)]
+pub(super) struct Representation {
+    text: Bytes,
+    tag: String,
+}
+
+impl Representation {
+    fn new(text: String) -> Self {
+        Self {
+            tag: strong_tag(text.as_bytes()),
+            text: text.into(),
+        }
+    }
+
+    pub(super) fn answer(&self, asked: &HeaderMap, content_type: HeaderValue) -> Response {
+        tagged(asked, &self.tag, content_type, self.text.clone())
+    }
+}
+
+impl Descriptions {
+    /// What a caller sees of the schema as it is now.
+    pub(super) async fn of(&self, caller: &Caller) -> Result<Arc<Description>, Problem> {
+        let schema = caller.app_session().schema().await?;
+        let collections = schema.collections.iter();
+        let of_collections = collections.map(|one| caller.access.operations(&one.name));
+        let of_store = std::iter::once(caller.access.store_operations());
+        let operations: Vec<u16> = of_store.chain(of_collections).collect();
+        if let Some(found) = self.find(&schema, &operations) {
+            return Ok(found);
+        }
+        let document = document(&caller.schema().await?, &caller.access);
+        let made = Arc::new(Description {
+            html: Representation::new(docs::page(&document).into_string()),
+            json: Representation::new(document.to_string()),
+        });
+        self.keep(&schema, operations, &made);
+        Ok(made)
+    }
+
+    fn find(&self, schema: &Arc<Schema>, operations: &[u16]) -> Option<Arc<Description>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_current = kept.schema.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, schema));
+        kept.by_operations.get(operations).filter(|_| is_current).cloned()
+    }
+
+    fn keep(&self, schema: &Arc<Schema>, operations: Vec<u16>, made: &Arc<Description>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_current = kept.schema.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, schema));
+        if !is_current || kept.by_operations.len() >= MAX_KEPT {
+            kept.by_operations.clear();
+            kept.schema = Some(Arc::clone(schema));
+        }
+        kept.by_operations.insert(operations, Arc::clone(made));
+    }
+}
