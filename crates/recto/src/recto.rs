@@ -247,8 +247,7 @@ impl Recto {
         let environment = options.environment.clone().unwrap_or_else(Environment::system);
         let began = environment.monotonic_nanos();
         loop {
-            // Boxed: whoever opens a store deep in futures of their own would meet the compiler's limit on types.
-            let opened = Box::pin(Self::open_now(address, &environment, options.clone())).await;
+            let opened = Self::open_now(address, &environment, options.clone()).await;
             let waited = Duration::from_nanos(environment.monotonic_nanos().saturating_sub(began));
             match opened {
                 Err(error)
