@@ -163,6 +163,7 @@ fn completed(ty: &Type, typed: &str, tails: &Tails) -> String {
         13 if bare.as_bytes()[10] == b'T' => tails[1],
         16 if bare.as_bytes()[10] == b'T' => tails[2],
         19 if bare.as_bytes()[10] == b'T' => tails[3],
+        23 if bare.as_bytes()[10] == b'T' => "Z",
         _ => return typed,
     };
     format!("{bare}{tail}")
