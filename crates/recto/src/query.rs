@@ -600,15 +600,17 @@ fn position_of(
     count: usize,
     value: impl Fn(usize, &recto_model::Type) -> Result<recto_model::Value, String>,
 ) -> Result<Position> {
-    if count > plan.order.len() {
-        let names: Vec<&str> = plan
+    let order = || {
+        let names = plan
             .order
             .iter()
-            .map(|term| plan.arrangement.name_of(term.column))
-            .collect();
+            .map(|term| plan.arrangement.name_of(term.column));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    if count > plan.order.len() {
         return Err(from_error(format!(
             "from has {count} values; the query's order is {}",
-            names.join(", ")
+            order()
         )));
     }
     let mut values = Cells::new();
@@ -617,7 +619,9 @@ fn position_of(
         let name = plan.arrangement.name_of(term.column);
         let wrong = |reason: String| {
             let message = format!("from, value {} ({name}): {reason}", index + 1);
-            Error::new(ErrorKind::InvalidQuery, message).with_field(name)
+            Error::new(ErrorKind::InvalidQuery, message)
+                .with_field(name)
+                .with_hint(format!("the values are those of the query's order: {}", order()))
         };
         let value = value(index, ty).map_err(wrong)?;
         let mut bytes = Vec::new();
