@@ -192,8 +192,14 @@ fn bad_rows_go_to_the_reject_file_and_the_others_are_loaded_once() {
         rejects.contains("2013-13-45") && rejects.contains("many"),
         "{rejects}"
     );
-    let again = place.run(&["load", "flights", "flights.csv"]).done();
-    assert!(again.contains("nothing was done"), "{again}");
+    // Whoever runs it again is told again that rows are missing.
+    let again = place.run(&["load", "flights", "flights.csv"]);
+    assert_eq!(again.code, 4, "{}", again.err);
+    assert!(
+        again.out.contains("nothing was done") && again.out.contains("3 rejected"),
+        "{}",
+        again.out
+    );
     assert_eq!(
         place
             .run(&["load", "flights", "flights.csv", "--again", "--quiet"])
