@@ -127,7 +127,10 @@ pub(crate) fn conditions(definition: &Definition, texts: &[String]) -> Result<Ve
 /// Whether a plan reads rows that row filters, given as their conditions, hide. It does not where slices
 /// serve every one of them: then each row that is read is one of theirs.
 pub(crate) fn hides(plan: &Plan, conditions: &[Condition]) -> bool {
-    let columns = plan.residual.iter().flat_map(|residual| residual.columns());
+    let columns = plan
+        .residual
+        .iter()
+        .flat_map(recto_plan::residual::Residual::columns);
     let mut fields = columns.map(|column| plan.arrangement.field_of_column[*column]);
     fields.any(|field| conditions.iter().any(|one| fields_of(one).contains(&field)))
 }

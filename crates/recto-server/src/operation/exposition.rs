@@ -107,6 +107,9 @@ impl fmt::Display for Metrics {
     }
 }
 
+/// A figure of each node: its name, kind and help, and where it stands.
+type OfNode = (&'static str, &'static str, &'static str, fn(&NodeMetrics) -> u64);
+
 /// What a store has seen of its nodes, as Prometheus reads it; nothing of a store without nodes.
 pub(crate) struct StoreText<'a>(pub(crate) &'a StoreMetrics);
 
@@ -116,7 +119,7 @@ impl fmt::Display for StoreText<'_> {
         if metrics.nodes.is_empty() {
             return Ok(());
         }
-        let of_node: [(&str, &str, &str, fn(&NodeMetrics) -> u64); 4] = [
+        let of_node: [OfNode; 4] = [
             (
                 "recto_store_node_up",
                 "gauge",
