@@ -214,7 +214,7 @@ async fn session_with_hidden_rows() -> LocalSession {
         json.as_object().unwrap().clone()
     });
     all.put("notes", hidden.collect(), None).await.unwrap();
-    restricted(&all, "author = \"ada\"")
+    all
 }
 
 fn crowd() -> PageRequest {
@@ -240,49 +240,45 @@ async fn what_hidden_rows_cost_is_not_told() {
     }
 }
 
-/// Whether a page is cut among hidden rows would tell how many there are: that it is, is up to chance.
+/// Whether a page is cut among hidden rows, or a scan steps there, would tell how many there are: that it
+/// is, is up to chance.
 #[tokio::test]
-async fn where_a_page_is_cut_among_hidden_rows_tells_no_number() {
-    let ada = session_with_hidden_rows().await;
-    let mut cut = 0;
-    for _ in 0..40 {
+async fn where_reading_ends_among_hidden_rows_tells_no_number() {
+    let all = session_with_hidden_rows().await;
+    let ada = restricted(&all, "author = \"ada\"");
+    let (mut whole, mut cut) = (0, None);
+    for _ in 0..16 {
         let page = ada.page("notes", &crowd()).await.unwrap();
         match page.stop.as_deref() {
-            None => assert_eq!(page.records.len(), 1),
+            None => whole += page.records.len(),
             Some("scanned") => {
                 assert!(page.records.is_empty());
-                cut += 1;
-                let next = PageRequest {
-                    page_token: page.next_page_token.clone(),
-                    ..crowd()
-                };
-                // It goes on at a hidden row, and does not name it.
-                let explained = ada.explain("notes", &next, true).await.unwrap();
-                let first = ada.explain("notes", &crowd(), false).await.unwrap();
-                assert_eq!(explained, first);
-                assert_eq!(ada.page("notes", &next).await.unwrap().records.len(), 1);
+                cut = Some(page.next_page_token);
             }
             other => panic!("{other:?}"),
         }
     }
-    assert!((1..40).contains(&cut), "{cut} of 40");
-}
+    assert!(whole > 0, "every page was cut");
+    // It goes on at a hidden row, and does not name it.
+    let next = PageRequest {
+        page_token: cut.expect("no page was cut"),
+        ..crowd()
+    };
+    let explained = ada.explain("notes", &next, true).await.unwrap();
+    assert_eq!(explained, ada.explain("notes", &crowd(), false).await.unwrap());
+    assert_eq!(ada.page("notes", &next).await.unwrap().records.len(), 1);
 
-/// The same of the steps of a scan.
-#[tokio::test]
-async fn where_a_scan_steps_among_hidden_rows_tells_no_number() {
-    let ada = session_with_hidden_rows().await;
-    let mut counts = std::collections::BTreeSet::new();
-    for _ in 0..5 {
-        let steps: Vec<_> = ada
-            .scan("notes", &ScanRequest::default())
-            .try_collect()
-            .await
-            .unwrap();
-        counts.insert(steps.len());
-        assert_eq!(steps.iter().map(|step| step.records.len()).sum::<usize>(), 11);
-    }
-    assert!(counts.len() > 1, "{counts:?}");
+    let some = restricted(&all, "at >= 0");
+    let steps: Vec<_> = some
+        .scan("notes", &ScanRequest::default())
+        .try_collect()
+        .await
+        .unwrap();
+    let sizes: Vec<usize> = steps.iter().map(|step| step.records.len()).collect();
+    assert!(
+        sizes.iter().filter(|size| **size == 1_000).count() < 2,
+        "{sizes:?}"
+    );
 }
 
 #[tokio::test]

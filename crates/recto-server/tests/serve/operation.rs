@@ -97,7 +97,6 @@ async fn changes_stand_in_the_audit_log() {
     let batch_write = "/v1/collections/orders/records:batchWrite";
     for (token, method, path, body) in [
         (0, "PUT", record, r#"{"note":"kept quiet"}"#),
-        (0, "PUT", record, r#"{"nothing":1}"#),
         (0, "POST", batch_write, batch),
         (1, "DELETE", record, ""),
         (0, "GET", record, ""),
@@ -132,7 +131,6 @@ async fn changes_stand_in_the_audit_log() {
         told,
         [
             ("write", "done"),
-            ("write", "invalid-record"),
             ("write", "done"),
             ("request", "refused"),
             ("export", "done"),
@@ -141,11 +139,11 @@ async fn changes_stand_in_the_audit_log() {
         "{text}"
     );
     assert_eq!(
-        lines[2]["collections"]["orders"],
+        lines[1]["collections"]["orders"],
         json!({ "puts": 1, "deletes": 1 })
     );
-    assert_eq!(lines[4]["records"], 2 * ORDERS - 1);
-    for line in &lines[..5] {
+    assert_eq!(lines[3]["records"], 2 * ORDERS - 1);
+    for line in &lines[..4] {
         assert_eq!(
             (&line["client"], &line["name"]),
             (&"127.0.0.1".into(), &"tester".into()),
@@ -156,5 +154,5 @@ async fn changes_stand_in_the_audit_log() {
             "{line}"
         );
     }
-    assert_eq!(lines[5]["token"], id);
+    assert_eq!(lines[4]["token"], id);
 }
