@@ -429,11 +429,13 @@ fn readers_run_side_by_side_and_wait_for_a_writer() {
         Ran::of(&reader.wait_with_output().unwrap()).done();
     }
     let mut holder = place
-        .command(&["put", "flights"])
+        .command(&["put", "flights", "--wait", "60"])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    while place.run(&["describe"]).code == 0 {}
+    while place.run(&["describe"]).code == 0 {
+        assert!(holder.try_wait().unwrap().is_none(), "it waits for its input");
+    }
     let mut waiting = spawn(&["describe", "--wait", "60"]);
     let mut said = String::new();
     let mut err = BufReader::new(waiting.stderr.take().unwrap());

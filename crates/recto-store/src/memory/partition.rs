@@ -170,11 +170,11 @@ impl Partition {
         else {
             return Met::Nothing;
         };
-        let rows = self.live_rows(table, now);
-        let Some(row) = rows
-            .into_iter()
-            .find(|row| table.compare_clustering(row.clustering, clustering).is_eq())
-        else {
+        let found = self
+            .rows
+            .binary_search_by(|row| table.compare_clustering(&row.clustering, clustering));
+        let row = found.ok().map(|index| &self.rows[index]);
+        let Some(row) = row.and_then(|row| self.live_row(table, row, now)) else {
             return Met::Nothing;
         };
         match row.cells.iter().copied().eq(cells.iter()) {
@@ -237,28 +237,29 @@ impl Partition {
     pub(super) fn live_rows(&self, table: &Table, now: i64) -> Vec<LiveRow<'_>> {
         self.rows
             .iter()
-            .filter_map(|row| {
-                let shadow = self.shadow(table, row);
-                let mut cells: Vec<Option<&Written>> =
-                    row.cells.iter().map(|cell| cell.live(shadow, now)).collect();
-                let exists = row.marker.live(shadow, now).is_some() || cells.iter().any(Option::is_some);
-                cells.resize(table.regular().len(), None);
-                exists.then(|| LiveRow {
-                    clustering: &row.clustering,
-                    marker: row.marker.live(shadow, now).map(|written| written.stamp),
-                    stamp: cells
-                        .iter()
-                        .flatten()
-                        .map(|written| written.stamp)
-                        .max()
-                        .unwrap_or(0),
-                    cells: cells
-                        .into_iter()
-                        .map(|written| written.map(|written| written.value.as_slice()))
-                        .collect(),
-                })
-            })
+            .filter_map(|row| self.live_row(table, row, now))
             .collect()
+    }
+
+    fn live_row<'a>(&'a self, table: &Table, row: &'a Row, now: i64) -> Option<LiveRow<'a>> {
+        let shadow = self.shadow(table, row);
+        let mut cells: Vec<Option<&Written>> = row.cells.iter().map(|cell| cell.live(shadow, now)).collect();
+        let exists = row.marker.live(shadow, now).is_some() || cells.iter().any(Option::is_some);
+        cells.resize(table.regular().len(), None);
+        exists.then(|| LiveRow {
+            clustering: &row.clustering,
+            marker: row.marker.live(shadow, now).map(|written| written.stamp),
+            stamp: cells
+                .iter()
+                .flatten()
+                .map(|written| written.stamp)
+                .max()
+                .unwrap_or(0),
+            cells: cells
+                .into_iter()
+                .map(|written| written.map(|written| written.value.as_slice()))
+                .collect(),
+        })
     }
 
     /// The static cells at `now`.
