@@ -148,7 +148,7 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Reads the file again if it has changed, and ends the [`Validity`] of tokens that are no longer
+    /// Reads the file again if it has changed, and ends the `Validity` of tokens that are no longer
     /// taken; what changed, if the file did. A token that is not understood is not taken, and hinders no
     /// other.
     ///
