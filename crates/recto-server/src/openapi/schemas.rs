@@ -145,7 +145,10 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     let one = |verb: &str, what: Json| {
         let mut properties = Map::from_iter([(verb.to_owned(), what)]);
         if verb == "put" {
-            properties.insert("ttl_seconds".to_owned(), parameters::ttl());
+            let mut ttl = parameters::ttl();
+            // In a body, null is absent.
+            ttl["type"] = json!(["integer", "null"]);
+            properties.insert("ttl_seconds".to_owned(), ttl);
         }
         let mut required = vec![verb];
         if let Some((name, schema)) = &besides {
