@@ -145,9 +145,7 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     let one = |verb: &str, what: Json| {
         let mut properties = Map::from_iter([(verb.to_owned(), what)]);
         if verb == "put" {
-            let mut ttl = parameters::ttl();
-            // In a body, null is absent.
-            ttl["type"] = json!(["integer", "null"]);
+            let ttl = nullable(parameters::ttl());
             properties.insert("ttl_seconds".to_owned(), ttl);
         }
         let mut required = vec![verb];

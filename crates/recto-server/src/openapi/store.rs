@@ -77,8 +77,7 @@ pub(super) fn schemas() -> Map<String, Json> {
     let toml = json!({
         "toml": { "type": "string", "description": "The collections, as a schema file declares them." },
         "remove": {
-            "type": ["array", "null"],
-            "items": { "type": "string" },
+            "anyOf": [{ "type": "array", "items": { "type": "string" } }, { "type": "null" }],
             "description": "Collections to remove with all their records, which the schema does not name. What it \
                             does not name otherwise is left as it is.",
         },
