@@ -317,6 +317,25 @@ pub struct LoadedCollection {
     pub reasons: Vec<(String, u64)>,
 }
 
+impl LoadedCollection {
+    /// The JSON that `load --json` prints of it and a server answers.
+    pub fn to_json(&self) -> Json {
+        let reasons: Vec<Json> = self
+            .reasons
+            .iter()
+            .map(|(reason, rows)| serde_json::json!({ "reason": reason, "rows": rows }))
+            .collect();
+        serde_json::json!({
+            "name": self.name,
+            "rows_stored": self.rows_stored,
+            "rows_replaced": self.rows_replaced,
+            "rows_repeated": self.rows_repeated,
+            "rows_rejected": self.rows_rejected,
+            "reasons": reasons,
+        })
+    }
+}
+
 /// Called with the progress of long work; never more often than some ten times a second.
 pub type Progress<'a, T> = &'a (dyn Fn(T) + Send + Sync);
 

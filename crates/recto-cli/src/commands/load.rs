@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use recto::Session;
-use recto::session::{LoadReport, LoadRequest};
+use recto::session::{LoadReport, LoadRequest, LoadedCollection};
 use serde_json::{Value as Json, json};
 
 use super::print_json;
@@ -237,25 +237,7 @@ pub(crate) fn draw_collections(report: &LoadReport, console: &mut Console) -> Re
 }
 
 fn report_json(report: &LoadReport, elapsed: Duration) -> Json {
-    let collections: Vec<Json> = report
-        .collections
-        .iter()
-        .map(|collection| {
-            let reasons: Vec<Json> = collection
-                .reasons
-                .iter()
-                .map(|(reason, count)| json!({ "reason": reason, "rows": count }))
-                .collect();
-            json!({
-                "name": collection.name,
-                "rows_stored": collection.rows_stored,
-                "rows_replaced": collection.rows_replaced,
-                "rows_repeated": collection.rows_repeated,
-                "rows_rejected": collection.rows_rejected,
-                "reasons": reasons,
-            })
-        })
-        .collect();
+    let collections: Vec<Json> = report.collections.iter().map(LoadedCollection::to_json).collect();
     json!({
         "rows_read": report.rows_read,
         "rows_resumed": report.rows_resumed,

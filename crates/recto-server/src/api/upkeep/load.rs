@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::Response;
-use recto::session::{LoadProgress, LoadReport, LoadRequest};
+use recto::session::{LoadProgress, LoadReport, LoadRequest, LoadedCollection};
 use recto::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
 
@@ -96,20 +96,7 @@ fn progress(at: LoadProgress) -> Json {
 }
 
 fn result(report: &LoadReport) -> Json {
-    let collections = report.collections.iter().map(|collection| {
-        let reasons = collection.reasons.iter();
-        let reasons: Vec<Json> = reasons
-            .map(|(reason, rows)| json!({ "reason": reason, "rows": rows }))
-            .collect();
-        json!({
-            "name": collection.name,
-            "rows_stored": collection.rows_stored,
-            "rows_replaced": collection.rows_replaced,
-            "rows_repeated": collection.rows_repeated,
-            "rows_rejected": collection.rows_rejected,
-            "reasons": reasons,
-        })
-    });
+    let collections = report.collections.iter().map(LoadedCollection::to_json);
     let mut json = json!({
         "rows_read": report.rows_read,
         "rows_resumed": report.rows_resumed,
