@@ -133,8 +133,8 @@ fn read(ours: &Ours, slices: &[Slice]) -> usize {
     };
     let store: &Arc<dyn Store> = ours.recto.store();
     for slice in slices {
-        let view = store.view().unwrap();
-        let read = view
+        let snapshot = store.snapshot().unwrap();
+        let read = snapshot
             .slice_now(slice, &options)
             .expect("the embedded store answers at once");
         assert_eq!(

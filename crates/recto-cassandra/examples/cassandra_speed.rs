@@ -71,7 +71,7 @@ async fn load(store: &CassandraStore, what: &str, rows: Vec<PartitionWrite>) {
 }
 
 async fn pages(store: &CassandraStore, table: &Arc<Table>, direction: ReadDirection) {
-    let view = store.view().unwrap();
+    let snapshot = store.snapshot().unwrap();
     let mut times: Vec<Duration> = Vec::new();
     for page in 0..PAGES {
         let at = ints([page * 40]);
@@ -88,7 +88,7 @@ async fn pages(store: &CassandraStore, table: &Arc<Table>, direction: ReadDirect
             limit: PAGE_ROWS,
         };
         let start = Instant::now();
-        view.slice(&slice, &ReadOptions::default()).await.unwrap();
+        snapshot.slice(&slice, &ReadOptions::default()).await.unwrap();
         times.push(start.elapsed());
     }
     times.sort();

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use recto_model::table::ReadDirection;
 use recto_model::{Cells, RowSet, Slice, Table};
 use recto_store::{
-    PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, StoreError, TokenRange,
+    PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError, TokenRange,
 };
 use scylla::response::PagingState;
 
@@ -18,12 +18,12 @@ use crate::scan;
 use crate::values::ReadValuesError;
 
 /// Reads what the replicas have: each read for itself.
-pub(crate) struct View {
+pub(crate) struct CassandraSnapshot {
     pub(crate) client: Arc<Client>,
 }
 
 #[async_trait]
-impl ReadView for View {
+impl Snapshot for CassandraSnapshot {
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         self.client.limits().check_slice(slice)?;
         let settings = self.client.settings(options.consistency, options.timeout);

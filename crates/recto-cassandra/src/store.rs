@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Store, StoreError, StoreErrorKind,
     StoreMetrics, TableOutcome, TableState, WriteOptions, WriteOutcome,
 };
 
 use crate::client::Client;
 use crate::config::CassandraConfig;
 use crate::connect;
-use crate::read::{View, slice_requests};
+use crate::read::{CassandraSnapshot, slice_requests};
 
 /// The most bytes of a whole key, as Cassandra serializes it.
 const MAX_KEY_BYTES: usize = 65_535;
@@ -22,7 +22,7 @@ const KEY_PART_OVERHEAD_BYTES: usize = 3;
 
 /// A keyspace of an Apache Cassandra cluster as a store.
 ///
-/// Reads see what their replicas have: two reads of one view may see different moments. Reads and
+/// Reads see what their replicas have: two reads of one snapshot may see different moments. Reads and
 /// stamped writes that fail for a passing reason are sent again within their deadline; conditional
 /// writes never are.
 #[derive(Clone)]
@@ -112,8 +112,8 @@ impl Store for CassandraStore {
         Ok(())
     }
 
-    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
-        Ok(Arc::new(View {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
+        Ok(Arc::new(CassandraSnapshot {
             client: Arc::clone(&self.client),
         }))
     }

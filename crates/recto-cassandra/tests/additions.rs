@@ -97,7 +97,7 @@ async fn add_one_more(store: &CassandraStore, recorded: &Table) {
         limit: 10,
     };
     let read = store
-        .view()
+        .snapshot()
         .unwrap()
         .slice(&slice, &ReadOptions::default())
         .await

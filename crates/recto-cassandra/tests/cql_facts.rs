@@ -93,7 +93,7 @@ fn slice(table: &Arc<Table>, from: Bound, to: Bound, direction: ReadDirection, l
 }
 
 async fn read(store: &CassandraStore, slice: &Slice) -> Result<RowsRead, StoreError> {
-    store.view()?.slice(slice, &ReadOptions::default()).await
+    store.snapshot()?.slice(slice, &ReadOptions::default()).await
 }
 
 async fn session() -> Session {
@@ -494,9 +494,9 @@ async fn reads_are_narrowed_until_they_cross_few_enough_tombstones() {
         let narrowed = store.metrics().narrowed_reads - narrowed_before;
         assert!(narrowed > 0 && u64::from(found.statements) > narrowed);
     }
-    let view = store.view().unwrap();
-    let range = view.token_ranges(&table, 1).await.unwrap().remove(0);
-    let scanned = view
+    let snapshot = store.snapshot().unwrap();
+    let range = snapshot.token_ranges(&table, 1).await.unwrap().remove(0);
+    let scanned = snapshot
         .scan(&table, &range, None, 1_000, &ReadOptions::default())
         .await
         .unwrap();

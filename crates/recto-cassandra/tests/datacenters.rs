@@ -77,7 +77,7 @@ impl Bench {
             consistency,
             ..ReadOptions::default()
         };
-        self.store.view()?.slice(&slice, &options).await
+        self.store.snapshot()?.slice(&slice, &options).await
     }
 }
 

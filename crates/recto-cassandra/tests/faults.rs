@@ -110,7 +110,7 @@ impl Bench {
             timeout,
             ..ReadOptions::default()
         };
-        self.store.view()?.slice(&slice, &options).await
+        self.store.snapshot()?.slice(&slice, &options).await
     }
 }
 

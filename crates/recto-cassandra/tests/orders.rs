@@ -144,7 +144,11 @@ async fn order_in_cassandra(store: &dyn Store, ty: &Type, direction: Direction) 
         direction: ReadDirection::Forward,
         limit: 10_000,
     };
-    let read = store.view().unwrap().slice(&slice, &ReadOptions::default()).await;
+    let read = store
+        .snapshot()
+        .unwrap()
+        .slice(&slice, &ReadOptions::default())
+        .await;
     let read = read.unwrap();
     read.rows.iter().map(|row| row.get(1).unwrap().to_vec()).collect()
 }

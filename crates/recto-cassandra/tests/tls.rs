@@ -72,7 +72,11 @@ async fn use_it(config: CassandraConfig) {
             direction,
             limit: PAGE_ROWS,
         };
-        let read = store.view().unwrap().slice(&slice, &ReadOptions::default()).await;
+        let read = store
+            .snapshot()
+            .unwrap()
+            .slice(&slice, &ReadOptions::default())
+            .await;
         let rows = read.unwrap().rows;
         assert_eq!(rows.len(), PAGE_ROWS as usize);
         let first = if direction == ReadDirection::Forward {

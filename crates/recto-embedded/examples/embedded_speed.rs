@@ -154,8 +154,11 @@ fn pages(store: &EmbeddedStore, table: &Arc<Table>, rows: u64, direction: ReadDi
         .map(|_| {
             let begin = Instant::now();
             for slice in &slices {
-                let view = store.view().unwrap();
-                let rows = view.slice_now(slice, &ReadOptions::default()).unwrap().unwrap();
+                let snapshot = store.snapshot().unwrap();
+                let rows = snapshot
+                    .slice_now(slice, &ReadOptions::default())
+                    .unwrap()
+                    .unwrap();
                 black_box(&rows);
             }
             begin.elapsed().as_secs_f64() * 1e6 / SLICES_PER_ROUND as f64

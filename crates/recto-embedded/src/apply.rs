@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, StoredTable, different};
 use crate::error::engine;
 use crate::read::damaged;
 use crate::row::{Damage, Row, StoredRow};
-use crate::view::RowsDefinition;
+use crate::snapshot::RowsDefinition;
 use crate::walk::{find, find_edge};
 use crate::writer::Reply;
 

@@ -18,7 +18,7 @@ use crate::keys;
 use crate::read::{Now, damaged, hex};
 use crate::row::{Damage, Row, StoredRow};
 use crate::scan::partition_of;
-use crate::view::Snapshot;
+use crate::snapshot::State;
 
 /// The most problems a report describes; all are counted.
 pub const MAX_PROBLEMS: usize = 100;
@@ -99,15 +99,15 @@ pub(crate) fn pages(path: &Path) -> Result<Option<String>, StoreError> {
 }
 
 /// Checks every row of every table of a snapshot.
-pub(crate) fn rows(snapshot: &Snapshot, report: Report) -> Result<CheckReport, StoreError> {
+pub(crate) fn rows(state: &State, report: Report) -> Result<CheckReport, StoreError> {
     let mut check = Check {
-        snapshot,
-        now: Now::new(&snapshot.environment),
+        state,
+        now: Now::new(&state.environment),
         found: CheckReport::default(),
-        counter: Counter::new(total_rows(snapshot)?, report),
+        counter: Counter::new(total_rows(state)?, report),
         scratch: Vec::new(),
     };
-    for stored in snapshot.catalog.iter() {
+    for stored in state.catalog.iter() {
         let (rows, ended_rows) = (check.found.rows, check.found.ended_rows);
         // What a damaged page makes impossible to read ends the table, not the check.
         if let Err(error) = guarded(|| check.table(stored)) {
@@ -127,7 +127,7 @@ pub(crate) fn rows(snapshot: &Snapshot, report: Report) -> Result<CheckReport, S
 }
 
 struct Check<'a> {
-    snapshot: &'a Snapshot,
+    state: &'a State,
     now: Now<'a>,
     found: CheckReport,
     counter: Counter,
@@ -148,11 +148,11 @@ impl Check<'_> {
 
     fn table(&mut self, table: &StoredTable) -> Result<(), StoreError> {
         let stored = self
-            .snapshot
+            .state
             .catalog
             .get(table.definition.name())
             .ok_or_else(|| crate::catalog::missing(table.definition.name()))?;
-        let open = self.snapshot.open_stored(stored)?;
+        let open = self.state.open_stored(stored)?;
         let expected = open.rows.len().map_err(engine)?;
         let mut previous: Vec<u8> = Vec::new();
         let mut count = 0_u64;

@@ -13,9 +13,9 @@ use crate::error::{engine, guarded};
 use crate::meta::META;
 use crate::read::{Now, damaged};
 use crate::row::StoredRow;
+use crate::snapshot::{OpenTable, RowsDefinition, State};
 use crate::store::create_data;
 use crate::verified::Met;
-use crate::view::{OpenTable, RowsDefinition, Snapshot};
 use crate::writer::CATALOG;
 
 /// How far work on a store has come.
@@ -69,10 +69,10 @@ pub(crate) enum Rows {
 }
 
 /// How many rows a snapshot has.
-pub(crate) fn total_rows(snapshot: &Snapshot) -> Result<u64, StoreError> {
+pub(crate) fn total_rows(state: &State) -> Result<u64, StoreError> {
     let mut total = 0;
-    for stored in snapshot.catalog.iter() {
-        total += snapshot.open_stored(stored)?.rows.len().map_err(engine)?;
+    for stored in state.catalog.iter() {
+        total += state.open_stored(stored)?.rows.len().map_err(engine)?;
     }
     Ok(total)
 }
@@ -80,7 +80,7 @@ pub(crate) fn total_rows(snapshot: &Snapshot) -> Result<u64, StoreError> {
 /// Makes a data file at `path` that holds `rows` of the snapshot. Every row's checksum is looked at:
 /// damage is not copied. On error nothing is left at `path`.
 pub(crate) fn copy(
-    snapshot: &Snapshot,
+    state: &State,
     path: &Path,
     cache_bytes: usize,
     met: &Arc<Met>,
@@ -90,16 +90,16 @@ pub(crate) fn copy(
     let _ = std::fs::remove_file(path);
     let copied = guarded(|| {
         let database = create_data(path, cache_bytes, met)?;
-        let mut counter = Counter::new(total_rows(snapshot)?, report);
+        let mut counter = Counter::new(total_rows(state)?, report);
         let mut transaction = database.begin_write().map_err(engine)?;
         transaction.set_quick_repair(true);
         {
             let mut meta = transaction.open_table(META).map_err(engine)?;
             let mut definitions = transaction.open_table(CATALOG).map_err(engine)?;
-            for (name, value) in snapshot.meta()? {
+            for (name, value) in state.meta()? {
                 meta.insert(name.as_slice(), value.as_slice()).map_err(engine)?;
             }
-            for stored in snapshot.catalog.iter() {
+            for stored in state.catalog.iter() {
                 let definition = catalog::encode(stored.id, &stored.definition);
                 definitions
                     .insert(stored.definition.name().as_bytes(), definition.as_slice())
@@ -107,8 +107,8 @@ pub(crate) fn copy(
                 let mut target = transaction
                     .open_table(RowsDefinition::new(&stored.rows))
                     .map_err(engine)?;
-                let source = snapshot.open_stored(stored)?;
-                copy_rows(snapshot, &source, &mut target, rows, &mut counter)?;
+                let source = state.open_stored(stored)?;
+                copy_rows(state, &source, &mut target, rows, &mut counter)?;
             }
         }
         transaction.commit().map_err(engine)?;
@@ -121,14 +121,14 @@ pub(crate) fn copy(
 }
 
 fn copy_rows(
-    snapshot: &Snapshot,
+    state: &State,
     source: &OpenTable,
     target: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
     rows: Rows,
     counter: &mut Counter,
 ) -> Result<(), StoreError> {
     let table = &source.stored;
-    let mut now = Now::new(&snapshot.environment);
+    let mut now = Now::new(&state.environment);
     let mut cursor = target
         .upper_bound_mut(Bound::<&[u8]>::Unbounded)
         .map_err(engine)?;

@@ -9,7 +9,7 @@
 //! | `store` | [`EmbeddedStore`]: opening, and what the trait asks |
 //! | `directory` | the files of a store, who holds it, what is refused |
 //! | `verified`, `pages` | the engine's file, whose pages are verified as they are read |
-//! | `view`, `read`, `scan` | snapshots, slices, scans |
+//! | `snapshot`, `read`, `scan` | snapshots, slices, scans |
 //! | `walk` | entries in order from an edge that is verified |
 //! | `writer`, `batch`, `apply` | the one writer: group commit, merging by stamps |
 //! | `keys`, `row`, `catalog`, `meta` | the bytes on disk, drawn in `docs/format.md` |
@@ -71,9 +71,9 @@ mod row;
 mod scan;
 mod scrub;
 mod shared;
+mod snapshot;
 mod store;
 mod verified;
-mod view;
 mod walk;
 mod writer;
 
@@ -90,6 +90,6 @@ pub use row::ROW_FORMAT_VERSION;
 pub use scan::MAX_PIECES;
 pub use scrub::{ScrubPosition, ScrubStep};
 pub use shared::QUICK_REPAIR_BYTES;
+pub use snapshot::INLINE_ROWS;
 pub use store::{DEFAULT_CACHE_BYTES, EmbeddedOptions, EmbeddedStore, REVIVE_INTERVAL};
 pub use verified::MAX_VERIFIED_PAGES;
-pub use view::INLINE_ROWS;

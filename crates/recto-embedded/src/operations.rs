@@ -13,7 +13,7 @@ use crate::copy::{self, Progress, Report, Rows};
 use crate::directory::{Directory, Purpose};
 use crate::error::{engine, file, guarded};
 use crate::shared::Shared;
-use crate::view::{Engine, Snapshot, blocking};
+use crate::snapshot::{Engine, State, blocking};
 use crate::writer::{Exclusive, Reply, Work};
 
 /// How long compaction and checks may take: a day.
@@ -89,9 +89,9 @@ impl EmbeddedStore {
         to: impl AsRef<Path>,
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<BackupReport, StoreError> {
-        let snapshot = Arc::clone(&self.shared.view()?.snapshot);
+        let state = Arc::clone(&self.shared.snapshot()?.state);
         let to = to.as_ref().to_owned();
-        blocking(move || backup(&snapshot, &to, Box::new(progress))).await
+        blocking(move || backup(&state, &to, Box::new(progress))).await
     }
 
     /// Writes the data file anew, without the space that deleted, ended and replaced rows take, its
@@ -99,7 +99,7 @@ impl EmbeddedStore {
     ///
     /// Readers go on meanwhile. Writers wait: about a second per million rows; those whose timeout
     /// passes meanwhile get an error. It takes as much free disk space as the new file has; the old
-    /// one is given back when the last view of it is dropped. A crash leaves the old file or the new.
+    /// one is given back when the last snapshot of the store is dropped. A crash leaves the old file or the new.
     ///
     /// # Errors
     /// `Corrupt`: a row is damaged; run a check. `Storage`: the file system refused. `Invalid`: the store is
@@ -132,9 +132,9 @@ impl EmbeddedStore {
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<CheckReport, StoreError> {
         let pages = self.check_pages().await?;
-        let snapshot = Arc::clone(&self.shared.view()?.snapshot);
+        let state = Arc::clone(&self.shared.snapshot()?.state);
         let report: Report = Box::new(progress);
-        let mut checked = blocking(move || guarded(|| check::rows(&snapshot, report))).await?;
+        let mut checked = blocking(move || guarded(|| check::rows(&state, report))).await?;
         checked.page_damage = pages;
         Ok(checked)
     }
@@ -163,10 +163,10 @@ impl EmbeddedStore {
     /// # Errors
     /// `Storage`: the file system refused. `Corrupt`: a table is damaged.
     pub fn statistics(&self) -> Result<Statistics, StoreError> {
-        let snapshot = Arc::clone(&self.shared.view()?.snapshot);
+        let state = Arc::clone(&self.shared.snapshot()?.state);
         let mut tables = Vec::new();
-        for stored in snapshot.catalog.iter() {
-            let rows = guarded(|| snapshot.open_stored(stored)?.rows.len().map_err(engine))?;
+        for stored in state.catalog.iter() {
+            let rows = guarded(|| state.open_stored(stored)?.rows.len().map_err(engine))?;
             tables.push(TableStatistics {
                 name: stored.definition.name().to_owned(),
                 rows,
@@ -203,7 +203,7 @@ fn length(path: &Path) -> Result<u64, StoreError> {
     Ok(metadata.len())
 }
 
-fn backup(snapshot: &Snapshot, to: &Path, report: Report) -> Result<BackupReport, StoreError> {
+fn backup(state: &State, to: &Path, report: Report) -> Result<BackupReport, StoreError> {
     let occupied = std::fs::read_dir(to).map(|mut entries| entries.next().is_some());
     if occupied.unwrap_or_else(|_| to.exists()) {
         return Err(StoreError::new(
@@ -215,7 +215,7 @@ fn backup(snapshot: &Snapshot, to: &Path, report: Report) -> Result<BackupReport
     let existed = to.exists();
     let (directory, _) = Directory::take(to, Purpose::Backup)?;
     let made = copy::copy(
-        snapshot,
+        state,
         &directory.backup_file(),
         COPY_CACHE_BYTES,
         &Arc::default(),
@@ -243,9 +243,9 @@ fn compact(shared: &Shared, report: Report) -> Result<CompactReport, StoreError>
     })?;
     let data: PathBuf = directory.data_file();
     let bytes_before = length(&data)?;
-    let snapshot = Arc::clone(&shared.view()?.snapshot);
+    let state = Arc::clone(&shared.snapshot()?.state);
     let (database, _) = copy::copy(
-        &snapshot,
+        &state,
         &directory.new_data_file(),
         shared.options.cache_bytes,
         &shared.met,

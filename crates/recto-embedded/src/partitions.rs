@@ -10,12 +10,12 @@ use crate::keys;
 use crate::read::{Now, damaged};
 use crate::row::{Damage, StoredRow};
 use crate::scan::partition_of;
-use crate::view::{Deadline, OpenTable, Snapshot};
+use crate::snapshot::{Deadline, OpenTable, State};
 use crate::walk::Walk;
 
 /// Partitions from the first one on, or after a position, which is the components of one.
 pub(crate) fn partitions(
-    snapshot: &Snapshot,
+    state: &State,
     table: &Table,
     after: Option<&ScanPosition>,
     limit: u32,
@@ -25,11 +25,11 @@ pub(crate) fn partitions(
         let message = "a list of partitions has the limit 0";
         return Err(StoreError::new(StoreErrorKind::Invalid, message));
     }
-    let open = snapshot.open(table)?;
+    let open = state.open(table)?;
     let mut seek = Seek {
         open: &open,
-        now: Now::new(&snapshot.environment),
-        deadline: Deadline::new(&snapshot.environment, options.timeout)?,
+        now: Now::new(&state.environment),
+        deadline: Deadline::new(&state.environment, options.timeout)?,
     };
     let mut rows = RowSet::new(table.partition().len());
     let mut last = after.map(|position| position.0.clone());

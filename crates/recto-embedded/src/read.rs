@@ -11,7 +11,7 @@ use crate::error::corrupt;
 use crate::keys;
 use crate::limits::LIMITS;
 use crate::row::{Damage, StoredRow};
-use crate::view::{Deadline, OpenTable, Snapshot};
+use crate::snapshot::{Deadline, OpenTable, State};
 use crate::walk::{Walk, find, verify};
 
 /// How many rows a read makes room for at first, whatever its limit.
@@ -254,16 +254,12 @@ fn push_shared(cells: &[Shared], rows: &mut RowSet) {
 }
 
 /// The rows of one slice.
-pub(crate) fn slice(
-    snapshot: &Snapshot,
-    slice: &Slice,
-    options: &ReadOptions,
-) -> Result<RowsRead, StoreError> {
+pub(crate) fn slice(state: &State, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
     LIMITS.check_slice(slice)?;
-    let mut deadline = Deadline::new(&snapshot.environment, options.timeout)?;
-    let open = snapshot.open(&slice.table)?;
+    let mut deadline = Deadline::new(&state.environment, options.timeout)?;
+    let open = state.open(&slice.table)?;
     let (stored, known) = (&open.stored, &*slice.table);
-    let mut collector = Collector::new(stored, known, &snapshot.environment, slice.limit, options.stamps);
+    let mut collector = Collector::new(stored, known, &state.environment, slice.limit, options.stamps);
     enter(&open, &slice.partition, &mut collector)?;
     let from = keys::edge(&slice.table, collector.rows_prefix(), &slice.from)?;
     let to = keys::edge(&slice.table, collector.rows_prefix(), &slice.to)?;
@@ -323,16 +319,12 @@ pub(crate) fn take_statics(
 }
 
 /// One row by its full key.
-pub(crate) fn get(
-    snapshot: &Snapshot,
-    read: &PointRead,
-    options: &ReadOptions,
-) -> Result<RowsRead, StoreError> {
+pub(crate) fn get(state: &State, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
     LIMITS.check_point(read)?;
-    Deadline::new(&snapshot.environment, options.timeout)?;
-    let open = snapshot.open(&read.table)?;
+    Deadline::new(&state.environment, options.timeout)?;
+    let open = state.open(&read.table)?;
     let (stored, known) = (&open.stored, &*read.table);
-    let mut collector = Collector::new(stored, known, &snapshot.environment, 1, options.stamps);
+    let mut collector = Collector::new(stored, known, &state.environment, 1, options.stamps);
     let mut key =
         Vec::with_capacity(read.partition.byte_len() + read.clustering.byte_len() + keys::KEY_ROOM_BYTES);
     keys::push_row(&read.table, &read.partition, &read.clustering, &mut key)?;
@@ -345,14 +337,14 @@ pub(crate) fn get(
 
 /// The static cells of a partition.
 pub(crate) fn get_statics(
-    snapshot: &Snapshot,
+    state: &State,
     table: &Table,
     partition: &Cells,
     options: &ReadOptions,
 ) -> Result<RowsRead, StoreError> {
     LIMITS.check_partition(table, partition)?;
-    Deadline::new(&snapshot.environment, options.timeout)?;
-    let open = snapshot.open(table)?;
+    Deadline::new(&state.environment, options.timeout)?;
+    let open = state.open(table)?;
     let mut read = RowsRead {
         rows: RowSet::new(table.statics().len()),
         exhausted: true,
@@ -366,7 +358,7 @@ pub(crate) fn get_statics(
     };
     let damage = |damage| damaged(&open.stored, &key, damage);
     let stored = StoredRow::open(open.stored.key_checksum(&key), value.value()).map_err(damage)?;
-    let mut now = Now::new(&snapshot.environment);
+    let mut now = Now::new(&state.environment);
     let newest = stored
         .push_cells(
             table.statics().len(),

@@ -11,7 +11,7 @@ use crate::error::{corrupt, engine};
 use crate::keys;
 use crate::read::{Collector, Now, damaged, take_statics};
 use crate::row::{Damage, StoredRow};
-use crate::view::{Deadline, OpenTable, Snapshot};
+use crate::snapshot::{Deadline, OpenTable, State};
 use crate::walk::{Walk, verify};
 
 /// The most pieces a table is split into.
@@ -19,13 +19,9 @@ pub const MAX_PIECES: u32 = 4_096;
 
 /// Splits a table at keys that lie about equally many rows apart. Its keys are read once, which
 /// takes far less than the scan it is for.
-pub(crate) fn token_ranges(
-    snapshot: &Snapshot,
-    table: &Table,
-    pieces: u32,
-) -> Result<Vec<TokenRange>, StoreError> {
+pub(crate) fn token_ranges(state: &State, table: &Table, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
     use redb::ReadableTableMetadata as _;
-    let open = snapshot.open(table)?;
+    let open = state.open(table)?;
     let pieces = u64::from(pieces.clamp(1, MAX_PIECES));
     let rows = open.rows.len().map_err(engine)?;
     let step = rows.div_ceil(pieces).max(1);
@@ -56,7 +52,7 @@ pub(crate) fn token_ranges(
 
 /// Rows of a range, from its start or after a position, which is the key of the last row seen.
 pub(crate) fn scan(
-    snapshot: &Snapshot,
+    state: &State,
     table: &Table,
     range: &TokenRange,
     after: Option<&ScanPosition>,
@@ -66,12 +62,12 @@ pub(crate) fn scan(
     if limit == 0 {
         return Err(StoreError::new(StoreErrorKind::Invalid, "a scan has the limit 0"));
     }
-    let deadline = Deadline::new(&snapshot.environment, options.timeout)?;
-    let open = snapshot.open(table)?;
+    let deadline = Deadline::new(&state.environment, options.timeout)?;
+    let open = state.open(table)?;
     let mut scan = Scan {
         open: &open,
-        collector: Collector::new(&open.stored, table, &snapshot.environment, limit, false),
-        now: Now::new(&snapshot.environment),
+        collector: Collector::new(&open.stored, table, &state.environment, limit, false),
+        now: Now::new(&state.environment),
         deadline,
         statics_only: false,
     };

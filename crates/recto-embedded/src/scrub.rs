@@ -16,7 +16,7 @@ use crate::catalog::{Catalog, StoredTable};
 use crate::check::{MAX_PROBLEMS, read_at};
 use crate::error::{file, page_damage};
 use crate::pages::{self, BRANCH, Child, Entries, HEADER_BYTES, Header};
-use crate::view::blocking;
+use crate::snapshot::blocking;
 use crate::walk::verify;
 use crate::writer::Exclusive;
 

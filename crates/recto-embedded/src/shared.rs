@@ -12,8 +12,8 @@ use crate::catalog::Catalog;
 use crate::directory::Directory;
 use crate::error::{closed, engine, guarded, stopped};
 use crate::meta;
+use crate::snapshot::{EmbeddedSnapshot, Engine, State};
 use crate::verified::Met;
-use crate::view::{Engine, Snapshot, View};
 
 /// From this many bytes of data on, durable commits save what makes reopening after a crash quick
 /// (redb's quick repair). Below, reopening reads the whole file, some 2 ms per MiB, and commits take
@@ -24,8 +24,8 @@ pub const QUICK_REPAIR_BYTES: u64 = 128 << 20;
 struct Current {
     engine: Arc<Engine>,
     catalog: Arc<Catalog>,
-    /// The view of all who read since the last commit.
-    view: Option<Arc<View>>,
+    /// The snapshot of all who read since the last commit.
+    snapshot: Option<Arc<EmbeddedSnapshot>>,
 }
 
 /// Opens the data file again.
@@ -65,7 +65,7 @@ impl Shared {
             current: RwLock::new(Current {
                 engine: Arc::new(engine),
                 catalog: Arc::new(catalog),
-                view: None,
+                snapshot: None,
             }),
             options,
             data_bytes: AtomicU64::new(0),
@@ -94,9 +94,9 @@ impl Shared {
     pub(crate) fn has_failed(&self) -> bool {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current
-            .view
+            .snapshot
             .as_ref()
-            .is_some_and(|view| view.snapshot.has_failed())
+            .is_some_and(|snapshot| snapshot.state.has_failed())
     }
 
     fn measure(&self) {
@@ -116,26 +116,31 @@ impl Shared {
         self.data_bytes.load(Ordering::Relaxed) >= QUICK_REPAIR_BYTES
     }
 
-    /// The view of everything committed so far.
-    pub(crate) fn view(&self) -> Result<Arc<View>, StoreError> {
-        if let Some(view) = &self.current.read().unwrap_or_else(PoisonError::into_inner).view {
-            return Ok(Arc::clone(view));
+    /// The snapshot of everything committed so far.
+    pub(crate) fn snapshot(&self) -> Result<Arc<EmbeddedSnapshot>, StoreError> {
+        if let Some(snapshot) = &self
+            .current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .snapshot
+        {
+            return Ok(Arc::clone(snapshot));
         }
         self.check_open()?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(view) = &current.view {
-            return Ok(Arc::clone(view));
+        if let Some(snapshot) = &current.snapshot {
+            return Ok(Arc::clone(snapshot));
         }
-        let snapshot = Snapshot::begin(
+        let state = State::begin(
             Arc::clone(&current.engine),
             Arc::clone(&current.catalog),
             self.environment.clone(),
         )?;
-        let view = Arc::new(View {
-            snapshot: Arc::new(snapshot),
+        let snapshot = Arc::new(EmbeddedSnapshot {
+            state: Arc::new(state),
         });
-        current.view = Some(Arc::clone(&view));
-        Ok(view)
+        current.snapshot = Some(Arc::clone(&snapshot));
+        Ok(snapshot)
     }
 
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
@@ -153,7 +158,7 @@ impl Shared {
         (Arc::clone(&current.engine), Arc::clone(&current.catalog))
     }
 
-    /// Commits. Views asked for from now on show it; the store itself holds on to no older one.
+    /// Commits. Snapshots asked for from now on show it; the store itself holds on to no older one.
     pub(crate) fn commit(
         &self,
         transaction: WriteTransaction,
@@ -162,22 +167,22 @@ impl Shared {
         let commit = || guarded(|| transaction.commit().map_err(engine));
         let Some(catalog) = catalog else {
             commit()?;
-            self.forget_view();
+            self.forget_snapshot();
             self.measure();
             return Ok(());
         };
-        // Views pair a snapshot with a catalog, so none may be made in between.
+        // A snapshot pairs rows with a catalog, so none may be made in between.
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         commit()?;
         current.catalog = Arc::new(catalog);
-        current.view = None;
+        current.snapshot = None;
         Ok(())
     }
 
-    fn forget_view(&self) {
+    fn forget_snapshot(&self) {
         let old = {
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-            current.view.take()
+            current.snapshot.take()
         };
         // Outside the lock: the last holder ends the snapshot.
         drop(old);
@@ -207,7 +212,7 @@ impl Shared {
     /// Opens the engine again if it was stopped. What is on disk is what was durable.
     ///
     /// # Errors
-    /// That of opening: the disk still fails, or a view of the stopped engine is left.
+    /// That of opening: the disk still fails, or a snapshot of the stopped engine is left.
     pub(crate) fn resume(&self) -> Result<(), StoreError> {
         let is_stopped = matches!(*self.engine_and_catalog().0, Engine::Stopped);
         if is_stopped {
@@ -219,7 +224,7 @@ impl Shared {
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
             current.engine = Arc::new(Engine::writable_of(database));
             current.catalog = Arc::new(catalog);
-            current.view = None;
+            current.snapshot = None;
         }
         Ok(())
     }
@@ -228,15 +233,15 @@ impl Shared {
     pub(crate) fn replace_engine(&self, engine: Engine) {
         let old = {
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-            let view = current.view.take();
-            (view, std::mem::replace(&mut current.engine, Arc::new(engine)))
+            let snapshot = current.snapshot.take();
+            (snapshot, std::mem::replace(&mut current.engine, Arc::new(engine)))
         };
         drop(old);
         self.measure();
     }
 }
 
-/// The engine's file is locked as long as a view of the stopped engine is read.
+/// The engine's file is locked as long as a snapshot of the stopped engine is read.
 #[cold]
 fn still_held(error: StoreError) -> StoreError {
     if error.kind() == StoreErrorKind::Conflict {

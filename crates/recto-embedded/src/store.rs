@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use recto_model::{Environment, Slice, Table};
 use recto_store::tables::added_columns;
 use recto_store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, RowAddress, RowsMet, Stamp, Store,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, RowAddress, RowsMet, Snapshot, Stamp, Store,
     StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
 };
 use redb::backends::FileBackend;
@@ -29,8 +29,8 @@ use crate::limits::{LIMITS, MAX_WAITING_BYTES, MAX_WAITING_REQUESTS};
 use crate::meta::{self, META};
 use crate::read::now_seconds;
 use crate::shared::{Reopen, Shared};
+use crate::snapshot::Engine;
 use crate::verified::{Met, Verified};
-use crate::view::Engine;
 use crate::writer::{self, CATALOG, Exclusive, PreparedCas, Reply, Request, Work};
 
 /// The memory for pages that are read and written, unless [`EmbeddedOptions`] say otherwise.
@@ -87,7 +87,7 @@ impl EmbeddedOptions {
 /// A store in a directory of this machine.
 ///
 /// Its calls want a tokio runtime with time enabled. Dropping it makes all writes durable and closes
-/// the store; views that are left keep the files open until they are dropped too.
+/// the store; snapshots that are left keep the files open until they are dropped too.
 pub struct EmbeddedStore {
     pub(crate) shared: Arc<Shared>,
     requests: Option<mpsc::Sender<Request>>,
@@ -540,9 +540,9 @@ impl Store for EmbeddedStore {
         LIMITS
     }
 
-    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
-        let error = match self.shared.view() {
-            Ok(view) if !view.snapshot.has_failed() => return Ok(view),
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
+        let error = match self.shared.snapshot() {
+            Ok(snapshot) if !snapshot.state.has_failed() => return Ok(snapshot),
             Ok(_) => crate::error::stopped(),
             Err(error) => error,
         };

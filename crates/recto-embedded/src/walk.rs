@@ -16,7 +16,7 @@ use crate::catalog::StoredTable;
 use crate::error::{corrupt, engine};
 use crate::read::{damaged, hex};
 use crate::row::StoredRow;
-use crate::view::{OpenTable, Rows};
+use crate::snapshot::{OpenTable, Rows};
 
 type Bytes = &'static [u8];
 type Guard<'a> = AccessGuard<'a, Bytes>;

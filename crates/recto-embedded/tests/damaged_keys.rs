@@ -11,7 +11,7 @@ use std::sync::Arc;
 use recto_embedded::EmbeddedStore;
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Slice, Table};
-use recto_store::{PointRead, ReadView, ScanPosition, Store, StoreError, StoreErrorKind};
+use recto_store::{PointRead, ScanPosition, Snapshot, Store, StoreError, StoreErrorKind};
 use support::{all, cells, done, key, mutation, open, put, runtime, table, unbounded, write};
 
 /// Rows of carrier AA have the even numbers below twice this.
@@ -111,7 +111,7 @@ impl Tally {
 
 /// Reads a file with its carriers in every way.
 struct Reader {
-    view: Arc<dyn ReadView>,
+    snapshot: Arc<dyn Snapshot>,
     table: Arc<Table>,
     tally: Tally,
 }
@@ -119,7 +119,7 @@ struct Reader {
 impl Reader {
     fn new(store: &EmbeddedStore) -> Result<Self, StoreError> {
         Ok(Self {
-            view: store.view()?,
+            snapshot: store.snapshot()?,
             table: table(),
             tally: Tally::default(),
         })
@@ -140,7 +140,7 @@ impl Reader {
             limit,
             ..all(&self.table, "AA", direction)
         };
-        let read = told(self.view.slice(&slice, &unbounded()).await, &context);
+        let read = told(self.snapshot.slice(&slice, &unbounded()).await, &context);
         let shown = &expected[..expected.len().min(limit as usize)];
         let is_right = read.map(|read| {
             let found: Vec<i64> = read
@@ -199,13 +199,13 @@ impl Reader {
                 partition: cells([b"AA"]),
                 clustering: key(*number),
             };
-            let read = told(self.view.get(&point, &unbounded()).await, "a point");
+            let read = told(self.snapshot.get(&point, &unbounded()).await, "a point");
             let is_there = number % 2 == 0 && (0..ROWS * 2).contains(number);
             self.tally
                 .count(read.map(|read| read.rows.len() == usize::from(is_there)));
         }
         let statics = self
-            .view
+            .snapshot
             .get_statics(&self.table, &cells([b"AA"]), &unbounded())
             .await;
         let statics = told(statics, "statics");
@@ -222,11 +222,11 @@ impl Reader {
 
     async fn scan(&self, pieces: u32) -> Result<i64, StoreError> {
         let mut count = 0;
-        for range in self.view.token_ranges(&self.table, pieces).await? {
+        for range in self.snapshot.token_ranges(&self.table, pieces).await? {
             let mut after: Option<ScanPosition> = None;
             loop {
-                let view = &self.view;
-                let read = view
+                let snapshot = &self.snapshot;
+                let read = snapshot
                     .scan(&self.table, &range, after.as_ref(), 100, &unbounded())
                     .await?;
                 count += i64::try_from(read.rows.len()).unwrap();
@@ -242,7 +242,7 @@ impl Reader {
 
 /// Reads the file in every way, with edges near `around`.
 async fn read_all(store: &EmbeddedStore, around: &[i64]) -> Tally {
-    let Some(mut reader) = told(Reader::new(store), "a view") else {
+    let Some(mut reader) = told(Reader::new(store), "a snapshot") else {
         return Tally {
             errors: 1,
             ..Tally::default()

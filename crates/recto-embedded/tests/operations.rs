@@ -103,7 +103,7 @@ fn compaction_gives_space_back_while_readers_read() {
             let deletions = deletions.map(|deletion| mutation(deletion, 2)).collect();
             done(&store, vec![write(&table(), "AA", deletions)]).await;
         }
-        let old_view = store.view().unwrap();
+        let old_snapshot = store.snapshot().unwrap();
         let progress = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&progress);
         let compacting = {
@@ -120,10 +120,10 @@ fn compaction_gives_space_back_while_readers_read() {
 
         let slice = all(&table(), "AA", ReadDirection::Forward);
         assert_eq!(
-            old_view.slice(&slice, &unbounded()).await.unwrap().rows.len(),
+            old_snapshot.slice(&slice, &unbounded()).await.unwrap().rows.len(),
             6_000
         );
-        drop(old_view);
+        drop(old_snapshot);
         done(&store, vec![write(&table(), "BB", vec![put(2, 1)])]).await;
         assert!(store.check(|_| ()).await.unwrap().is_sound());
         drop(store);

@@ -6,7 +6,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`read`] | [`ReadView`], what a read returns, consistency, token scans |
+//! | [`read`] | [`Snapshot`], what a read returns, consistency, token scans |
 //! | [`mod@write`] | mutations, conditions and their outcomes |
 //! | [`tables`] | what making and dropping tables returns, limits |
 //! | [`check`] | what every store refuses |
@@ -81,13 +81,13 @@
 //! **Added columns.** [`Store::add_columns`] puts regular columns after those of a table; rows that
 //! are there have null in them. Whoever asks with the table as it was before goes on being served,
 //! and sees and writes the columns that it knows: a replacing put leaves the added ones alone, a
-//! deletion takes the row whole, and a row exists even if only an added column has a value. A view
+//! deletion takes the row whole, and a row exists even if only an added column has a value. A snapshot
 //! of a moment before the addition does not know the new table. So an
 //! application of many processes changes to a schema with another field one process at a time.
 //!
-//! **Scans.** Every row is in one of the ranges of [`ReadView::token_ranges`] and is returned once. A
+//! **Scans.** Every row is in one of the ranges of [`Snapshot::token_ranges`] and is returned once. A
 //! scan returns at most `limit` rows, perhaps fewer, perhaps none, with a position to go on from,
-//! which any later view takes. A partition that has static cells and no rows is returned as one row with
+//! which any later snapshot takes. A partition that has static cells and no rows is returned as one row with
 //! null clustering and regular cells, so that a copy made by scanning misses nothing.
 
 pub mod check;
@@ -114,7 +114,7 @@ use recto_model::{Cells, Table};
 pub use error::{StoreError, StoreErrorKind};
 pub use metrics::{NodeMetrics, StoreMetrics};
 pub use read::{
-    ConsistencyLevel, PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, TokenRange,
+    ConsistencyLevel, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, TokenRange,
 };
 pub use tables::{Limits, TableOutcome, TableState};
 pub use write::{
@@ -135,9 +135,9 @@ pub trait Store: Send + Sync + 'static {
     /// What one request may hold.
     fn limits(&self) -> Limits;
 
-    /// A view to read through. On the embedded store all reads through one view see one snapshot;
+    /// What to read through. On the embedded store all reads through one snapshot see the same moment;
     /// on Cassandra each read sees what its replicas have.
-    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError>;
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError>;
 
     /// Applies mutations of one partition, all or none.
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError>;

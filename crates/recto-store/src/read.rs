@@ -108,15 +108,16 @@ pub struct ScanPosition(pub Vec<u8>);
 pub struct ScanRead {
     /// Rows; cells in the table's column order.
     pub rows: RowSet,
-    /// Where to go on, from any view; `None` at the end of the range.
+    /// Where to go on, from any snapshot; `None` at the end of the range.
     pub next: Option<ScanPosition>,
     /// Bytes of the rows as stored or sent.
     pub bytes: u64,
 }
 
-/// A view of a store to read through.
+/// What reads go through: a store as it was at one moment, or, where it is remote, as its replicas have it at
+/// each read.
 #[async_trait]
-pub trait ReadView: Send + Sync {
+pub trait Snapshot: Send + Sync {
     /// The rows of one slice: at most its limit, in its direction.
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError>;
 

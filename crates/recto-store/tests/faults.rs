@@ -117,7 +117,13 @@ impl Fixture {
             limit: 1000,
         };
         let number = |cell: Option<&[u8]>| i32::from_be_bytes(cell.unwrap().try_into().unwrap());
-        let rows = store.view().unwrap().slice(&slice, options).await.unwrap().rows;
+        let rows = store
+            .snapshot()
+            .unwrap()
+            .slice(&slice, options)
+            .await
+            .unwrap()
+            .rows;
         rows.iter()
             .map(|row| (number(row.get(1)), number(row.get(2))))
             .collect()
@@ -333,7 +339,7 @@ async fn faults_are_repeatable_and_told() {
             };
             let read = plain
                 .faulty
-                .view()
+                .snapshot()
                 .unwrap()
                 .slice(&slice, &ReadOptions::default())
                 .await;

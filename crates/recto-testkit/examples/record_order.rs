@@ -88,7 +88,7 @@ async fn ordered(store: &CassandraStore, ty: &Type) -> Result<Vec<Vec<u8>>, Box<
         direction: ReadDirection::Forward,
         limit: LIMIT,
     };
-    let read = store.view()?.slice(&slice, &ReadOptions::default()).await?;
+    let read = store.snapshot()?.slice(&slice, &ReadOptions::default()).await?;
     Ok(read
         .rows
         .iter()

@@ -217,7 +217,7 @@ impl<'a> Catalog<'a> {
         };
         let mut attempt = 1;
         let found = loop {
-            match self.store.view()?.get(&read, &options).await {
+            match self.store.snapshot()?.get(&read, &options).await {
                 // Whoever makes the catalog now is not done on every node.
                 Err(error) if error.kind() == StoreErrorKind::Table && attempt < MAX_ATTEMPTS => {
                     attempt += 1;

@@ -11,7 +11,7 @@ use recto_model::record::{Record, RecordError};
 use recto_model::schema::Collection as Definition;
 use recto_model::{Cells, RowRef, Type, Value, cell, json};
 use recto_plan::Arrangement;
-use recto_store::{PointRead, ReadView};
+use recto_store::{PointRead, Snapshot};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -234,8 +234,8 @@ pub(crate) async fn point_read(
         partition,
         clustering,
     };
-    let view: Arc<dyn ReadView> = core.shared.store.view()?;
-    let found = view.get(&read, &core.shared.read_options()).await?;
+    let snapshot: Arc<dyn Snapshot> = core.shared.store.snapshot()?;
+    let found = snapshot.get(&read, &core.shared.read_options()).await?;
     Ok((!found.rows.is_empty()).then(|| (found.rows, Arc::clone(arrangement))))
 }
 

@@ -29,10 +29,10 @@ pub(crate) fn steps(
             };
             let filter = RowFilter::new(&core.definition, &row_filters)?;
             filter.check_lists_partitions()?;
-            let view = core.shared.store.view()?;
+            let snapshot = core.shared.store.snapshot()?;
             let options = core.shared.read_options();
             let table = &core.base().table;
-            let read = view
+            let read = snapshot
                 .partitions(table, after.as_ref(), STEP_PARTITIONS, &options)
                 .await?;
             let found = records(&core, &filter, &read.rows)?;

@@ -191,13 +191,15 @@ async fn count(store: &Arc<dyn Store>, table: Table) -> Rows {
 }
 
 async fn count_all(store: &Arc<dyn Store>, table: Arc<Table>) -> Result<u64, StoreError> {
-    let (view, options) = (store.view()?, ReadOptions::default());
+    let (snapshot, options) = (store.snapshot()?, ReadOptions::default());
     let mut rows = 0;
-    for range in view.token_ranges(&table, 1).await? {
+    for range in snapshot.token_ranges(&table, 1).await? {
         let mut after = None;
         loop {
             let limit = u32::try_from(MAX_COUNTED_ROWS + 1 - rows).unwrap_or(u32::MAX);
-            let read = view.scan(&table, &range, after.as_ref(), limit, &options).await?;
+            let read = snapshot
+                .scan(&table, &range, after.as_ref(), limit, &options)
+                .await?;
             rows += read.rows.len() as u64;
             after = read.next;
             if rows > MAX_COUNTED_ROWS {

@@ -134,7 +134,7 @@ pub(crate) async fn read(
     carrier: &str,
 ) -> Result<RowsRead, StoreError> {
     let slice = all(table, carrier, ReadDirection::Backward);
-    store.view()?.slice(&slice, &unbounded()).await
+    store.snapshot()?.slice(&slice, &unbounded()).await
 }
 
 /// The numbers of a carrier's rows, ascending; every row is looked at whole.
@@ -155,12 +155,12 @@ pub(crate) async fn numbers(store: &EmbeddedStore, table: &Arc<Table>, carrier: 
 
 /// How many rows a scan of the whole table returns.
 pub(crate) async fn scanned(store: &EmbeddedStore, table: &Arc<Table>) -> Result<usize, StoreError> {
-    let view = store.view()?;
+    let snapshot = store.snapshot()?;
     let mut count = 0;
-    for range in view.token_ranges(table, 4).await? {
+    for range in snapshot.token_ranges(table, 4).await? {
         let mut after: Option<ScanPosition> = None;
         loop {
-            let read = view
+            let read = snapshot
                 .scan(table, &range, after.as_ref(), 5_000, &unbounded())
                 .await?;
             count += read.rows.len();

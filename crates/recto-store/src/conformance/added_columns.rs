@@ -63,9 +63,9 @@ fn all(rows: &RowSet) -> Vec<Cells> {
 }
 
 async fn scan(fixture: &Fixture) -> Vec<Cells> {
-    let view = fixture.store.view().expect("a store under test gives views");
+    let snapshot = fixture.snapshot();
     let options = ReadOptions::default();
-    let ranges = view
+    let ranges = snapshot
         .token_ranges(&fixture.table, 2)
         .await
         .expect("there are ranges");
@@ -73,7 +73,7 @@ async fn scan(fixture: &Fixture) -> Vec<Cells> {
     for range in &ranges {
         let mut after = None;
         loop {
-            let read = view
+            let read = snapshot
                 .scan(&fixture.table, range, after.as_ref(), SCAN_ROWS, &options)
                 .await
                 .expect("a table can be scanned");
@@ -450,15 +450,15 @@ pub async fn the_table_as_it_was_still_works(bench: &dyn Bench) {
         stamps: true,
         ..ReadOptions::default()
     };
-    let view = before.store.view().expect("a store under test gives views");
-    let read = view.slice(&before.whole(&ints([1])), &stamped).await;
+    let snapshot = before.snapshot();
+    let read = snapshot.slice(&before.whole(&ints([1])), &stamped).await;
     let stamps = read.expect("a partition can be read").stamps;
     assert_eq!(
         stamps,
         [0, 20, 10, 10],
         "stamps are of the columns that were asked for"
     );
-    drop(view);
+    drop(snapshot);
     // Put whole, patched, deleted, deleted at an older stamp.
     before.apply(&ints([1]), 40, put(ints([1]), cells([None]))).await;
     before
@@ -522,8 +522,8 @@ pub async fn a_table_not_extended_yet_is_an_error(bench: &dyn Bench) {
         store: before.store.clone(),
         table: Arc::new(extended(&before.table, [regular("b", Type::Int)])),
     };
-    let view = early.store.view().expect("a store under test gives views");
-    let read = view
+    let snapshot = early.snapshot();
+    let read = snapshot
         .slice(&early.whole(&ints([1])), &ReadOptions::default())
         .await;
     let error = read.expect_err("there is no such column");
@@ -548,24 +548,24 @@ pub async fn a_table_not_extended_yet_is_an_error(bench: &dyn Bench) {
     early.drop().await;
 }
 
-/// A view from before the addition goes on reading the table as it was.
+/// A snapshot from before the addition goes on reading the table as it was.
 pub async fn views_from_before(bench: &dyn Bench) {
     let before = table(bench, "added_v").await;
     before
         .apply(&ints([1]), 1, put(ints([1]), cells([Some(b"x")])))
         .await;
-    let view = before.store.view().expect("a store under test gives views");
+    let snapshot = before.snapshot();
     let after = extend(&before, [regular("b", Type::Int)]).await;
     let options = ReadOptions::default();
-    let read = view.slice(&before.whole(&ints([1])), &options).await;
-    let rows = read.expect("a view outlives a change of tables").rows;
+    let read = snapshot.slice(&before.whole(&ints([1])), &options).await;
+    let rows = read.expect("a snapshot outlives a change of tables").rows;
     assert_eq!(all(&rows), [row(1, [None, Some(b"x")])]);
     let point = PointRead {
         table: after.table.clone(),
         partition: ints([1]),
         clustering: ints([1]),
     };
-    match view.get(&point, &options).await {
+    match snapshot.get(&point, &options).await {
         Ok(read) => {
             assert!(
                 bench.is_remote(),
@@ -578,7 +578,7 @@ pub async fn views_from_before(bench: &dyn Bench) {
             assert_eq!(error.kind(), StoreErrorKind::Table);
         }
     }
-    drop(view);
+    drop(snapshot);
     after.drop().await;
 }
 

@@ -285,8 +285,8 @@ async fn append(store: std::sync::Arc<dyn Store>, table: std::sync::Arc<recto_mo
         ..ReadOptions::default()
     };
     for _ in 0..ATTEMPTS {
-        let view = fixture.store.view().expect("a store under test gives views");
-        let Ok(read) = view.slice(&fixture.whole(&ints([1])), &options).await else {
+        let snapshot = fixture.snapshot();
+        let Ok(read) = snapshot.slice(&fixture.whole(&ints([1])), &options).await else {
             continue;
         };
         let current = read
@@ -332,8 +332,8 @@ pub async fn applied_is_seen_at_every_consistency(bench: &dyn Bench) {
             consistency: Some(consistency),
             ..ReadOptions::default()
         };
-        let view = fixture.store.view().expect("a store under test gives views");
-        let read = view.slice(&fixture.whole(&ints([1])), &options).await;
+        let snapshot = fixture.snapshot();
+        let read = snapshot.slice(&fixture.whole(&ints([1])), &options).await;
         let read = read.unwrap_or_else(|error| panic!("{consistency:?}: {error}"));
         assert_eq!(
             read.rows.iter().map(|row| row.to_cells()).collect::<Vec<_>>(),

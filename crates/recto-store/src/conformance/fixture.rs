@@ -8,8 +8,8 @@ use recto_model::{Bound, Cells, Column, Direction, Slice, Table, Type};
 use super::Bench;
 use super::model::Model;
 use crate::{
-    Mutation, Operation, PartitionWrite, PointRead, ReadOptions, RowsRead, Stamp, Store, StoreError,
-    TableOutcome, WriteOptions, WriteOutcome,
+    Mutation, Operation, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Stamp, Store,
+    StoreError, TableOutcome, WriteOptions, WriteOutcome,
 };
 
 /// A cell of type int.
@@ -254,11 +254,15 @@ impl Fixture {
         )
     }
 
+    pub(crate) fn snapshot(&self) -> Arc<dyn Snapshot> {
+        self.store.snapshot().expect("a store under test gives snapshots")
+    }
+
     pub(crate) async fn read(&self, slice: &Slice) -> RowsRead {
-        let view = self.store.view().expect("a store under test gives views");
-        let read = view.slice(slice, &ReadOptions::default()).await;
+        let snapshot = self.snapshot();
+        let read = snapshot.slice(slice, &ReadOptions::default()).await;
         let read = read.unwrap_or_else(|error| panic!("{error} (reading {slice:?})"));
-        if let Some(now) = view.slice_now(slice, &ReadOptions::default()) {
+        if let Some(now) = snapshot.slice_now(slice, &ReadOptions::default()) {
             let now = now.unwrap_or_else(|error| panic!("{error} (reading at once {slice:?})"));
             assert!(
                 now.rows.iter().eq(read.rows.iter()) && now.exhausted == read.exhausted,
@@ -303,16 +307,16 @@ impl Fixture {
             partition: partition.clone(),
             clustering: clustering.clone(),
         };
-        let view = self.store.view().expect("a store under test gives views");
-        let found = view.get(&read, &ReadOptions::default()).await;
+        let snapshot = self.snapshot();
+        let found = snapshot.get(&read, &ReadOptions::default()).await;
         let found = found.unwrap_or_else(|error| panic!("{error} (reading {read:?})"));
         assert!(found.rows.len() <= 1, "a full key is of one row: {read:?}");
         found.rows.iter().next().map(|row| row.to_cells())
     }
 
     pub(crate) async fn get_statics(&self, partition: &Cells) -> Option<Cells> {
-        let view = self.store.view().expect("a store under test gives views");
-        let found = view
+        let snapshot = self.snapshot();
+        let found = snapshot
             .get_statics(&self.table, partition, &ReadOptions::default())
             .await
             .unwrap_or_else(|error| panic!("{error} (reading statics of {partition:?})"));

@@ -52,9 +52,9 @@ pub mod refusals;
 pub mod rows;
 pub mod scans;
 pub mod slices;
+pub mod snapshots;
 pub mod stamps;
 pub mod tables;
-pub mod views;
 
 use std::future::Future;
 use std::process;
@@ -74,11 +74,11 @@ pub trait Bench: Send + Sync {
     fn store(&self) -> Arc<dyn Store>;
 
     /// The store, closed and opened again, or a new connection to it: later calls of
-    /// [`store`](Self::store) return it. Callers hold no store and no view. A store that cannot be
+    /// [`store`](Self::store) return it. Callers hold no store and no snapshot. A store that cannot be
     /// closed without losing its rows returns itself.
     async fn reopen(&self) -> Arc<dyn Store>;
 
-    /// Whether reads go to another process, and so see writes made after their view.
+    /// Whether reads go to another process, and so see writes made after their snapshot.
     fn is_remote(&self) -> bool {
         self.store().limits().remote
     }
@@ -224,8 +224,8 @@ macro_rules! conformance_suite {
                 goes_on_beside_writes,
                 byte_limit,
             ];
-            views: [
-                views_are_snapshots_unless_remote,
+            snapshots: [
+                snapshots_stand_still_unless_remote,
                 byte_limit,
                 read_deadlines,
                 write_deadlines,
@@ -275,7 +275,7 @@ mod tests {
             ("slices", include_str!("slices.rs")),
             ("stamps", include_str!("stamps.rs")),
             ("tables", include_str!("tables.rs")),
-            ("views", include_str!("views.rs")),
+            ("snapshots", include_str!("snapshots.rs")),
         ];
         let suite = include_str!("mod.rs");
         let suite = suite

@@ -135,9 +135,9 @@ pub async fn partition_columns(bench: &dyn Bench) {
         let key: Cells = row.iter().take(Type::ORDERABLE.len()).collect();
         fixture.expect(&key, std::slice::from_ref(row)).await;
     }
-    let view = fixture.store.view().expect("a store under test gives views");
+    let snapshot = fixture.snapshot();
     let mut found: Vec<Cells> = Vec::new();
-    for range in view
+    for range in snapshot
         .token_ranges(&fixture.table, 4)
         .await
         .expect("a table has ranges")
@@ -145,7 +145,7 @@ pub async fn partition_columns(bench: &dyn Bench) {
         let mut after = None;
         loop {
             let options = ReadOptions::default();
-            let read = view
+            let read = snapshot
                 .scan(&fixture.table, &range, after.as_ref(), 50, &options)
                 .await;
             let read = read.expect("a range can be scanned");

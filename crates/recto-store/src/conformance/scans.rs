@@ -13,8 +13,8 @@ use crate::{ReadOptions, Store, TokenRange};
 const SCANS: usize = 100_000;
 
 async fn ranges(store: &Arc<dyn Store>, table: &Arc<Table>, pieces: u32) -> Vec<TokenRange> {
-    let view = store.view().expect("a store under test gives views");
-    let ranges = view
+    let snapshot = store.snapshot().expect("a store under test gives snapshots");
+    let ranges = snapshot
         .token_ranges(table, pieces)
         .await
         .expect("a table has ranges");
@@ -22,7 +22,7 @@ async fn ranges(store: &Arc<dyn Store>, table: &Arc<Table>, pieces: u32) -> Vec<
     ranges
 }
 
-/// All rows of a range, each scan through a view of its own.
+/// All rows of a range, each scan through a snapshot of its own.
 async fn scan_range(
     store: &Arc<dyn Store>,
     table: &Arc<Table>,
@@ -33,8 +33,8 @@ async fn scan_range(
     let mut rows = Vec::new();
     let mut after = None;
     for _ in 0..SCANS {
-        let view = store.view().expect("a store under test gives views");
-        let read = view.scan(table, range, after.as_ref(), limit, options).await;
+        let snapshot = store.snapshot().expect("a store under test gives snapshots");
+        let read = snapshot.scan(table, range, after.as_ref(), limit, options).await;
         let read = read.expect("a range can be scanned");
         assert!(
             read.rows.len() <= limit as usize,
@@ -59,14 +59,14 @@ async fn scan(fixture: &Fixture, pieces: u32, limit: u32) -> Vec<Cells> {
     rows
 }
 
-/// All partitions, each step through a view of its own.
+/// All partitions, each step through a snapshot of its own.
 async fn partitions(fixture: &Fixture, limit: u32) -> Vec<Cells> {
     let mut found = Vec::new();
     let mut after = None;
     for _ in 0..SCANS {
-        let view = fixture.store.view().expect("a store under test gives views");
+        let snapshot = fixture.snapshot();
         let options = ReadOptions::default();
-        let read = view
+        let read = snapshot
             .partitions(&fixture.table, after.as_ref(), limit, &options)
             .await;
         let read = read.expect("partitions can be listed");
@@ -222,9 +222,9 @@ pub async fn goes_on_beside_writes(bench: &dyn Bench) {
     for range in ranges(&fixture.store, &fixture.table, 1).await {
         let mut after = None;
         for round in 0..SCANS {
-            let view = fixture.store.view().expect("a store under test gives views");
+            let snapshot = fixture.snapshot();
             let options = ReadOptions::default();
-            let read = view
+            let read = snapshot
                 .scan(&fixture.table, &range, after.as_ref(), 7, &options)
                 .await;
             let read = read.expect("a range can be scanned");
@@ -262,8 +262,8 @@ pub async fn byte_limit(bench: &dyn Bench) {
         };
         let mut found = Vec::new();
         for range in ranges(&fixture.store, &fixture.table, 1).await {
-            let view = fixture.store.view().expect("a store under test gives views");
-            let read = view.scan(&fixture.table, &range, None, 1000, &options).await;
+            let snapshot = fixture.snapshot();
+            let read = snapshot.scan(&fixture.table, &range, None, 1000, &options).await;
             let rows = read.expect("a range can be scanned").rows.len();
             // A remote store may return the rows of one protocol page more.
             assert!(bench.is_remote() || rows <= at_once, "at most {max_bytes} bytes");

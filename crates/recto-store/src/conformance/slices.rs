@@ -284,7 +284,7 @@ pub async fn table_without_clustering(bench: &dyn Bench) {
 /// Reads of wrong arity, with null parts or with the limit 0 are invalid, and nothing panics.
 pub async fn invalid_reads_are_errors(bench: &dyn Bench) {
     let (fixture, _) = grid(bench, "invalid").await;
-    let view = fixture.store.view().expect("a store under test gives views");
+    let snapshot = fixture.snapshot();
     let options = ReadOptions::default();
     let whole = fixture.whole(&ints([1]));
     let invalid = [
@@ -314,7 +314,7 @@ pub async fn invalid_reads_are_errors(bench: &dyn Bench) {
         },
     ];
     for slice in invalid {
-        let read = view.slice(&slice, &options).await;
+        let read = snapshot.slice(&slice, &options).await;
         let error = read.expect_err("an invalid slice is not read");
         assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error}");
     }
@@ -324,7 +324,7 @@ pub async fn invalid_reads_are_errors(bench: &dyn Bench) {
             partition: ints([1]),
             clustering,
         };
-        let error = view
+        let error = snapshot
             .get(&read, &options)
             .await
             .expect_err("an invalid key is not read");

@@ -224,20 +224,20 @@ pub async fn stamps_are_returned(bench: &dyn Bench) {
     fixture
         .apply(&p, 3_000, patch(ints([1]), [0], cells([Some(b"y")])))
         .await;
-    let view = fixture.store.view().expect("a store under test gives views");
+    let snapshot = fixture.snapshot();
     let options = ReadOptions {
         stamps: true,
         ..ReadOptions::default()
     };
     let mut slice = fixture.whole(&p);
-    let read = view
+    let read = snapshot
         .slice(&slice, &options)
         .await
         .expect("rows can be read with stamps");
     assert_eq!(read.stamps, [3_000, 2_000, 1_700_000_000_000_000]);
     slice.direction = recto_model::table::ReadDirection::Backward;
     slice.limit = 2;
-    let read = view
+    let read = snapshot
         .slice(&slice, &options)
         .await
         .expect("rows can be read with stamps");
@@ -247,12 +247,12 @@ pub async fn stamps_are_returned(bench: &dyn Bench) {
         partition: p.clone(),
         clustering: ints([2]),
     };
-    let read = view
+    let read = snapshot
         .get(&point, &options)
         .await
         .expect("a row can be read with its stamp");
     assert_eq!(read.stamps, [2_000]);
-    let read = view
+    let read = snapshot
         .slice(&slice, &ReadOptions::default())
         .await
         .expect("rows can be read");

@@ -172,8 +172,8 @@ pub async fn unknown_tables_are_errors(bench: &dyn Bench) {
         store,
         table: Arc::new(table.expect("the suite's tables are valid")),
     };
-    let view = fixture.store.view().expect("a store under test gives views");
-    let read = view
+    let snapshot = fixture.snapshot();
+    let read = snapshot
         .slice(&fixture.whole(&ints([1])), &ReadOptions::default())
         .await;
     assert_eq!(

@@ -9,7 +9,7 @@
 //! to be printed with a failure ([`FaultyStore::report`]).
 
 mod plan;
-mod view;
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -21,9 +21,9 @@ use recto_model::{Cells, Slice, Table};
 
 use self::plan::{Fate, Plan};
 pub use self::plan::{Fault, FaultKind, FaultRates, MAX_RECORDED_FAULTS};
-use self::view::FaultyView;
+use self::snapshot::FaultySnapshot;
 use crate::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Stamp, Store, StoreError, StoreErrorKind,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Stamp, Store, StoreError, StoreErrorKind,
     StoreMetrics, TableOutcome, WriteOptions, WriteOutcome,
 };
 
@@ -317,9 +317,9 @@ impl Store for FaultyStore {
         self.inner.close().await
     }
 
-    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
-        let view = self.inner.view()?;
-        Ok(Arc::new(FaultyView::new(self.clone(), view)))
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
+        let snapshot = self.inner.snapshot()?;
+        Ok(Arc::new(FaultySnapshot::new(self.clone(), snapshot)))
     }
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {

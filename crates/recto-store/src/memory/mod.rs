@@ -5,7 +5,7 @@
 //! [`recto_model::order`], and no key codec is used.
 
 mod partition;
-mod view;
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,10 +16,10 @@ use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
 
 use self::partition::{Met, Partition};
-use self::view::MemoryView;
+use self::snapshot::MemorySnapshot;
 use crate::tables::{added_columns, serves};
 use crate::{
-    Atomicity, Cas, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadView, RowsMet, Stamp, Store,
+    Atomicity, Cas, CasOutcome, Limits, Mutation, Operation, PartitionWrite, RowsMet, Snapshot, Stamp, Store,
     StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
 };
 
@@ -67,12 +67,12 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store whose views are snapshots. Rows expire by the clock of `environment`.
+    /// An empty store whose snapshots stand still. Rows expire by the clock of `environment`.
     pub fn new(environment: Environment) -> Self {
         Self::with_limits(environment, DEFAULT_LIMITS)
     }
 
-    /// An empty store with other limits; if they say `remote`, each read of a view sees the
+    /// An empty store with other limits; if they say `remote`, each read of a snapshot sees the
     /// newest writes, as on Cassandra.
     pub fn with_limits(environment: Environment, limits: Limits) -> Self {
         let state = State {
@@ -228,9 +228,9 @@ impl Store for MemoryStore {
         self.limits
     }
 
-    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
         let snapshot = (!self.limits.remote).then(|| self.lock().clone());
-        Ok(Arc::new(MemoryView::new(self.clone(), snapshot)))
+        Ok(Arc::new(MemorySnapshot::new(self.clone(), snapshot)))
     }
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {

@@ -238,8 +238,8 @@ impl Checkpoint {
             partition: self.partition(),
             clustering: Cells::new(),
         };
-        let view = self.store.view()?;
-        let found = match view.get(&read, &self.shared.read_options()).await {
+        let snapshot = self.store.snapshot()?;
+        let found = match snapshot.get(&read, &self.shared.read_options()).await {
             Ok(found) => found,
             Err(error) if error.kind() == StoreErrorKind::Table => return Ok(None),
             Err(error) => return Err(error.into()),

@@ -131,9 +131,9 @@ async fn open(
     let slices = (0..count)
         .filter_map(|source| Some((source, reader.plan.slice(source, edge, reader.travel, limit)?)));
     let reads = slices.map(|(source, slice)| async move {
-        let read = match reader.view.slice_now(&slice, &options) {
+        let read = match reader.snapshot.slice_now(&slice, &options) {
             Some(read) => read?,
-            None => reader.view.slice(&slice, &options).await?,
+            None => reader.snapshot.slice(&slice, &options).await?,
         };
         Ok::<(usize, RowsRead), Error>((source, read))
     });

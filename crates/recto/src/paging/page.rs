@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use recto_model::{Environment, RowSet};
 use recto_plan::{Plan, Position, Side, Travel};
-use recto_store::{ReadView, Store};
+use recto_store::{Snapshot, Store};
 
 use super::budget::{Budget, Meter, Stop};
 use super::reader::{Reader, Run};
@@ -94,10 +94,10 @@ pub(crate) async fn fetch(
     plan: &Plan,
     spec: &PageSpec,
 ) -> Result<RawPage> {
-    let view = store.view()?;
+    let snapshot = store.snapshot()?;
     let fetcher = Fetcher {
         plan,
-        view: &view,
+        snapshot: &snapshot,
         remote: store.limits().remote,
         spec,
     };
@@ -114,7 +114,7 @@ pub(crate) async fn fetch(
 
 struct Fetcher<'a> {
     plan: &'a Plan,
-    view: &'a Arc<dyn ReadView>,
+    snapshot: &'a Arc<dyn Snapshot>,
     remote: bool,
     spec: &'a PageSpec,
 }
@@ -123,7 +123,7 @@ impl Fetcher<'_> {
     fn reader(&self, travel: Travel) -> Reader<'_> {
         Reader {
             plan: self.plan,
-            view: self.view,
+            snapshot: self.snapshot,
             travel,
             remote: self.remote,
         }

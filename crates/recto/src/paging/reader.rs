@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use recto_model::{RowSet, Slice};
 use recto_plan::{Plan, Position, Shape, Side, Travel};
-use recto_store::{ReadView, RowsRead, StoreErrorKind};
+use recto_store::{RowsRead, Snapshot, StoreErrorKind};
 
 use super::budget::{Meter, Stop};
 use super::merge;
@@ -29,7 +29,7 @@ pub(super) struct Run {
 /// One read of a plan in one direction.
 pub(super) struct Reader<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) view: &'a Arc<dyn ReadView>,
+    pub(super) snapshot: &'a Arc<dyn Snapshot>,
     pub(super) travel: Travel,
     /// Whether asking the store twice costs more than reading rows in vain.
     pub(super) remote: bool,
@@ -132,9 +132,9 @@ impl Reader<'_> {
         let Some(options) = meter.read_options() else {
             return Ok(None);
         };
-        let read = match self.view.slice_now(slice, &options) {
+        let read = match self.snapshot.slice_now(slice, &options) {
             Some(read) => read,
-            None => self.view.slice(slice, &options).await,
+            None => self.snapshot.slice(slice, &options).await,
         };
         match read {
             Ok(read) => {

@@ -83,11 +83,11 @@ fn read_range(
         let core = Arc::clone(&core);
         async move {
             let Some(range) = range else { return Ok(None) };
-            let view = core.shared.store.view()?;
+            let snapshot = core.shared.store.snapshot()?;
             let table = &core.base().table;
             let (rows, options) = step_limits(&core, hides);
             let after = range.after.as_ref();
-            let read = view.scan(table, &range.range, after, rows, &options).await?;
+            let read = snapshot.scan(table, &range.range, after, rows, &options).await?;
             let next = read.next.map(|after| Range {
                 range: range.range,
                 after: Some(after),
@@ -116,8 +116,8 @@ impl Progress {
         } else {
             parallel.min(MAX_PARALLEL)
         };
-        let view = core.shared.store.view()?;
-        let ranges = view.token_ranges(&core.base().table, parallel).await?;
+        let snapshot = core.shared.store.snapshot()?;
+        let ranges = snapshot.token_ranges(&core.base().table, parallel).await?;
         Ok(Self {
             ranges: ranges
                 .into_iter()

@@ -12,7 +12,7 @@ use recto::schema::Schema;
 use recto::session::{LoadReport, LoadRequest, ScanRequest};
 use recto::store::memory::MemoryStore;
 use recto::store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadView, Store, StoreError, StoreErrorKind,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Store, StoreError, StoreErrorKind,
     TableOutcome, WriteOptions, WriteOutcome,
 };
 use recto::{Environment, LocalSession, OpenOptions, Recto, Result, Session};
@@ -90,8 +90,8 @@ impl Store for Unreliable {
         self.inner.limits()
     }
 
-    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
-        self.inner.view()
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
+        self.inner.snapshot()
     }
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {

@@ -5,24 +5,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use recto::store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, ReadView, RowsRead,
-    ScanPosition, ScanRead, Store, StoreError, TableOutcome, TokenRange, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead, ScanPosition,
+    ScanRead, Snapshot, Store, StoreError, TableOutcome, TokenRange, WriteOptions, WriteOutcome,
 };
 use recto_model::{Cells, Slice, Table};
 
 /// Calls made to a store since they were last taken.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    views: AtomicU32,
+    snapshots: AtomicU32,
     slices: AtomicU32,
     others: AtomicU32,
 }
 
 impl Calls {
-    /// Views taken, slices read and other reads, from now on counted from zero.
+    /// Snapshots taken, slices read and other reads, from now on counted from zero.
     pub(crate) fn take(&self) -> (u32, u32, u32) {
         let take = |count: &AtomicU32| count.swap(0, Ordering::Relaxed);
-        (take(&self.views), take(&self.slices), take(&self.others))
+        (take(&self.snapshots), take(&self.slices), take(&self.others))
     }
 }
 
@@ -32,8 +32,8 @@ pub(crate) struct Counting {
     pub(crate) calls: Arc<Calls>,
 }
 
-struct CountingView {
-    inner: Arc<dyn ReadView>,
+struct CountingSnapshot {
+    inner: Arc<dyn Snapshot>,
     calls: Arc<Calls>,
 }
 
@@ -51,10 +51,10 @@ impl Store for Counting {
         self.inner.limits()
     }
 
-    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
-        count(&self.calls.views);
-        Ok(Arc::new(CountingView {
-            inner: self.inner.view()?,
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
+        count(&self.calls.snapshots);
+        Ok(Arc::new(CountingSnapshot {
+            inner: self.inner.snapshot()?,
             calls: Arc::clone(&self.calls),
         }))
     }
@@ -102,7 +102,7 @@ impl Store for Counting {
 }
 
 #[async_trait]
-impl ReadView for CountingView {
+impl Snapshot for CountingSnapshot {
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         count(&self.calls.slices);
         self.inner.slice(slice, options).await

@@ -60,7 +60,7 @@ impl Stores {
         })
     }
 
-    /// One page's views, slices and other calls.
+    /// One page's snapshots, slices and other calls.
     fn calls(&self, shape: &Shape, place: Place) -> (u32, u32, u32) {
         let reader = shape.reader(&self.counted, place);
         self.calls.take();
@@ -141,7 +141,7 @@ fn a_page_of_the_embedded_store_costs_no_more_than_it_should() {
     let mut problems = Vec::new();
     for shape in &SHAPES {
         for budget in budgets_of(shape) {
-            let (views, slices, others) = stores.calls(shape, budget.place);
+            let (snapshots, slices, others) = stores.calls(shape, budget.place);
             let reader = shape.reader(&stores.plain, budget.place);
             let outcome = reader.read();
             let (allocations, bytes) = allocated(reader.as_ref());
@@ -159,7 +159,7 @@ fn a_page_of_the_embedded_store_costs_no_more_than_it_should() {
                 &[
                     ("rows read", found.rows_read, budget.rows_read),
                     ("slices read", slices.into(), budget.slices.into()),
-                    ("views taken", views.into(), 1),
+                    ("snapshots taken", snapshots.into(), 1),
                     ("other calls", others.into(), 0),
                     ("round trips", outcome.cost.round_trips.into(), 0),
                     (

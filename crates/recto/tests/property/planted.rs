@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use recto::store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, ReadView, RowsRead,
-    ScanPosition, ScanRead, Store, StoreError, TableOutcome, TokenRange, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead, ScanPosition,
+    ScanRead, Snapshot, Store, StoreError, TableOutcome, TokenRange, WriteOptions, WriteOutcome,
 };
 use recto_model::table::ReadDirection;
 use recto_model::{Cells, RowSet, Slice, Table};
@@ -24,7 +24,7 @@ const LOST: usize = 2;
 /// A store that loses the third row of what it reads backwards.
 pub(crate) struct Planted(Arc<dyn Store>);
 
-struct PlantedView(Arc<dyn ReadView>);
+struct PlantedSnapshot(Arc<dyn Snapshot>);
 
 impl Planted {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
@@ -43,7 +43,7 @@ fn lose(slice: &Slice, mut read: RowsRead) -> RowsRead {
 }
 
 #[async_trait]
-impl ReadView for PlantedView {
+impl Snapshot for PlantedSnapshot {
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         Ok(lose(slice, self.0.slice(slice, options).await?))
     }
@@ -97,8 +97,8 @@ impl Store for Planted {
         self.0.limits()
     }
 
-    fn view(&self) -> Result<Arc<dyn ReadView>, StoreError> {
-        Ok(Arc::new(PlantedView(self.0.view()?)))
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
+        Ok(Arc::new(PlantedSnapshot(self.0.snapshot()?)))
     }
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {

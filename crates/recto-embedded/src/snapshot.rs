@@ -1,4 +1,4 @@
-//! Views: one snapshot of the store, shared by all who read until the next commit.
+//! Snapshots: the state of the store at one commit, shared by all who read until the next commit.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
-    PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, StoreError, StoreErrorKind,
+    PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError, StoreErrorKind,
     TokenRange,
 };
 use redb::{Database, ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition};
@@ -65,11 +65,11 @@ pub(crate) struct OpenTable {
     pub(crate) rows: Rows,
 }
 
-/// A snapshot of the store.
+/// The store as of one commit: its catalog, and a transaction that reads its rows.
 ///
 /// It pins the pages that later commits replace, so the store gives up its own as soon as it
 /// commits; whoever reads holds one for one page.
-pub(crate) struct Snapshot {
+pub(crate) struct State {
     /// Tables opened so far, by number.
     tables: RwLock<HashMap<u32, Arc<OpenTable>>>,
     pub(crate) catalog: Arc<Catalog>,
@@ -80,7 +80,7 @@ pub(crate) struct Snapshot {
     _engine: Arc<Engine>,
 }
 
-impl Snapshot {
+impl State {
     pub(crate) fn begin(
         engine: Arc<Engine>,
         catalog: Arc<Catalog>,
@@ -207,10 +207,10 @@ impl<'a> Deadline<'a> {
     }
 }
 
-/// A [`ReadView`] of one snapshot.
+/// A [`Snapshot`] of one state.
 #[derive(Clone)]
-pub(crate) struct View {
-    pub(crate) snapshot: Arc<Snapshot>,
+pub(crate) struct EmbeddedSnapshot {
+    pub(crate) state: Arc<State>,
 }
 
 /// Runs `work` on a thread that may block; on this one if there is no runtime.
@@ -230,20 +230,20 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-impl View {
+impl EmbeddedSnapshot {
     fn slice_here(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        self.snapshot.read(|| read::slice(&self.snapshot, slice, options))
+        self.state.read(|| read::slice(&self.state, slice, options))
     }
 }
 
 #[async_trait]
-impl ReadView for View {
+impl Snapshot for EmbeddedSnapshot {
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         if slice.limit <= INLINE_ROWS {
             return self.slice_here(slice, options);
         }
-        let (view, slice, options) = (self.clone(), slice.clone(), *options);
-        blocking(move || view.slice_here(&slice, &options)).await
+        let (snapshot, slice, options) = (self.clone(), slice.clone(), *options);
+        blocking(move || snapshot.slice_here(&slice, &options)).await
     }
 
     fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
@@ -251,7 +251,7 @@ impl ReadView for View {
     }
 
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        self.snapshot.read(|| read::get(&self.snapshot, read, options))
+        self.state.read(|| read::get(&self.state, read, options))
     }
 
     async fn get_statics(
@@ -260,13 +260,13 @@ impl ReadView for View {
         partition: &Cells,
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError> {
-        self.snapshot
-            .read(|| read::get_statics(&self.snapshot, table, partition, options))
+        self.state
+            .read(|| read::get_statics(&self.state, table, partition, options))
     }
 
     async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
-        let (snapshot, table) = (Arc::clone(&self.snapshot), Arc::clone(table));
-        blocking(move || snapshot.read(|| scan::token_ranges(&snapshot, &table, pieces))).await
+        let (state, table) = (Arc::clone(&self.state), Arc::clone(table));
+        blocking(move || state.read(|| scan::token_ranges(&state, &table, pieces))).await
     }
 
     async fn scan(
@@ -277,10 +277,9 @@ impl ReadView for View {
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
-        let (snapshot, table, range) = (Arc::clone(&self.snapshot), Arc::clone(table), range.clone());
+        let (state, table, range) = (Arc::clone(&self.state), Arc::clone(table), range.clone());
         let (after, options) = (after.cloned(), *options);
-        let work =
-            move || snapshot.read(|| scan::scan(&snapshot, &table, &range, after.as_ref(), limit, &options));
+        let work = move || state.read(|| scan::scan(&state, &table, &range, after.as_ref(), limit, &options));
         if limit <= INLINE_ROWS {
             return work();
         }
@@ -294,11 +293,11 @@ impl ReadView for View {
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
-        let (snapshot, table) = (Arc::clone(&self.snapshot), Arc::clone(table));
+        let (state, table) = (Arc::clone(&self.state), Arc::clone(table));
         let (after, options) = (after.cloned(), *options);
         // How many rows that ended lie between two partitions is not known.
         blocking(move || {
-            snapshot.read(|| partitions::partitions(&snapshot, &table, after.as_ref(), limit, &options))
+            state.read(|| partitions::partitions(&state, &table, after.as_ref(), limit, &options))
         })
         .await
     }

@@ -8,18 +8,18 @@ use recto_model::{Cells, Slice, Table};
 use super::plan::FaultKind;
 use super::{FaultyStore, same_partition, timeout, unavailable};
 use crate::{
-    ConsistencyLevel, PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, StoreError,
+    ConsistencyLevel, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError,
     TokenRange,
 };
 
-/// A view through which reads fail. It answers nothing at once, so that every read can.
-pub(super) struct FaultyView {
+/// A snapshot through which reads fail. It answers nothing at once, so that every read can.
+pub(super) struct FaultySnapshot {
     store: FaultyStore,
-    inner: Arc<dyn ReadView>,
+    inner: Arc<dyn Snapshot>,
 }
 
-impl FaultyView {
-    pub(super) fn new(store: FaultyStore, inner: Arc<dyn ReadView>) -> Self {
+impl FaultySnapshot {
+    pub(super) fn new(store: FaultyStore, inner: Arc<dyn Snapshot>) -> Self {
         Self { store, inner }
     }
 
@@ -39,14 +39,14 @@ impl FaultyView {
         Ok(())
     }
 
-    /// The view to read a partition through. A serial read first learns what is decided in it,
-    /// and sees it, though this view may be an older snapshot.
+    /// The snapshot to read a partition through. A serial read first learns what is decided in it,
+    /// and sees it, though this snapshot may be older.
     async fn of_partition(
         &self,
         table: &Table,
         partition: &Cells,
         options: &ReadOptions,
-    ) -> Result<Arc<dyn ReadView>, StoreError> {
+    ) -> Result<Arc<dyn Snapshot>, StoreError> {
         let serial = [ConsistencyLevel::Serial, ConsistencyLevel::LocalSerial];
         if !options.consistency.is_some_and(|level| serial.contains(&level)) {
             return Ok(self.inner.clone());
@@ -54,24 +54,24 @@ impl FaultyView {
         self.store
             .learn(|decided| same_partition(decided, table, partition))
             .await;
-        self.store.inner.view()
+        self.store.inner.snapshot()
     }
 }
 
 #[async_trait]
-impl ReadView for FaultyView {
+impl Snapshot for FaultySnapshot {
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         self.begin(&format!("a slice of {}", slice.table.name()), options)
             .await?;
-        let view = self.of_partition(&slice.table, &slice.partition, options).await?;
-        view.slice(slice, options).await
+        let snapshot = self.of_partition(&slice.table, &slice.partition, options).await?;
+        snapshot.slice(slice, options).await
     }
 
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         self.begin(&format!("a read of a row of {}", read.table.name()), options)
             .await?;
-        let view = self.of_partition(&read.table, &read.partition, options).await?;
-        view.get(read, options).await
+        let snapshot = self.of_partition(&read.table, &read.partition, options).await?;
+        snapshot.get(read, options).await
     }
 
     async fn get_statics(
@@ -82,8 +82,8 @@ impl ReadView for FaultyView {
     ) -> Result<RowsRead, StoreError> {
         self.begin(&format!("a read of statics of {}", table.name()), options)
             .await?;
-        let view = self.of_partition(table, partition, options).await?;
-        view.get_statics(table, partition, options).await
+        let snapshot = self.of_partition(table, partition, options).await?;
+        snapshot.get_statics(table, partition, options).await
     }
 
     async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {

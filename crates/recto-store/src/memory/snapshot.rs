@@ -9,12 +9,12 @@ use recto_model::{Bound, Cells, Column, RowSet, Slice, Table};
 use super::partition::{LiveRow, Partition, lies_before};
 use super::{Contents, MemoryStore, PartitionKey, State, in_time, partition_key};
 use crate::{
-    PointRead, ReadOptions, ReadView, RowsRead, ScanPosition, ScanRead, StoreError, StoreErrorKind,
+    PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError, StoreErrorKind,
     TokenRange,
 };
 
-/// A snapshot, or a view of what is there at each read.
-pub(super) struct MemoryView {
+/// What stood at one moment, or what is there at each read.
+pub(super) struct MemorySnapshot {
     store: MemoryStore,
     snapshot: Option<Arc<State>>,
 }
@@ -73,7 +73,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-impl MemoryView {
+impl MemorySnapshot {
     pub(super) fn new(store: MemoryStore, snapshot: Option<Arc<State>>) -> Self {
         Self { store, snapshot }
     }
@@ -118,7 +118,7 @@ impl MemoryView {
 }
 
 #[async_trait]
-impl ReadView for MemoryView {
+impl Snapshot for MemorySnapshot {
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         self.read_slice(slice, options)
     }

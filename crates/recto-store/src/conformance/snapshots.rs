@@ -1,4 +1,4 @@
-//! Views, byte limits, deadlines, and many callers at once.
+//! Snapshots, byte limits, deadlines, and many callers at once.
 
 use std::time::{Duration, Instant};
 
@@ -11,26 +11,26 @@ use super::fixture::{
 };
 use super::model::Model;
 use crate::{
-    Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PointRead, ReadOptions, ReadView,
-    RowAddress, RowsRead, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PointRead, ReadOptions, RowAddress,
+    RowsRead, Snapshot, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
-/// What one view returns for everything that can be asked of a partition.
-async fn everything(fixture: &Fixture, view: &dyn ReadView) -> Vec<Vec<Cells>> {
+/// What one snapshot returns for everything that can be asked of a partition.
+async fn everything(fixture: &Fixture, snapshot: &dyn Snapshot) -> Vec<Vec<Cells>> {
     let options = ReadOptions::default();
     let p = ints([1]);
-    let slice = view.slice(&fixture.whole(&p), &options).await;
+    let slice = snapshot.slice(&fixture.whole(&p), &options).await;
     let point = PointRead {
         table: fixture.table.clone(),
         partition: p.clone(),
         clustering: ints([1]),
     };
-    let get = view.get(&point, &options).await;
-    let statics = view.get_statics(&fixture.table, &p, &options).await;
+    let get = snapshot.get(&point, &options).await;
+    let statics = snapshot.get_statics(&fixture.table, &p, &options).await;
     let mut all: Vec<Vec<Cells>> = [slice, get, statics]
         .into_iter()
         .map(|read| {
-            read.expect("a view can be read")
+            read.expect("a snapshot can be read")
                 .rows
                 .iter()
                 .map(|row| row.to_cells())
@@ -38,14 +38,14 @@ async fn everything(fixture: &Fixture, view: &dyn ReadView) -> Vec<Vec<Cells>> {
         })
         .collect();
     let mut scanned = Vec::new();
-    for range in view
+    for range in snapshot
         .token_ranges(&fixture.table, 1)
         .await
         .expect("a table has ranges")
     {
         let mut after = None;
         loop {
-            let read = view
+            let read = snapshot
                 .scan(&fixture.table, &range, after.as_ref(), 1000, &options)
                 .await;
             let read = read.expect("a range can be scanned");
@@ -60,9 +60,9 @@ async fn everything(fixture: &Fixture, view: &dyn ReadView) -> Vec<Vec<Cells>> {
     all
 }
 
-/// On a store that is not remote a view is a snapshot: it never sees a later write, and a later view does. On a
-/// remote one each read of a view sees what is written before it.
-pub async fn views_are_snapshots_unless_remote(bench: &dyn Bench) {
+/// On a store that is not remote a snapshot never sees a later write, and a later snapshot does. On a
+/// remote one each read of a snapshot sees what is written before it.
+pub async fn snapshots_stand_still_unless_remote(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "snapshot").await;
     let p = ints([1]);
     let x = || cells([Some(b"x")]);
@@ -72,7 +72,7 @@ pub async fn views_are_snapshots_unless_remote(bench: &dyn Bench) {
         at(1, patch_static([0], x())),
     ];
     fixture.write(&p, begin).await;
-    let early = fixture.store.view().expect("a store under test gives views");
+    let early = fixture.snapshot();
     let before = everything(&fixture, &*early).await;
     let change = vec![
         at(2, put(ints([1]), cells([Some(b"y")]))),
@@ -86,7 +86,7 @@ pub async fn views_are_snapshots_unless_remote(bench: &dyn Bench) {
         at(2, patch_static([0, 1], cells([None, Some(&int(1))]))),
     ];
     fixture.write(&p, change).await;
-    let late = fixture.store.view().expect("a store under test gives views");
+    let late = fixture.snapshot();
     let after = everything(&fixture, &*late).await;
     let row = |c: i32, a: &[u8]| cells([Some(&int(1)), Some(&int(c)), None, Some(&int(1)), Some(a)]);
     assert_eq!(after[0], [row(1, b"y"), row(3, b"x")]);
@@ -106,7 +106,7 @@ pub async fn byte_limit(bench: &dyn Bench) {
     let large = vec![b'x'; 10_000];
     let rows = (0..12).map(|c| concat(&ints([1, c]), &cells([Some(&large), None])));
     fixture.fill(&mut model, rows.collect()).await;
-    let view = fixture.store.view().expect("a store under test gives views");
+    let snapshot = fixture.snapshot();
     for (max_bytes, at_once) in [(1, 1), (25_000, 3)] {
         let options = ReadOptions {
             max_bytes,
@@ -116,7 +116,7 @@ pub async fn byte_limit(bench: &dyn Bench) {
         let mut from = Bound::start();
         loop {
             let slice = fixture.slice_of(&ints([1]), from, Bound::end(), ReadDirection::Forward, 100);
-            let read = view.slice(&slice, &options).await.expect("rows can be read");
+            let read = snapshot.slice(&slice, &options).await.expect("rows can be read");
             found.extend(read.rows.iter().map(|row| row.to_cells()));
             // A remote store may return the rows of one protocol page more.
             if !bench.is_remote() {
@@ -154,15 +154,15 @@ pub async fn read_deadlines(bench: &dyn Bench) {
     let p = ints([1]);
     let rows = (0..100).map(|c| at(1, put(ints([c]), cells([Some(b"x")]))));
     fixture.write(&p, rows.collect()).await;
-    let view = fixture.store.view().expect("a store under test gives views");
+    let snapshot = fixture.snapshot();
     let started = Instant::now();
     let options = ReadOptions {
         timeout: Duration::ZERO,
         ..ReadOptions::default()
     };
     let slice = fixture.whole(&p);
-    timed_out(view.slice(&slice, &options).await, "a slice");
-    if let Some(read) = view.slice_now(&slice, &options) {
+    timed_out(snapshot.slice(&slice, &options).await, "a slice");
+    if let Some(read) = snapshot.slice_now(&slice, &options) {
         timed_out(read, "a slice at once");
     }
     let point = PointRead {
@@ -170,16 +170,18 @@ pub async fn read_deadlines(bench: &dyn Bench) {
         partition: p.clone(),
         clustering: ints([1]),
     };
-    timed_out(view.get(&point, &options).await, "a point read");
+    timed_out(snapshot.get(&point, &options).await, "a point read");
     timed_out(
-        view.get_statics(&fixture.table, &p, &options).await,
+        snapshot.get_statics(&fixture.table, &p, &options).await,
         "a read of statics",
     );
-    let ranges = view
+    let ranges = snapshot
         .token_ranges(&fixture.table, 1)
         .await
         .expect("a table has ranges");
-    let read = view.scan(&fixture.table, &ranges[0], None, 10, &options).await;
+    let read = snapshot
+        .scan(&fixture.table, &ranges[0], None, 10, &options)
+        .await;
     let error = read.expect_err("a scan without time fails");
     assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
     for micros in [1, 50, 500] {
@@ -187,7 +189,7 @@ pub async fn read_deadlines(bench: &dyn Bench) {
             timeout: Duration::from_micros(micros),
             ..ReadOptions::default()
         };
-        if let Err(error) = view.slice(&slice, &options).await {
+        if let Err(error) = snapshot.slice(&slice, &options).await {
             assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
         }
     }
