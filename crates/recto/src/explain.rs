@@ -9,18 +9,8 @@ use recto_plan::{Plan, Shape, Travel};
 
 use crate::core::CollectionCore;
 use crate::paging::{PageSpec, Place, RESIDUAL_CHUNK_ROWS};
-use crate::query::Planned;
+use crate::planned::Planned;
 use crate::session::{ExplainedSource, Explanation};
-
-/// A plan's shape, and whether rows are checked one by one.
-pub(crate) fn shape(plan: &Plan) -> String {
-    let shape = plan.shape.name();
-    if plan.residual.is_empty() {
-        shape.to_owned()
-    } else {
-        format!("{shape} + residual")
-    }
-}
 
 /// How the page of `spec` is answered by `planned`.
 pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec) -> Explanation {
@@ -55,7 +45,7 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
     }
     let round_trips = expected_round_trips(plan, spec, &round_trips);
     Explanation {
-        shape: shape(plan),
+        shape: planned.shape(),
         arrangement: arrangement.describe(),
         table: arrangement.table.name().to_owned(),
         order: order_text(plan),

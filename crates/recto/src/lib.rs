@@ -72,7 +72,7 @@
 //! stream that is dropped in between is read again by the next stream, from whatever cursor that begins with.
 
 mod address;
-mod apply;
+mod batch;
 pub mod blocking;
 mod catalog;
 mod collection;
@@ -80,14 +80,17 @@ mod core;
 mod error;
 mod explain;
 pub mod filter;
+mod key;
+mod keys;
 mod load;
 mod local_session;
 mod open;
+mod options;
 mod page;
 mod page_text;
 mod paging;
 mod partitions;
-mod plan_cache;
+mod planned;
 mod query;
 mod record;
 mod recto;
@@ -95,22 +98,27 @@ mod row_filter;
 mod runtime;
 mod scan;
 pub mod session;
-mod tables;
+mod shared;
+mod stamps;
 pub mod text;
-mod write;
+mod writes;
 
 use std::sync::Arc;
 
 pub use address::{CASSANDRA_PORT, CassandraAddress, HttpAddress, Secret, StoreAddress};
-pub use collection::{Collection, Key, KeyPart, KeyText};
+pub use batch::WriteBatch;
+pub use collection::Collection;
 pub use error::{Error, ErrorKind, Result};
+pub use key::{Key, KeyPart, KeyText};
+pub use keys::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS};
 pub use load::{check_load_file, check_load_name};
 pub use local_session::LocalSession;
+pub use options::OpenOptions;
 pub use page::Page;
 pub use paging::{Edge, Stop};
 pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};
 pub use record::DynamicRecord;
-pub use recto::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS, OpenOptions, Recto, no_collection};
+pub use recto::{Recto, no_collection};
 /// ```
 /// use recto::filter::field;
 /// use recto::{FieldType, Record};
@@ -146,7 +154,7 @@ pub use recto_plan::cursor::Cursor;
 pub use recto_store::check::MAX_TTL_SECONDS;
 pub use scan::{Scan, ScanPart};
 pub use session::{ApplyOptions, Session};
-pub use write::{MAX_BATCH_CHANGES, WriteBatch};
+pub use writes::MAX_BATCH_CHANGES;
 
 /// Rust types of fields that the standard library has no type for.
 pub mod types {
@@ -164,8 +172,8 @@ pub use load::fuzzing;
 /// What `#[derive(Record)]` writes names of.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::collection::write_part;
     pub use crate::filter::literal_of;
+    pub use crate::key::write_part;
     pub use recto_model as model;
 }
 

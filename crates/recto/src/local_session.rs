@@ -11,9 +11,11 @@ use recto_model::json;
 use recto_model::schema::Schema;
 use recto_store::StoreMetrics;
 
-use crate::collection::{Collection, KeyText};
+use crate::batch::WriteBatch;
+use crate::collection::Collection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::explain;
+use crate::key::KeyText;
 use crate::open;
 use crate::page::Page;
 use crate::page_text;
@@ -29,7 +31,6 @@ use crate::session::{
     LoadReport, LoadRequest, PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest, ScanStep,
     SchemaPlan, ScrubPosition, ScrubStep, Session, StoreDescription, StoreProgress, Written,
 };
-use crate::write::WriteBatch;
 
 /// A [`Session`] over a store that this process has open.
 ///
@@ -349,7 +350,7 @@ impl Session for LocalSession {
         let page = page.map_err(|error| told(error, request))?;
         let records = page_text::records(&page, &request.fields)?;
         Ok(PageText {
-            digest: Some(page.core().shared.keys().digest(records.as_bytes())),
+            digest: Some(page.core().shared.keys.ring().digest(records.as_bytes())),
             records,
             count: page.len(),
             reply: reply(&page, request),

@@ -19,14 +19,15 @@ use recto_model::{Environment, Table};
 use recto_store::{Store, StoreError};
 
 use crate::address::{CassandraAddress, StoreAddress};
-use crate::apply::{Intent, TableChange};
+use crate::catalog::apply::Intent;
+use crate::catalog::change::TableChange;
+use crate::catalog::tables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::recto::OpenOptions;
+use crate::options::OpenOptions;
 use crate::session::{
     ApplyOptions, CheckOutcome, CheckedCollection, Progress, SchemaPlan, ScrubPosition, ScrubStep,
     StoreProgress,
 };
-use crate::tables;
 
 /// An open store, and what it can do beside the trait.
 pub(crate) struct Opened {

@@ -7,10 +7,8 @@ use recto_plan::cursor::Cursor;
 use recto_plan::{Arrangement, Position, Side, Travel};
 
 use crate::core::CollectionCore;
-use crate::explain;
-use crate::paging::{Edge, RawPage, Stop};
-use crate::query::Planned;
-use crate::session::PageCost;
+use crate::paging::{Edge, PageCost, RawPage, Stop};
+use crate::planned::Planned;
 
 /// One page: rows in the query's order, and where to go on at both ends.
 ///
@@ -121,6 +119,7 @@ impl<T> Page<T> {
         Some(
             self.core
                 .shared
+                .keys
                 .seal(&self.planned.plan, &position, Travel::Forward),
         )
     }
@@ -151,6 +150,7 @@ impl<T> Page<T> {
         Some(
             self.core
                 .shared
+                .keys
                 .seal(&self.planned.plan, &position, Travel::Backward),
         )
     }
@@ -163,6 +163,7 @@ impl<T> Page<T> {
         let position: Position = self.planned.plan.position(self.raw.rows.row(index), Side::After);
         self.core
             .shared
+            .keys
             .seal(&self.planned.plan, &position, Travel::Forward)
     }
 
@@ -173,7 +174,7 @@ impl<T> Page<T> {
 
     /// How the page was found, as an explanation names it.
     pub(crate) fn shape(&self) -> String {
-        explain::shape(&self.planned.plan)
+        self.planned.shape()
     }
 
     /// What the page cost.

@@ -1,6 +1,6 @@
 //! The records of a page as JSON text, for pages that are passed on.
 
-use recto_model::schema::{Collection, Field};
+use recto_model::schema::Field;
 use recto_model::{RowRef, json};
 use recto_plan::Arrangement;
 
@@ -13,23 +13,6 @@ const TEXT_BYTES_PER_BYTE: usize = 2;
 
 /// Room for what a reply holds beside its records: its tokens, for one.
 const REPLY_ROOM_BYTES: usize = 1 << 10;
-
-/// What every record's text repeats: `,"name":` of each field of a collection.
-#[derive(Debug)]
-pub(crate) struct FieldNames(Vec<String>);
-
-impl FieldNames {
-    pub(crate) fn new(definition: &Collection) -> Self {
-        let text = |name: &str| {
-            let mut text = String::with_capacity(name.len() + r#","":"#.len());
-            text.push(',');
-            json::write_text(name, &mut text);
-            text.push(':');
-            text
-        };
-        Self(definition.fields.iter().map(|field| text(&field.name)).collect())
-    }
-}
 
 /// A field to write.
 struct Written<'c> {

@@ -11,7 +11,6 @@ use recto_model::schema::Collection;
 use recto_model::table::Direction;
 use recto_model::{Cells, RowRef, cell, json};
 use recto_plan::cursor::OpenedCursor;
-use recto_plan::refusal::RejectedView;
 use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind, planner};
 use recto_store::tables::MAX_KEY_PART_BYTES;
 use serde_json::error::Category;
@@ -22,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, Literal};
 use crate::page::Page;
 use crate::paging::{Budget, PageSpec, Place, fetch};
-use crate::plan_cache::Key;
+use crate::planned::{Key, Planned};
 use crate::record::no_field;
 use crate::row_filter;
 
@@ -89,15 +88,6 @@ struct Question {
     sort: Vec<(String, Direction)>,
     allow_residual: bool,
     planned: OnceLock<Arc<Planned>>,
-}
-
-/// A plan, and why other views were not taken.
-#[derive(Debug)]
-pub(crate) struct Planned {
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) rejected: Vec<RejectedView>,
-    /// Whether rows are read that a row filter hides: what reading them costs is not for who asks.
-    pub(crate) hides: bool,
 }
 
 /// Where the page starts, as asked.
@@ -371,7 +361,7 @@ impl<T> PageQuery<T> {
         if let Start::Token(text) | Start::After(text) | Start::Before(text) | Start::Around(text) =
             &self.start
         {
-            self.core.shared.learn_keys(text, self.budget.time).await?;
+            self.core.shared.keys.learn(text, self.budget.time).await?;
         }
         Ok(PageSpec {
             place: self.place(plan)?,
@@ -382,7 +372,7 @@ impl<T> PageQuery<T> {
     }
 
     fn place(&self, plan: &Plan) -> Result<Place> {
-        let open = |text: &String| self.core.shared.open(plan, text);
+        let open = |text: &String| self.core.shared.keys.open(plan, text);
         Ok(match &self.start {
             Start::First => Place::First,
             Start::Last => Place::Last,

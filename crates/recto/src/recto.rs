@@ -11,136 +11,23 @@ use recto_plan::cursor::KeyRing;
 use recto_store::{Store, StoreMetrics};
 
 use crate::address::StoreAddress;
-use crate::apply::{self, Intent};
+use crate::batch::WriteBatch;
+use crate::catalog::apply::{self, Intent};
+use crate::catalog::tables::{self, Found};
 use crate::catalog::{self, Catalog, Recorded};
 use crate::collection::Collection;
-use crate::core::{CollectionCore, Shared};
+use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
+use crate::keys::MAX_EARLIER_CURSOR_KEYS;
 use crate::open::{self, Opened, Operations};
+use crate::options::{GivenKeys, OpenOptions};
 use crate::record::DynamicRecord;
 use crate::runtime;
 use crate::session::{Applied, ApplyOptions, CursorKey, SchemaPlan};
-use crate::tables::{self, Found};
-use crate::write::WriteBatch;
-
-/// The most cursor keys beside the one that seals.
-pub const MAX_EARLIER_CURSOR_KEYS: u32 = 15;
-/// How many cursor keys beside the one that seals a rotation should keep, for who has no wish.
-pub const DEFAULT_EARLIER_CURSOR_KEYS: u32 = 3;
+use crate::shared::Shared;
 
 /// How long a store that cannot be opened yet is left before it is tried again.
 const OPEN_INTERVAL: Duration = Duration::from_millis(250);
-
-/// How to open a store.
-///
-/// ```
-/// use std::time::Duration;
-/// use recto::OpenOptions;
-///
-/// let options = OpenOptions::new().create().cursor_lifetime(Duration::from_secs(3_600));
-/// assert!(options.create);
-/// ```
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct OpenOptions {
-    /// Whether to make the store (folder, keyspace) if it is not there.
-    pub create: bool,
-    /// Whether to open an embedded store without changing it, beside other processes that read it.
-    pub read_only: bool,
-    /// How long to wait for a store that another process holds, or that cannot be reached yet.
-    pub wait: Duration,
-    /// Memory for the embedded store's pages, in bytes; absent: its default.
-    pub cache_bytes: Option<usize>,
-    /// How long cursors live; absent: for ever.
-    pub cursor_lifetime: Option<Duration>,
-    /// How long one request (a page, a read, a write) may take unless it says otherwise; absent: 5 s
-    /// for reads, 10 s for writes. An address that gives one is heard first.
-    pub request_timeout: Option<Duration>,
-    cursor_keys: Option<CursorKeys>,
-    environment: Option<Environment>,
-}
-
-/// Cursor keys from configuration; never printed.
-#[derive(Clone)]
-struct CursorKeys(Arc<[u8]>);
-
-impl std::fmt::Debug for CursorKeys {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[secret]")
-    }
-}
-
-impl OpenOptions {
-    /// The defaults: the store must be there, cursors live for ever and are sealed with the keys
-    /// that the store holds.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Makes the store if it is not there.
-    #[must_use]
-    pub fn create(mut self) -> Self {
-        self.create = true;
-        self
-    }
-
-    /// Opens an embedded store to read it: several processes may at a time, if none writes. Writes are
-    /// refused. A store that was not closed is brought in order first. On Cassandra it changes nothing.
-    #[must_use]
-    pub fn read_only(mut self) -> Self {
-        self.read_only = true;
-        self
-    }
-
-    /// How long to wait for a store that another process holds, or that cannot be reached yet. Opening is
-    /// tried again every quarter of a second, as long as it fails with [`ErrorKind::Unavailable`] or
-    /// [`ErrorKind::Timeout`]; one try that is under way when the time is over goes on to its end.
-    #[must_use]
-    pub fn wait(mut self, time: Duration) -> Self {
-        self.wait = time;
-        self
-    }
-
-    /// Memory for the embedded store's pages, in bytes.
-    #[must_use]
-    pub fn cache_bytes(mut self, bytes: usize) -> Self {
-        self.cache_bytes = Some(bytes);
-        self
-    }
-
-    /// How long cursors live from when a page gives them.
-    #[must_use]
-    pub fn cursor_lifetime(mut self, lifetime: Duration) -> Self {
-        self.cursor_lifetime = Some(lifetime);
-        self
-    }
-
-    /// How long one request (a page, a read, a write) may take unless it says otherwise.
-    #[must_use]
-    pub fn request_timeout(mut self, time: Duration) -> Self {
-        self.request_timeout = Some(time);
-        self
-    }
-
-    /// The keys to seal cursors with, in the form that [`Recto::export_cursor_keys`] gives, in place
-    /// of those that the store holds: for stores that must open one another's cursors.
-    #[must_use]
-    pub fn cursor_keys(mut self, keys: &[u8]) -> Self {
-        self.cursor_keys = Some(CursorKeys(keys.into()));
-        self
-    }
-
-    pub(crate) fn has_cursor_keys(&self) -> bool {
-        self.cursor_keys.is_some()
-    }
-
-    /// The handle on time and randomness, for tests that control both.
-    #[must_use]
-    pub fn environment(mut self, environment: Environment) -> Self {
-        self.environment = Some(environment);
-        self
-    }
-}
 
 /// An open store with its collections. Cheap to clone; closed when the last clone, collection,
 /// query and page of it is dropped.
@@ -378,7 +265,7 @@ impl Recto {
 
     /// The keys cursors are sealed with, as secret bytes for [`OpenOptions::cursor_keys`].
     pub fn export_cursor_keys(&self) -> Vec<u8> {
-        self.shared.keys().to_bytes().to_vec()
+        self.shared.keys.ring().to_bytes().to_vec()
     }
 
     /// What may be told of the keys that cursors are sealed with: those that the store holds now, in
@@ -387,18 +274,18 @@ impl Recto {
     /// # Errors
     /// The store cannot be read.
     pub async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
-        if !self.shared.keys_are_given
+        if !self.shared.keys.are_given
             && self.generation() > 0
             && let Some(keys) = self.catalog().decided_cursor_keys().await?
         {
-            self.shared.use_keys(keys);
+            self.shared.keys.replace(keys);
         }
-        Ok(self.describe_keys(&self.shared.keys()))
+        Ok(self.describe_keys(&self.shared.keys.ring()))
     }
 
     /// Adds a new key to those that cursors are sealed with. It seals from now on; of the keys before it,
     /// the newest `earlier` still open the cursors they sealed (at most [`MAX_EARLIER_CURSOR_KEYS`];
-    /// [`DEFAULT_EARLIER_CURSOR_KEYS`] suits most). Cursors of older keys are refused: with
+    /// [`DEFAULT_EARLIER_CURSOR_KEYS`](crate::DEFAULT_EARLIER_CURSOR_KEYS) suits most). Cursors of older keys are refused: with
     /// 0, every cursor there is. Returns the keys there are then.
     ///
     /// The keys are replaced in the store by compare-and-set. Another open handle learns of the new key
@@ -413,7 +300,7 @@ impl Recto {
     /// [`ErrorKind::NotFound`] before the first schema is applied; [`ErrorKind::OutcomeUnknown`] if it
     /// is not known whether the keys were replaced.
     pub async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
-        if self.shared.keys_are_given {
+        if self.shared.keys.are_given {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "the cursor keys come from configuration, not from the store",
@@ -436,7 +323,7 @@ impl Recto {
             .rotate_cursor_keys(&self.shared.environment, earlier as usize)
             .await?;
         let described = self.describe_keys(&keys);
-        self.shared.use_keys(keys);
+        self.shared.keys.replace(keys);
         Ok(described)
     }
 
@@ -473,12 +360,12 @@ impl Recto {
         if generation == 0 && recorded.is_some() {
             // Those of before the first schema were made up here.
             let keys = keys(&catalog, &self.shared.environment, &self.options).await?;
-            self.shared.use_keys(keys);
+            self.shared.keys.replace(keys);
         } else if generation > 0
-            && !self.shared.keys_are_given
+            && !self.shared.keys.are_given
             && let Some(keys) = catalog.known_cursor_keys().await?
         {
-            self.shared.use_newer_keys(keys);
+            self.shared.keys.replace_if_newer(keys);
         }
         let is_newer = recorded.is_some_and(|recorded| self.record_newer(recorded));
         self.look_at_tables(is_newer).await?;
@@ -536,7 +423,8 @@ impl Recto {
         let applied = apply::apply(&self.shared.store, &catalog, &self.recorded(), schema, options).await?;
         if first {
             self.shared
-                .use_keys(keys(&catalog, &self.shared.environment, &self.options).await?);
+                .keys
+                .replace(keys(&catalog, &self.shared.environment, &self.options).await?);
         }
         self.record(catalog.schema().await?);
         self.look_at_tables(true).await?;
@@ -655,7 +543,7 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
             Ok(known.unwrap_or_else(|| KeyRing::generate(environment)))
         }
         None => catalog.cursor_keys(environment).await,
-        Some(CursorKeys(bytes)) => KeyRing::from_bytes(bytes).map_err(|error| {
+        Some(GivenKeys(bytes)) => KeyRing::from_bytes(bytes).map_err(|error| {
             Error::new(
                 ErrorKind::InvalidArgument,
                 format!("the cursor keys given cannot be read: {error}"),

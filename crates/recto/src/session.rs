@@ -14,6 +14,7 @@ use recto_model::{Type, json};
 use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind, Result};
+pub use crate::paging::PageCost;
 
 /// A record as JSON: field names and values, nulls left out.
 pub type JsonRecord = Map<String, Json>;
@@ -135,23 +136,6 @@ pub struct PageText {
     pub digest: Option<u128>,
     /// The rest of the page; its `records` are empty.
     pub reply: PageReply,
-}
-
-/// What a page cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PageCost {
-    /// Rows read from the store.
-    pub rows_read: u64,
-    /// Bytes of them.
-    pub bytes_read: u64,
-    /// Sequential round-trip stages.
-    pub round_trips: u32,
-    /// Requests sent.
-    pub statements: u32,
-    /// Tombstones crossed, where the store says.
-    pub tombstones: u64,
-    /// Time from request to page, in microseconds.
-    pub time_micros: u64,
 }
 
 /// How a query would be (or was) answered.

@@ -17,9 +17,10 @@ use recto_store::{
 use serde_json::{Map, Value as Json, json};
 
 use super::write;
-use crate::core::{CollectionCore, Shared};
+use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LoadRequest, LoadedCollection};
+use crate::shared::Shared;
 
 /// The table of loads.
 pub(super) const TABLE: &str = "recto_loads";
@@ -275,7 +276,7 @@ impl Checkpoint {
 
     /// Records the state, durably; rows written before are durable with it.
     pub(super) async fn write(&self, state: &mut State) -> Result<()> {
-        state.written = Stamp(self.shared.next_stamp().0.max(state.written.0.saturating_add(1)));
+        state.written = Stamp(self.shared.stamps.next().0.max(state.written.0.saturating_add(1)));
         let stamp = state.written;
         let text = state.to_json(&self.names);
         let mut cells = Cells::new();

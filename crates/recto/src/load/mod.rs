@@ -43,7 +43,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use recto_store::Limits;
+use recto_store::{Limits, Stamp};
 use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -221,9 +221,9 @@ async fn begin(
 ) -> Result<(State, RejectFile)> {
     let shared = &collections[0].shared;
     let mut state = match earlier {
-        None => return Ok((State::new(shared.next_stamp(), collections.len()), rejects)),
+        None => return Ok((State::new(shared.stamps.next(), collections.len()), rejects)),
         Some(state) if state.finished => {
-            let stamp = shared.next_stamp().max(state.next_stamp());
+            let stamp = shared.stamps.next().max(state.next_stamp());
             return Ok((state.anew(stamp), rejects));
         }
         Some(state) => state,
@@ -374,11 +374,8 @@ impl Load<'_> {
                 end,
                 bytes_end,
             } = self.telling.during(&self.state, self.bytes_done, next).await?;
-            let last_stamp = self.state.stamp.0.saturating_add_unsigned(buffer.rows_end);
-            collections[0]
-                .shared
-                .last_stamp
-                .fetch_max(last_stamp, Ordering::Relaxed);
+            let last_stamp = Stamp(self.state.stamp.0.saturating_add_unsigned(buffer.rows_end));
+            collections[0].shared.stamps.skip_to(last_stamp);
             self.write(Arc::new(buffer), bytes_end).await?;
             match end {
                 None => {}

@@ -5,8 +5,6 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_store::{ReadOptions, RowsRead};
 
-use crate::session::PageCost;
-
 /// Why a page ended before it was full.
 ///
 /// ```
@@ -95,6 +93,23 @@ impl Budget {
 pub(crate) fn blurred(limit: u64, environment: &Environment) -> u64 {
     let half = limit / 2;
     (half + u64::from_le_bytes(environment.random()) % (limit - half + 1)).max(1)
+}
+
+/// What a page cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PageCost {
+    /// Rows read from the store.
+    pub rows_read: u64,
+    /// Bytes of them.
+    pub bytes_read: u64,
+    /// Sequential round-trip stages.
+    pub round_trips: u32,
+    /// Requests sent.
+    pub statements: u32,
+    /// Tombstones crossed, where the store says.
+    pub tombstones: u64,
+    /// Time from request to page, in microseconds.
+    pub time_micros: u64,
 }
 
 /// What one read of a page has used of its budget, and what it has cost.

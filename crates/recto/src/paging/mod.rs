@@ -8,8 +8,8 @@ mod merge;
 mod page;
 mod reader;
 
-pub use budget::Stop;
 pub(crate) use budget::{Budget, blurred};
+pub use budget::{PageCost, Stop};
 pub use page::Edge;
 pub(crate) use page::{PageSpec, Place, RawPage, fetch};
 pub(crate) use reader::RESIDUAL_CHUNK_ROWS;

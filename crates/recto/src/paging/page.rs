@@ -6,10 +6,9 @@ use recto_model::{Environment, RowSet};
 use recto_plan::{Plan, Position, Side, Travel};
 use recto_store::{Snapshot, Store};
 
-use super::budget::{Budget, Meter, Stop};
+use super::budget::{Budget, Meter, PageCost, Stop};
 use super::reader::{Reader, Run};
 use crate::error::{ErrorKind, Result};
-use crate::session::PageCost;
 
 /// Where a page lies in its query's order.
 #[derive(Debug, Clone, PartialEq, Eq)]

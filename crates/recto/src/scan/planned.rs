@@ -5,8 +5,8 @@ use recto_plan::scan_token::ScanProgress;
 
 use super::token::Seal;
 use super::{Rows, Step, Steps};
-use crate::core::check_position;
 use crate::error::{Error, Result};
+use crate::keys::check_position;
 use crate::query::{MAX_PAGE_SIZE, PageQuery};
 use crate::record::DynamicRecord;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use recto_plan::cursor::QueryIdentity;
 use recto_plan::scan_token::{self, ScanProgress, ScanTokenError};
 
-use crate::core::Shared;
 use crate::error::{Error, ErrorKind, Result};
+use crate::shared::Shared;
 
 /// Seals how far one scan is, and opens what it sealed.
 pub(super) struct Seal {
@@ -30,11 +30,11 @@ impl Seal {
     /// The keys in it are too large.
     pub(super) fn seal(&self, progress: &ScanProgress) -> Result<String> {
         scan_token::seal(
-            &self.shared.keys(),
+            &self.shared.keys.ring(),
             &self.shared.environment,
             &self.identity,
             progress,
-            self.shared.expires_at_seconds(),
+            self.shared.keys.expires_at_seconds(),
         )
         .map_err(refused)
     }
@@ -43,8 +43,8 @@ impl Seal {
     /// The text is no token of this scan.
     pub(super) async fn open(&self, text: &str) -> Result<ScanProgress> {
         let shared = &self.shared;
-        shared.learn_keys(text, shared.read_options().timeout).await?;
-        let (keys, environment) = (shared.keys(), &shared.environment);
+        shared.keys.learn(text, shared.read_options().timeout).await?;
+        let (keys, environment) = (shared.keys.ring(), &shared.environment);
         scan_token::open(&keys, environment, text, &self.identity, &self.store()).map_err(refused)
     }
 

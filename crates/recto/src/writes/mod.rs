@@ -1,4 +1,4 @@
-//! Writes: batches of puts and deletes.
+//! Writes: changes to records, as mutations of partitions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use recto_store::{
     Atomicity, Mutation, Operation, PartitionWrite, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
-use crate::collection::{Collection, Key, key_cells};
-use crate::core::{CollectionCore, Shared};
+use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
+use crate::shared::Shared;
 
 /// The most changes of one batch.
 pub const MAX_BATCH_CHANGES: usize = 10_000;
@@ -48,39 +48,9 @@ struct Subject {
     changes: Vec<usize>,
 }
 
-/// Puts and deletes, of one or more collections, applied together by [`commit`](Self::commit): all
-/// or none.
-///
-/// On the embedded store that is one transaction. On Cassandra it is one logged batch: all of it
-/// is applied in the end, whatever crashes, but a reader may see a part first.
-///
-/// Changes of one key act in the order they are given in. Of two puts of one key the later one
-/// stands; in a collection with `writes = "append"`, whose records are never changed, the second must be of the
-/// same record. [`repeated`](Self::repeated) counts such puts.
-///
-/// ```
-/// # use recto::{OpenOptions, Record, Recto};
-/// # #[derive(Debug, Clone, PartialEq, Record)]
-/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
-/// # struct Event { day: String, id: i64, kind: String }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> recto::Result<()> {
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
-/// # store.apply(&recto::schema_of([Event::collection()])).await?;
-/// # let events = store.collection::<Event>()?;
-/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
-/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
-/// let mut batch = store.batch();
-/// batch.put(&events, &event(60))?;
-/// batch.delete(&events, ("mon", 0))?;
-/// batch.commit().await?;
-/// assert!(events.get(("mon", 60)).await?.is_some() && events.get(("mon", 0)).await?.is_none());
-/// # Ok(())
-/// # }
-/// ```
+/// Changes to one or more collections that are applied together, all or none; or each for itself.
 #[derive(Debug)]
-pub struct WriteBatch {
+pub(crate) struct Changes {
     shared: Arc<Shared>,
     writes: Vec<PartitionWrite>,
     /// What each of `writes` is about.
@@ -93,7 +63,7 @@ pub struct WriteBatch {
     atomicity: Atomicity,
 }
 
-impl WriteBatch {
+impl Changes {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         Self {
             shared: Arc::clone(shared),
@@ -107,72 +77,22 @@ impl WriteBatch {
         }
     }
 
-    /// Stores a record. It takes the place of one with its key; in a collection with `writes = "append"`
-    /// it must not be there as another.
-    ///
-    /// # Errors
-    /// The batch is then as it was before.
-    /// - [`ErrorKind::InvalidRecord`]: a key field is null, or a value cannot be stored.
-    /// - [`ErrorKind::Conflict`]: an earlier put of this batch has the same key and another record, and
-    ///   the collection is one of `writes = "append"`.
-    /// - [`ErrorKind::LimitExceeded`]: the record is larger than the store takes, or the batch is full
-    ///   ([`MAX_BATCH_CHANGES`]).
-    pub fn put<T>(&mut self, collection: &Collection<T>, record: &T) -> Result<&mut Self> {
-        let change = collection.put_change(record, None)?;
-        self.add(collection.core(), change)?;
-        Ok(self)
-    }
-
-    /// Stores a record that lives for a time (whole seconds, at least one).
-    ///
-    /// # Errors
-    /// As [`put`](Self::put); [`ErrorKind::InvalidArgument`]: the time is no time a record can live.
-    pub fn put_for<T>(
-        &mut self,
-        collection: &Collection<T>,
-        record: &T,
-        time_to_live: Duration,
-    ) -> Result<&mut Self> {
-        let change = collection.put_change(record, Some(time_to_live))?;
-        self.add(collection.core(), change)?;
-        Ok(self)
-    }
-
-    /// Deletes the record with this key.
-    ///
-    /// # Errors
-    /// The batch is then as it was before. [`ErrorKind::InvalidRecord`]: that is no key of the
-    /// collection. [`ErrorKind::LimitExceeded`]: the batch is full ([`MAX_BATCH_CHANGES`]).
-    pub fn delete<T>(&mut self, collection: &Collection<T>, key: impl Key) -> Result<&mut Self> {
-        let key = key_cells(collection.core(), &key)?;
-        self.add(collection.core(), Change::Delete { key })?;
-        Ok(self)
-    }
-
-    /// Applies each record's change for itself on Cassandra, without a batch log and its size
-    /// limit: after an error, any subset of the changes may be applied. On the embedded store a
-    /// batch is always one transaction.
-    pub fn each_for_itself(&mut self) -> &mut Self {
+    /// Applies each record's change for itself on Cassandra, without a batch log and its size limit.
+    pub(crate) fn each_for_itself(&mut self) {
         self.atomicity = Atomicity::Each;
-        self
     }
 
-    /// How many changes were given to it.
-    pub fn len(&self) -> usize {
+    /// How many changes were given.
+    pub(crate) fn given(&self) -> usize {
         self.given
     }
 
-    /// Whether it holds none.
-    pub fn is_empty(&self) -> bool {
-        self.given == 0
-    }
-
-    /// How many of the puts given store no record of their own: another put of the batch has the same
-    /// key, and stands in its place or is of the same record.
-    pub fn repeated(&self) -> usize {
+    /// How many of the puts given store no record of their own.
+    pub(crate) fn repeated(&self) -> usize {
         self.repeated
     }
 
+    /// Adds a change. On an error there are those there were before.
     pub(crate) fn add(&mut self, core: &Arc<CollectionCore>, change: Change) -> Result<()> {
         if self.given == MAX_BATCH_CHANGES {
             return Err(Error::new(
@@ -217,7 +137,7 @@ impl WriteBatch {
         let limits = self.shared.store.limits();
         limits.check_partition(table, &partition).map_err(invalid_key)?;
         limits.check_clustering(table, &clustering).map_err(invalid_key)?;
-        let stamp = Some(self.shared.next_stamp());
+        let stamp = Some(self.shared.stamps.next());
         let mutation = match change {
             Change::Put { time_to_live, .. } => Mutation {
                 operation: put_operation(core, clustering, cells),
@@ -266,27 +186,9 @@ impl WriteBatch {
         index
     }
 
-    /// Applies the changes. Durable when it returns; the batch is then empty.
-    ///
-    /// It takes as long as a request may take (10 s unless the store was opened with another
-    /// `request_timeout`), however often it is sent: up to three times where nobody knows whether it was applied.
-    ///
-    /// # Errors
-    /// The batch then holds its changes, and may be committed again: with the same stamps, so that
-    /// what was applied after all is not applied anew over what others wrote since. Nothing was written, but for the last two:
-    /// - [`ErrorKind::Conflict`]: a put of a collection with `writes = "append"` is of a key that the store
-    ///   holds another record of. Only the embedded store knows that; on Cassandra the fields
-    ///   that are not null take the place of those that were there.
-    /// - [`ErrorKind::LimitExceeded`]: the batch is larger than the store takes.
-    /// - [`ErrorKind::InvalidArgument`]: the store is open read-only, or cannot serve such a write.
-    /// - [`ErrorKind::Timeout`], [`ErrorKind::Unavailable`]: the store did not answer in time, cannot be
-    ///   reached, or has too few replicas alive.
-    /// - [`ErrorKind::Unauthorized`]: the store's credentials do not allow it.
-    /// - [`ErrorKind::Corrupt`]: what is stored in its place is damaged.
-    /// - [`ErrorKind::Store`]: the disk failed, or the collection's table is gone or has changed.
-    /// - [`ErrorKind::OutcomeUnknown`]: all changes may be applied, now or later, or none. Committing again settles it.
-    /// - After [`each_for_itself`](Self::each_for_itself), on Cassandra: any of these, and any subset of the changes may be applied.
-    pub async fn commit(&mut self) -> Result<()> {
+    /// Applies the changes; there are none then. On an error all of them are still there, to be committed
+    /// again with the same stamps.
+    pub(crate) async fn commit(&mut self) -> Result<()> {
         if !self.writes.is_empty() {
             self.settle().await?;
         }

@@ -2,6 +2,16 @@
 //!
 //! One table, `recto_catalog`, written by compare-and-set only, so that two who apply at once
 //! cannot both win. Its body is versioned text (docs/format.md, "Catalog").
+//!
+//! | module | holds |
+//! |---|---|
+//! | `change` | making, extending and dropping one table |
+//! | `tables` | which tables there are, beside what is recorded |
+//! | `apply` | making a store hold a schema |
+
+pub(crate) mod apply;
+pub(crate) mod change;
+pub(crate) mod tables;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +25,9 @@ use recto_store::{
     Store, StoreErrorKind, TableState, WriteOptions,
 };
 
-use crate::apply::{TableChange, change_table};
-use crate::core;
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::{read_options, write_options};
+use change::{TableChange, change_table};
 
 /// The catalog's table.
 const TABLE: &str = "recto_catalog";
@@ -213,7 +223,7 @@ impl<'a> Catalog<'a> {
         };
         let options = ReadOptions {
             consistency: Some(level),
-            ..core::read_options(self.request_timeout)
+            ..read_options(self.request_timeout)
         };
         let mut attempt = 1;
         let found = loop {
@@ -261,7 +271,7 @@ impl<'a> Catalog<'a> {
         let cas = self.cas(name, expected, entry);
         let options = WriteOptions {
             consistency: Some(ConsistencyLevel::Serial),
-            ..core::write_options(self.request_timeout)
+            ..write_options(self.request_timeout)
         };
         let mut unknown = false;
         for _ in 0..MAX_ATTEMPTS {

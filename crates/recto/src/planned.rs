@@ -1,9 +1,10 @@
-//! Plans of queries that come as texts, kept for the next page of the same query.
+//! Plans, and those of queries that come as texts kept for the next page of the same query.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::query::Planned;
+use recto_plan::Plan;
+use recto_plan::refusal::RejectedView;
 
 /// The most plans of one generation; two generations are kept.
 const MAX_PLANS: usize = 128;
@@ -11,6 +12,27 @@ const MAX_PLANS: usize = 128;
 const MAX_QUERY_BYTES: usize = 1 << 10;
 /// The most sources of a plan that is kept.
 const MAX_KEPT_SOURCES: usize = 16;
+
+/// A plan, and why other views were not taken.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) rejected: Vec<RejectedView>,
+    /// Whether rows are read that a row filter hides: what reading them costs is not for who asks.
+    pub(crate) hides: bool,
+}
+
+impl Planned {
+    /// The plan's shape, and whether rows are checked one by one.
+    pub(crate) fn shape(&self) -> String {
+        let shape = self.plan.shape.name();
+        if self.plan.residual.is_empty() {
+            shape.to_owned()
+        } else {
+            format!("{shape} + residual")
+        }
+    }
+}
 
 /// Plans of one collection by the texts of their queries.
 ///

@@ -10,7 +10,7 @@ use recto_model::Table;
 use recto_model::schema::{Change, ChangeKind, Schema};
 use recto_store::{ReadOptions, Store, StoreError, TableState};
 
-use crate::catalog::Recorded;
+use super::Recorded;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::ApplyOptions;
 
