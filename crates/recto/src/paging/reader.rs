@@ -8,7 +8,7 @@ use recto_store::{RowsRead, Snapshot, StoreErrorKind};
 
 use super::budget::{Meter, Stop};
 use super::merge;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The fewest rows read at once where conditions are checked row by row.
 pub(crate) const RESIDUAL_CHUNK_ROWS: u32 = 256;
@@ -162,7 +162,7 @@ fn finished(rows: RowSet) -> Run {
 /// The error of a page whose time was over before it had looked at a row.
 pub(super) fn out_of_time() -> Error {
     Error::new(
-        crate::ErrorKind::Timeout,
+        ErrorKind::Timeout,
         "the page's time was over before the store answered",
     )
     .with_hint("give the page more time, or look at the store's health")
