@@ -31,17 +31,25 @@ mod runtime;
 
 use std::time::Duration;
 
+use recto_model::record::Record;
+use recto_model::schema::{Collection as Definition, Schema};
+
+use crate::address::StoreAddress;
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::options::OpenOptions;
+use crate::record::DynamicRecord;
+use crate::scan::ScanPart;
+use crate::session::{Applied, ApplyOptions, SchemaPlan};
+use crate::{batch, collection, recto};
+
 pub use self::query::PageQuery;
 use self::runtime::wait;
-use crate::record::DynamicRecord;
-use crate::schema::{Collection as Definition, Schema};
-use crate::session::{Applied, ApplyOptions, SchemaPlan};
-use crate::{Error, Key, OpenOptions, Record, Result, ScanPart, StoreAddress};
 
 /// An open store: [`recto::Recto`](crate::Recto) without async.
 #[derive(Debug, Clone)]
 pub struct Recto {
-    inner: crate::Recto,
+    inner: recto::Recto,
 }
 
 impl Recto {
@@ -61,12 +69,12 @@ impl Recto {
         Error: From<A::Error>,
     {
         let address = address.try_into()?;
-        let inner = wait(crate::Recto::open_at(&address, options))??;
+        let inner = wait(recto::Recto::open_at(&address, options))??;
         Ok(Self { inner })
     }
 
     /// The same store, for async code.
-    pub fn asynchronous(&self) -> &crate::Recto {
+    pub fn asynchronous(&self) -> &recto::Recto {
         &self.inner
     }
 
@@ -121,7 +129,7 @@ impl Recto {
 /// A collection of an open store: [`recto::Collection`](crate::Collection) without async.
 #[derive(Debug)]
 pub struct Collection<T> {
-    inner: crate::Collection<T>,
+    inner: collection::Collection<T>,
 }
 
 impl<T> Clone for Collection<T> {
@@ -131,7 +139,7 @@ impl<T> Clone for Collection<T> {
 }
 
 impl<T> Collection<T> {
-    fn new(inner: crate::Collection<T>) -> Self {
+    fn new(inner: collection::Collection<T>) -> Self {
         Self { inner }
     }
 
@@ -186,7 +194,7 @@ impl<T: Send + 'static> Collection<T> {
 /// Puts and deletes that are applied together: [`recto::WriteBatch`](crate::WriteBatch) without async.
 #[derive(Debug)]
 pub struct WriteBatch {
-    inner: crate::WriteBatch,
+    inner: batch::WriteBatch,
 }
 
 impl WriteBatch {

@@ -13,7 +13,7 @@ use crate::page::Page;
 
 /// A query being built, and its pages: [`recto::PageQuery`](crate::PageQuery) without async.
 pub struct PageQuery<T> {
-    inner: crate::PageQuery<T>,
+    inner: crate::query::PageQuery<T>,
 }
 
 impl<T> Clone for PageQuery<T> {
@@ -42,7 +42,7 @@ macro_rules! as_with_async {
 }
 
 impl<T> PageQuery<T> {
-    pub(super) fn new(inner: crate::PageQuery<T>) -> Self {
+    pub(super) fn new(inner: crate::query::PageQuery<T>) -> Self {
         Self { inner }
     }
 
