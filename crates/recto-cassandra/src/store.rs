@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Store, StoreError, StoreErrorKind,
-    StoreMetrics, TableOutcome, TableState, WriteOptions, WriteOutcome,
+    StoreKind, StoreMetrics, TableOutcome, TableState, WriteOptions, WriteOutcome,
 };
 
 use crate::client::Client;
@@ -68,6 +68,7 @@ impl Client {
             batch_bytes: self.config.batch_bytes,
             key_bytes: MAX_KEY_BYTES,
             remote: true,
+            leaves_tombstones: true,
             sees_conflicts: false,
         }
     }
@@ -97,6 +98,10 @@ impl Client {
 
 #[async_trait]
 impl Store for CassandraStore {
+    fn kind(&self) -> StoreKind {
+        StoreKind::Cassandra
+    }
+
     fn describe(&self) -> String {
         let config = &self.client.config;
         format!("cassandra {}/{}", config.hosts.join(","), config.keyspace)

@@ -12,6 +12,7 @@ pub(crate) const LIMITS: Limits = Limits {
     batch_bytes: 64 << 20,
     key_bytes: 65_535,
     remote: false,
+    leaves_tombstones: false,
     sees_conflicts: true,
 };
 

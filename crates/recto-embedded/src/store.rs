@@ -12,7 +12,7 @@ use recto_model::{Environment, Slice, Table};
 use recto_store::tables::added_columns;
 use recto_store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, RowAddress, RowsMet, Snapshot, Stamp, Store,
-    StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+    StoreError, StoreErrorKind, StoreKind, TableOutcome, WriteOptions, WriteOutcome,
 };
 use redb::backends::FileBackend;
 use redb::{
@@ -529,6 +529,10 @@ pub(crate) fn read_catalog(database: &impl ReadableDatabase) -> Result<Catalog, 
 
 #[async_trait]
 impl Store for EmbeddedStore {
+    fn kind(&self) -> StoreKind {
+        StoreKind::Embedded
+    }
+
     fn describe(&self) -> String {
         match &self.shared.directory {
             Some(directory) => format!("embedded {}", directory.path().display()),

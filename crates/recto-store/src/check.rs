@@ -405,6 +405,7 @@ mod tests {
         batch_bytes: 300,
         key_bytes: 100,
         remote: false,
+        leaves_tombstones: false,
         sees_conflicts: true,
     };
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`read`] | [`Snapshot`], what a read returns, consistency, token scans |
 //! | [`mod@write`] | mutations, conditions and their outcomes |
+//! | [`kind`] | which store it is |
 //! | [`tables`] | what making and dropping tables returns, limits |
 //! | [`check`] | what every store refuses |
 //! | [`error`] | [`StoreError`] |
@@ -19,6 +20,9 @@
 //! # What every store does
 //!
 //! The conformance suite asserts each of these sentences.
+//!
+//! **Kinds.** What a store [says of itself](Store::describe) begins with the [name](StoreKind::name) of its kind.
+//! Where deletions [leave no tombstones](Limits::leaves_tombstones), reads cross none.
 //!
 //! **Keys.** The cells of keys and edges are valid cells of their types in canonical form
 //! ([`recto_model::cell::canonical_key`]); a store may take two keys as one by bytes or by order.
@@ -96,6 +100,7 @@ pub mod conformance;
 pub mod error;
 #[cfg(feature = "testing")]
 pub mod faults;
+pub mod kind;
 #[cfg(feature = "testing")]
 pub mod memory;
 pub mod metrics;
@@ -112,6 +117,7 @@ use async_trait::async_trait;
 use recto_model::{Cells, Table};
 
 pub use error::{StoreError, StoreErrorKind};
+pub use kind::StoreKind;
 pub use metrics::{NodeMetrics, StoreMetrics};
 pub use read::{
     ConsistencyLevel, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, TokenRange,
@@ -128,8 +134,11 @@ pub use write::{
 /// embedded store answers cached reads inline and does long work on blocking threads.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
+    /// What kind of store it is.
+    fn kind(&self) -> StoreKind;
+
     /// What kind of store it is and where, for messages: `embedded /var/data/shop`,
-    /// `cassandra 10.0.0.1:9042/shop`. Never holds a secret.
+    /// `cassandra 10.0.0.1:9042/shop`. Never holds a secret. Nothing is read out of it.
     fn describe(&self) -> String;
 
     /// What one request may hold.

@@ -182,6 +182,9 @@ pub struct Limits {
     pub key_bytes: usize,
     /// Whether reads cost round trips, so that fetching too much in one is better than asking twice.
     pub remote: bool,
+    /// Whether what is deleted slows reads of its neighbourhood for a time, so that who deletes as fast as
+    /// they write must not read where they deleted.
+    pub leaves_tombstones: bool,
     /// Whether an insert of a row that is there as another is a conflict, or (false) goes unnoticed:
     /// to notice takes a read, which a store at the end of a network would have to wait for.
     pub sees_conflicts: bool,
@@ -262,6 +265,7 @@ mod tests {
         batch_bytes: 1500,
         key_bytes: 70_000,
         remote: false,
+        leaves_tombstones: false,
         sees_conflicts: true,
     };
 

@@ -15,6 +15,7 @@ fn bench(remote: bool) -> Ready<ClockBench> {
     let clock = Clock::new();
     let limits = Limits {
         remote,
+        leaves_tombstones: remote,
         sees_conflicts: !remote,
         ..DEFAULT_LIMITS
     };

@@ -122,6 +122,7 @@ macro_rules! conformance_suite {
     ($bench:expr) => {
         $crate::conformance_tests! { $bench;
             tables: [
+                what_a_store_says_of_itself,
                 make_is_idempotent,
                 make_another_of_the_same_name_fails,
                 list_returns_equal_tables_sorted,

@@ -12,10 +12,34 @@ use super::fixture::{
     Fixture, ascending, at, cells, clustering, column, concat, fixed, int, ints, make, partition,
     patch_static, put, regular,
 };
-use crate::{PartitionWrite, ReadOptions, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome};
+use crate::{
+    Operation, PartitionWrite, ReadOptions, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+};
 
 /// Tables that are made and dropped beside listings.
 const OTHER_TABLES: usize = 8;
+
+/// What a store says of itself begins with the name of its kind; where deletions leave no tombstones,
+/// reads cross none.
+pub async fn what_a_store_says_of_itself(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "kind").await;
+    let described = fixture.store.describe();
+    let word = described.split(|c: char| !c.is_ascii_alphanumeric()).next();
+    assert_eq!(word, Some(fixture.store.kind().name()), "{described}");
+    for c in 1..=3 {
+        let row = put(ints([c]), cells([Some(b"x"), None]));
+        fixture.apply(&ints([1]), 1, row).await;
+    }
+    let clustering = ints([2]);
+    fixture
+        .apply(&ints([1]), 2, Operation::DeleteRow { clustering })
+        .await;
+    let read = fixture.read(&fixture.whole(&ints([1]))).await;
+    assert_eq!(read.rows.len(), 2);
+    let leaves_tombstones = fixture.store.limits().leaves_tombstones;
+    assert!(leaves_tombstones || read.tombstones == 0, "{read:?}");
+    fixture.drop().await;
+}
 
 /// Making an equal table again is done, and keeps its rows.
 pub async fn make_is_idempotent(bench: &dyn Bench) {

@@ -24,7 +24,7 @@ pub use self::plan::{Fault, FaultKind, FaultRates, MAX_RECORDED_FAULTS};
 use self::snapshot::FaultySnapshot;
 use crate::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Stamp, Store, StoreError, StoreErrorKind,
-    StoreMetrics, TableOutcome, WriteOptions, WriteOutcome,
+    StoreKind, StoreMetrics, TableOutcome, WriteOptions, WriteOutcome,
 };
 
 /// Writes that may be late at once; when there are more, the next call applies one.
@@ -305,6 +305,10 @@ fn unanswered(outcome: TableOutcome, fate: Fate, what: &str) -> TableOutcome {
 
 #[async_trait]
 impl Store for FaultyStore {
+    fn kind(&self) -> StoreKind {
+        self.inner.kind()
+    }
+
     fn describe(&self) -> String {
         format!("{}, failing by seed {}", self.inner.describe(), self.seed)
     }

@@ -20,7 +20,7 @@ use self::snapshot::MemorySnapshot;
 use crate::tables::{added_columns, serves};
 use crate::{
     Atomicity, Cas, CasOutcome, Limits, Mutation, Operation, PartitionWrite, RowsMet, Snapshot, Stamp, Store,
-    StoreError, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+    StoreError, StoreErrorKind, StoreKind, TableOutcome, WriteOptions, WriteOutcome,
 };
 
 /// What one request to a [`MemoryStore`] may hold unless told otherwise.
@@ -29,6 +29,7 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     batch_bytes: 1 << 20,
     key_bytes: 65_535,
     remote: false,
+    leaves_tombstones: false,
     sees_conflicts: true,
 };
 
@@ -220,6 +221,10 @@ impl Contents {
 
 #[async_trait]
 impl Store for MemoryStore {
+    fn kind(&self) -> StoreKind {
+        StoreKind::Memory
+    }
+
     fn describe(&self) -> String {
         "memory".to_owned()
     }

@@ -132,7 +132,7 @@ impl Progress {
         if ranges.is_empty() {
             return Ok(None);
         }
-        let store = seal.store();
+        let store = seal.store().to_owned();
         seal.seal(&ScanProgress::Ranges { store, ranges }).map(Some)
     }
 

@@ -19,11 +19,9 @@ impl Seal {
         Self { shared, identity }
     }
 
-    /// The kind of store, whose own order ranges are in: the first word of what it says of itself.
-    pub(super) fn store(&self) -> String {
-        let description = self.shared.store.describe();
-        let word = description.split(|c: char| !c.is_ascii_alphanumeric()).next();
-        word.unwrap_or_default().to_owned()
+    /// The kind of store, whose own order ranges are in.
+    pub(super) fn store(&self) -> &'static str {
+        self.shared.store.kind().name()
     }
 
     /// # Errors
@@ -45,7 +43,7 @@ impl Seal {
         let shared = &self.shared;
         shared.keys.learn(text, shared.read_options().timeout).await?;
         let (keys, environment) = (shared.keys.ring(), &shared.environment);
-        scan_token::open(&keys, environment, text, &self.identity, &self.store()).map_err(refused)
+        scan_token::open(&keys, environment, text, &self.identity, self.store()).map_err(refused)
     }
 
     /// That a token holds what only a defect of Recto could have sealed.

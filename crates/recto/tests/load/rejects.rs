@@ -201,6 +201,7 @@ async fn what_only_the_store_refuses_is_rejected_and_the_rest_loads() {
         batch_bytes: 5_000,
         key_bytes: 500,
         remote: true,
+        leaves_tombstones: true,
         sees_conflicts: false,
     };
     let bench = Bench::with_store(MemoryStore::with_limits(Environment::system(), limits)).await;

@@ -13,7 +13,7 @@ use recto::session::{LoadReport, LoadRequest, ScanRequest};
 use recto::store::memory::MemoryStore;
 use recto::store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Store, StoreError, StoreErrorKind,
-    TableOutcome, WriteOptions, WriteOutcome,
+    StoreKind, TableOutcome, WriteOptions, WriteOutcome,
 };
 use recto::{Environment, LocalSession, OpenOptions, Recto, Result, Session};
 use recto_model::{Slice, Table};
@@ -82,6 +82,10 @@ impl Unreliable {
 
 #[async_trait]
 impl Store for Unreliable {
+    fn kind(&self) -> StoreKind {
+        self.inner.kind()
+    }
+
     fn describe(&self) -> String {
         "unreliable".into()
     }

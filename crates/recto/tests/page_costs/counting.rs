@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use recto::store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead, ScanPosition,
-    ScanRead, Snapshot, Store, StoreError, TableOutcome, TokenRange, WriteOptions, WriteOutcome,
+    ScanRead, Snapshot, Store, StoreError, StoreKind, TableOutcome, TokenRange, WriteOptions, WriteOutcome,
 };
 use recto_model::{Cells, Slice, Table};
 
@@ -43,6 +43,10 @@ fn count(counter: &AtomicU32) {
 
 #[async_trait]
 impl Store for Counting {
+    fn kind(&self) -> StoreKind {
+        self.inner.kind()
+    }
+
     fn describe(&self) -> String {
         self.inner.describe()
     }

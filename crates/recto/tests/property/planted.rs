@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use recto::store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead, ScanPosition,
-    ScanRead, Snapshot, Store, StoreError, TableOutcome, TokenRange, WriteOptions, WriteOutcome,
+    ScanRead, Snapshot, Store, StoreError, StoreKind, TableOutcome, TokenRange, WriteOptions, WriteOutcome,
 };
 use recto_model::table::ReadDirection;
 use recto_model::{Cells, RowSet, Slice, Table};
@@ -89,6 +89,10 @@ impl Snapshot for PlantedSnapshot {
 
 #[async_trait]
 impl Store for Planted {
+    fn kind(&self) -> StoreKind {
+        self.0.kind()
+    }
+
     fn describe(&self) -> String {
         self.0.describe()
     }
