@@ -33,7 +33,7 @@ impl Client {
     pub(crate) async fn cas(&self, cas: &Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         let checked = self
             .check_partition(&cas.table, &cas.partition)
-            .and_then(|()| self.limits().check_cas(cas));
+            .and_then(|()| self.limits.check_cas(cas));
         if let Err(error) = checked {
             return Ok(CasOutcome::Refused(error));
         }
@@ -90,6 +90,7 @@ impl Client {
     fn cas_settings(&self, options: WriteOptions) -> Settings {
         let mut settings = self.settings(options.consistency, options.timeout);
         settings.idempotent = false;
+        settings.is_serial = true;
         match options.consistency {
             Some(ConsistencyLevel::Serial) => {
                 settings.serial_consistency = SerialConsistency::Serial;

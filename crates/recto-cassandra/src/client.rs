@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use recto_model::Environment;
 use recto_store::read::DEFAULT_MAX_READ_BYTES;
-use recto_store::{ConsistencyLevel, StoreError, StoreErrorKind};
+use recto_store::{ConsistencyLevel, Limits, StoreError, StoreErrorKind};
 use scylla::client::session::Session;
 use scylla::observability::history::HistoryListener;
+use scylla::policies::load_balancing::LoadBalancingPolicy;
 use scylla::response::query_result::QueryResult;
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::statement::batch::{Batch, BatchType};
@@ -24,11 +25,12 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use crate::columns::SeenColumns;
-use crate::config::CassandraConfig;
+use crate::config::{CassandraConfig, is_serial};
 use crate::cql::Request;
 use crate::error::{self, Effect, Failure};
 use crate::metrics::{Metrics, SentTo, count};
 use crate::pace::Pace;
+use crate::settings::{Sizes, limits};
 use crate::values::{Values, check_columns};
 
 /// The most statement shapes that are kept prepared; beyond it the one used longest ago goes.
@@ -49,6 +51,10 @@ pub(crate) struct Client {
     pub(crate) metrics: Metrics,
     pub(crate) seen_columns: SeenColumns,
     pub(crate) pace: Pace,
+    /// What one request may hold.
+    pub(crate) limits: Limits,
+    /// How conditional writes and serial reads find their node.
+    one_coordinator: Arc<dyn LoadBalancingPolicy>,
     prepared: Mutex<PreparedCache>,
     /// Whether the store was closed: nothing is sent any more.
     pub(crate) closed: AtomicBool,
@@ -170,6 +176,8 @@ pub(crate) struct Settings {
     pub(crate) serial_consistency: SerialConsistency,
     pub(crate) deadline: Deadline,
     pub(crate) idempotent: bool,
+    /// Whether Paxos decides: then the partition's one coordinator is asked.
+    pub(crate) is_serial: bool,
 }
 
 /// What came back.
@@ -185,8 +193,14 @@ pub(crate) struct Answer {
 }
 
 impl Client {
-    pub(crate) fn new(session: Session, config: CassandraConfig, environment: Environment) -> Self {
+    pub(crate) fn new(
+        session: Session,
+        config: CassandraConfig,
+        environment: Environment,
+        one_coordinator: Arc<dyn LoadBalancingPolicy>,
+    ) -> Self {
         let pace = Pace::new(config.in_flight);
+        let limits = limits(&config, Sizes::default());
         Self {
             session,
             config,
@@ -194,6 +208,8 @@ impl Client {
             metrics: Metrics::default(),
             seen_columns: SeenColumns::default(),
             pace,
+            limits,
+            one_coordinator,
             prepared: Mutex::default(),
             closed: AtomicBool::new(false),
         }
@@ -216,8 +232,10 @@ impl Client {
 
     /// How to send a read or a stamped write.
     pub(crate) fn settings(&self, consistency: Option<ConsistencyLevel>, timeout: Duration) -> Settings {
+        let level = consistency.unwrap_or(self.config.consistency);
         Settings {
-            consistency: consistency_of(consistency.unwrap_or(self.config.consistency)),
+            consistency: consistency_of(level),
+            is_serial: is_serial(level),
             serial_consistency: serial_of(self.config.serial_consistency),
             deadline: self.deadline(timeout),
             idempotent: true,
@@ -380,14 +398,14 @@ impl Client {
         let sent_to = Arc::new(SentTo::default());
         let sent = match call {
             Call::Statement(prepared, values) => {
-                let statement = configured(prepared, settings, timeout, &sent_to);
+                let statement = self.configured(prepared, settings, timeout, &sent_to);
                 self.session
                     .execute_unpaged(&statement, values)
                     .await
                     .map(|result| (result, PagingStateResponse::NoMorePages))
             }
             Call::Page(prepared, values, rows, from) => {
-                let mut statement = configured(prepared, settings, timeout, &sent_to);
+                let mut statement = self.configured(prepared, settings, timeout, &sent_to);
                 statement.set_page_size(rows);
                 self.session
                     .execute_single_page(&statement, values, from.clone())
@@ -398,6 +416,7 @@ impl Client {
                 batch.set_consistency(settings.consistency);
                 batch.set_serial_consistency(Some(settings.serial_consistency));
                 batch.set_is_idempotent(settings.idempotent);
+                batch.set_load_balancing_policy(self.balancing(settings));
                 batch.set_request_timeout(Some(timeout));
                 batch.set_history_listener(listener(&sent_to));
                 for (prepared, _) in statements {
@@ -411,6 +430,28 @@ impl Client {
             }
         };
         self.note(&sent_to, sent.map_err(error::of_execution))
+    }
+
+    fn configured(
+        &self,
+        prepared: &Prepared,
+        settings: &Settings,
+        timeout: Duration,
+        sent_to: &Arc<SentTo>,
+    ) -> PreparedStatement {
+        let mut statement = prepared.statement.clone();
+        statement.set_consistency(settings.consistency);
+        statement.set_serial_consistency(Some(settings.serial_consistency));
+        statement.set_is_idempotent(settings.idempotent);
+        statement.set_load_balancing_policy(self.balancing(settings));
+        statement.set_request_timeout(Some(timeout));
+        statement.set_history_listener(listener(sent_to));
+        statement
+    }
+
+    /// Which node to send to, if not to any replica.
+    fn balancing(&self, settings: &Settings) -> Option<Arc<dyn LoadBalancingPolicy>> {
+        settings.is_serial.then(|| Arc::clone(&self.one_coordinator))
     }
 
     /// Counts what was sent, and says of a failure which node it was sent to.
@@ -506,21 +547,6 @@ fn tombstones_in(warning: &str) -> u64 {
         }
     }
     0
-}
-
-fn configured(
-    prepared: &Prepared,
-    settings: &Settings,
-    timeout: Duration,
-    sent_to: &Arc<SentTo>,
-) -> PreparedStatement {
-    let mut statement = prepared.statement.clone();
-    statement.set_consistency(settings.consistency);
-    statement.set_serial_consistency(Some(settings.serial_consistency));
-    statement.set_is_idempotent(settings.idempotent);
-    statement.set_request_timeout(Some(timeout));
-    statement.set_history_listener(listener(sent_to));
-    statement
 }
 
 /// A consistency level in the driver's words.

@@ -57,11 +57,15 @@ pub struct CassandraConfig {
     pub pool_size: u16,
     /// The most writes of all `write_many` for themselves together that are in flight at a time.
     pub in_flight: usize,
-    /// The most bytes of one mutation. Cassandra refuses half its commit log segment (16 MiB by
-    /// default), and one that large blocks its partition for conditional writes.
-    pub mutation_bytes: usize,
-    /// The most bytes of a logged batch: Cassandra's `batch_size_fail_threshold`.
-    pub batch_bytes: usize,
+    /// The most bytes of one mutation; none: 2 MiB, or the cluster's `max_mutation_size` if that is less.
+    /// Cassandra refuses more than half its commit log segment (16 MiB by default), and a mutation that
+    /// large blocks its partition for conditional writes.
+    pub mutation_bytes: Option<usize>,
+    /// The most bytes of a logged batch; none: the cluster's `batch_size_fail_threshold`.
+    ///
+    /// Settings are read from `system_views.settings` of one node, when the store is opened. Where the user
+    /// may not read them, Cassandra's defaults are taken for them.
+    pub batch_bytes: Option<usize>,
 }
 
 /// How to encrypt connections.
@@ -126,8 +130,8 @@ impl CassandraConfig {
             retries: 2,
             pool_size: 1,
             in_flight: 128,
-            mutation_bytes: 2 << 20,
-            batch_bytes: 50 << 10,
+            mutation_bytes: None,
+            batch_bytes: None,
         }
     }
 
@@ -178,16 +182,18 @@ impl CassandraConfig {
                 "1 to 4096 can be in flight",
             );
         }
-        if !(MIN_MUTATION_BYTES..=MAX_REQUEST_BYTES).contains(&self.mutation_bytes)
-            || !(MIN_BATCH_BYTES..=MAX_REQUEST_BYTES).contains(&self.batch_bytes)
-        {
-            return refuse(
-                format!(
-                    "{} bytes a mutation, {} bytes a logged batch",
-                    self.mutation_bytes, self.batch_bytes
-                ),
-                "a mutation may have 64 KiB to 16 MiB, a logged batch 1 KiB to 16 MiB",
-            );
+        for (what, bytes, least) in [
+            ("a mutation", self.mutation_bytes, MIN_MUTATION_BYTES),
+            ("a logged batch", self.batch_bytes, MIN_BATCH_BYTES),
+        ] {
+            if let Some(bytes) = bytes
+                && !(least..=MAX_REQUEST_BYTES).contains(&bytes)
+            {
+                return refuse(
+                    format!("{bytes} bytes {what}"),
+                    "a mutation may have 64 KiB to 16 MiB, a logged batch 1 KiB to 16 MiB",
+                );
+            }
         }
         Ok(())
     }

@@ -13,14 +13,16 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::NewSessionError;
-use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
 use scylla::policies::retry::FallthroughRetryPolicy;
 
 use crate::client::{Client, Deadline, consistency_of, serial_of};
 use crate::config::{CassandraConfig, DEFAULT_PORT, Replication};
+use crate::coordinator::OneCoordinator;
 use crate::cql::{quoted, string_literal};
 use crate::handshake;
 use crate::schema::typed_rows;
+use crate::settings::limits;
 use crate::silence::Listener;
 
 /// How many copies a new keyspace keeps in a data centre that has as many nodes.
@@ -58,7 +60,13 @@ pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -
     };
     read_nodes(&session, &deadline).await?;
     check_datacenter(&session, &config)?;
-    Ok(Client::new(session, config, environment))
+    let one_coordinator = Arc::new(OneCoordinator {
+        local_datacenter: config.local_datacenter.clone(),
+        others: balancing(&config),
+    });
+    let mut client = Client::new(session, config, environment, one_coordinator);
+    client.limits = limits(&client.config, client.read_sizes(&deadline).await?);
+    Ok(client)
 }
 
 /// An error unless the cluster's nodes are known. A driver that could not read them goes on with the hosts it
@@ -135,19 +143,24 @@ fn attempt_timeout(config: &CassandraConfig) -> Duration {
     config.connect_timeout / ATTEMPTS_AT_CONNECTING
 }
 
-/// What makes a session; and where TLS is spoken, what asks addresses for it.
-async fn builder(config: &CassandraConfig) -> Result<(SessionBuilder, Option<Arc<Listener>>), StoreError> {
+/// Any replica of the local data centre.
+fn balancing(config: &CassandraConfig) -> Arc<dyn LoadBalancingPolicy> {
     let mut balancing = DefaultPolicy::builder().token_aware(true);
     if let Some(datacenter) = &config.local_datacenter {
         balancing = balancing
             .prefer_datacenter(datacenter.clone())
             .permit_dc_failover(false);
     }
+    balancing.build()
+}
+
+/// What makes a session; and where TLS is spoken, what asks addresses for it.
+async fn builder(config: &CassandraConfig) -> Result<(SessionBuilder, Option<Arc<Listener>>), StoreError> {
     // Retries are this crate's own, see `client`; nothing is ever sent twice on speculation.
     let profile = ExecutionProfile::builder()
         .consistency(consistency_of(config.consistency))
         .serial_consistency(Some(serial_of(config.serial_consistency)))
-        .load_balancing_policy(balancing.build())
+        .load_balancing_policy(balancing(config))
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
         .speculative_execution_policy(None)
         .request_timeout(Some(config.schema_timeout))

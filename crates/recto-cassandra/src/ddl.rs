@@ -18,6 +18,8 @@ use crate::cql::{push_quoted, quoted, string_literal, table_name};
 
 /// What the comment of a table of Recto begins with; the number is the version of what follows.
 const COMMENT_MARK: &str = "recto table 1 ";
+/// The option of a table that is emptied and dropped without a snapshot; 5.0 is the first that knows it.
+pub(crate) const ALLOW_AUTO_SNAPSHOT: &str = "allow_auto_snapshot";
 /// How deep types may be nested.
 const MAX_TYPE_DEPTH: usize = 32;
 
@@ -174,6 +176,9 @@ fn options_of(table: &Table) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if !table.options().automatic_snapshots {
+        options.push(format!("{ALLOW_AUTO_SNAPSHOT} = false"));
+    }
     options.push(format!("comment = {}", string_literal(&comment(table))));
     options
 }
@@ -249,7 +254,8 @@ pub(crate) struct SchemaColumn {
 pub(crate) struct SchemaTable {
     pub(crate) name: String,
     pub(crate) comment: String,
-    pub(crate) gc_grace_seconds: i32,
+    pub(crate) gc_grace_seconds: u32,
+    pub(crate) automatic_snapshots: bool,
     pub(crate) columns: Vec<SchemaColumn>,
 }
 
@@ -296,7 +302,8 @@ impl SchemaTable {
                 Some("tombstones") => Compaction::Tombstones,
                 _ => Compaction::Default,
             },
-            gc_grace_seconds: self.gc_grace_seconds.unsigned_abs(),
+            gc_grace_seconds: self.gc_grace_seconds,
+            automatic_snapshots: self.automatic_snapshots,
         };
         Table::new(self.name.as_str(), columns, options).map_err(|error| error.to_string())
     }
@@ -554,6 +561,7 @@ mod tests {
             TableOptions {
                 compaction: Compaction::Tombstones,
                 gc_grace_seconds: 14_400,
+                automatic_snapshots: false,
             },
         )
         .unwrap()
@@ -571,7 +579,8 @@ mod tests {
                     r#""z" frozen<map<text, frozen<"outer">>>, "v" vector<float, 3>, "#,
                     r#"PRIMARY KEY (("p"), "b", "a")) WITH CLUSTERING ORDER BY ("b" DESC, "a" ASC) AND "#,
                     "gc_grace_seconds = 14400 AND compaction = {'class': 'UnifiedCompactionStrategy', ",
-                    "'unchecked_tombstone_compaction': 'true'} AND comment = 'recto table 1 ",
+                    "'unchecked_tombstone_compaction': 'true'} AND allow_auto_snapshot = false AND ",
+                    "comment = 'recto table 1 ",
                     r#"{"columns":[["p","key"],["b","key"],["a","key"],["s","cas"],["z","plain"],["v","cas"]],"#,
                     r#""compaction":"tombstones"}'"#,
                 ),

@@ -152,6 +152,12 @@ const TOMBSTONES: &str = "TOO_MANY_TOMBSTONES";
 /// What Cassandra says of a batch past its `batch_size_fail_threshold`.
 const BATCH_TOO_LARGE: &str = "Batch too large";
 
+/// What Cassandra says, among failures to empty a table, of one for which nothing was sent.
+const TOO_FEW_TO_TRUNCATE: &str = "Cannot achieve consistency level";
+
+/// What Cassandra says of an option that only later versions of it know.
+const UNKNOWN_OPTION: &str = "Unknown property";
+
 /// What Cassandra says of a table that it knows the name of and has not opened.
 const UNKNOWN_TABLE: &str = "Unknown CF ";
 
@@ -231,8 +237,14 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             Kind::Invalid,
             Effect::Nothing,
             false,
-            "the cluster takes smaller batches than 50 KiB (batch_size_fail_threshold): write in smaller ones, and \
-             say in the address what it takes, as batch_bytes",
+            "the node takes smaller batches than was known of the cluster (batch_size_fail_threshold): write in smaller \
+             ones, and say in the address what all nodes take, as batch_bytes",
+        ),
+        DbError::SyntaxError | DbError::Invalid if message.contains(UNKNOWN_OPTION) => (
+            Kind::Invalid,
+            Effect::Nothing,
+            false,
+            "Recto's tables need Apache Cassandra 5.0",
         ),
         DbError::Invalid | DbError::SyntaxError | DbError::ConfigError => (
             Kind::Invalid,
@@ -243,9 +255,14 @@ fn of_database(error: &DbError, message: &str) -> Failure {
         DbError::AlreadyExists { .. } => (Kind::Table, Effect::Nothing, false, "there is one of that name"),
         DbError::TruncateError => (
             Kind::Unavailable,
-            Effect::Unknown,
+            // A coordinator looks whether it knows of a node that is down before it asks any.
+            if message.contains(TOO_FEW_TO_TRUNCATE) {
+                Effect::Nothing
+            } else {
+                Effect::Unknown
+            },
             false,
-            "emptying a table needs every node: see whether all are up",
+            "emptying a table needs every node: see with `nodetool status` whether all are up",
         ),
         _ => (Kind::Other, Effect::Unknown, true, "the node's log says more"),
     };
@@ -391,6 +408,20 @@ mod tests {
                 "Batch too large",
                 Kind::Invalid,
                 Effect::Nothing,
+                false,
+            ),
+            (
+                DbError::TruncateError,
+                "Error during truncate: Cannot achieve consistency level ALL",
+                Kind::Unavailable,
+                Effect::Nothing,
+                false,
+            ),
+            (
+                DbError::TruncateError,
+                "Error during truncate: Truncate timed out - received only 2 responses",
+                Kind::Unavailable,
+                Effect::Unknown,
                 false,
             ),
             // Code 0x1700: the outcome of a conditional write is unknown.

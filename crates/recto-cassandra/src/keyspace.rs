@@ -7,6 +7,7 @@ use recto_store::StoreError;
 
 use crate::client::Client;
 use crate::connect::datacenters;
+use crate::ddl::ALLOW_AUTO_SNAPSHOT;
 use crate::schema::typed_rows;
 use crate::store::CassandraStore;
 
@@ -36,13 +37,20 @@ impl CassandraStore {
         compare_copies(&mut report, &replication, &nodes, local);
         let deadline = client.deadline(client.config.schema_timeout);
         for found in client.find_tables(None, &deadline).await? {
-            let seconds = found.gc_grace_seconds.unsigned_abs();
-            let table = tables.iter().find(|table| table.name() == found.name);
-            if table.is_some_and(|table| seconds < table.options().gc_grace_seconds) {
+            let Some(table) = tables.iter().find(|table| table.name() == found.name) else {
+                continue;
+            };
+            let (name, seconds) = (&found.name, found.gc_grace_seconds);
+            if seconds < table.options().gc_grace_seconds {
                 report.notes.push(format!(
-                    "gc_grace_seconds of table {} is {seconds}: a deletion that a node missed comes back unless a \
-                     repair ends at least that often",
-                    found.name
+                    "gc_grace_seconds of table {name} is {seconds}: a deletion that a node missed comes back unless a \
+                     repair ends at least that often"
+                ));
+            }
+            if found.automatic_snapshots && !table.options().automatic_snapshots {
+                report.notes.push(format!(
+                    "{ALLOW_AUTO_SNAPSHOT} of table {name} is true: each time it is emptied, a snapshot keeps what was \
+                     in it, until `nodetool clearsnapshot` frees that space"
                 ));
             }
         }

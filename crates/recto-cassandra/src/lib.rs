@@ -10,6 +10,7 @@
 //! | [`config`] | [`CassandraConfig`]: how to reach a cluster, what to ask of it |
 //! | `connect`, `tls`, `silence` | connecting, keyspaces; encryption; addresses that never answer to it |
 //! | `client` | prepared statements, deadlines, retries |
+//! | `coordinator` | which node a request of Paxos goes to |
 //! | `metrics` | what is counted of requests, by node |
 //! | [`pieces`] | slices as Cassandra can read them; pure |
 //! | `cql`, `values`, `literal` | statements; their values as sent; and as people write them |
@@ -18,6 +19,7 @@
 //! | `write`, `cas` | plain writes; conditional writes |
 //! | `pace` | how many writes of a bulk are in flight |
 //! | `columns` | whether a writer knows all columns of a table |
+//! | `settings` | what one request may hold, as the cluster says |
 //! | `ddl`, `schema` | tables as CQL and back; what tables there are |
 //! | `tables` | making, extending, listing, emptying, dropping them |
 //! | `error` | the driver's errors in the store's words |
@@ -27,6 +29,7 @@ mod client;
 mod columns;
 pub mod config;
 mod connect;
+mod coordinator;
 mod cql;
 mod ddl;
 mod error;
@@ -40,6 +43,7 @@ mod read;
 mod rows;
 mod scan;
 mod schema;
+mod settings;
 mod silence;
 pub mod store;
 mod tables;

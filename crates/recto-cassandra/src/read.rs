@@ -25,7 +25,7 @@ pub(crate) struct CassandraSnapshot {
 #[async_trait]
 impl Snapshot for CassandraSnapshot {
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        self.client.limits().check_slice(slice)?;
+        self.client.limits.check_slice(slice)?;
         let settings = self.client.settings(options.consistency, options.timeout);
         let mut rows = Rows::new(&slice.table, options, slice.limit);
         // Not even an empty slice outlives its deadline.
@@ -41,7 +41,7 @@ impl Snapshot for CassandraSnapshot {
     }
 
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        self.client.limits().check_point(read)?;
+        self.client.limits.check_point(read)?;
         let settings = self.client.settings(options.consistency, options.timeout);
         let piece = Piece {
             pinned: read.clustering.clone(),
@@ -66,7 +66,7 @@ impl Snapshot for CassandraSnapshot {
         partition: &Cells,
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError> {
-        self.client.limits().check_partition(table, partition)?;
+        self.client.limits.check_partition(table, partition)?;
         let settings = self.client.settings(options.consistency, options.timeout);
         let mut read = RowsRead {
             rows: RowSet::new(table.statics().len()),

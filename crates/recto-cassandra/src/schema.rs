@@ -7,9 +7,10 @@ use recto_model::{Column, Table};
 use recto_store::tables::difference;
 use recto_store::{StoreError, StoreErrorKind, TableState};
 use scylla::response::query_result::QueryResult;
+use serde_json::Value;
 
 use crate::client::{Client, Deadline};
-use crate::ddl::{SchemaColumn, SchemaTable, SchemaUdt};
+use crate::ddl::{ALLOW_AUTO_SNAPSHOT, SchemaColumn, SchemaTable, SchemaUdt};
 use crate::values::ReadValuesError;
 
 /// How often in a row the system tables must tell the same of a table before it counts as changed by
@@ -29,7 +30,8 @@ pub(crate) struct FoundTable {
     pub(crate) told: Result<Table, String>,
     /// Whether its comment is Recto's.
     pub(crate) is_ours: bool,
-    pub(crate) gc_grace_seconds: i32,
+    pub(crate) gc_grace_seconds: u32,
+    pub(crate) automatic_snapshots: bool,
     /// All columns that it has: those of the partition, of the clustering, the static ones, the regular
     /// ones.
     columns: Vec<SchemaColumn>,
@@ -146,9 +148,8 @@ impl Client {
         name: Option<&str>,
         deadline: &Deadline,
     ) -> Result<Vec<SchemaTable>, StoreError> {
-        let tables = self
-            .query_schema("table_name, comment, gc_grace_seconds", "tables", name, deadline)
-            .await?;
+        // As JSON, which leaves out what this version of Cassandra does not know.
+        let tables = self.query_schema("JSON *", "tables", name, deadline).await?;
         let columns = self
             .query_schema(
                 "table_name, column_name, kind, clustering_order, position, type",
@@ -164,25 +165,11 @@ impl Client {
                 .position(|one| *one == kind)
         };
         columns.sort_by_key(|(_, _, kind, _, position, _)| (rank(kind).unwrap_or(usize::MAX), *position));
-        let tables: Vec<(String, Option<String>, Option<i32>)> = typed_rows(tables)?;
-        Ok(tables
+        let tables: Vec<(String,)> = typed_rows(tables)?;
+        tables
             .into_iter()
-            .map(|(name, comment, gc_grace_seconds)| SchemaTable {
-                columns: columns
-                    .iter()
-                    .filter(|column| column.0 == name)
-                    .map(|(_, name, kind, clustering_order, _, ty)| SchemaColumn {
-                        name: name.clone(),
-                        kind: kind.clone(),
-                        clustering_order: clustering_order.to_ascii_lowercase(),
-                        ty: ty.clone(),
-                    })
-                    .collect(),
-                name,
-                comment: comment.unwrap_or_default(),
-                gc_grace_seconds: gc_grace_seconds.unwrap_or_default(),
-            })
-            .collect())
+            .map(|(table,)| schema_table(&table, &columns))
+            .collect()
     }
 
     /// The user-defined types of the keyspace.
@@ -219,6 +206,31 @@ impl Client {
     }
 }
 
+/// A table of a row of `system_schema.tables`, with its columns among those of all.
+fn schema_table(row: &str, columns: &[ColumnRow]) -> Result<SchemaTable, StoreError> {
+    let row: Value = serde_json::from_str(row).map_err(ReadValuesError::frame)?;
+    let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+    let name = text("table_name");
+    let columns = columns.iter().filter(|column| column.0 == name);
+    Ok(SchemaTable {
+        comment: text("comment"),
+        gc_grace_seconds: row["gc_grace_seconds"]
+            .as_u64()
+            .and_then(|seconds| u32::try_from(seconds).ok())
+            .unwrap_or_default(),
+        automatic_snapshots: row[ALLOW_AUTO_SNAPSHOT].as_bool().unwrap_or(true),
+        columns: columns
+            .map(|(_, name, kind, clustering_order, _, ty)| SchemaColumn {
+                name: name.clone(),
+                kind: kind.clone(),
+                clustering_order: clustering_order.to_ascii_lowercase(),
+                ty: ty.clone(),
+            })
+            .collect(),
+        name,
+    })
+}
+
 /// How the table of its name among `found` compares with `asked`.
 fn state(found: &[FoundTable], asked: &Table) -> TableState {
     match found.iter().find(|table| table.name == asked.name()) {
@@ -235,6 +247,7 @@ impl FoundTable {
             told: table.table(udts),
             is_ours: table.is_ours(),
             gc_grace_seconds: table.gc_grace_seconds,
+            automatic_snapshots: table.automatic_snapshots,
             name: table.name,
             columns: table.columns,
             udts: Arc::clone(udts),

@@ -14,9 +14,8 @@ use crate::client::Client;
 use crate::config::CassandraConfig;
 use crate::connect;
 use crate::read::{CassandraSnapshot, slice_requests};
+use crate::settings::MAX_KEY_BYTES;
 
-/// The most bytes of a whole key, as Cassandra serializes it.
-const MAX_KEY_BYTES: usize = 65_535;
 /// What Cassandra puts beside each part of a partition key of several parts: its length and an end.
 const KEY_PART_OVERHEAD_BYTES: usize = 3;
 
@@ -62,21 +61,10 @@ impl std::fmt::Debug for CassandraStore {
 }
 
 impl Client {
-    pub(crate) fn limits(&self) -> Limits {
-        Limits {
-            mutation_bytes: self.config.mutation_bytes,
-            batch_bytes: self.config.batch_bytes,
-            key_bytes: MAX_KEY_BYTES,
-            remote: true,
-            leaves_tombstones: true,
-            sees_conflicts: false,
-        }
-    }
-
     /// Checks a partition key as Cassandra serializes it: several parts take a little more than
     /// their bytes.
     pub(crate) fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
-        self.limits().check_partition(table, partition)?;
+        self.limits.check_partition(table, partition)?;
         let parts = partition.len();
         let overhead = if parts > 1 {
             parts * KEY_PART_OVERHEAD_BYTES
@@ -108,7 +96,7 @@ impl Store for CassandraStore {
     }
 
     fn limits(&self) -> Limits {
-        self.client.limits()
+        self.client.limits
     }
 
     /// Connections end when nothing uses the store any more.
@@ -189,7 +177,7 @@ impl Store for CassandraStore {
     }
 
     fn describe_slice(&self, slice: &Slice) -> Vec<String> {
-        if let Err(error) = self.client.limits().check_slice(slice) {
+        if let Err(error) = self.client.limits.check_slice(slice) {
             return vec![format!("nothing: {error}")];
         }
         slice_requests(&self.client.config.keyspace, slice, false)

@@ -39,7 +39,7 @@ impl Client {
     ) -> Result<WriteOutcome, StoreError> {
         let checked = self
             .check_partition(&write.table, &write.partition)
-            .and_then(|()| self.limits().check_write(write))
+            .and_then(|()| self.limits.check_write(write))
             .and_then(|()| check_statements(write));
         if let Err(error) = checked {
             return Ok(WriteOutcome::Refused(error));
@@ -60,7 +60,7 @@ impl Client {
         let checked = writes
             .iter()
             .try_for_each(|write| self.check_partition(&write.table, &write.partition))
-            .and_then(|()| self.limits().check_writes(writes, logged))
+            .and_then(|()| self.limits.check_writes(writes, logged))
             .and_then(|()| writes.iter().try_for_each(check_statements));
         if let Err(error) = checked {
             return Ok(WriteOutcome::Refused(error));

@@ -397,11 +397,12 @@ fn nulls(count: usize) -> Cells {
     (0..count).map(|_| None).collect()
 }
 
-/// Rows that were put whole, with nulls, are read without crossing a tombstone; and what a put replaces
-/// is gone with its nulls, also when it is as old as a stamp can tell.
+/// Rows that were put whole, with nulls, are read without crossing a tombstone, though a deletion lies under each;
+/// and what a put replaces is gone with its nulls, also when it is as old as a stamp can tell.
 #[tokio::test]
 async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
-    const ROWS: i32 = 300;
+    // Enough deletions of rows that Cassandra would warn, if it counted them: past 1,000.
+    const ROWS: i32 = 1_500;
     const WIDTH: usize = 10;
     let store = common::store().await;
     let table = wide(&store, "fact_sparse", WIDTH).await;
@@ -431,7 +432,7 @@ async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
         Bound::start(),
         Bound::end(),
         ReadDirection::Forward,
-        1_000,
+        2_000,
     );
     let found = read(&store, &whole).await.unwrap();
     assert_eq!((found.rows.len(), found.tombstones), (ROWS as usize, 0));
@@ -548,6 +549,75 @@ async fn a_conditional_batch_of_statics_and_rows_applies_as_one() {
     assert_eq!(current, [Some(1_i32.to_be_bytes().to_vec())]);
     let whole = slice(&table, Bound::start(), Bound::end(), ReadDirection::Forward, 10);
     assert_eq!(read(&store, &whole).await.unwrap().rows.len(), 1);
+    store.drop_table(table.name()).await.unwrap();
+}
+
+/// A store takes what one request may hold from the node's settings, unless it is told.
+#[tokio::test]
+async fn limits_are_those_of_the_node() {
+    let config = common::config(common::keyspace().await);
+    let text = "SELECT value FROM system_views.settings WHERE name = 'batch_size_fail_threshold'";
+    let told = session().await.query_unpaged(text, ()).await.unwrap();
+    let told = told.into_rows_result().unwrap();
+    let (told,) = told.single_row::<(String,)>().unwrap();
+    let kib: usize = told
+        .strip_suffix("KiB")
+        .unwrap_or_else(|| panic!("{told}"))
+        .parse()
+        .unwrap();
+    let limits = common::store().await.limits();
+    assert_eq!(limits.batch_bytes, kib << 10);
+    let mut own = config;
+    own.batch_bytes = Some(7 << 10);
+    own.mutation_bytes = Some(100 << 10);
+    let store = CassandraStore::connect(own, Environment::system()).await.unwrap();
+    assert_eq!(
+        (store.limits().batch_bytes, store.limits().mutation_bytes),
+        (7 << 10, 100 << 10)
+    );
+}
+
+/// A table without automatic snapshots is made and listed so; what its operator made of it hinders nothing and is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_without_automatic_snapshots() {
+    let (keyspace, store) = (common::keyspace().await, common::store().await);
+    let options = TableOptions {
+        automatic_snapshots: false,
+        ..TableOptions::default()
+    };
+    let columns = vec![column("p", ColumnKind::Partition), column("v", PLAIN)];
+    let table = make(&store, Table::new("fact_snapshots", columns, options).unwrap()).await;
+    let listed = || async {
+        let tables = store.list_tables().await.unwrap();
+        tables.into_iter().find(|one| one.name() == table.name()).unwrap()
+    };
+    let tables = [(*table).clone()];
+    let notes = || async {
+        let report = store.check_keyspace(&tables).await.unwrap();
+        let about = report
+            .notes
+            .into_iter()
+            .filter(|note| note.contains("fact_snapshots"));
+        about.collect::<Vec<_>>()
+    };
+    assert_eq!(listed().await, *table);
+    assert_eq!(notes().await, [""; 0]);
+    let alter = format!(r#"ALTER TABLE "{keyspace}".fact_snapshots WITH allow_auto_snapshot = true"#);
+    session().await.query_unpaged(alter, ()).await.unwrap();
+    assert!(listed().await.options().automatic_snapshots);
+    assert_eq!(
+        store.compare_tables(&tables).await.unwrap(),
+        [TableState::AsAsked]
+    );
+    assert!(matches!(
+        store.create_table(&table).await.unwrap(),
+        TableOutcome::Done
+    ));
+    let notes = notes().await;
+    assert!(
+        notes.len() == 1 && notes[0].contains("allow_auto_snapshot") && notes[0].contains("clearsnapshot"),
+        "{notes:?}"
+    );
     store.drop_table(table.name()).await.unwrap();
 }
 

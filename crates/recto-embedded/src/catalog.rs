@@ -11,9 +11,14 @@ use recto_store::{StoreError, StoreErrorKind};
 
 use crate::error::corrupt;
 
-/// The version of stored table definitions.
-pub const TABLE_FORMAT_VERSION: u8 = 1;
+/// The version of stored table definitions. Only those that need it have it: the others are written as
+/// version 1, which earlier releases read.
+pub const TABLE_FORMAT_VERSION: u8 = 2;
 
+/// Of a definition's options: compaction for tombstones.
+const COMPACTION_BIT: u8 = 1;
+/// Of a definition's options, from version 2 on: no automatic snapshots.
+const WITHOUT_SNAPSHOTS_BIT: u8 = 2;
 /// How deep types may nest in a stored definition; CQL types of people nest two or three deep.
 const MAX_TYPE_DEPTH: u32 = 32;
 
@@ -104,14 +109,17 @@ pub(crate) fn different(name: &str) -> StoreError {
 
 /// The stored form of a table's definition.
 pub(crate) fn encode(id: u32, table: &Table) -> Vec<u8> {
-    let mut out = vec![TABLE_FORMAT_VERSION];
+    let options = table.options();
+    let without_snapshots = u8::from(!options.automatic_snapshots);
+    let mut out = vec![1 + without_snapshots];
     out.extend_from_slice(&id.to_le_bytes());
     push_text(table.name(), &mut out);
-    out.push(match table.options().compaction {
+    let compaction = match options.compaction {
         Compaction::Default => 0,
-        Compaction::Tombstones => 1,
-    });
-    out.extend_from_slice(&table.options().gc_grace_seconds.to_le_bytes());
+        Compaction::Tombstones => COMPACTION_BIT,
+    };
+    out.push(compaction | (without_snapshots * WITHOUT_SNAPSHOTS_BIT));
+    out.extend_from_slice(&options.gc_grace_seconds.to_le_bytes());
     out.extend_from_slice(&(table.columns().len() as u16).to_le_bytes());
     for column in table.columns() {
         push_text(&column.name, &mut out);
@@ -131,7 +139,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     }
     let mut reader = Reader(bytes);
     let version = reader.byte()?;
-    if version != TABLE_FORMAT_VERSION {
+    if !(1..=TABLE_FORMAT_VERSION).contains(&version) {
         return Err(StoreError::new(
             StoreErrorKind::Version,
             format!("a table definition has version {version}, this release knows {TABLE_FORMAT_VERSION}"),
@@ -140,11 +148,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     }
     let id = u32::from_le_bytes(reader.take()?);
     let name = reader.text()?;
-    let compaction = match reader.byte()? {
+    let bits = reader.byte()?;
+    let automatic_snapshots = bits & WITHOUT_SNAPSHOTS_BIT == 0;
+    let compaction = match bits & !WITHOUT_SNAPSHOTS_BIT {
         0 => Compaction::Default,
-        1 => Compaction::Tombstones,
+        COMPACTION_BIT => Compaction::Tombstones,
         _ => return Err(damaged()),
     };
+    if automatic_snapshots != (version == 1) {
+        return Err(damaged());
+    }
     let gc_grace_seconds = u32::from_le_bytes(reader.take()?);
     let count = u16::from_le_bytes(reader.take()?);
     let mut columns = Vec::new();
@@ -161,6 +174,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     let options = TableOptions {
         compaction,
         gc_grace_seconds,
+        automatic_snapshots,
     };
     let table = Table::new(name, columns, options).map_err(|error| damaged().with_source(error))?;
     Ok(StoredTable::new(id, Arc::new(table)))

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn table() -> Table {
+fn table(automatic_snapshots: bool) -> Table {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -45,34 +45,39 @@ fn table() -> Table {
     let options = TableOptions {
         compaction: Compaction::Tombstones,
         gc_grace_seconds: 14_400,
+        automatic_snapshots,
     };
     Table::new("every_type", columns, options).unwrap()
 }
 
 #[test]
 fn definitions_come_back() {
-    let table = table();
-    let stored = encode(77, &table);
-    let decoded = decode(&stored).unwrap();
-    assert_eq!(decoded.id, 77);
-    assert_eq!(*decoded.definition, table);
+    for automatic_snapshots in [true, false] {
+        let table = table(automatic_snapshots);
+        let stored = encode(77, &table);
+        let decoded = decode(&stored).unwrap();
+        assert_eq!(decoded.id, 77);
+        assert_eq!(*decoded.definition, table);
+    }
 }
 
 #[test]
-fn definitions_of_version_1_are_written_as_ever() {
-    let stored = encode(77, &table());
-    let golden = include_str!("../tests/golden/table-v1.txt").trim();
-    let digits = golden
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| std::str::from_utf8(pair).unwrap());
-    let expected: Vec<u8> = digits.map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
-    assert_eq!(stored, expected);
+fn definitions_are_written_as_ever() {
+    for (automatic_snapshots, golden) in [
+        (true, include_str!("../tests/golden/table-v1.txt")),
+        (false, include_str!("../tests/golden/table-v2.txt")),
+    ] {
+        let stored = encode(77, &table(automatic_snapshots));
+        let digits = golden.trim().as_bytes().chunks(2);
+        let digits = digits.map(|pair| std::str::from_utf8(pair).unwrap());
+        let expected: Vec<u8> = digits.map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+        assert_eq!(stored, expected);
+    }
 }
 
 #[test]
 fn damaged_and_newer_definitions_are_refused() {
-    let stored = encode(1, &table());
+    let stored = encode(1, &table(true));
     for at in 0..stored.len() {
         let mut damaged = stored.clone();
         damaged[at] ^= 0x10;
@@ -83,6 +88,12 @@ fn damaged_and_newer_definitions_are_refused() {
     let checksum = crc32c::crc32c(&newer);
     newer.extend_from_slice(&checksum.to_le_bytes());
     assert_eq!(decode(&newer).unwrap_err().kind(), StoreErrorKind::Version);
+    // Of a later version, as its options are of the first only.
+    let mut other = stored[..stored.len() - 4].to_vec();
+    other[0] = TABLE_FORMAT_VERSION;
+    let checksum = crc32c::crc32c(&other);
+    other.extend_from_slice(&checksum.to_le_bytes());
+    assert_eq!(decode(&other).unwrap_err().kind(), StoreErrorKind::Corrupt);
     // Cut short, with a checksum that holds.
     for length in 1..stored.len() - 4 {
         let mut cut = stored[..length].to_vec();

@@ -93,6 +93,9 @@ pub struct TableOptions {
     pub compaction: Compaction,
     /// How long a tombstone must be kept, in seconds. Cassandra's default is ten days.
     pub gc_grace_seconds: u32,
+    /// Whether the store may keep a snapshot of all that is in it when it is emptied or dropped, as
+    /// Cassandra does unless told otherwise. A table that is emptied again and again must not.
+    pub automatic_snapshots: bool,
 }
 
 impl Default for TableOptions {
@@ -100,6 +103,7 @@ impl Default for TableOptions {
         Self {
             compaction: Compaction::Default,
             gc_grace_seconds: 864_000,
+            automatic_snapshots: true,
         }
     }
 }

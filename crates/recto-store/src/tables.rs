@@ -111,13 +111,16 @@ fn other_type(is: &Column, asked: &Column) -> String {
 
 /// How options differ, for people.
 fn other_options(is: TableOptions, asked: TableOptions) -> String {
-    if is.gc_grace_seconds == asked.gc_grace_seconds {
-        return "its options say another compaction".to_owned();
+    if is.gc_grace_seconds != asked.gc_grace_seconds {
+        return format!(
+            "its options say gc_grace_seconds = {}, not {}",
+            is.gc_grace_seconds, asked.gc_grace_seconds
+        );
     }
-    format!(
-        "its options say gc_grace_seconds = {}, not {}",
-        is.gc_grace_seconds, asked.gc_grace_seconds
-    )
+    if is.automatic_snapshots != asked.automatic_snapshots {
+        return "its options say otherwise of automatic snapshots".to_owned();
+    }
+    "its options say another compaction".to_owned()
 }
 
 /// What stands against making `wanted` of `there` by adding columns.

@@ -108,9 +108,11 @@ pub struct CassandraAddress {
     pub pool_size: Option<u16>,
     /// The most writes of loads in flight, 1 to 4096; absent: 128.
     pub in_flight: Option<usize>,
-    /// The most bytes of one record's write, 64 KiB to 16 MiB; absent: 2 MiB.
+    /// The most bytes of one record's write, 64 KiB to 16 MiB; absent: 2 MiB, or what the cluster takes if that
+    /// is less.
     pub mutation_bytes: Option<usize>,
-    /// The most bytes of a logged batch, 1 KiB to 16 MiB; absent: 50 KiB.
+    /// The most bytes of a logged batch, 1 KiB to 16 MiB; absent: what the cluster takes, 50 KiB unless it was told
+    /// otherwise.
     pub batch_bytes: Option<usize>,
 }
 

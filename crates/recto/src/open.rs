@@ -272,8 +272,8 @@ fn cassandra_config(address: &CassandraAddress) -> Result<recto_cassandra::Cassa
     config.retries = address.retries.unwrap_or(config.retries);
     config.pool_size = address.pool_size.unwrap_or(config.pool_size);
     config.in_flight = address.in_flight.unwrap_or(config.in_flight);
-    config.mutation_bytes = address.mutation_bytes.unwrap_or(config.mutation_bytes);
-    config.batch_bytes = address.batch_bytes.unwrap_or(config.batch_bytes);
+    config.mutation_bytes = address.mutation_bytes;
+    config.batch_bytes = address.batch_bytes;
     if let Some(timeout) = address.connect_timeout {
         config.connect_timeout = timeout;
     }

@@ -89,6 +89,7 @@ pub async fn list_returns_equal_tables_sorted(bench: &dyn Bench) {
     let options = TableOptions {
         compaction: Compaction::Tombstones,
         gc_grace_seconds: 14_400,
+        automatic_snapshots: false,
     };
     let columns = vec![
         partition("p", Type::Uuid),

@@ -1,0 +1,62 @@
+//! Which node a request of Paxos goes to: the first replica in ring order that is connected.
+//!
+//! Paxos decides the writes to one partition one by one, and coordinators that write to it at a time outbid
+//! each other's ballots. So conditional writes and serial reads of a partition all go to one of its
+//! replicas, and whoever shares a data centre finds the same one. The driver's own policy shuffles them,
+//! and its choice without shuffling is another in each process.
+
+use std::sync::Arc;
+
+use scylla::cluster::{ClusterState, NodeRef};
+use scylla::policies::load_balancing::{FallbackPlan, LoadBalancingPolicy, RoutingInfo};
+use scylla::routing::Shard;
+
+/// A node to ask, as policies name it.
+type Target<'a> = (NodeRef<'a>, Option<Shard>);
+
+/// The first live replica in ring order, then the next; where no replica is connected, as `others` says.
+#[derive(Debug)]
+pub(crate) struct OneCoordinator {
+    /// Only its replicas are asked. None: the cluster has one data centre.
+    pub(crate) local_datacenter: Option<String>,
+    pub(crate) others: Arc<dyn LoadBalancingPolicy>,
+}
+
+impl OneCoordinator {
+    /// The replicas that are connected, in ring order; none where the request's partition is not known.
+    fn replicas<'a>(
+        &'a self,
+        request: &RoutingInfo<'_>,
+        cluster: &'a ClusterState,
+    ) -> impl Iterator<Item = Target<'a>> + use<'a> {
+        let ordered = request.token.zip(request.table).and_then(|(token, table)| {
+            let strategy = &cluster.get_keyspace(table.ks_name())?.strategy;
+            let local = self.local_datacenter.as_deref();
+            let replicas = cluster.replica_locator();
+            let replicas = replicas.replicas_for_token(token, strategy, local, table);
+            Some(replicas.into_replicas_ordered())
+        });
+        let live = ordered.into_iter().flatten();
+        live.filter(|(node, _)| node.is_connected())
+            .map(|(node, shard)| (node, Some(shard)))
+    }
+}
+
+impl LoadBalancingPolicy for OneCoordinator {
+    fn pick<'a>(&'a self, request: &'a RoutingInfo<'_>, cluster: &'a ClusterState) -> Option<Target<'a>> {
+        let first = self.replicas(request, cluster).next();
+        first.or_else(|| self.others.pick(request, cluster))
+    }
+
+    fn fallback<'a>(&'a self, request: &'a RoutingInfo<'_>, cluster: &'a ClusterState) -> FallbackPlan<'a> {
+        let replicas: Vec<Target<'a>> = self.replicas(request, cluster).collect();
+        let known: Vec<_> = replicas.iter().map(|(node, _)| node.host_id).collect();
+        let others = self.others.fallback(request, cluster);
+        let others = others.filter(move |(node, _)| !known.contains(&node.host_id));
+        Box::new(replicas.into_iter().chain(others))
+    }
+
+    fn name(&self) -> String {
+        "OneCoordinator".to_owned()
+    }
+}

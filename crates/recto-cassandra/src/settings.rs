@@ -1,0 +1,120 @@
+//! What one request may hold, as the cluster's settings say.
+
+use recto_store::{Limits, StoreError, StoreErrorKind};
+
+use crate::client::{Client, Deadline};
+use crate::config::{CassandraConfig, MAX_REQUEST_BYTES};
+use crate::schema::typed_rows;
+
+/// The most bytes of a mutation, unless the cluster allows less or the configuration says otherwise:
+/// larger ones hold up a node, and block their partition for conditional writes.
+const DEFAULT_MUTATION_BYTES: usize = 2 << 20;
+/// The most bytes of a logged batch where the cluster's settings cannot be read: Cassandra's own default.
+const DEFAULT_BATCH_BYTES: usize = 50 << 10;
+/// The most bytes of a whole key, as Cassandra serializes it.
+pub(crate) const MAX_KEY_BYTES: usize = 65_535;
+
+const BATCH_SETTING: &str = "batch_size_fail_threshold";
+const MUTATION_SETTING: &str = "max_mutation_size";
+
+/// Sizes that a node's `cassandra.yaml` says, as far as they are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    batch: Option<usize>,
+    mutation: Option<usize>,
+}
+
+impl Client {
+    /// Reads the settings of the node that answers; none where the user may not, or the cluster has no
+    /// such view.
+    pub(crate) async fn read_sizes(&self, deadline: &Deadline) -> Result<Sizes, StoreError> {
+        let text = format!(
+            "SELECT name, value FROM system_views.settings WHERE name IN ('{BATCH_SETTING}', '{MUTATION_SETTING}')"
+        );
+        let settings: Vec<(String, Option<String>)> = match self.ask(&text, (), deadline).await {
+            Ok(result) => typed_rows(result)?,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    StoreErrorKind::Unavailable | StoreErrorKind::Timeout
+                ) =>
+            {
+                return Err(error);
+            }
+            Err(_) => Vec::new(),
+        };
+        let size = |name: &str| {
+            let (_, value) = settings.iter().find(|(setting, _)| setting == name)?;
+            bytes_of(value.as_deref()?)
+        };
+        Ok(Sizes {
+            batch: size(BATCH_SETTING),
+            mutation: size(MUTATION_SETTING),
+        })
+    }
+}
+
+/// What `config` asks for wins; else what the cluster says.
+pub(crate) fn limits(config: &CassandraConfig, sizes: Sizes) -> Limits {
+    let mutation = sizes.mutation.unwrap_or(MAX_REQUEST_BYTES);
+    // A logged batch is kept as one mutation first.
+    let batch = sizes.batch.unwrap_or(DEFAULT_BATCH_BYTES).min(mutation);
+    Limits {
+        mutation_bytes: config
+            .mutation_bytes
+            .unwrap_or(mutation.min(DEFAULT_MUTATION_BYTES)),
+        batch_bytes: config.batch_bytes.unwrap_or(batch.min(MAX_REQUEST_BYTES)),
+        key_bytes: MAX_KEY_BYTES,
+        remote: true,
+        leaves_tombstones: true,
+        sees_conflicts: false,
+    }
+}
+
+/// A size as `cassandra.yaml` writes it: `50KiB`.
+fn bytes_of(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let unit = text.find(|character: char| !character.is_ascii_digit())?;
+    let (number, unit) = text.split_at(unit);
+    let shift = match unit.trim() {
+        "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_cassandra_writes_them() {
+        assert_eq!(bytes_of("50KiB"), Some(51_200));
+        assert_eq!(bytes_of("16MiB"), Some(16 << 20));
+        assert_eq!(bytes_of("7B"), Some(7));
+        for other in ["", "50", "KiB", "50 kb", "-1KiB", "99999999999999999999GiB"] {
+            assert_eq!(bytes_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_configured_wins_over_what_the_cluster_says() {
+        let mut config = CassandraConfig::new(["h"], "k");
+        let of = |config: &CassandraConfig, batch, mutation| {
+            let limits = limits(config, Sizes { batch, mutation });
+            (limits.mutation_bytes, limits.batch_bytes)
+        };
+        assert_eq!(of(&config, None, None), (2 << 20, 50 << 10));
+        assert_eq!(of(&config, Some(100 << 10), Some(16 << 20)), (2 << 20, 100 << 10));
+        assert_eq!(of(&config, Some(5 << 10), Some(1 << 20)), (1 << 20, 5 << 10));
+        // A batch that nothing else limits.
+        assert_eq!(of(&config, Some(1 << 30), Some(1 << 20)), (1 << 20, 1 << 20));
+        assert_eq!(of(&config, Some(1 << 30), None), (2 << 20, MAX_REQUEST_BYTES));
+        config.mutation_bytes = Some(4 << 20);
+        config.batch_bytes = Some(7 << 10);
+        assert_eq!(of(&config, Some(5 << 10), Some(1 << 20)), (4 << 20, 7 << 10));
+    }
+}
