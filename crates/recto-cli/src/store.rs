@@ -9,7 +9,6 @@ use clap::Args;
 use recto::{
     CassandraAddress, ErrorKind, HttpAddress, LocalSession, OpenOptions, Recto, Session, StoreAddress,
 };
-use recto_client::HttpSession;
 
 use crate::failure::{Exit, Failure, Result};
 use crate::text::printable;
@@ -195,7 +194,8 @@ fn not_opened(error: recto::Error) -> Failure {
 /// The session of the store at an address; of the server, if it is one's.
 async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<Arc<dyn Session>> {
     match address {
-        StoreAddress::Http(address) => Ok(Arc::new(HttpSession::new(address)?)),
+        #[cfg(feature = "client")]
+        StoreAddress::Http(address) => Ok(Arc::new(recto_client::HttpSession::new(address)?)),
         address => Ok(Arc::new(LocalSession::new(open(address, options).await?))),
     }
 }

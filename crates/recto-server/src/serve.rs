@@ -4,6 +4,10 @@ mod connection;
 mod error;
 mod scrub;
 mod stream;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "serve/no_tls.rs"]
 mod tls;
 
 use std::io;

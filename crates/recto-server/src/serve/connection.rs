@@ -59,7 +59,7 @@ impl Connections {
         match tls {
             None => self.serve_stream(stream, peer).await,
             Some(tls) => {
-                let handshake = tokio::time::timeout(self.header_time, tls.acceptor().accept(stream));
+                let handshake = tokio::time::timeout(self.header_time, tls.accept(stream));
                 match handshake.await {
                     Ok(Ok(stream)) => self.serve_stream(stream, peer).await,
                     Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),

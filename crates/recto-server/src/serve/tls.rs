@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpStream;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::{Accept, TlsAcceptor};
 
 use super::ServeError;
 
@@ -49,10 +50,10 @@ impl Tls {
         })
     }
 
-    /// What the next connection is made with.
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+    /// A connection, after the handshake.
+    pub(crate) fn accept(&self, stream: TcpStream) -> Accept<TcpStream> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        TlsAcceptor::from(Arc::clone(&current.config))
+        TlsAcceptor::from(Arc::clone(&current.config)).accept(stream)
     }
 
     /// Reads both files again if one has changed; whether one had. Until both fit together again, the
