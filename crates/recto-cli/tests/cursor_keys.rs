@@ -101,6 +101,24 @@ fn keys_are_listed_and_rotated_and_never_shown() {
     }
 }
 
+#[tokio::test]
+async fn keys_are_listed_beside_who_reads() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    std::fs::write(folder.join("recto.toml"), SCHEMA).unwrap();
+    done(folder, &["apply", "--yes"]);
+    let options = recto::OpenOptions::new().read_only();
+    let reader = recto::Recto::open_with(folder.join("recto.data"), options)
+        .await
+        .unwrap();
+    let listed = json(folder, &["cursor-keys", "list", "--json"]);
+    assert_eq!(ids(&listed), [(1, true)]);
+    // What changes the store waits its turn, as any writer.
+    let refused = recto(folder, &["cursor-keys", "rotate"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    reader.close().await.unwrap();
+}
+
 #[test]
 fn what_cannot_be_rotated_is_refused() {
     let place = tempfile::tempdir().unwrap();

@@ -563,8 +563,8 @@ pub fn no_collection(schema: &Schema, name: &str) -> Error {
         .collect();
     let hint = match (schema.nearest_collection(name), names.is_empty()) {
         (Some(nearest), _) => format!("did you mean {nearest}?"),
-        (None, false) => format!("its collections are {}", names.join(", ")),
-        (None, true) => "it has none yet: apply a schema first".to_owned(),
+        (None, false) => format!("the store's collections are {}", names.join(", ")),
+        (None, true) => "the store has none yet: apply a schema first".to_owned(),
     };
-    Error::new(ErrorKind::NotFound, format!("the store has no collection {name}")).with_hint(hint)
+    Error::new(ErrorKind::NotFound, format!("there is no collection {name}")).with_hint(hint)
 }

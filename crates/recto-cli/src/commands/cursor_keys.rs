@@ -1,5 +1,6 @@
 //! `recto cursor-keys`: the keys that cursors are sealed with. No key is ever printed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -71,6 +72,14 @@ impl CursorKeysArgs {
         match &self.command {
             CursorKeysCommand::List(args) => &args.store,
             CursorKeysCommand::Rotate(args) => &args.store,
+        }
+    }
+
+    /// Opens the store, for what the command does.
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
+        match &self.command {
+            CursorKeysCommand::List(_) => self.store().open_to_read().await,
+            CursorKeysCommand::Rotate(_) => self.store().open().await,
         }
     }
 }

@@ -25,6 +25,8 @@ const FOLDER: &str = "recto-demo";
 const INPUT_FOLDER: &str = "recto-demo-input";
 /// The file that is loaded.
 const FILE: &str = "flights.csv.zip";
+/// The most names that are tried for the file of rejected flights.
+const MAX_REJECT_FILES: u32 = 1_000;
 /// The flights; see `data/README.md` for where they are from.
 const FLIGHTS: &[u8] = include_bytes!("../../data/flights.csv.zip");
 /// The schema: the flights in four arrangements.
@@ -212,6 +214,7 @@ async fn load_flights(demo: &Demo<'_>, schema: &Schema, console: &mut Console) -
     let file = demo.folder.join(FILE);
     put_file(demo.folder, &file).map_err(|error| Failure::file("write", &file, &error))?;
     let request = LoadRequest {
+        rejects: Some(free_rejects_path(&file)),
         file,
         collections: schema
             .collections
@@ -263,6 +266,19 @@ fn put_file(folder: &Path, file: &Path) -> io::Result<()> {
     let unfinished = folder.join(format!("{FILE}.unfinished"));
     std::fs::write(&unfinished, FLIGHTS)?;
     std::fs::rename(unfinished, file)
+}
+
+/// Where flights go that are rejected: a name that nothing has. What lies there already is of a demo with another
+/// store, or a person's, and no load replaces it.
+fn free_rejects_path(file: &Path) -> PathBuf {
+    let path = |number: u32| match number {
+        1 => file.with_file_name(format!("{FILE}.rejects.csv")),
+        _ => file.with_file_name(format!("{FILE}.rejects-{number}.csv")),
+    };
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
+    let mut paths = (1..=MAX_REJECT_FILES).map(path);
+    // If none is free, the load says so of the first.
+    paths.find(is_free).unwrap_or_else(|| path(1))
 }
 
 fn draw_report(report: &LoadReport, console: &mut Console) -> Result<()> {
@@ -406,6 +422,19 @@ fn say_what_next(address: &str, console: &mut Console) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rejects_of_earlier_demos_are_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join(FILE);
+        for name in ["flights.csv.zip.rejects.csv", "flights.csv.zip.rejects-2.csv"] {
+            let free = free_rejects_path(&file);
+            assert_eq!(free, folder.path().join(name));
+            std::fs::write(free, "another store's").expect("a file");
+        }
+        let free = free_rejects_path(&file);
+        assert_eq!(free, folder.path().join("flights.csv.zip.rejects-3.csv"));
+    }
 
     #[test]
     fn an_address_is_quoted_for_the_shell_where_it_must_be() {

@@ -22,7 +22,7 @@ use serde_json::Value as Json;
 
 use crate::cli::Command;
 use crate::console::Console;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Exit, Result};
 
 /// Runs a command.
 pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit> {
@@ -45,23 +45,16 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Backup(args) => upkeep::backup(&args, &*args.store.open_to_read().await?, console).await,
         Command::Compact(args) => upkeep::compact(&args, &*args.store.open().await?, console).await,
         Command::Check(args) => upkeep::check(&args, &*args.store.open_to_read().await?, console).await,
-        Command::CursorKeys(args) => cursor_keys::run(&args, &*args.store().open().await?, console).await,
+        Command::CursorKeys(args) => cursor_keys::run(&args, &*args.open().await?, console).await,
         Command::Completions(args) => completions::run(&args, console),
     }
 }
 
 /// The collection of this name.
 pub(crate) fn collection_of<'a>(schema: &'a Schema, name: &str) -> Result<&'a Arc<Collection>> {
-    schema.collection(name).ok_or_else(|| {
-        let failure = Failure::new(Exit::NotFound, format!("there is no collection {name:?}"));
-        match schema.nearest_collection(name) {
-            Some(nearest) => failure.with_hint(format!("did you mean {nearest}?")),
-            None => failure.with_hint(match schema.collections.len() {
-                0 => "the store holds no collections; `recto apply` makes them".to_owned(),
-                _ => "`recto describe` lists the collections there are".to_owned(),
-            }),
-        }
-    })
+    schema
+        .collection(name)
+        .ok_or_else(|| recto::no_collection(schema, name).into())
 }
 
 /// A collection's base arrangement as the schema language has it: `(carrier), -time_hour, flight`.
