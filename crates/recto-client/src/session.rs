@@ -17,10 +17,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value as Json, json};
 
 use crate::export;
-use crate::replies::upkeep::{
-    AppliedBody, BackupBody, CheckBody, CompactBody, KeysBody, LoadBody, LoadProgressBody, PlanBody,
-    StoreProgressBody,
-};
+use crate::replies::upkeep::{CompactBody, KeysBody, LoadBody};
 use crate::replies::{self, ExplanationBody, PageBody, SchemaBody, misunderstood};
 use crate::target::{self, Ask, Query};
 use crate::transport::Transport;
@@ -231,14 +228,12 @@ impl Session for HttpSession {
         let body = schema_body(schema, options);
         let ask = Ask::post("/v1/store:plan", &body);
         let reply = self.transport.ask(&ask).await?;
-        let body: PlanBody = replies::read(self.transport.server(), &reply.body)?;
-        Ok(body.into())
+        replies::read(self.transport.server(), &reply.body)
     }
 
     async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
         let body = schema_body(schema, options);
-        let applied: AppliedBody = self.work("/v1/store:apply", Some(&body), &unheard).await?;
-        Ok(applied.into())
+        self.work("/v1/store:apply", Some(&body), &unheard).await
     }
 
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
@@ -353,7 +348,7 @@ impl Session for HttpSession {
         };
         let mut rejects = RejectFile::new(request.rejects.as_deref(), &request.file);
         let heard = Heard {
-            progress: &|at: LoadProgressBody| progress(whole(at.into(), bytes)),
+            progress: &|at| progress(whole(at, bytes)),
             rejects: &mut |piece| rejects.add(piece),
             cut_hint: STOPS,
         };
@@ -361,30 +356,24 @@ impl Session for HttpSession {
         let rejects = rejects.finish(body.rejects.as_deref())?;
         Ok(LoadReport {
             rejects,
-            ..body.into()
+            ..body.report
         })
     }
 
     async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup> {
         let body = json!({ "name": backup_name(to)? });
-        let progress = |at: StoreProgressBody| progress(at.into());
-        let made: BackupBody = self.work("/v1/store:backup", Some(&body), &progress).await?;
-        Ok(Backup {
-            bytes: made.bytes,
-            folder: made.folder,
-        })
+        self.work("/v1/store:backup", Some(&body), progress).await
     }
 
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
-        let progress = |at: StoreProgressBody| progress(at.into());
-        let done: CompactBody = self.work("/v1/store:compact", None, &progress).await?;
+        let done: CompactBody = self.work("/v1/store:compact", None, progress).await?;
         Ok((done.bytes_before, done.bytes_after))
     }
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
         let reply = self.transport.get("/v1/store:cursorKeys").await?;
         let body: KeysBody = replies::read(self.transport.server(), &reply.body)?;
-        Ok(body.into())
+        Ok(body.keys)
     }
 
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
@@ -393,12 +382,10 @@ impl Session for HttpSession {
         let body = self.transport.change(Method::POST, target, Some(&body)).await?;
         let reply = self.transport.read_whole(body).await?;
         let body: KeysBody = replies::read(self.transport.server(), &reply.body)?;
-        Ok(body.into())
+        Ok(body.keys)
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
-        let progress = |at: StoreProgressBody| progress(at.into());
-        let found: CheckBody = self.work("/v1/store:check", None, &progress).await?;
-        Ok(found.into())
+        self.work("/v1/store:check", None, progress).await
     }
 }

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use recto_model::schema::Schema;
 use recto_model::{Type, json};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -180,7 +181,7 @@ pub struct ExplainedSource {
 }
 
 /// What a schema needs of the store it is applied to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct SchemaPlan {
     /// The generation recorded in the store; 0 where there is none.
     pub generation: u64,
@@ -190,6 +191,7 @@ pub struct SchemaPlan {
     /// tables in words. After it, rows of the table `recto_catalog` record the schema and, the first time, cursor keys.
     pub statements: Vec<String>,
     /// What the store has and the schema does not name, a line each: it is left as it is.
+    #[serde(default)]
     pub kept: Vec<String>,
     /// What cannot be done, with the reason; `apply` refuses while there is any.
     pub refused: Vec<String>,
@@ -224,13 +226,14 @@ impl ApplyOptions {
 }
 
 /// What `apply` did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Applied {
     /// The generation now recorded.
     pub generation: u64,
     /// What was changed, a line each; empty where nothing was to be done.
     pub changes: Vec<String>,
     /// What the store has and the schema does not name, a line each: it was left as it is.
+    #[serde(default)]
     pub kept: Vec<String>,
 }
 
@@ -254,7 +257,8 @@ pub struct LoadRequest {
 }
 
 /// How far a load is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct LoadProgress {
     /// Rows of the file read.
     pub rows_read: u64,
@@ -269,7 +273,7 @@ pub struct LoadProgress {
 }
 
 /// How a load ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LoadReport {
     /// Rows of the file.
     pub rows_read: u64,
@@ -278,13 +282,14 @@ pub struct LoadReport {
     /// What became of the rows, per collection. Each row is stored, replaced, repeated or rejected.
     pub collections: Vec<LoadedCollection>,
     /// The reject file, if any row was rejected.
+    #[serde(skip)]
     pub rejects: Option<PathBuf>,
     /// Whether the file had been loaded to its end before, so that nothing was done.
     pub already_loaded: bool,
 }
 
 /// What a load did to one collection.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LoadedCollection {
     /// The collection.
     pub name: String,
@@ -298,6 +303,7 @@ pub struct LoadedCollection {
     /// Rows rejected.
     pub rows_rejected: u64,
     /// Reasons with how many rows each, most first; at most ten.
+    #[serde(deserialize_with = "read_reasons")]
     pub reasons: Vec<(String, u64)>,
 }
 
@@ -320,6 +326,17 @@ impl LoadedCollection {
     }
 }
 
+/// Reads reasons as [`LoadedCollection::to_json`] writes them.
+fn read_reasons<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, u64)>, D::Error> {
+    #[derive(Deserialize)]
+    struct Counted {
+        reason: String,
+        rows: u64,
+    }
+    let reasons = Vec::<Counted>::deserialize(deserializer)?.into_iter();
+    Ok(reasons.map(|one| (one.reason, one.rows)).collect())
+}
+
 /// Called with the progress of long work; never more often than some ten times a second.
 pub type Progress<'a, T> = &'a (dyn Fn(T) + Send + Sync);
 
@@ -335,7 +352,7 @@ pub struct StoreDescription {
 }
 
 /// What `check` found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct CheckOutcome {
     /// Records of all collections; those that were deleted or have expired are none.
     pub rows: u64,
@@ -345,15 +362,17 @@ pub struct CheckOutcome {
     pub internal_rows: u64,
     /// Tables that were compared with the recorded schema. Where there are no `collections` that is all
     /// that was checked: rows are left to Cassandra's own tools.
+    #[serde(default)]
     pub tables: u64,
     /// Problems, a line each; empty where all is well.
     pub problems: Vec<String>,
     /// What is no problem and worth knowing, a line each.
+    #[serde(default)]
     pub notes: Vec<String>,
 }
 
 /// A copy of a store.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Backup {
     /// Its size.
     pub bytes: u64,
@@ -362,7 +381,7 @@ pub struct Backup {
 }
 
 /// A collection that was checked.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct CheckedCollection {
     /// Its name.
     pub name: String,
@@ -371,7 +390,7 @@ pub struct CheckedCollection {
 }
 
 /// What may be told of a key that cursors are sealed with: never the key itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct CursorKey {
     /// Its number, which cursors carry in the clear.
     pub id: u32,
@@ -385,7 +404,8 @@ pub struct CursorKey {
 }
 
 /// How far work over a whole store is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct StoreProgress {
     /// Units (bytes or rows) done.
     pub done: u64,
