@@ -4,6 +4,8 @@
 //! collection an entry per row with its encoded key. Writing in key order is what makes the
 //! embedded store's tree fast, and gathers a partition's rows for Cassandra.
 
+use std::borrow::Cow;
+
 use recto_model::{Cells, RowRef, RowSet, key};
 use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
 use recto_store::{Mutation, Operation, PartitionWrite, RowsMet, Stamp};
@@ -22,6 +24,9 @@ const SPAN_BYTES: usize = 8;
 
 /// What a row being written is counted with beside its cells: the mutation around them.
 const ROW_WRITE_OVERHEAD_BYTES: usize = 320;
+
+/// What a row is counted with that may be refused: it is noted, and put into order among the others.
+const REFUSED_ROW_BYTES: usize = size_of::<RefusedRow>() + size_of::<&RefusedRow>();
 
 /// Where a row of the file stands in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +54,24 @@ struct Entry {
     row: u32,
     key_start: u32,
     key_length: u32,
+}
+
+/// A row of the buffer that a collection did not take. Its text is made only when it is told of: a file may
+/// have nothing but such rows.
+#[derive(Debug)]
+pub(super) struct RefusedRow {
+    pub(super) target: u32,
+    segment: u32,
+    row: u32,
+    /// Absent: another record with its key is there.
+    reason: Option<Box<Reason>>,
+}
+
+impl RefusedRow {
+    /// What it is counted under.
+    pub(super) fn class(&self) -> &str {
+        self.reason.as_ref().map_or(CONFLICT, |reason| reason.class())
+    }
 }
 
 /// A range of one collection's rows, in key order.
@@ -79,8 +102,13 @@ pub(super) struct Buffer {
     segments: Vec<Segment>,
     /// Per collection.
     entries: Vec<Vec<Entry>>,
+    /// Rows that could not be read, or made into rows of a collection, in the file's order.
     pub(super) rejects: Vec<Reject>,
     reject_bytes: usize,
+    /// Rows that differ from another one with their key, where records are never changed.
+    pub(super) refused: Vec<RefusedRow>,
+    /// Of how many rows the store may say so.
+    refusable_rows: usize,
     /// Per collection, how many rows were left out because another row of the buffer has their key.
     pub(super) met: Vec<RowsMet>,
     /// How many rows of the file there are up to its end.
@@ -95,6 +123,8 @@ impl Buffer {
             entries: vec![Vec::new(); plan.targets.len()],
             rejects: Vec::new(),
             reject_bytes: 0,
+            refused: Vec::new(),
+            refusable_rows: 0,
             met: vec![RowsMet::default(); plan.targets.len()],
             rows_end: 0,
         }
@@ -108,7 +138,8 @@ impl Buffer {
             .last()
             .map_or(0, |segment| segment_bytes(self.width, segment));
         let whole = self.segments.len().saturating_sub(1) * SEGMENT_BYTES;
-        whole + last + entries * size_of::<Entry>() + self.reject_bytes
+        let refused = self.refusable_rows * REFUSED_ROW_BYTES;
+        whole + last + entries * size_of::<Entry>() + refused + self.reject_bytes
     }
 
     /// How many rows it has, all collections together.
@@ -171,6 +202,7 @@ impl Buffer {
             key_length: (keys.len() - start) as u32,
         };
         self.entries[target].push(entry);
+        self.refusable_rows += usize::from(!plan.core.replaces());
         Ok(())
     }
 
@@ -205,34 +237,75 @@ impl Buffer {
     /// are [sorted](Self::sort).
     pub(super) fn keep_one_of_each_key(&mut self, plan: &Plan) {
         for (index, target) in plan.targets.iter().enumerate() {
-            let entries = std::mem::take(&mut self.entries[index]);
-            let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
-            for entry in entries {
+            let mut entries = std::mem::take(&mut self.entries[index]);
+            let mut kept = 0_usize;
+            for at in 0..entries.len() {
+                let entry = entries[at];
                 let Some(earlier) = kept
-                    .last_mut()
+                    .checked_sub(1)
+                    .map(|last| entries[last])
                     .filter(|earlier| self.have_one_key(earlier, &entry))
                 else {
-                    kept.push(entry);
+                    entries[kept] = entry;
+                    kept += 1;
                     continue;
                 };
-                let (row, origin) = self.at(&entry);
-                if target.is_same(self.at(earlier).0, row) {
+                if target.is_same(self.at(&earlier).0, self.at(&entry).0) {
                     self.met[index].repeated += 1;
                 } else if target.core.replaces() {
-                    *earlier = entry;
+                    entries[kept - 1] = entry;
                     self.met[index].replaced += 1;
                 } else {
-                    let reason = Reason::general(CONFLICT.to_owned());
-                    let reject = Reject {
-                        origin,
-                        content: row_text(plan, target, row).into(),
-                        readable: true,
-                        reasons: vec![(index, reason)],
-                    };
-                    self.rejects.push(reject);
+                    self.refused.push(refused(index, &entry, None));
                 }
             }
-            self.entries[index] = kept;
+            entries.truncate(kept);
+            self.entries[index] = entries;
+        }
+    }
+
+    /// A row of a chunk as one that the store did not take; without a reason, because another record with
+    /// its key is there.
+    pub(super) fn refuse(&self, target: usize, index: usize, reason: Option<Reason>) -> RefusedRow {
+        refused(target, &self.entries[target][index], reason)
+    }
+
+    /// All rows that were not taken, `refused` by the store among them, in the file's order.
+    pub(super) fn rejects_with<'a>(
+        &'a self,
+        plan: &'a Plan,
+        refused: &'a [RefusedRow],
+    ) -> impl Iterator<Item = Cow<'a, Reject>> {
+        let place = |row: &RefusedRow| (self.origin(row), Some(row.target as usize));
+        let mut rows: Vec<&RefusedRow> = self.refused.iter().chain(refused).collect();
+        rows.sort_unstable_by_key(|row| place(row));
+        let (mut rows, mut rejects) = (rows.into_iter().peekable(), self.rejects.iter().peekable());
+        std::iter::from_fn(move || {
+            let row_is_next = match (rows.peek(), rejects.peek()) {
+                (Some(row), Some(reject)) => place(row) < reject.place(),
+                (row, _) => row.is_some(),
+            };
+            if row_is_next {
+                rows.next().map(|row| Cow::Owned(self.reject_of(plan, row)))
+            } else {
+                rejects.next().map(Cow::Borrowed)
+            }
+        })
+    }
+
+    fn origin(&self, row: &RefusedRow) -> Origin {
+        self.segments[row.segment as usize].origins[row.row as usize]
+    }
+
+    fn reject_of(&self, plan: &Plan, row: &RefusedRow) -> Reject {
+        let target = row.target as usize;
+        let cells = self.segments[row.segment as usize].rows.row(row.row as usize);
+        let reason = row.reason.as_deref().cloned();
+        Reject {
+            origin: self.origin(row),
+            content: row_text(plan, &plan.targets[target], cells).into(),
+            readable: true,
+            reasons: vec![(target, reason.unwrap_or_else(|| Reason::general(CONFLICT)))],
         }
     }
 
@@ -251,11 +324,6 @@ impl Buffer {
             segment.rows.row(entry.row as usize),
             segment.origins[entry.row as usize],
         )
-    }
-
-    /// The cells of a row of a chunk, and where it stands in the file.
-    pub(super) fn get(&self, target: usize, index: usize) -> (RowRef<'_>, Origin) {
-        self.at(&self.entries[target][index])
     }
 
     /// All rows in pieces of about `chunk_bytes` of memory, collection by collection.
@@ -316,6 +384,15 @@ impl Buffer {
             }
         }
         writes
+    }
+}
+
+fn refused(target: usize, entry: &Entry, reason: Option<Reason>) -> RefusedRow {
+    RefusedRow {
+        target: target as u32,
+        segment: entry.segment,
+        row: entry.row,
+        reason: reason.map(Box::new),
     }
 }
 
@@ -395,5 +472,98 @@ fn mutation(target: &Target, row: RowRef<'_>, stamp: Stamp) -> Mutation {
         },
         stamp: Some(stamp),
         ttl_seconds: None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use recto_model::Environment;
+    use recto_model::schema::Schema;
+    use recto_store::memory::MemoryStore;
+
+    use super::super::records::Splitter;
+    use super::super::rejects::RejectFile;
+    use super::super::rows::Converter;
+    use super::super::source::Format;
+    use super::*;
+    use crate::session::LoadRequest;
+    use crate::{OpenOptions, Recto};
+
+    const SCHEMA: &str = r#"
+[collection.events]
+fields = { day = "text", id = "int", note = "text" }
+key = ["day", "id"]
+partition = ["day"]
+writes = "append"
+"#;
+    const ROWS: usize = 4_000;
+
+    /// A buffer of rows, each with a note of its own; every key `id_of` gives.
+    fn filled(plan: &Arc<Plan>, recto: &Recto, id_of: fn(usize) -> usize) -> Buffer {
+        let note = "n".repeat(1_000);
+        let text: String = (0..ROWS)
+            .map(|number| format!("mon,{},{number}{note}\n", id_of(number)))
+            .collect();
+        let mut converter = Converter::new(Arc::clone(plan), recto.store().limits());
+        let (mut buffer, mut row) = (Buffer::new(plan), 0);
+        let (mut splitter, mut input) = (Splitter::new(Format::Csv), text.as_bytes());
+        while let Some(batch) = splitter.next_batch(&mut input).unwrap() {
+            for record in &batch.records {
+                assert_eq!(converter.convert(&batch.text, record, row, &mut buffer), 0);
+                row += 1;
+            }
+        }
+        assert_eq!(row, ROWS as u64);
+        buffer
+    }
+
+    /// Rows that differ from others with their key, in the file or in the store, may be all there are: noting
+    /// and telling them takes no more than they were counted with, and a piece of text.
+    #[tokio::test]
+    async fn refused_rows_take_the_memory_they_are_counted_with() {
+        let store = Arc::new(MemoryStore::new(Environment::system()));
+        let mut recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+        recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+        let core = recto.core("events").unwrap();
+        let mut splitter = Splitter::new(Format::Csv);
+        let header = splitter.next_batch(&mut &b"day,id,note\n"[..]).unwrap().unwrap();
+        let request = LoadRequest::default();
+        let plan = Plan::csv(b"day,id,note", &header.records[0], &[core], &request).unwrap();
+        let plan = Arc::new(plan);
+        let folder = tempfile::tempdir().unwrap();
+        let cases: [(&str, fn(usize) -> usize, usize); 2] = [
+            ("one key", |_| 1, ROWS - 1),
+            ("keys that are there", |number| number, ROWS),
+        ];
+        for (name, id_of, refused) in cases {
+            let mut buffer = filled(&plan, &recto, id_of);
+            let counted = ROWS * REFUSED_ROW_BYTES;
+            let whole = buffer.byte_len();
+            assert!(whole > ROWS * 1_000 + counted, "{whole}");
+            let path = folder.path().join(name);
+            let mut file = RejectFile::new(path.clone());
+            let taken = allocation_counter::measure(|| {
+                buffer.sort();
+                buffer.keep_one_of_each_key(&plan);
+                let by_store = match refused {
+                    ROWS => (0..ROWS).map(|index| buffer.refuse(0, index, None)).collect(),
+                    _ => Vec::new(),
+                };
+                file.append(&plan, buffer.rejects_with(&plan, &by_store)).unwrap();
+            });
+            // The vector of refused rows doubles as it grows; a piece of text has reserve, too.
+            let most = 2 * counted + (256 << 10);
+            assert!(taken.bytes_max < most as u64, "{name}: {taken:?}, {most}");
+            assert!(buffer.byte_len() <= whole);
+            file.finish().unwrap();
+            let text = std::fs::read_to_string(path).unwrap();
+            let numbers = text.lines().skip(1).map(|line| line.split(',').next().unwrap());
+            let numbers: Vec<usize> = numbers.map(|number| number.parse().unwrap()).collect();
+            let first = ROWS + 1 - refused;
+            assert_eq!(numbers, (first..=ROWS).collect::<Vec<_>>(), "{name}");
+        }
     }
 }

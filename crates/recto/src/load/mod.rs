@@ -50,11 +50,11 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LoadProgress, LoadReport, LoadRequest, Progress};
-use buffer::{Buffer, WriteSizes};
+use buffer::{Buffer, RefusedRow, WriteSizes};
 use checkpoint::{Checkpoint, State, Tally};
 use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delivery, blocking};
 use plan::Plan;
-use rejects::{Reject, RejectFile};
+use rejects::RejectFile;
 use source::{Format, Source};
 pub use source::{check_load_file, check_load_name};
 use write::ChunkWriter;
@@ -393,12 +393,13 @@ impl Load<'_> {
             tally.replaced += met.replaced;
             tally.repeated += met.repeated;
         }
-        for reject in buffer.rejects.iter().chain(&refused) {
-            for (target, reason) in &reject.reasons {
-                state.tallies[*target].reject(reason.class());
-            }
+        for (target, reason) in buffer.rejects.iter().flat_map(|reject| &reject.reasons) {
+            state.tallies[*target].reject(reason.class());
         }
-        if !(buffer.rejects.is_empty() && refused.is_empty()) {
+        for row in buffer.refused.iter().chain(&refused) {
+            state.tallies[row.target as usize].reject(row.class());
+        }
+        if !(buffer.rejects.is_empty() && buffer.refused.is_empty() && refused.is_empty()) {
             let file = self.rejects.take().ok_or_else(lost_reject_file)?;
             let append = append_rejects(file, Arc::clone(&self.plan), Arc::clone(&buffer), refused);
             let file = self.telling.during(&state, bytes_end, append).await?;
@@ -421,7 +422,7 @@ impl Load<'_> {
         buffer: &Arc<Buffer>,
         bytes_end: u64,
         state: &mut State,
-    ) -> Result<Vec<Reject>> {
+    ) -> Result<Vec<RefusedRow>> {
         let Self { telling, writer, .. } = self;
         let mut refused = Vec::new();
         let (rows, mut rows_written) = (buffer.entries(), 0);
@@ -474,12 +475,10 @@ async fn append_rejects(
     mut file: RejectFile,
     plan: Arc<Plan>,
     buffer: Arc<Buffer>,
-    refused: Vec<Reject>,
+    refused: Vec<RefusedRow>,
 ) -> Result<RejectFile> {
     blocking(move || {
-        let mut all: Vec<&Reject> = buffer.rejects.iter().chain(&refused).collect();
-        all.sort_by_key(|reject| (reject.origin, reject.reasons.first().map(|(target, _)| *target)));
-        file.append(&plan, &all)?;
+        file.append(&plan, buffer.rejects_with(&plan, &refused))?;
         Ok(file)
     })
     .await

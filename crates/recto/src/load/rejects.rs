@@ -9,6 +9,7 @@
 //! While a load runs the file has another name. Its length is in the checkpoint: whoever resumes
 //! cuts off what came after, so that no row is in it twice.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -21,11 +22,14 @@ use super::plan::Plan;
 use super::source::Format;
 use crate::error::{Error, ErrorKind, Result};
 
+/// How much text is written at once.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// What a reject is counted with beside its text.
 const REJECT_OVERHEAD_BYTES: usize = 128;
 
 /// A row that some collections did not take.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Reject {
     pub(super) origin: Origin,
     /// The row as it stood in the file.
@@ -37,6 +41,11 @@ pub(super) struct Reject {
 }
 
 impl Reject {
+    /// Where it stands among the others.
+    pub(super) fn place(&self) -> (Origin, Option<usize>) {
+        (self.origin, self.reasons.first().map(|(target, _)| *target))
+    }
+
     pub(super) fn byte_len(&self) -> usize {
         let reasons: usize = self
             .reasons
@@ -128,24 +137,32 @@ impl RejectFile {
         self.length
     }
 
-    /// Adds rejects and makes them durable.
-    pub(super) fn append(&mut self, plan: &Plan, rejects: &[&Reject]) -> Result<()> {
-        if rejects.is_empty() {
-            return Ok(());
-        }
-        let mut text = Vec::new();
-        if self.length == 0 {
+    /// Adds rejects, a piece of text at a time, and makes them durable.
+    pub(super) fn append<'a>(
+        &mut self,
+        plan: &Plan,
+        rejects: impl Iterator<Item = Cow<'a, Reject>>,
+    ) -> Result<()> {
+        let (mut text, mut length) = (Vec::new(), self.length);
+        if length == 0 {
             write_header(plan, &mut text);
         }
-        for reject in rejects {
-            write_reject(plan, reject, &mut text);
-        }
-        let written = self.open().and_then(|file| {
+        let written = (|| {
+            let file = self.open()?;
+            for reject in rejects {
+                write_reject(plan, &reject, &mut text);
+                if text.len() >= PIECE_BYTES {
+                    file.write_all(&text)?;
+                    length += text.len() as u64;
+                    text.clear();
+                }
+            }
             file.write_all(&text)?;
+            length += text.len() as u64;
             file.sync_data()
-        });
+        })();
         written.map_err(|error| self.error(error))?;
-        self.length += text.len() as u64;
+        self.length = length;
         Ok(())
     }
 

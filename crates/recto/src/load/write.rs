@@ -8,12 +8,10 @@ use recto_store::{
     Atomicity, PartitionWrite, RowsMet, Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
-use super::buffer::{Buffer, Chunk, Origin, WriteSizes};
+use super::buffer::{Buffer, Chunk, RefusedRow, WriteSizes};
 use super::convert::Reason;
 use super::pipeline::blocking;
 use super::plan::Plan;
-use super::rejects::Reject;
-use super::rows::row_text;
 use crate::error::{Error, ErrorKind, Result};
 
 /// For how long after it first failed a write is asked for again whose outcome is unknown, or that could
@@ -119,7 +117,7 @@ pub(super) struct Written {
     /// Rows whose record was there.
     pub(super) repeated: u64,
     /// Rows that the store does not take.
-    pub(super) refused: Vec<Reject>,
+    pub(super) refused: Vec<RefusedRow>,
 }
 
 impl ChunkWriter {
@@ -147,16 +145,13 @@ impl ChunkWriter {
                     written.repeated += met.repeated;
                     written.stored += rows as u64 - met.replaced - met.repeated - met.conflicts.len() as u64;
                     let conflicts = met.conflicts.into_iter().map(|number| chunk.start + number);
-                    let reason = || Reason::general(CONFLICT.to_owned());
-                    written
-                        .refused
-                        .extend(conflicts.map(|row| self.reject(&buffer, chunk.target, row, reason())));
+                    let conflicts = conflicts.map(|row| buffer.refuse(chunk.target, row, None));
+                    written.refused.extend(conflicts);
                 }
                 Settled::Refused(error) if rows == 1 => {
                     let reason = Reason::with_details("refused by the store", &format!(": {error}"));
-                    written
-                        .refused
-                        .push(self.reject(&buffer, chunk.target, chunk.start, reason));
+                    let refused = buffer.refuse(chunk.target, chunk.start, Some(reason));
+                    written.refused.push(refused);
                 }
                 Settled::Refused(_) => {
                     let middle = chunk.start + rows / 2;
@@ -176,15 +171,5 @@ impl ChunkWriter {
         let (buffer, plan, sizes, stamp) =
             (Arc::clone(buffer), Arc::clone(&self.plan), self.sizes, self.stamp);
         blocking(move || Ok(buffer.writes(&plan, chunk, sizes, stamp))).await
-    }
-
-    fn reject(&self, buffer: &Buffer, target: usize, row: usize, reason: Reason) -> Reject {
-        let (row, origin): (_, Origin) = buffer.get(target, row);
-        Reject {
-            origin,
-            content: row_text(&self.plan, &self.plan.targets[target], row).into(),
-            readable: true,
-            reasons: vec![(target, reason)],
-        }
     }
 }
