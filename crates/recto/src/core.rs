@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use recto_model::schema::{Collection, Schema, WriteMode};
-use recto_model::{Cells, RowRef, Value, cell, json};
+use recto_model::{Cells, RowRef, Table, Value, cell, json};
 use recto_plan::Arrangement;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -18,6 +18,8 @@ pub(crate) struct CollectionCore {
     /// The schema it is of.
     pub(crate) schema: Arc<Schema>,
     pub(crate) arrangements: Vec<Arc<Arrangement>>,
+    /// The base table as puts name it.
+    pub(crate) written: Arc<Table>,
     /// For each field of the record type, in its order, its column in the base table.
     pub(crate) columns: Vec<u16>,
     /// For each field, where it stands in the record type: a type may declare fields in another order
@@ -43,6 +45,7 @@ impl CollectionCore {
             shared,
             definition,
             schema,
+            written: Arc::clone(&base.table),
             arrangements: vec![Arc::new(base)],
             columns,
             places,
@@ -60,7 +63,28 @@ impl CollectionCore {
         for (place, &field) in field_of.iter().enumerate() {
             self.places[field] = Some(place);
         }
+        if !self.replaces() {
+            self.written = self.table_as_known();
+        }
         self
+    }
+
+    /// The base table as it was when the record type had all its fields: without the columns after the last one
+    /// that the type knows. An insert that does not name them leaves them out of what makes a record the same.
+    fn table_as_known(&self) -> Arc<Table> {
+        let table = &self.base().table;
+        let last = self
+            .columns
+            .iter()
+            .max()
+            .map_or(0, |&column| usize::from(column) + 1);
+        let known = last.max(table.key_len());
+        if known == table.columns().len() {
+            return Arc::clone(table);
+        }
+        let columns = table.columns()[..known].to_vec();
+        let known = Table::new(table.name(), columns, table.options());
+        known.map_or_else(|_| Arc::clone(table), Arc::new)
     }
 
     /// The regular columns that the record type knows, as indexes into them; `None` if it knows all.

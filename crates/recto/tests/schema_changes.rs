@@ -75,6 +75,7 @@ on_both! {
     record_types_may_declare_fields_in_any_order,
     handles_from_before_keep_working,
     an_older_program_beside_a_newer_one,
+    older_and_newer_programs_append,
     what_a_schema_does_not_name_stays,
     a_collection_is_removed_by_name,
     an_interrupted_removal_is_finished,
@@ -358,6 +359,80 @@ async fn an_older_program_beside_a_newer_one(kind: Kind) {
     );
     owned.delete("a").await.unwrap();
     assert_eq!(newer.get("a").await.unwrap(), None);
+}
+
+/// Version 1 of a program puts its records again after version 2 of it, which added fields, gave them values: they
+/// are the same records, in what it knows. Version 2 knows more, so to it one without the value is another.
+async fn older_and_newer_programs_append(kind: Kind) {
+    #[derive(Debug, Clone, PartialEq, Record)]
+    #[record(collection = "notes", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+    struct Note {
+        day: i32,
+        id: i32,
+        text: Option<String>,
+    }
+    #[derive(Debug, Clone, PartialEq, Record)]
+    #[record(collection = "notes", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+    struct RatedNote {
+        day: i32,
+        id: i32,
+        text: Option<String>,
+        rating: Option<i32>,
+    }
+    let mut recto = Fresh::new(kind).open().await;
+    for collection in [Note::collection(), RatedNote::collection()] {
+        recto.apply(&recto::schema_of([collection])).await.unwrap();
+    }
+    let (older, newer) = (
+        recto.collection::<Note>().unwrap(),
+        recto.collection::<RatedNote>().unwrap(),
+    );
+    let note = |id, text: Option<&str>| Note {
+        day: 1,
+        id,
+        text: text.map(Into::into),
+    };
+    let rated = |id, text: Option<&str>, rating| RatedNote {
+        day: 1,
+        id,
+        text: text.map(Into::into),
+        rating,
+    };
+    newer.put(&rated(1, Some("a"), Some(5))).await.unwrap();
+    newer.put(&rated(2, None, None)).await.unwrap();
+    for _ in 0..2 {
+        older.put(&note(1, Some("a"))).await.unwrap();
+        older
+            .put_all([&note(2, None), &note(3, Some("c"))])
+            .await
+            .unwrap();
+        newer.put(&rated(3, Some("c"), None)).await.unwrap();
+    }
+    // Both in one batch, of one partition.
+    let mut batch = recto.batch();
+    batch.put(&older, &note(1, Some("a"))).unwrap();
+    batch.put(&newer, &rated(4, Some("d"), Some(1))).unwrap();
+    batch.put(&older, &note(4, Some("d"))).unwrap();
+    batch.commit().await.unwrap();
+    assert_eq!(older.get((1, 4)).await.unwrap(), Some(note(4, Some("d"))));
+    // Cassandra cannot know what is there.
+    if kind == Kind::Embedded {
+        for text in [Some("b"), None] {
+            let error = older.put(&note(1, text)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{text:?}: {error}");
+        }
+        for (id, rating) in [(1, None), (1, Some(4)), (3, Some(3))] {
+            let text = if id == 1 { "a" } else { "c" };
+            let error = newer.put(&rated(id, Some(text), rating)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{rating:?}: {error}");
+        }
+    }
+    let found = newer.get((1, 1)).await.unwrap();
+    assert_eq!(
+        found,
+        Some(rated(1, Some("a"), Some(5))),
+        "what it does not know it leaves alone"
+    );
 }
 
 /// Another collection.

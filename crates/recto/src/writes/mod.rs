@@ -55,7 +55,8 @@ pub(crate) struct Changes {
     writes: Vec<PartitionWrite>,
     /// What each of `writes` is about.
     subjects: Vec<Subject>,
-    by_partition: HashMap<(String, Cells), usize>,
+    /// By table, as many columns of it as are known, and partition.
+    by_partition: HashMap<(String, usize, Cells), usize>,
     /// The last mutation of each row: of which write, and its number there.
     by_row: HashMap<(usize, Cells), usize>,
     given: usize,
@@ -129,7 +130,7 @@ impl Changes {
     /// The partition a change is of, and the change as the store makes it.
     fn mutation(&self, core: &Arc<CollectionCore>, change: Change) -> Result<(Cells, Mutation)> {
         core.shared.check_table(&core.definition.name)?;
-        let table = &core.base().table;
+        let table = &core.written;
         let (partition, clustering, cells) = match &change {
             Change::Put { cells, .. } => core.split(cells),
             Change::Delete { key } => core.split(key),
@@ -166,12 +167,10 @@ impl Changes {
 
     /// The number of the write to a partition, begun if there is none.
     fn write_of(&mut self, core: &Arc<CollectionCore>, partition: Cells) -> usize {
-        let table = &core.base().table;
+        let table = &core.written;
         let next = self.writes.len();
-        let index = *self
-            .by_partition
-            .entry((table.name().to_owned(), partition.clone()))
-            .or_insert(next);
+        let place = (table.name().to_owned(), table.columns().len(), partition.clone());
+        let index = *self.by_partition.entry(place).or_insert(next);
         if index == next {
             self.writes.push(PartitionWrite {
                 table: Arc::clone(table),
@@ -305,7 +304,7 @@ fn put_operation(core: &CollectionCore, clustering: Cells, cells: Cells) -> Oper
     match core.known_columns().filter(|_| core.replaces()) {
         None => Operation::Put {
             clustering,
-            cells,
+            cells: cells.iter().take(core.written.regular().len()).collect(),
             replace: core.replaces(),
         },
         Some(columns) => Operation::Patch {
