@@ -84,3 +84,28 @@ fn a_runtime_that_is_missing_or_has_no_timers_is_an_error_that_says_what_to_do()
     }
     assert!(!folder.path().join("notes").exists());
 }
+
+#[test]
+#[ignore = "run as a process of its own by the test below"]
+fn open_without_timers() {
+    let timeless = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let error = timeless.block_on(Recto::open("no store")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    // Other panics are told as ever.
+    std::thread::spawn(|| panic!("of another")).join().unwrap_err();
+}
+
+#[test]
+fn what_tokio_would_print_of_missing_timers_is_not_printed() {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "open_without_timers", "--nocapture"])
+        .env_remove("RUST_BACKTRACE")
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{printed}");
+    assert!(
+        printed.contains("of another") && !printed.contains("Tokio"),
+        "{printed}"
+    );
+}
