@@ -320,10 +320,20 @@ impl Guard {
         Ok(match request.uri().path() {
             HEALTH => (text.clone(), "ok\n").into_response(),
             READINESS if self.stopping.load(Ordering::Relaxed) => unready("stopping\n"),
-            READINESS if self.readiness.is_ready().await => (text.clone(), "ready\n").into_response(),
+            READINESS if self.readiness.is_ready().await => {
+                (text.clone(), self.ready().await).into_response()
+            }
             READINESS => unready("the store does not answer\n"),
             _ => self.metrics(request, who).await?,
         })
+    }
+
+    /// What `/readyz` says where it answers 200. It names no collection: it is told to anyone.
+    async fn ready(&self) -> String {
+        match self.readiness.refused_collections().await {
+            0 => "ready\n".to_owned(),
+            refused => format!("ready\ncollections refused: {refused} (the log says which, and why)\n"),
+        }
     }
 
     async fn metrics<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Response, Turned> {

@@ -110,6 +110,18 @@ impl fmt::Display for Metrics {
 /// A figure of each node: its name, kind and help, and where it stands.
 type OfNode = (&'static str, &'static str, &'static str, fn(&NodeMetrics) -> u64);
 
+/// How many collections are refused, as Prometheus reads it.
+pub(crate) struct RefusedText(pub(crate) usize);
+
+impl fmt::Display for RefusedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = "recto_collections_refused";
+        let help = "Collections that are refused because their tables are not what the schema says.";
+        head(f, name, "gauge", help)?;
+        writeln!(f, "{name} {}", self.0)
+    }
+}
+
 /// What a store has seen of its nodes, as Prometheus reads it; nothing of a store without nodes.
 pub(crate) struct StoreText<'a>(pub(crate) &'a StoreMetrics);
 

@@ -7,7 +7,7 @@ use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
 use super::Observer;
-use super::exposition::StoreText;
+use super::exposition::{RefusedText, StoreText};
 
 /// How long the store may take to answer that it is there.
 pub(crate) const READY_TIME: Duration = Duration::from_secs(2);
@@ -42,9 +42,16 @@ impl Readiness {
         })
     }
 
-    /// What the store has seen of its nodes, as text for `/metrics`. Asks it nothing.
+    /// How many collections are refused, as the store was last looked at, and what it has seen of its nodes, as
+    /// text for `/metrics`. Asks it nothing.
     pub(crate) async fn store_metrics(&self) -> String {
-        StoreText(&self.session.store_metrics().await).to_string()
+        let refused = RefusedText(self.refused_collections().await);
+        format!("{refused}{}", StoreText(&self.session.store_metrics().await))
+    }
+
+    /// How many collections are refused, because their tables are not what the schema says.
+    pub(crate) async fn refused_collections(&self) -> usize {
+        self.session.refused_collections().await.len()
     }
 
     /// Asks the store what it holds: small reads that every store answers from where it keeps its data, at

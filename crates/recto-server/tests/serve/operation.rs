@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use recto::schema::Schema;
+use recto::{LocalSession, OpenOptions, Recto, StoreAddress};
 use recto_server::auth::TokenFile;
 use serde_json::{Value as Json, json};
 
-use super::support::{ORDERS, eventually, serve, serve_with_tokens};
+use super::support::{ORDERS, SCHEMA, eventually, serve, serve_store, serve_with_tokens};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_say_what_was_done_and_hold_no_values() {
@@ -61,6 +63,36 @@ async fn health_and_readiness() {
     assert_eq!(served.get("/healthz").await.body, "ok\n");
     assert_eq!(served.get("/readyz").await.body, "ready\n");
     assert_eq!(served.ask("POST", "/healthz", &[], "").await.status, 405);
+}
+
+/// A server that cannot serve one of its collections serves the others, and says that it does not serve all.
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_collections_are_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
+    let open = || Recto::open_with(&address, OpenOptions::new().create());
+    let mut recto = open().await.unwrap();
+    let schema = Schema::parse(SCHEMA).unwrap();
+    recto.apply(&schema).await.unwrap();
+    recto.store().drop_table("secrets").await.unwrap();
+    recto.close().await.unwrap();
+    let mut recto = open().await.unwrap();
+    let session = LocalSession::new(recto.clone());
+    let served = serve_store(session, folder, |_| {}).await;
+    let ready = served.get("/readyz").await;
+    assert_eq!(
+        (ready.status, &*ready.body),
+        (
+            200,
+            "ready\ncollections refused: 1 (the log says which, and why)\n"
+        )
+    );
+    assert_eq!(served.metric("recto_collections_refused").await, 1.0);
+    let path = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22";
+    assert_eq!(served.get(path).await.status, 200);
+    recto.apply(&schema).await.unwrap();
+    assert_eq!(served.get("/readyz").await.body, "ready\n");
+    assert_eq!(served.metric("recto_collections_refused").await, 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

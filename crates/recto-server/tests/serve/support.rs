@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-const SCHEMA: &str = r#"
+pub(crate) const SCHEMA: &str = r#"
 [collection.orders]
 fields = { tenant = "text", id = "int", total = "double", note = "text" }
 key = ["tenant", "id"]
