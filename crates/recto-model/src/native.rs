@@ -65,7 +65,41 @@ pub use json::Json;
 pub use time::{CqlDuration, Date, OutOfRange, Time, Timestamp};
 pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
 
-/// A Rust type that can be a field of a record.
+/// A Rust type that can be a field of a record: which CQL type it is, and how its values become cells and back.
+///
+/// The [module](self) says which types are. `#[derive(FieldType)]` of the crate `recto` makes fields of enums of names
+/// and of structs around one value; [`Json`] is a field of whatever serde writes. To implement it by hand, have the cell
+/// written and read by a type that is a field already, so that it is what every other program expects of the CQL type:
+///
+/// ```
+/// use recto_model::Type;
+/// use recto_model::cell::CellError;
+/// use recto_model::native::FieldType;
+///
+/// /// Degrees, stored as hundredths.
+/// #[derive(Debug, PartialEq)]
+/// struct Temperature(f64);
+///
+/// impl FieldType for Temperature {
+///     fn field_type() -> Type {
+///         i32::field_type()
+///     }
+///
+///     fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
+///         ((self.0 * 100.0).round() as i32).write_cell(out)
+///     }
+///
+///     fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError> {
+///         i32::read_cell(cell).map(|hundredths| Self(f64::from(hundredths) / 100.0))
+///     }
+/// }
+///
+/// let mut cell = Vec::new();
+/// assert!(Temperature(21.5).write_cell(&mut cell)?);
+/// assert_eq!(Temperature::read_cell(Some(&cell))?, Temperature(21.5));
+/// assert!(Temperature::read_cell(None).is_err()); // null is an Option's
+/// # Ok::<(), CellError>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a record",
     note = "fields are bool, i8 to i64, f32, f64, String, Blob, Uuid, TimeUuid, Timestamp, Date, Time, IpAddr, BigInt, BigDecimal, lists, sets, maps, tuples and arrays of them, and Options",

@@ -150,6 +150,31 @@ pub use recto_model::cell::CellError;
 pub use recto_model::native::FieldType;
 pub use recto_model::record::Record;
 pub use recto_model::{Direction, Environment, Type, Value, schema};
+/// Where a page begins or ends: text to hand to a client, and to take back.
+///
+/// ```
+/// # use recto::{Cursor, OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64 }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// let query = events.query().filter("day = \"mon\"").page_size(20);
+/// let page = query.clone().await?;
+/// // What a client is given, and gives back for the next page.
+/// let token: String = page.next_cursor().unwrap().into_string();
+/// let next: Cursor = token.parse()?;
+/// let page = query.after(next).await?;
+/// assert_eq!(page.items()[0], event(20));
+/// # Ok(())
+/// # }
+/// ```
 pub use recto_plan::cursor::Cursor;
 pub use recto_store::check::MAX_TTL_SECONDS;
 pub use scan::{Scan, ScanPart};

@@ -12,6 +12,14 @@ use crate::cell::CellError;
 /// A value that is stored as its JSON: a text field that holds what serde writes. For structs, enums with data, and
 /// `serde_json::Value`; its parts cannot be filtered by.
 ///
+/// Two values are the same field if serde writes the same text of them: of a `HashMap` it may write another at each
+/// time, so take a `BTreeMap` in records that are never changed. Only serde reads the text again: its numbers are what
+/// serde makes of them, and a field that the Rust type gains needs `#[serde(default)]` to read what was stored before.
+///
+/// # Errors
+/// As those of other fields, where a record is put or read: serde cannot write the value (a map whose keys are no
+/// texts), or what is stored is no JSON of the type.
+///
 /// What serde writes as `null` is the text `null`; a field that may be null is an `Option<Json<T>>`.
 ///
 /// ```
