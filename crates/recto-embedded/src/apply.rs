@@ -3,18 +3,17 @@
 use std::collections::HashMap;
 
 use recto_store::{RowsMet, StoreError};
-use redb::{ReadableTable as _, Table, WriteTransaction};
+use redb::{ReadableTable as _, WriteTransaction};
 
 use crate::batch::{Action, Batch, Change};
 use crate::catalog::{Catalog, StoredTable, different};
 use crate::error::engine;
 use crate::read::damaged;
 use crate::row::{Damage, Row, StoredRow};
+use crate::runs::Runs;
 use crate::snapshot::RowsDefinition;
-use crate::walk::{find, find_edge};
+use crate::walk::{RowsTable, find, find_edge};
 use crate::writer::Reply;
-
-type RowsTable<'t> = Table<'t, &'static [u8], &'static [u8]>;
 
 /// How many rows that a range deletion leaves in part are rewritten at a time.
 const PARTLY_DELETED_ROWS: usize = 10_000;
@@ -51,7 +50,7 @@ impl<'t> OpenTables<'t> {
 }
 
 /// How stamps are dealt with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stamping {
     /// As the changes say.
     Given,
@@ -87,9 +86,23 @@ pub(crate) fn apply(
     };
     let mut met_rows = RowsMet::default();
     let mut undo: Vec<Before<'_>> = Vec::new();
-    for change in &batch.changes {
+    let mut runs = Runs::default();
+    let has_runs = stamping == Stamping::Given && batch.is_in_key_order();
+    let mut changes = batch.changes.as_slice();
+    while let Some((change, rest)) = changes.split_first() {
         let table = &batch.tables[change.table];
         let rows = tables.rows(table)?;
+        if has_runs {
+            let (run, after) = changes.split_at(runs.insert(batch, changes, table, rows)?);
+            if !run.is_empty() {
+                if batch.may_be_undone() {
+                    undo.extend(run.iter().map(|change| Before { change, row: None }));
+                }
+                changes = after;
+                continue;
+            }
+        }
+        changes = rest;
         if batch.may_be_undone() {
             let row = rows.get(batch.key(change)).map_err(engine)?;
             let row = row.map(|row| row.value().to_vec());

@@ -82,6 +82,11 @@ impl Batch {
         self.has_inserts && !self.row_by_row
     }
 
+    /// Whether the changes, sorted, are in the order of their keys.
+    pub(crate) fn is_in_key_order(&self) -> bool {
+        !self.has_ranges
+    }
+
     pub(crate) fn byte_len(&self) -> usize {
         self.buffer.len() + self.changes.len() * size_of::<Change>()
     }

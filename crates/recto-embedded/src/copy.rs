@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use recto_store::StoreError;
-use redb::{CursorError, Database, ReadableTableMetadata as _};
+use redb::{CursorError, ReadableTableMetadata as _};
 
 use crate::catalog;
 use crate::error::{engine, guarded};
@@ -77,8 +77,9 @@ pub(crate) fn total_rows(state: &State) -> Result<u64, StoreError> {
     Ok(total)
 }
 
-/// Makes a data file at `path` that holds `rows` of the snapshot. Every row's checksum is looked at:
-/// damage is not copied. On error nothing is left at `path`.
+/// Makes a data file at `path` that holds `rows` of the snapshot, and no free pages at its end. Every row's
+/// checksum is looked at: damage is not copied. Returns how many rows were looked at. On error nothing is
+/// left at `path`.
 pub(crate) fn copy(
     state: &State,
     path: &Path,
@@ -86,10 +87,10 @@ pub(crate) fn copy(
     met: &Arc<Met>,
     rows: Rows,
     report: Report,
-) -> Result<(Database, u64), StoreError> {
+) -> Result<u64, StoreError> {
     let _ = std::fs::remove_file(path);
     let copied = guarded(|| {
-        let database = create_data(path, cache_bytes, met)?;
+        let mut database = create_data(path, cache_bytes, met)?;
         let mut counter = Counter::new(total_rows(state)?, report);
         let mut transaction = database.begin_write().map_err(engine)?;
         transaction.set_quick_repair(true);
@@ -112,7 +113,11 @@ pub(crate) fn copy(
             }
         }
         transaction.commit().map_err(engine)?;
-        Ok((database, counter.finish()))
+        // The engine doubles its file and begins at both ends of the new half: it cuts off what is free only
+        // after it has moved the pages that lie last.
+        database.compact().map_err(engine)?;
+        database.close().map_err(engine)?;
+        Ok(counter.finish())
     });
     if copied.is_err() {
         let _ = std::fs::remove_file(path);

@@ -68,6 +68,7 @@ mod pages;
 mod partitions;
 mod read;
 mod row;
+mod runs;
 mod scan;
 mod scrub;
 mod shared;

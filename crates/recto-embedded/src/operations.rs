@@ -14,6 +14,7 @@ use crate::directory::{Directory, Purpose};
 use crate::error::{engine, file, guarded};
 use crate::shared::Shared;
 use crate::snapshot::{Engine, State, blocking};
+use crate::store::open_data;
 use crate::writer::{Exclusive, Reply, Work};
 
 /// How long compaction and checks may take: a day.
@@ -222,8 +223,7 @@ fn backup(state: &State, to: &Path, report: Report) -> Result<BackupReport, Stor
         Rows::All,
         report,
     )
-    .and_then(|(database, rows)| {
-        database.close().map_err(engine)?;
+    .and_then(|rows| {
         directory.publish_backup()?;
         let bytes = length(&directory.data_file())?;
         Ok(BackupReport { rows, bytes })
@@ -244,14 +244,17 @@ fn compact(shared: &Shared, report: Report) -> Result<CompactReport, StoreError>
     let data: PathBuf = directory.data_file();
     let bytes_before = length(&data)?;
     let state = Arc::clone(&shared.snapshot()?.state);
-    let (database, _) = copy::copy(
+    let copy = directory.new_data_file();
+    copy::copy(
         &state,
-        &directory.new_data_file(),
+        &copy,
         shared.options.cache_bytes,
         &shared.met,
         Rows::Living,
         report,
     )?;
+    // Before it takes the place of the other, which is as good as before if this fails.
+    let database = open_data(&copy, shared.options, &shared.met)?;
     directory.publish()?;
     shared.replace_engine(Engine::writable_of(database));
     Ok(CompactReport {

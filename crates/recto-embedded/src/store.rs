@@ -433,7 +433,11 @@ fn backend(path: &Path, is_writable: bool, met: &Arc<Met>) -> Result<Verified<Fi
 }
 
 /// Opens the data file of a store.
-fn open_data(path: &Path, options: EmbeddedOptions, met: &Arc<Met>) -> Result<Database, StoreError> {
+pub(crate) fn open_data(
+    path: &Path,
+    options: EmbeddedOptions,
+    met: &Arc<Met>,
+) -> Result<Database, StoreError> {
     guarded(|| {
         let backend = backend(path, true, met)?;
         // The engine would take an empty file for one to begin.

@@ -23,10 +23,13 @@ type Guard<'a> = AccessGuard<'a, Bytes>;
 /// A key and its value.
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
+/// A table of the engine that holds rows, in a write transaction.
+pub(crate) type RowsTable<'t> = Table<'t, Bytes, Bytes>;
+
 /// A table of the engine that holds rows, in a snapshot or in a write transaction.
 pub(crate) trait RowsOfTable: ReadableTable<Bytes, Bytes> {}
 impl RowsOfTable for Rows {}
-impl RowsOfTable for Table<'_, Bytes, Bytes> {}
+impl RowsOfTable for RowsTable<'_> {}
 
 /// Checks the checksum of an entry that is looked at for its key only.
 pub(crate) fn verify(stored: &StoredTable, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
@@ -57,30 +60,51 @@ fn expect_empty(stored: &StoredTable, rows: &impl RowsOfTable) -> Result<(), Sto
     }
 }
 
-/// The value at `key`, whose checksum is for the caller to check; `None` if there verifiably is none.
-pub(crate) fn find<'r>(
+/// What a search for a key ends at.
+pub(crate) enum Found<'r> {
+    /// The value at the key, whose checksum is for the caller to check.
+    Row(Guard<'r>),
+    /// Verifiably nothing. The key ahead; `None` at the end of the table.
+    Gap(Option<Guard<'r>>),
+}
+
+/// What there is at `key`.
+#[inline]
+pub(crate) fn search<'r>(
     stored: &StoredTable,
     rows: &'r impl RowsOfTable,
     key: &[u8],
-) -> Result<Option<Guard<'r>>, StoreError> {
+) -> Result<Found<'r>, StoreError> {
     let mut cursor = rows.lower_bound(Bound::Included(key)).map_err(engine)?;
     let next = cursor.peek_next().map_err(engine)?;
     if let Some((found, value)) = next {
         let at = found.value();
         if at == key {
-            return Ok(Some(value));
+            return Ok(Found::Row(value));
         }
         verify(stored, at, value.value())?;
         if at < key {
             return Err(out_of_order(stored, at));
         }
         check_behind(stored, cursor.peek_prev(), |behind| behind < key)?;
-        return Ok(None);
+        return Ok(Found::Gap(Some(found)));
     }
     if !check_behind(stored, cursor.peek_prev(), |behind| behind < key)? {
         expect_empty(stored, rows)?;
     }
-    Ok(None)
+    Ok(Found::Gap(None))
+}
+
+/// The value at `key`, whose checksum is for the caller to check; `None` if there verifiably is none.
+pub(crate) fn find<'r>(
+    stored: &StoredTable,
+    rows: &'r impl RowsOfTable,
+    key: &[u8],
+) -> Result<Option<Guard<'r>>, StoreError> {
+    Ok(match search(stored, rows, key)? {
+        Found::Row(value) => Some(value),
+        Found::Gap(_) => None,
+    })
 }
 
 /// Verifies that the engine finds where `edge` is: what it does from there on misses no row.

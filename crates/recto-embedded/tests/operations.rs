@@ -140,6 +140,69 @@ fn compaction_gives_space_back_while_readers_read() {
     });
 }
 
+/// What the rows of a store that is closed take: bytes of rows, of their pages, and of the file.
+fn sizes(path: &std::path::Path) -> (u64, u64, u64) {
+    let file = path.join("data.redb");
+    let database = redb::ReadOnlyDatabase::open(&file).unwrap();
+    let transaction = redb::ReadableDatabase::begin_read(&database).unwrap();
+    let rows = redb::TableDefinition::<&[u8], &[u8]>::new("rows 1");
+    let rows = transaction.open_table(rows).unwrap();
+    let stats = redb::ReadableTableMetadata::stats(&rows).unwrap();
+    let pages = (stats.leaf_pages() + stats.branch_pages()) * 4_096;
+    (
+        stats.stored_bytes() + stats.metadata_bytes(),
+        pages,
+        std::fs::metadata(file).unwrap().len(),
+    )
+}
+
+#[test]
+fn rows_that_come_newest_first_fill_their_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    runtime().block_on(async {
+        let store = open(&path).unwrap();
+        store.create_table(&table()).await.unwrap();
+        // Each batch lies before what its partition has, as rows of rising numbers do whose order descends.
+        for batch in 0..20 {
+            let writes = ["AA", "BB", "CC"].map(|carrier| {
+                let rows = (batch * 1_000..(batch + 1) * 1_000).map(|number| put(number, 1));
+                write(&table(), carrier, rows.collect())
+            });
+            done(&store, writes.into()).await;
+        }
+        drop(store);
+        let (rows, pages, _) = sizes(&path);
+        assert!(
+            pages < rows * 115 / 100,
+            "{rows} bytes of rows take {pages} of pages"
+        );
+
+        let store = open(&path).unwrap();
+        let report = store.compact(|_| ()).await.unwrap();
+        drop(store);
+        let (rows, pages, file) = sizes(&path);
+        assert!(
+            pages < rows * 106 / 100,
+            "{rows} bytes of rows take {pages} of pages"
+        );
+        assert!(
+            file < pages * 105 / 100,
+            "{pages} bytes of pages take {file} of a file"
+        );
+        assert!(
+            file.abs_diff(report.bytes_after) < file / 100,
+            "{file}, and it was said {report:?}"
+        );
+        let store = open(&path).unwrap();
+        let expected: Vec<i64> = (0..20_000).collect();
+        for carrier in ["AA", "BB", "CC"] {
+            assert_eq!(numbers(&store, &table(), carrier).await, expected);
+        }
+        assert!(store.check(|_| ()).await.unwrap().is_sound());
+    });
+}
+
 #[test]
 fn ended_rows_are_counted_and_compacted_away() {
     let directory = tempfile::tempdir().unwrap();

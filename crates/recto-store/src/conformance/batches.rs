@@ -1,5 +1,7 @@
 //! Writes of several rows and of several partitions.
 
+use std::collections::BTreeMap;
+
 use recto_model::{Bound, Cells};
 
 use super::Bench;
@@ -134,6 +136,51 @@ pub async fn relaxed_writes(bench: &dyn Bench) {
         fixture
             .expect(&ints([1]), &[concat(&ints([1, 1]), &cells([Some(b"x"), None]))])
             .await;
+    }
+    fixture.drop().await;
+}
+
+/// Many rows of one call come to lie between, before, behind and in the place of rows that are there.
+pub async fn many_rows_among_others(bench: &dyn Bench) {
+    let fixture = Fixture::simple(bench, "among").await;
+    let value = |c: i32, stamp: i32| cells([None, Some(&int(1_000 * stamp + c))]);
+    let rows = |p: i32, numbers: Vec<i32>, stamp: i32| {
+        let row = |c: i32| at(i64::from(stamp), put(ints([c]), value(c, stamp)));
+        fixture.write_of(&ints([p]), numbers.into_iter().map(row).collect())
+    };
+    let calls = [
+        vec![rows(1, (0..5).map(|n| 50 * n).collect(), 1)],
+        // Some are there, and are older.
+        vec![rows(2, (0..40).collect(), 2), rows(1, (0..=120).collect(), 2)],
+        // Some are there, and are newer.
+        vec![
+            rows(1, (90..=240).rev().collect(), 1),
+            rows(3, (-40..0).collect(), 1),
+        ],
+        // Each of them twice.
+        vec![rows(1, (230..280).collect(), 4), rows(1, (230..280).collect(), 3)],
+        vec![rows(1, (-60..0).collect(), 5)],
+    ];
+    let mut expected: BTreeMap<(i32, i32), i32> = BTreeMap::new();
+    for (p, numbers, stamp) in [
+        (1, 90..241, 1),
+        (1, 0..121, 2),
+        (1, 230..280, 4),
+        (1, -60..0, 5),
+        (2, 0..40, 2),
+        (3, -40..0, 1),
+    ] {
+        expected.extend(numbers.map(|c| ((p, c), stamp)));
+    }
+    for call in calls {
+        write_many(&fixture, call, Atomicity::Each).await;
+    }
+    for p in 1..=3 {
+        let of_partition = expected.range((p, i32::MIN)..=(p, i32::MAX));
+        let rows: Vec<Cells> = of_partition
+            .map(|((p, c), stamp)| concat(&ints([*p, *c]), &value(*c, *stamp)))
+            .collect();
+        fixture.expect(&ints([p]), &rows).await;
     }
     fixture.drop().await;
 }

@@ -251,6 +251,41 @@ pub async fn row_by_row(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
+/// A conflict behind many new rows takes them all back; row by row they stay.
+pub async fn a_conflict_behind_many_new_rows(bench: &dyn Bench) {
+    if !sees_conflicts(bench) {
+        return;
+    }
+    let fixture = Fixture::simple(bench, "behind").await;
+    let p = ints([1]);
+    let new = |c| row(c, Some(b"x"), None);
+    let there = row(60, Some(b"y"), None);
+    fixture.write(&p, vec![inserting(1, there.clone())]).await;
+    let inserts: Vec<Mutation> = (0..100).map(|c| inserting(2, new(c))).collect();
+    conflict(&fixture, inserts.clone(), 60).await;
+    fixture.expect(&p, &[stored(&there)]).await;
+
+    let options = WriteOptions {
+        row_by_row: true,
+        ..WriteOptions::default()
+    };
+    let writes = vec![fixture.write_of(&p, inserts)];
+    let outcome = fixture.store.write_many(writes, Atomicity::Each, options).await;
+    let Ok(WriteOutcome::Counted(met)) = outcome else {
+        panic!("{outcome:?}")
+    };
+    let expected = RowsMet {
+        conflicts: vec![60],
+        ..RowsMet::default()
+    };
+    assert_eq!(met, expected);
+    let rows: Vec<Cells> = (0..100)
+        .map(|c| stored(&if c == 60 { there.clone() } else { new(c) }))
+        .collect();
+    fixture.expect(&p, &rows).await;
+    fixture.drop().await;
+}
+
 /// Whoever does not know a column that was added inserts the row that it knows again, and the value
 /// in the added column stays.
 pub async fn added_columns_are_left_alone(bench: &dyn Bench) {

@@ -190,6 +190,7 @@ macro_rules! conformance_suite {
                 two_writes_of_one_partition,
                 writes_of_nothing_are_done,
                 relaxed_writes,
+                many_rows_among_others,
             ];
             inserts: [
                 the_same_row_again_is_done,
@@ -198,6 +199,7 @@ macro_rules! conformance_suite {
                 inserts_of_one_call_act_one_after_the_other,
                 the_longer_life_holds,
                 row_by_row,
+                a_conflict_behind_many_new_rows,
                 added_columns_are_left_alone,
                 not_beside_deletions_of_ranges,
             ];
