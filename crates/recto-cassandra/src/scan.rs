@@ -75,7 +75,8 @@ pub(crate) async fn scan(
             rows: recto_model::RowSet::new(table.columns().len()),
             ..ScanRead::default()
         },
-        last: None,
+        token: 0,
+        is_cut: false,
     };
     scan.settings.deadline.remaining()?;
     let mut start = token_of(&range.start)?;
@@ -89,14 +90,10 @@ pub(crate) async fn scan(
     if !scan.full() {
         scan.tokens(start, end).await?;
     }
-    let ended = !scan.full();
+    let next = if scan.full() { scan.last() } else { None };
     let mut read = scan.read;
     read.bytes = read.rows.byte_len() as u64;
-    read.next = if ended {
-        None
-    } else {
-        scan.last.as_ref().map(encode_position)
-    };
+    read.next = next.as_ref().map(encode_position);
     Ok(read)
 }
 
@@ -107,15 +104,36 @@ struct Scan<'a> {
     limit: u32,
     max_bytes: u64,
     read: ScanRead,
-    /// The last row read.
-    last: Option<Position>,
+    /// The token of the last row read.
+    token: i64,
+    /// Whether it ends here because what follows cannot be read: whoever goes on is told why.
+    is_cut: bool,
 }
 
 impl Scan<'_> {
     fn full(&self) -> bool {
         let rows = &self.read.rows;
-        rows.len() as u64 >= u64::from(self.limit)
+        self.is_cut
+            || rows.len() as u64 >= u64::from(self.limit)
             || (!rows.is_empty() && rows.byte_len() as u64 >= self.max_bytes)
+    }
+
+    /// Where the last row read lies.
+    fn last(&self) -> Option<Position> {
+        let row = self.read.rows.iter().next_back()?;
+        let partition_len = self.table.partition().len();
+        let cells = |range: std::ops::Range<usize>| range.map(|column| row.get(column));
+        let clustering = cells(partition_len..self.table.key_len());
+        let is_row = clustering.clone().all(|cell| cell.is_some());
+        Some(Position {
+            token: self.token,
+            partition: cells(0..partition_len).collect(),
+            clustering: if is_row {
+                clustering.collect()
+            } else {
+                Cells::new()
+            },
+        })
     }
 
     fn wanted(&self) -> u32 {
@@ -201,7 +219,15 @@ impl Scan<'_> {
             most = most.min(prepared.page_rows(bytes, self.wanted()));
             let answer = client
                 .page(&prepared, &request.values, &mut most, &from, &self.settings)
-                .await?;
+                .await;
+            let answer = match answer {
+                // Rows before a gap that cannot be passed are returned first.
+                Err(error) if error.kind() == StoreErrorKind::Tombstones && !self.read.rows.is_empty() => {
+                    self.is_cut = true;
+                    return Ok(());
+                }
+                answer => answer?,
+            };
             let more = answer.more.clone();
             let before = (self.read.rows.len(), self.read.rows.byte_len());
             let result = rows_of(answer)?;
@@ -231,22 +257,11 @@ impl Scan<'_> {
         if !is_row && begun {
             return Ok(());
         }
+        self.token = match token {
+            Some(token) => token,
+            None => row.get(width).map_or(Ok(None), token_of)?.unwrap_or_default(),
+        };
         row.push_to(&mut self.read.rows, width);
-        if self.full() {
-            let token = match token {
-                Some(token) => token,
-                None => row.get(width).map_or(Ok(None), token_of)?.unwrap_or_default(),
-            };
-            self.last = Some(Position {
-                token,
-                partition: (0..partition_len).map(|column| row.get(column)).collect(),
-                clustering: if is_row {
-                    clustering().collect()
-                } else {
-                    Cells::new()
-                },
-            });
-        }
         Ok(())
     }
 }
@@ -307,13 +322,11 @@ pub(crate) async fn partitions(
             .select_partitions(after.map(|position| position.token), wanted);
         let prepared = client.prepare(&request, &settings.deadline).await?;
         let mut from = PagingState::start();
+        let mut most = prepared.page_rows(options.max_bytes, wanted.unsigned_abs());
         loop {
-            let page_rows = prepared.page_rows(options.max_bytes, wanted.unsigned_abs());
-            let call = Call::Page(&prepared, &request.values, page_rows, &from);
             let answer = client
-                .send(call, &settings)
-                .await
-                .map_err(|failure| failure.error)?;
+                .page(&prepared, &request.values, &mut most, &from, &settings)
+                .await?;
             let more = answer.more.clone();
             each_row(&rows_of(answer)?, &request.result_types, |row| {
                 let width = table.partition().len();

@@ -380,6 +380,33 @@ async fn reads_past_the_tombstone_threshold_have_an_error_of_their_own() {
     assert!(error.hint().unwrap().contains("tombstone_failure_threshold"));
     assert_eq!(error.node(), Some(Cluster::shared().unwrap().address()));
     assert_eq!(error.table(), Some("fact_graves"));
+    // A scan returns what lies before them, and then says why it does not go on.
+    let put = |c: &i32| {
+        let (clustering, cells, replace) = (ints([*c]), ints([*c]), true);
+        at(
+            3,
+            Operation::Put {
+                clustering,
+                cells,
+                replace,
+            },
+        )
+    };
+    write(&store, &table, 1, [-3, -2, -1].iter().map(put).collect()).await;
+    let (view, options) = (store.snapshot().unwrap(), ReadOptions::default());
+    let range = view.token_ranges(&table, 1).await.unwrap().remove(0);
+    let before = view.scan(&table, &range, None, 1_000, &options).await.unwrap();
+    assert_eq!(before.rows.len(), 3);
+    let after = before.next.as_ref();
+    assert!(after.is_some());
+    let error = view
+        .scan(&table, &range, after, 1_000, &options)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.table()),
+        (StoreErrorKind::Tombstones, Some("fact_graves"))
+    );
     store.drop_table(table.name()).await.unwrap();
 }
 

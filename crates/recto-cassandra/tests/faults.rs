@@ -6,14 +6,15 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use recto_cassandra::{CassandraConfig, CassandraStore};
+use recto_cassandra::{CassandraConfig, CassandraStore, plan_keyspace};
 use recto_model::table::{ColumnKind, ReadDirection, WriteKind};
-use recto_model::{Bound, Cells, Slice, Table};
+use recto_model::{Bound, Cells, Environment, Slice, Table};
 use recto_store::{
     Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, RowsRead,
     Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
-use recto_testkit::rig::{Cluster, Node, Nodes};
+use recto_testkit::rig::{Cluster, ClusterOptions, Node, Nodes};
+use scylla::client::session_builder::SessionBuilder;
 
 const SHORT: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(10);
@@ -32,6 +33,55 @@ fn ints<const N: usize>(values: [i32; N]) -> Cells {
     bytes.iter().map(|cell| Some(&cell[..])).collect()
 }
 
+/// The user of a new node, whom guardrails do not bind.
+const SUPERUSER: &str = "cassandra";
+const ORDINARY_USER: &str = "shop";
+
+/// Each user's password is the user's name.
+fn config_of(user: &str, address: &str) -> CassandraConfig {
+    let mut config = CassandraConfig::new([address], "faults");
+    config.username = Some(user.to_owned());
+    config.password = Some(user.to_owned());
+    config
+}
+
+/// Where a guardrail keeps the driver from reading which nodes and data centres there are, that is said, and
+/// nothing is done as if there were none.
+async fn nodes_that_may_not_be_read_are_told(address: &str) {
+    let builder = SessionBuilder::new().known_node(address);
+    let builder = builder.user(SUPERUSER, SUPERUSER);
+    let begun = Instant::now();
+    let session = loop {
+        match builder.build().await {
+            Ok(session) => break session,
+            // A new node answers before it has made its first user.
+            Err(error) => assert!(begun.elapsed() < COMES_BACK, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    let role = format!("CREATE ROLE {ORDINARY_USER} WITH PASSWORD = '{ORDINARY_USER}' AND LOGIN = true");
+    session.query_unpaged(role, ()).await.unwrap();
+    let config = config_of(ORDINARY_USER, address);
+    let connected = CassandraStore::connect(config.clone(), Environment::system()).await;
+    let planned = plan_keyspace(config, Environment::system(), None).await;
+    for error in [
+        connected.expect_err("it is refused"),
+        planned.expect_err("it is refused"),
+    ] {
+        assert_eq!(error.kind(), StoreErrorKind::Unauthorized, "{error:?}");
+        assert!(
+            error
+                .to_string()
+                .contains("the cluster's nodes and data centres cannot be read"),
+            "{error:?}"
+        );
+        assert!(
+            error.hint().unwrap().contains("page_size_fail_threshold"),
+            "{error:?}"
+        );
+    }
+}
+
 struct Bench {
     store: CassandraStore,
     table: Arc<Table>,
@@ -39,7 +89,7 @@ struct Bench {
 
 impl Bench {
     async fn new(address: &str) -> Self {
-        let config = CassandraConfig::new([address], "faults");
+        let config = config_of(SUPERUSER, address);
         let statics = common::int_column("s", ColumnKind::Static(WriteKind::Cas));
         let (store, table) = common::with_table(config, [statics]).await;
         Self { store, table }
@@ -144,7 +194,12 @@ impl Bench {
 #[tokio::test(flavor = "multi_thread")]
 async fn stalls_and_crashes() {
     let dir = tempfile::tempdir().unwrap();
-    let cluster = Cluster::start(Nodes::One, dir.path()).unwrap();
+    let options = ClusterOptions::new(Nodes::One)
+        .setting("authenticator", "PasswordAuthenticator")
+        .setting("authorizer", "CassandraAuthorizer")
+        .setting("page_size_fail_threshold", "1000");
+    let cluster = Cluster::start_with(&options, dir.path()).unwrap();
+    nodes_that_may_not_be_read_are_told(&cluster.addresses()[0]).await;
     let bench = Bench::new(&cluster.addresses()[0]).await;
     // Prepares every statement, so that what follows is about executing them.
     assert!(matches!(bench.write(LONG).await, Ok(WriteOutcome::Done)));

@@ -305,16 +305,45 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
             *slot = given;
         }
     }
-    prefer(&mut address.username, given.username);
-    prefer(&mut address.password, given.password);
-    prefer(&mut address.tls_ca, given.tls_ca);
-    prefer(&mut address.tls_certificate, given.tls_certificate);
-    prefer(&mut address.tls_key, given.tls_key);
-    prefer(&mut address.local_datacenter, given.local_datacenter);
-    prefer(&mut address.consistency, given.consistency);
-    prefer(&mut address.replication, given.replication);
-    prefer(&mut address.connect_timeout, given.connect_timeout);
-    prefer(&mut address.request_timeout, given.request_timeout);
+    // Each field is named, so that none that is added later can be forgotten here.
+    let CassandraAddress {
+        hosts: _,
+        keyspace: _,
+        username,
+        password,
+        tls,
+        tls_ca,
+        tls_check_server_name,
+        tls_certificate,
+        tls_key,
+        local_datacenter,
+        consistency,
+        serial_consistency,
+        replication,
+        connect_timeout,
+        request_timeout,
+        retries,
+        pool_size,
+        in_flight,
+        mutation_bytes,
+        batch_bytes,
+    } = given;
+    prefer(&mut address.username, username);
+    prefer(&mut address.password, password);
+    prefer(&mut address.tls_ca, tls_ca);
+    prefer(&mut address.tls_certificate, tls_certificate);
+    prefer(&mut address.tls_key, tls_key);
+    prefer(&mut address.local_datacenter, local_datacenter);
+    prefer(&mut address.consistency, consistency);
+    prefer(&mut address.serial_consistency, serial_consistency);
+    prefer(&mut address.replication, replication);
+    prefer(&mut address.connect_timeout, connect_timeout);
+    prefer(&mut address.request_timeout, request_timeout);
+    prefer(&mut address.retries, retries);
+    prefer(&mut address.pool_size, pool_size);
+    prefer(&mut address.in_flight, in_flight);
+    prefer(&mut address.mutation_bytes, mutation_bytes);
+    prefer(&mut address.batch_bytes, batch_bytes);
     let says = |parameter: &str| {
         let pairs = text.split_once('?').map_or("", |(_, pairs)| pairs).split('&');
         pairs
@@ -322,11 +351,11 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
             .any(|pair| pair.split('=').next() == Some(parameter))
     };
     // A flag that is absent looks like one that is off: only the text tells them apart.
-    if says("tls") || given.tls {
-        address.tls = given.tls;
+    if says("tls") || tls {
+        address.tls = tls;
     }
     if says("tls_check_server_name") {
-        address.tls_check_server_name = given.tls_check_server_name;
+        address.tls_check_server_name = tls_check_server_name;
     }
 }
 
@@ -455,6 +484,49 @@ mod tests {
         assert_eq!(address.request_timeout.unwrap().as_millis(), 7_000);
         assert!(!address.tls);
         assert!(cassandra(None, Some(CONFIG), &[]).unwrap().tls);
+    }
+
+    #[test]
+    fn every_parameter_is_heard_in_each_of_the_three_places() {
+        let parameters = [
+            ("username", "ada", "file"),
+            ("password", "secret", "file"),
+            ("tls", "true", "false"),
+            ("tls_ca", "ca.pem", "file"),
+            ("tls_check_server_name", "false", "true"),
+            ("tls_certificate", "chain.pem", "file"),
+            ("tls_key", "key.pem", "file"),
+            ("local_datacenter", "dc2", "file"),
+            ("consistency", "quorum", "one"),
+            ("replication", "dc1:2", "1"),
+            ("connect_timeout_ms", "7", "1"),
+            ("request_timeout_ms", "8", "1"),
+            ("serial_consistency", "serial", "local_serial"),
+            ("retries", "3", "1"),
+            ("pool_size", "4", "1"),
+            ("in_flight", "5", "1"),
+            ("mutation_bytes", "70000", "1"),
+            ("batch_bytes", "80000", "1"),
+        ];
+        for (name, value, other) in parameters {
+            let url = format!("cassandra://db1/shop?{name}={value}");
+            let StoreAddress::Cassandra(wanted) = url.parse().unwrap() else {
+                panic!("{url}");
+            };
+            let variable = format!("{ENVIRONMENT_PREFIX}{}", name.to_ascii_uppercase());
+            let file = |value: &str| format!("[cassandra]\n{name} = \"{value}\"\n");
+            let heard = |url: &str, file: &str, environment: &[(&str, &str)]| {
+                cassandra(Some(url), Some(file), environment).unwrap()
+            };
+            let bare = "cassandra://db1/shop";
+            assert_eq!(heard(&url, &file(other), &[(&variable, other)]), *wanted, "{url}");
+            assert_eq!(
+                heard(bare, &file(other), &[(&variable, value)]),
+                *wanted,
+                "{variable}"
+            );
+            assert_eq!(heard(bare, &file(value), &[]), *wanted, "{name} in the file");
+        }
     }
 
     fn http(store: &str, config: Option<&str>, environment: &[(&str, &str)]) -> Result<HttpAddress> {

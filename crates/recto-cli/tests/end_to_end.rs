@@ -441,9 +441,19 @@ fn readers_run_side_by_side_and_wait_for_a_writer() {
     let mut err = BufReader::new(waiting.stderr.take().unwrap());
     err.read_line(&mut said).unwrap();
     assert!(said.starts_with("waiting up to 60 s for the store: "), "{said}");
+    place.write("more.csv", &rows(40));
+    let load = place
+        .command(&["load", "flights", "more.csv", "--quiet"])
+        .env("RECTO_WAIT", "60")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(holder.stdin.take());
     holder.wait().unwrap();
     Ran::of(&waiting.wait_with_output().unwrap()).done();
+    let loaded = Ran::of(&load.wait_with_output().unwrap()).done();
+    assert!(loaded.contains("40 rows"), "{loaded}");
     place.run(&["init", "--wait", "1"]).failed(2, "leave --wait out");
 }
 

@@ -213,6 +213,78 @@ fn a_signal_ends_it_and_a_second_one_at_once() {
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
+/// An export that is under way when the server is told to stop: who asked for it hears that it is not whole, the
+/// log names it, and the audit log says how far it came.
+#[cfg(unix)]
+#[test]
+fn an_export_that_a_stop_cuts_is_named() {
+    const LARGE: usize = 400;
+    let place = Place::new();
+    // More than what lies between a server and a client that does not read.
+    let note = "n".repeat(64 << 10);
+    let records: String = (100..100 + LARGE)
+        .map(|id| format!("{{\"tenant\":\"acme\",\"id\":{id},\"note\":\"{note}\"}}\n"))
+        .collect();
+    std::fs::write(place.0.path().join("large.ndjson"), records).unwrap();
+    place.done(&["load", "orders", "large.ndjson", "--quiet"]);
+    let options = [
+        "--log-format",
+        "json",
+        "--shutdown-time-ms",
+        "200",
+        "--audit-log",
+        "audit.log",
+    ];
+    let running = place.serve(&options);
+    let mut stream = TcpStream::connect(&running.address).unwrap();
+    let request = "GET /v1/collections/orders/records:export HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: cut-me\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut begun = [0; 1024];
+    stream.read_exact(&mut begun).unwrap();
+    running.signal("TERM");
+    let (code, log) = running.ended();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("1 connections were cut after 200 ms"), "{log}");
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    assert!(
+        !rest.ends_with(b"0\r\n\r\n"),
+        "the answer does not end as if it were whole"
+    );
+    let lines = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Json>(line).ok());
+    let cut: Vec<Json> = lines
+        .filter(|line| line["message"] == "an answer was cut: the server stops")
+        .collect();
+    assert_eq!(cut.len(), 1, "{log}");
+    assert_eq!(
+        (&cut[0]["request_id"], &cut[0]["route"], &cut[0]["client"]),
+        (
+            &"cut-me".into(),
+            &"/v1/collections/{collection}/records:export".into(),
+            &"127.0.0.1".into()
+        )
+    );
+    let audit = std::fs::read_to_string(place.0.path().join("audit.log")).unwrap();
+    let told: Json = serde_json::from_str(&audit).unwrap_or_else(|error| panic!("{error}: {audit}"));
+    assert_eq!(
+        (
+            &told["action"],
+            &told["outcome"],
+            &told["collection"],
+            &told["request_id"]
+        ),
+        (
+            &"export".into(),
+            &"cut".into(),
+            &"orders".into(),
+            &"cut-me".into()
+        )
+    );
+    assert!(told["records"].as_u64().unwrap() < LARGE as u64, "{told}");
+}
+
 #[test]
 fn tokens_are_made_listed_and_revoked() {
     let place = Place::new();

@@ -4,15 +4,16 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::{Value as Json, json};
-use support::{ORDERS, Server, recto};
+use support::{ORDERS, Server, command, cutter, recto, recto_with};
 
 /// Orders with another field, and another collection.
 const LATER: &str = r#"
@@ -267,13 +268,43 @@ fn a_rotation_of_cursor_keys_leaves_all_of_them_working() {
     assert!(one.takes(&of_other) && other.takes(&of_one));
 }
 
-/// What Cassandra has tools of its own for is refused as where the store is; files are loaded, and schemas
-/// applied, through either server.
+/// What Cassandra has tools of its own for is refused as where the store is; files are loaded, tables checked,
+/// schemas applied and collections removed through either server, by whoever may.
 #[test]
 fn the_store_is_looked_after_through_a_server() {
     let place = Place::new();
-    let server = Server::start(place.path(), &["--store", &place.store, "--load-folder", "loads"]);
-    let ask = |line: &[&str]| recto(place.path(), &[line, &["--store", &server.url]].concat());
+    let token = |grant: &str| {
+        let line = [
+            "token",
+            "create",
+            "operator",
+            "--grant",
+            grant,
+            "--grant",
+            "orders:write",
+            "--json",
+        ];
+        let made: Json = serde_json::from_str(&place.run(&line)).unwrap();
+        made["token"].as_str().unwrap().to_owned()
+    };
+    let (operator, loader) = (
+        token("@store:compact,check,load,apply"),
+        token("@store:check,load"),
+    );
+    let more = [
+        "--load-folder",
+        "loads",
+        "--tokens",
+        "tokens.toml",
+        "--audit-log",
+        "audit.log",
+    ];
+    let server = Server::start(place.path(), &[&["--store", &place.store][..], &more].concat());
+    let ask_by = |token: &str, line: &[&str]| {
+        let line = [line, &["--store", &server.url]].concat();
+        recto_with(place.path(), &line, &[("RECTO_TOKEN", token)], b"")
+    };
+    let ask = |line: &[&str]| ask_by(&operator, line);
     let local = |line: &[&str]| recto(place.path(), &[line, &["--store", &place.store]].concat());
     let compact = ["compact"];
     assert_eq!(ask(&compact).err, local(&compact).err);
@@ -298,4 +329,109 @@ fn the_store_is_looked_after_through_a_server() {
     place.both("the new collection", |server| {
         server.get("/v1/collections/returns").0 == 200
     });
+
+    let checked = |tables: u32| {
+        for ran in [
+            local(&["check", "--json"]),
+            ask_by(&loader, &["check", "--json", "--quiet"]),
+        ] {
+            let checked: Json = serde_json::from_str(&ran.done()).unwrap();
+            assert_eq!(
+                (&checked["tables"], &checked["problems"]),
+                (&tables.into(), &json!([]))
+            );
+        }
+    };
+    checked(2);
+    place.servers[1].done("PUT", "/v1/collections/returns/records/1", &json!({}));
+    let remove = ["apply", "--remove", "returns", "--yes"];
+    ask_by(&loader, &remove).failed(1, "does not allow apply");
+    let planned = ["plan", "--remove", "returns"];
+    let (planned, other) = (ask(&planned).done(), local(&planned).done());
+    assert!(
+        planned.contains("collection returns: removed; its 1 row is lost"),
+        "{planned}"
+    );
+    assert!(planned.contains("DROP TABLE"), "{planned}");
+    assert_eq!(
+        planned.lines().skip(1).collect::<Vec<_>>(),
+        other.lines().skip(1).collect::<Vec<_>>()
+    );
+    ask(&remove).done();
+    place.both("the collection is removed", |server| {
+        server.get("/v1/collections/returns").0 == 404
+    });
+    ask(&remove).failed(2, "cannot be applied");
+    checked(1);
+    // What was done through this server was done by no other process.
+    let audit = std::fs::read_to_string(place.path().join("audit.log")).unwrap();
+    let actions = audit
+        .lines()
+        .map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let actions: Vec<String> = actions
+        .map(|line| format!("{} {}", line["action"], line["outcome"]))
+        .collect();
+    let done = |action: &str| {
+        actions
+            .iter()
+            .filter(|one| **one == format!("{action:?} \"done\""))
+            .count()
+    };
+    assert_eq!(
+        (done("load"), done("apply"), done("check")),
+        (1, 2, 2),
+        "{actions:?}"
+    );
+    assert!(!audit.contains("\"schema\",\"outcome\":\"seen\""), "{audit}");
+}
+
+/// A Cassandra that comes up late is waited for, by whoever is told to wait.
+#[test]
+fn a_cassandra_that_comes_up_late_is_waited_for() {
+    let place = Place::new();
+    let cassandra = Cluster::shared().unwrap().address();
+    std::fs::write(place.path().join("more.csv"), "tenant,id,note\nacme,900,late\n").unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // A port of Cassandra's own address (a driver goes on to what nodes announce), which refuses until it listens.
+    let mut address = cassandra.to_socket_addrs().unwrap().next().unwrap();
+    address.set_port(0);
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(address).unwrap();
+    let store = format!("cassandra://{}/{}", socket.local_addr().unwrap(), place.keyspace);
+
+    recto(place.path(), &["describe", "--store", &store]).failed(1, "cannot be reached: Connection refused");
+    recto(place.path(), &["describe", "--wait", "1", "--store", &store]).failed(1, "waiting up to 1 s");
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--wait", "60"];
+    let mut waiting = [&["load", "orders", "more.csv", "--quiet"][..], &serve].map(|line| {
+        let mut command = command(place.path());
+        command
+            .args(line)
+            .args(["--store", &store])
+            .env("RECTO_WAIT", "60");
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    });
+    for waiting in &mut waiting {
+        let mut said = String::new();
+        let mut err = BufReader::new(waiting.stderr.take().unwrap());
+        err.read_line(&mut said).unwrap();
+        assert!(said.starts_with("waiting up to 60 s for the store: "), "{said}");
+        // What it says later is read, so that it is never held up.
+        std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
+    }
+
+    let listener = runtime.block_on(async { socket.listen(64).unwrap().into_std().unwrap() });
+    listener.set_nonblocking(false).unwrap();
+    cutter::forward(listener, cassandra);
+    let [mut load, mut serve] = waiting;
+    assert!(load.wait().unwrap().success());
+    let stored = place.servers[0].get("/v1/collections/orders/records/acme,900");
+    assert_eq!(stored.1["note"], "late");
+    let mut said = String::new();
+    BufReader::new(serve.stdout.take().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    assert!(said.starts_with("serving cassandra://"), "{said}");
+    serve.kill().unwrap();
+    serve.wait().unwrap();
 }

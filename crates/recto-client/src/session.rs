@@ -344,6 +344,9 @@ impl Session for HttpSession {
             .await;
         let response = match sent {
             Ok(response) => response,
+            Err(error) if error.kind() == ErrorKind::Unavailable && error.hint().is_none() => {
+                return Err(error.with_hint(STOPS));
+            }
             Err(error) => return Err(self.about_all(&request.collections, error).await),
         };
         let mut rejects = RejectFile::new(request.rejects.as_deref(), &request.file);

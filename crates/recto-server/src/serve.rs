@@ -241,8 +241,9 @@ async fn finish(
     let streaming = metrics.streaming.load(Ordering::Relaxed);
     let connections = tasks.len();
     let work = upkeep.running();
-    // Answers that are being sent say which they are when they are dropped.
+    // Answers that are being sent say which they are when they are dropped, and so does other work.
     tasks.shutdown().await;
+    upkeep.cut().await;
     let under_way = work.join(", ");
     tracing::warn!(
         requests,

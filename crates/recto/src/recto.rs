@@ -339,7 +339,7 @@ impl Recto {
     }
 
     /// Looks at the store for a schema that another process applied and for cursor keys that it rotated,
-    /// and takes both over. Whether the schema is another than before: collections that are asked for from
+    /// and takes both over. Whether another process applied one: collections that are asked for from
     /// then on have its fields; those asked for earlier go on with what they knew.
     ///
     /// Also finds tables that another program dropped or changed: their collections are
@@ -367,9 +367,11 @@ impl Recto {
         {
             self.shared.keys.replace_if_newer(keys);
         }
+        // What this process itself is applying is not another's.
+        let is_applying = self.applying.try_lock().is_err();
         let is_newer = recorded.is_some_and(|recorded| self.record_newer(recorded));
         self.look_at_tables(is_newer).await?;
-        Ok(is_newer)
+        Ok(is_newer && !is_applying)
     }
 
     /// What applying `schema` would do.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
+use super::support::cutter::Cutter;
 use super::support::{Ran, Server, command, recto, recto_with};
 use super::{Place, SCHEMA, sorted, stores, token};
 
@@ -189,14 +190,22 @@ fn a_load_whose_client_or_server_was_killed_goes_on_when_it_is_repeated() {
         client.wait().unwrap();
     }
     // The one that was stopped lets go of its place as soon as the server hears of it.
-    let began = Instant::now();
-    let loaded = loop {
-        let loaded = place.http(&load);
-        if !loaded.err.contains("is under way") {
-            break loaded;
+    let load_through = |url: &dyn Fn() -> String| {
+        let began = Instant::now();
+        loop {
+            let loaded = recto(place.path(), &[&load[..], &["--store", &url()]].concat());
+            if !loaded.err.contains("is under way") {
+                break loaded;
+            }
+            assert!(began.elapsed() < PATIENCE, "{}", loaded.err);
         }
-        assert!(began.elapsed() < PATIENCE, "{}", loaded.err);
     };
+    // Connections that are cut: before the answer began, and in the middle of it.
+    for limit in [10, 500] {
+        let cut = load_through(&|| Cutter::new(place.server.address(), vec![limit]).url);
+        cut.failed(1, "the same command goes on where this one stopped");
+    }
+    let loaded = load_through(&|| place.server.url.clone());
     assert_eq!(loaded.code, 4, "{}{}", loaded.out, loaded.err);
     fs::rename(
         place.path().join("more.csv.rejects.csv"),

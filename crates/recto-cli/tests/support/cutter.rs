@@ -38,6 +38,19 @@ impl Cutter {
     }
 }
 
+/// Passes every connection to `server`, whole, for as long as the process lives.
+pub(crate) fn forward(listener: TcpListener, server: &str) {
+    let server = server.to_owned();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (Ok(client), Ok(server)) = (client, TcpStream::connect(&server)) else {
+                return;
+            };
+            std::thread::spawn(move || pass(client, server, usize::MAX));
+        }
+    });
+}
+
 fn pass(client: TcpStream, server: TcpStream, limit: usize) {
     let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     std::thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));

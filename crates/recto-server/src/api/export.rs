@@ -79,7 +79,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn of(self, step: &ScanStep) -> String {
+    fn of(self, step: &ScanStep) -> Piece {
         let mut text = String::new();
         for record in &step.records {
             // Serializing what was parsed from values cannot fail.
@@ -96,7 +96,8 @@ impl Lines {
         if let (true, Some(token)) = (self.has_tokens, &step.resume) {
             text.push_str(&format!("{}\n", json!({ "resume_token": token })));
         }
-        text
+        let records = step.records.len();
+        Piece::Lines { text, records }
     }
 
     fn end(self) -> String {
@@ -111,7 +112,7 @@ impl Lines {
     /// for all there is; lines that are wrapped say why first.
     fn chunks(self, piece: Option<Piece>) -> Vec<Result<Bytes, Cut>> {
         match piece {
-            Some(Piece::Lines(text) | Piece::End(text)) => vec![Ok(text.into())],
+            Some(Piece::Lines { text, .. } | Piece::End(text)) => vec![Ok(text.into())],
             Some(Piece::Failed(error)) if self.has_tokens => {
                 let problem = json!({ "problem": Problem::of_query(error).to_json() });
                 vec![Ok(format!("{problem}\n").into()), Err(Cut)]
@@ -128,10 +129,37 @@ struct Cut;
 
 /// A piece of the way to the client.
 enum Piece {
-    Lines(String),
+    Lines {
+        text: String,
+        records: usize,
+    },
     /// The last one: an export that ends without it was cut.
     End(String),
     Failed(Error),
+}
+
+/// What the client takes. It belongs to the answer, and whatever ends that, also a server that stops, ends
+/// the deed and so writes its line.
+struct Delivery {
+    receiver: mpsc::Receiver<Piece>,
+    deed: Deed,
+    records: usize,
+}
+
+impl Delivery {
+    async fn next(&mut self) -> Option<Piece> {
+        let piece = self.receiver.recv().await;
+        match &piece {
+            Some(Piece::Lines { records, .. }) => {
+                self.records += records;
+                self.deed.detail("records", self.records);
+            }
+            Some(Piece::End(_)) => self.deed.done(),
+            Some(Piece::Failed(error)) => self.deed.failed(error),
+            None => {}
+        }
+        piece
+    }
 }
 
 /// The export as a body. What is wrong from the start is known when this returns.
@@ -141,46 +169,40 @@ async fn stream(
     request: ScanRequest,
     lines: Lines,
 ) -> Result<Body, Problem> {
-    let (sender, mut receiver) = mpsc::channel(STEPS_AHEAD);
+    let (sender, receiver) = mpsc::channel(STEPS_AHEAD);
     let fields = request.fields.clone();
     let mut deed = Deed::begin(Context::current().as_ref(), "export", "cut");
     deed.detail("collection", collection.as_str());
     tokio::spawn(async move {
-        let mut records = 0;
         let mut steps = session.scan(&collection, &request);
         // A step without records is sent too: the answer begins, and a token may stand in it.
         while let Some(step) = steps.next().await {
-            if let Ok(step) = &step {
-                records += step.records.len();
-                deed.detail("records", records);
-            }
-            let is_taken = match step {
-                Ok(step) => send(&sender, Piece::Lines(lines.of(&step))).await,
-                Err(error) => {
-                    deed.failed(&error);
-                    send(&sender, Piece::Failed(error)).await;
-                    false
-                }
+            let (piece, is_last) = match step {
+                Ok(step) => (lines.of(&step), false),
+                Err(error) => (Piece::Failed(error), true),
             };
-            if !is_taken {
+            if !send(&sender, piece).await || is_last {
                 return;
             }
         }
-        if send(&sender, Piece::End(lines.end())).await {
-            deed.done();
-        }
+        send(&sender, Piece::End(lines.end())).await;
     });
-    let first = match receiver.recv().await {
+    let mut delivery = Delivery {
+        receiver,
+        deed,
+        records: 0,
+    };
+    let first = match delivery.next().await {
         Some(Piece::Failed(error)) => return Err(refused(error, &fields)),
         first => first,
     };
-    let rest = futures::stream::unfold(Some(receiver), |receiver| async move {
-        let mut receiver = receiver?;
-        let piece = receiver.recv().await;
-        let is_more = matches!(piece, Some(Piece::Lines(_)));
-        Some((piece, is_more.then_some(receiver)))
+    let rest = futures::stream::unfold(Some(delivery), |delivery| async move {
+        let mut delivery = delivery?;
+        let piece = delivery.next().await;
+        let is_more = matches!(piece, Some(Piece::Lines { .. }));
+        Some((piece, is_more.then_some(delivery)))
     });
-    let is_only = !matches!(first, Some(Piece::Lines(_)));
+    let is_only = !matches!(first, Some(Piece::Lines { .. }));
     let pieces = futures::stream::once(async { first });
     let pieces = if is_only {
         pieces.left_stream()

@@ -62,7 +62,7 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
         let result = copied.map(|copy| json!({ "bytes": copy.bytes, "folder": copy.folder }));
         running.end(result)
     };
-    run_on(told, work).await
+    run_on(caller.upkeep(), told, work).await
 }
 
 /// `POST /v1/store:compact`.
@@ -77,7 +77,7 @@ pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Proble
         let result = |(before, after)| json!({ "bytes_before": before, "bytes_after": after });
         running.end(compacted.map(result))
     };
-    run_on(told, work).await
+    run_on(caller.upkeep(), told, work).await
 }
 
 /// `POST /v1/store:check`.
@@ -91,7 +91,7 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
         let checked = session.check(&|at| tells.tell(store_progress(at))).await;
         running.end(checked.map(|outcome| check_json(&outcome)))
     };
-    run_on(told, work).await
+    run_on(caller.upkeep(), told, work).await
 }
 
 /// `POST /v1/store:plan`: `{"toml": "…", "remove": ["…"]}`, what applying the schema, and removing these
@@ -117,7 +117,7 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
             json!({ "generation": applied.generation, "changes": applied.changes, "kept": applied.kept })
         }))
     };
-    run_on(Told::default(), work).await
+    run_on(caller.upkeep(), Told::default(), work).await
 }
 
 /// `GET /v1/store:cursorKeys`: which keys there are; never the keys themselves.

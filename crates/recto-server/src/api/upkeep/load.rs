@@ -64,7 +64,7 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
         done.map(|done| done.with_rejects(rejects))
             .map_err(|problem| spool.name_in(unreadable.unwrap_or(problem)))
     };
-    while_heard(told, work).await
+    while_heard(caller.upkeep(), told, work).await
 }
 
 /// Whether the file cannot be read or unpacked; that of the rejects is the server's own.

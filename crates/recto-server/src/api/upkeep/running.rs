@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use recto::Result as Outcome;
 use serde_json::Value as Json;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use super::telling::Done;
 use crate::access::Operation;
@@ -27,6 +28,7 @@ pub(crate) struct Upkeep {
     /// How long a client may send nothing of its file.
     pub(super) stall_time: Duration,
     running: Mutex<Vec<(Operation, Arc<str>)>>,
+    tasks: Mutex<JoinSet<()>>,
     ended: Notify,
 }
 
@@ -38,6 +40,7 @@ impl Default for Upkeep {
             load_bytes: DEFAULT_LOAD_BYTES,
             stall_time: Duration::from_millis(DEFAULT_STALL_TIME_MS),
             running: Mutex::default(),
+            tasks: Mutex::default(),
             ended: Notify::new(),
         }
     }
@@ -72,6 +75,20 @@ impl Upkeep {
             }
             ended.await;
         }
+    }
+
+    /// Runs what a request began, until it ends or is [cut](Self::cut).
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that ended are let go.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
+    }
+
+    /// Drops what is still being done, so that each can say that it was.
+    pub(crate) async fn cut(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.shutdown().await;
     }
 
     fn begin(self: &Arc<Self>, operation: Operation, who: &Arc<str>) -> Result<Running, Problem> {

@@ -12,8 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value as Json, json};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
+use super::Upkeep;
 use crate::api::answer;
 use crate::api::export::NDJSON;
 use crate::problem::Problem;
@@ -82,24 +83,30 @@ impl Done {
 
 /// Answers with the progress of work that goes on to its end, whoever hears of it.
 pub(super) async fn run_on(
+    upkeep: &Upkeep,
     told: Told,
     work: impl Future<Output = Result<Done, Problem>> + Send + 'static,
 ) -> Result<Response, Problem> {
-    let running = tokio::spawn(work);
+    let (sender, ended) = oneshot::channel();
+    upkeep.spawn(async move {
+        // Nobody may listen any more.
+        let _ = sender.send(work.await);
+    });
     let work = async move {
-        let ended = running.await;
+        let ended = ended.await;
         ended.unwrap_or_else(|_| Err(Problem::internal("the server made a mistake")))
     };
-    while_heard(told, work).await
+    while_heard(upkeep, told, work).await
 }
 
 /// Answers with the progress of work that stops when its client goes away.
 pub(super) async fn while_heard(
+    upkeep: &Upkeep,
     told: Told,
     work: impl Future<Output = Result<Done, Problem>> + Send + 'static,
 ) -> Result<Response, Problem> {
     let (sender, mut receiver) = mpsc::channel(LINES_AHEAD);
-    tokio::spawn(tell(told, Box::pin(work), sender));
+    upkeep.spawn(tell(told, Box::pin(work), sender));
     let first = match tokio::time::timeout(FIRST_WAIT, receiver.recv()).await {
         Ok(Some(Err(problem))) => return Err(problem),
         Ok(first) => first,
