@@ -84,11 +84,11 @@ async fn one_of_a_kind_is_done_at_a_time_and_a_stop_names_what_it_cuts() {
         config.limits.concurrent_requests = 1;
     })
     .await;
-    let waiting = Mutex::default();
+    let waiting: Mutex<Vec<tokio::net::TcpStream>> = Mutex::default();
     super::support::eventually("a load holds its place", async || {
         // Not an earlier one if that came to the server while this asked.
         let half = half_a_load(&served).await;
-        Vec::push(&mut waiting.lock().unwrap(), half);
+        waiting.lock().unwrap().push(half);
         let reply = served.ask("POST", LOAD, &[], FILE).await;
         reply.status == 409 && reply.body.contains("a load is under way, asked for by anyone")
     })
