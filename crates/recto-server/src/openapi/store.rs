@@ -171,7 +171,7 @@ fn load(schema: &Schema, access: &Access) -> Json {
             "in": "query",
             "required": true,
             "description": "The file's name, whose endings say what it is.",
-            "schema": { "type": "string", "pattern": "^[^.]+[.](csv|ndjson|jsonl|zip|csv[.]gz|ndjson[.]gz|csv[.]zst|ndjson[.]zst)$" },
+            "schema": { "type": "string", "pattern": "^.+[.](?:csv|ndjson|jsonl|zip|(?:csv|ndjson|jsonl)[.](?:gz|zst))$" },
         }),
         "null" => parameters::query(name, json!({ "type": "string" }), "Text that stands for null in CSV cells."),
         "again" => parameters::query(name, flag(), "Load a file again that was loaded to its end."),

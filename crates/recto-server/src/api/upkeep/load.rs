@@ -69,7 +69,7 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
 
 /// Whether the file cannot be read or unpacked; that of the rejects is the server's own.
 fn is_of_file(error: &Error) -> bool {
-    error.kind() == ErrorKind::Io && !error.to_string().starts_with("the reject file")
+    error.kind() == ErrorKind::Io && !error.message().starts_with("the reject file")
 }
 
 fn unreadable(error: &Error) -> Problem {
@@ -77,7 +77,7 @@ fn unreadable(error: &Error) -> Problem {
         StatusCode::BAD_REQUEST,
         "unreadable-file",
         "The file cannot be read",
-        error.to_string(),
+        error.message(),
     );
     match error.hint() {
         Some(hint) => problem.with_hint(hint),

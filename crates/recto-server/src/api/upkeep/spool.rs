@@ -24,6 +24,9 @@ const KEPT_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// What the file is called where it lies.
 const FILE_NAME: &str = "file";
 
+/// What a file on its way is called, before the number of its process.
+const SENT_PREFIX: &str = "sent-";
+
 /// A file that was sent; it goes when it was loaded, or the load stopped.
 #[derive(Debug)]
 pub(super) struct Spool {
@@ -105,7 +108,7 @@ impl Upload {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder)?;
         remove_old(folder);
-        let path = folder.join(format!("sent-{}", std::process::id()));
+        let path = folder.join(format!("{SENT_PREFIX}{}", std::process::id()));
         // What a process that was killed left under the same number.
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
@@ -176,10 +179,11 @@ fn endings(name: &str) -> String {
     }
 }
 
-/// Removes what is left of loads that nobody asked for again.
+/// Removes what is left of loads that nobody asked for again. What others keep in the folder, which an operator
+/// may have named for more than this, is theirs.
 fn remove_old(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    for entry in entries {
+    for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(is_of_a_load)) {
         let age = entry.metadata().and_then(|found| found.modified());
         let age = age.ok().and_then(|modified| modified.elapsed().ok());
         if age.is_none_or(|age| age < KEPT_TIME) {
@@ -188,6 +192,12 @@ fn remove_old(folder: &Path) {
         let path = entry.path();
         let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
     }
+}
+
+/// Whether a load gave this name: to its folder, the digest that it is known by, or to a file on its way.
+fn is_of_a_load(name: &str) -> bool {
+    let number = name.strip_prefix(SENT_PREFIX);
+    number.is_some_and(|number| number.parse::<u32>().is_ok()) || blake3::Hash::from_hex(name).is_ok()
 }
 
 async fn blocking<T: Send + 'static>(
@@ -221,4 +231,29 @@ fn stalled(limit: Duration) -> Problem {
         "The time was not enough",
         detail,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_left_of_loads_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = [blake3::hash(b"a load").to_hex().to_string(), "sent-17".to_owned()];
+        let others = ["orders.csv", "sent-by-ada", "0000"];
+        let old = SystemTime::now() - 2 * KEPT_TIME;
+        for name in left.iter().map(String::as_str).chain(others) {
+            let file = File::create(folder.path().join(name)).unwrap();
+            file.set_modified(old).unwrap();
+        }
+        remove_old(folder.path());
+        let is_there = |name: &str| folder.path().join(name).exists();
+        assert!(left.iter().all(|name| !is_there(name)));
+        assert!(others.iter().all(|name| is_there(name)));
+    }
 }
