@@ -185,6 +185,13 @@ impl Access {
         }
     }
 
+    fn sees_every_collection(&self) -> bool {
+        match &self.grants {
+            Grants::All => true,
+            Grants::Some { collections, .. } => collections.contains_key(EVERY_COLLECTION),
+        }
+    }
+
     /// What it may do with a collection, whichever of its rows, as bits.
     pub(crate) fn operations(&self, collection: &str) -> u16 {
         let operations = self.grant(collection).map(|grant| grant.operations.as_slice());
@@ -226,7 +233,10 @@ impl Access {
         needed: impl IntoIterator<Item = (&'a str, Operation)>,
     ) -> Result<Arc<dyn Session>, Problem> {
         let mut rows = BTreeMap::new();
+        let mut is_restricted = false;
         for (collection, operation) in needed {
+            // An answer to a query must not name a collection that is as if it were not there.
+            is_restricted |= operation == Operation::Read && !self.sees_every_collection();
             let Some(grant) = self
                 .grant(collection)
                 .filter(|grant| !grant.operations.is_empty())
@@ -240,7 +250,7 @@ impl Access {
                 rows.insert(collection.to_owned(), grant.rows.clone());
             }
         }
-        if rows.is_empty() {
+        if rows.is_empty() && !is_restricted {
             return Ok(Arc::new(Observed::new(session.clone())));
         }
         Ok(Arc::new(Observed::new(session.restricted(rows))))

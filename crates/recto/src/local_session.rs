@@ -75,7 +75,7 @@ impl LocalSession {
 
     /// This session, restricted to rows: filter text by collection, which every row that is read or
     /// written through it satisfies. No filter, sort, cursor or key widens it. It cannot load files,
-    /// change the schema or look after the store.
+    /// change the schema or look after the store, and its refusals name no other collection.
     ///
     /// Records of a collection whose filter looks at fields outside the key can only be read: one
     /// that is written might take the place of a row that the filter hides.
@@ -211,8 +211,9 @@ impl LocalSession {
             .filter(&request.filter)
             .order_by(&request.order_by)
             .page_size(page_size(request.page_size)?);
-        if let Some(filters) = self.filters(&collection.definition().name) {
-            query = query.restricted(filters);
+        if self.rows.is_some() {
+            let filters = self.filters(&collection.definition().name);
+            query = query.restricted(filters.unwrap_or_default());
         }
         if request.allow_residual {
             query = query.allow_residual();

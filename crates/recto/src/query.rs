@@ -84,6 +84,8 @@ struct Question {
     filters: Vec<Filter>,
     /// Row filters: conditions that no call takes back.
     row_filters: Vec<String>,
+    /// Whether it is of a restricted session.
+    is_restricted: bool,
     sort_text: String,
     sort: Vec<(String, Direction)>,
     allow_residual: bool,
@@ -213,7 +215,10 @@ impl<T> PageQuery<T> {
 
     /// Only rows that satisfy these filter texts too, whatever other conditions there are.
     pub(crate) fn restricted(self, texts: &[String]) -> Self {
-        self.ask(|question| question.row_filters.extend_from_slice(texts))
+        self.ask(|question| {
+            question.is_restricted = true;
+            question.row_filters.extend_from_slice(texts);
+        })
     }
 
     /// In this order, AIP-132: `time_hour desc, flight`, or `-time_hour, flight`. Without it: the view's own order.
@@ -480,12 +485,8 @@ impl Question {
             Err(error) if error.kind() == ErrorKind::NoPlan => error,
             planned => return planned,
         };
-        // Who sees some rows only is not told what else there is.
-        let others = core
-            .schema
-            .collections
-            .iter()
-            .filter(|_| self.row_filters.is_empty());
+        // Who is restricted is not told what else there is.
+        let others = core.schema.collections.iter().filter(|_| !self.is_restricted);
         let serves = |other: &&Arc<Collection>| {
             holds_same_records(other, &core.definition)
                 && self.plan_on(other, &[Arc::new(Arrangement::base(other))]).is_ok()

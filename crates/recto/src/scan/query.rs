@@ -76,10 +76,15 @@ impl<T> Scan<T> {
         }
     }
 
-    /// Only records that satisfy this filter text; in place of one given before.
+    /// Only records that satisfy this filter text. Called again, both hold; an empty text says nothing.
     #[must_use]
     pub fn filter(mut self, text: impl Into<String>) -> Self {
-        self.asked.filter = text.into();
+        let (held, text) = (&mut self.asked.filter, text.into());
+        if !held.is_empty() && !text.is_empty() {
+            // OR binds tighter.
+            held.push_str(" AND ");
+        }
+        held.push_str(&text);
         self
     }
 
