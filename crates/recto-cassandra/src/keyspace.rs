@@ -63,9 +63,8 @@ async fn replication(client: &Client) -> Result<BTreeMap<String, String>, StoreE
     let deadline = client.deadline(client.config.schema_timeout);
     let text = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let result = client
-        .query(text, (client.config.keyspace.as_str(),), &deadline)
-        .await
-        .map_err(|failure| failure.error)?;
+        .ask(text, (client.config.keyspace.as_str(),), &deadline)
+        .await?;
     let rows: Vec<(BTreeMap<String, String>,)> = typed_rows(result)?;
     Ok(rows
         .into_iter()

@@ -122,7 +122,9 @@ impl Snapshot for CassandraSnapshot {
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
-        scan::partitions(&self.client, table, after, limit, options).await
+        scan::partitions(&self.client, table, after, limit, options)
+            .await
+            .map_err(|error| error.with_table(table.name()))
     }
 }
 

@@ -117,11 +117,7 @@ impl Client {
     pub(crate) async fn schema_version(&self) -> Result<String, StoreError> {
         let deadline = self.deadline(self.config.connect_timeout);
         let text = "SELECT CAST(schema_version AS text) FROM system.local WHERE key = 'local'";
-        let result = self
-            .query(text, (), &deadline)
-            .await
-            .map_err(|failure| failure.error)?;
-        let rows: Vec<(String,)> = typed_rows(result)?;
+        let rows: Vec<(String,)> = typed_rows(self.ask(text, (), &deadline).await?)?;
         Ok(rows
             .into_iter()
             .next()
