@@ -1,8 +1,8 @@
 //! What the store's callers and its writer share.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use recto_model::Environment;
 use recto_store::{StoreError, StoreErrorKind};
@@ -39,8 +39,8 @@ pub(crate) struct Shared {
     data_bytes: AtomicU64,
     /// The newest stamp of a plain write, as it stands in the data file.
     newest_stamp: Mutex<Option<i64>>,
-    /// Whether the store was closed: it is not opened again.
-    closed: AtomicBool,
+    /// Set when the store was closed, which is not opened again: the engine that it had.
+    closed: OnceLock<Weak<Engine>>,
     /// Damaged pages that were met.
     pub(crate) met: Arc<Met>,
     // Last, so that the data file is closed before the directory is given up.
@@ -70,7 +70,7 @@ impl Shared {
             options,
             data_bytes: AtomicU64::new(0),
             newest_stamp: Mutex::new(newest_stamp),
-            closed: AtomicBool::new(false),
+            closed: OnceLock::new(),
             met,
             directory,
         };
@@ -195,7 +195,7 @@ impl Shared {
 
     /// Refuses what is asked of a store that was closed.
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.get().is_some() {
             return Err(closed());
         }
         Ok(())
@@ -203,8 +203,8 @@ impl Shared {
 
     /// Closes the store for good: who holds the engine still are reads that began before.
     pub(crate) fn close(&self) -> Weak<Engine> {
-        self.closed.store(true, Ordering::Release);
-        let engine = Arc::downgrade(&self.engine_and_catalog().0);
+        let engine = || Arc::downgrade(&self.engine_and_catalog().0);
+        let engine = self.closed.get_or_init(engine).clone();
         self.stop();
         engine
     }

@@ -565,10 +565,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        if self.shared.check_open().is_err() {
-            return Ok(());
-        }
-        if self.requests.is_some() {
+        if self.requests.is_some() && self.shared.check_open().is_ok() {
             // Relaxed writes that came before become durable, too.
             self.ask(Work::Sync, 0, false, CLOSE_TIMEOUT).await?;
         }

@@ -227,7 +227,7 @@ impl Recto {
     /// Without it the store is closed when the last of them is dropped.
     ///
     /// # Errors
-    /// The store could not be closed in time: it is closed when what still uses it ends.
+    /// The store could not be closed in time: another call closes it when what still uses it has ended.
     pub async fn close(&self) -> Result<()> {
         Ok(self.shared.store.close().await?)
     }
