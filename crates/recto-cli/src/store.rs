@@ -91,6 +91,11 @@ pub(crate) fn wait_seconds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(..=MAX_WAIT_SECONDS)
 }
 
+/// What to do about an embedded store that another process holds, in commands.
+const IS_HELD: &str = "several processes may read an embedded store, or one may write it; if that is `recto serve`, ask \
+                       it: recto … --store http://127.0.0.1:8080, with the address it printed; else wait for it (--wait \
+                       SECONDS), or stop it first";
+
 /// What a store file holds.
 #[derive(Debug, Default)]
 struct StoreConfig {
@@ -203,18 +208,22 @@ async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<
 /// Opens a store of this process; whoever waits for it is told.
 pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto::Result<Recto> {
     let (at_once, seconds) = (options.clone().wait(Duration::ZERO), options.wait.as_secs());
-    match Recto::open_with(address, at_once).await {
+    let opened = match Recto::open_with(address, at_once).await {
         Err(error) if seconds > 0 && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
             // Where standard error cannot be written to, nobody is left to tell.
             let _ = writeln!(
                 std::io::stderr(),
                 "waiting up to {seconds} s for the store: {}",
-                printable(&error.to_string())
+                printable(error.message())
             );
             Recto::open_with(address, options).await
         }
         opened => opened,
-    }
+    };
+    opened.map_err(|error| match address {
+        StoreAddress::Embedded(_) if error.kind() == ErrorKind::Unavailable => error.with_hint(IS_HELD),
+        _ => error,
+    })
 }
 
 /// A server's address with what the file and the environment say of it.

@@ -391,9 +391,8 @@ fn held(path: &Path, holder: &str) -> StoreError {
         format!("{} is open in {holder}", path.display()),
     )
     .with_hint(
-        "several processes may read an embedded store, or one may write it; if that is `recto serve`, ask it: \
-         recto … --store http://127.0.0.1:8080, with the address it printed; else wait for it (--wait SECONDS), \
-         or stop it first",
+        "several processes may read an embedded store, or one may write it: open it read-only if that will do, wait for \
+         it, or stop the other first",
     )
 }
 

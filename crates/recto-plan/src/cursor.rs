@@ -207,8 +207,8 @@ impl CursorError {
                 "a newer release made it, or it was altered: read from the beginning, or use that release"
             }
             Self::NotOurs => {
-                "read from the beginning: the key it was made with may have been rotated away since \
-                 (`recto cursor-keys` lists those that are kept), or it is of another store"
+                "read from the beginning: the key it was made with may have been rotated away since, or it is of \
+                 another store"
             }
             Self::OtherCollection => "use a cursor only with the query that made it: ask the same collection",
             Self::OtherArrangement => {

@@ -149,8 +149,8 @@ impl ScanTokenError {
                 "a newer release made it, or it was altered: begin at the beginning, or use that release"
             }
             Self::NotOurs => {
-                "begin at the beginning: the key it was made with may have been rotated away since (`recto cursor-keys` \
-                 lists those that are kept), or it is of another store"
+                "begin at the beginning: the key it was made with may have been rotated away since, or it is of \
+                 another store"
             }
             Self::OtherCollection => "give it to a scan of the collection that made it",
             Self::OtherArrangement => "the schema changed: begin at the beginning",

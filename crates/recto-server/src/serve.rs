@@ -288,7 +288,11 @@ async fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> 
     let errors = session.refused_collections().await;
     let refused: Vec<String> = errors.iter().map(ToString::to_string).collect();
     for error in errors.iter().filter(|error| !before.contains(&error.to_string())) {
-        tracing::error!(error = %error, hint = error.hint(), "a collection is refused");
+        tracing::error!(
+            error = error.message(),
+            hint = error.hint(),
+            "a collection is refused"
+        );
     }
     if refused.is_empty() && !before.is_empty() {
         tracing::info!("all tables are what the schema says again");

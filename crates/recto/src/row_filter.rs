@@ -155,7 +155,8 @@ pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error:
         .map(|field| definition.fields[*field].name.as_str())
         .collect();
     let message = format!(
-        "{error} (which rows of {} are seen here depends on {}, which no view serves)",
+        "{} (which rows of {} are seen here depends on {}, which no view serves)",
+        error.message(),
         definition.name,
         names.join(", ")
     );
