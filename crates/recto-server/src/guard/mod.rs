@@ -320,10 +320,10 @@ impl Guard {
         Ok(match request.uri().path() {
             HEALTH => (text.clone(), "ok\n").into_response(),
             READINESS if self.stopping.load(Ordering::Relaxed) => unready("stopping\n"),
-            READINESS if self.readiness.is_ready().await => {
-                (text.clone(), self.ready().await).into_response()
-            }
-            READINESS => unready("the store does not answer\n"),
+            READINESS => match self.readiness.obstacle().await {
+                None => (text.clone(), self.ready().await).into_response(),
+                Some(why) => unready(why),
+            },
             _ => self.metrics(request, who).await?,
         })
     }

@@ -54,13 +54,18 @@ impl Readiness {
         self.session.refused_collections().await.len()
     }
 
+    /// Why the store cannot be asked, if it cannot: a line of text.
+    pub(crate) async fn obstacle(&self) -> Option<&'static str> {
+        if self.damage_fails && self.observer.metrics.scrub.is_damaged() {
+            return Some("the store is damaged\n");
+        }
+        (!self.is_there().await).then_some("the store does not answer\n")
+    }
+
     /// Asks the store what it holds: small reads that every store answers from where it keeps its data, at
     /// the consistency of a page. (One at the serial level would ask the other data centres, too, and
     /// call a server unready that can serve.)
-    pub(crate) async fn is_ready(&self) -> bool {
-        if self.damage_fails && self.observer.metrics.scrub.is_damaged() {
-            return false;
-        }
+    async fn is_there(&self) -> bool {
         let mut last = self.last.lock().await;
         let now = self.environment.monotonic_nanos();
         if let Some((asked, ready)) = *last
