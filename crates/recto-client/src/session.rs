@@ -63,8 +63,11 @@ impl HttpSession {
 
     /// An error about one of several collections that is not there.
     async fn about_all(&self, collections: &[String], error: Error) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
         match self.schema().await {
-            Ok(schema) if error.kind() == ErrorKind::NotFound => {
+            Ok(schema) => {
                 let mut names = collections.iter();
                 let missing = names.find(|name| schema.collection(name).is_none());
                 missing.map_or(error, |name| no_collection(&schema, name))
@@ -80,7 +83,7 @@ impl HttpSession {
         body: Option<&Json>,
         progress: &(dyn Fn(P) + Send + Sync),
     ) -> Result<R> {
-        let response = self.transport.begin(target, body).await?;
+        let response = self.transport.begin(target, body, RUNS_ON).await?;
         let heard = Heard {
             progress,
             rejects: &mut |_| Ok(()),
@@ -171,7 +174,7 @@ fn question(request: &PageRequest) -> Query {
 }
 
 /// What to do when the answer to work that runs on is cut.
-const RUNS_ON: &str = "the server goes on with it to its end, which its log tells";
+const RUNS_ON: &str = "what the server began goes on to its end, which its log tells";
 /// What to do when a load is cut.
 const STOPS: &str = "what was stored stays, and the same command goes on where this one stopped";
 

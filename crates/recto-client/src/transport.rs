@@ -170,13 +170,21 @@ impl Transport {
 
     /// Asks for work whose answer is read as it comes. It is sent again only if the server has certainly not
     /// begun it.
-    pub(crate) async fn begin(&self, target: &str, body: Option<&Json>) -> Result<Response<Incoming>> {
+    ///
+    /// # Errors
+    /// With `cut_hint`, if it was sent and no answer came.
+    pub(crate) async fn begin(
+        &self,
+        target: &str,
+        body: Option<&Json>,
+        cut_hint: &str,
+    ) -> Result<Response<Incoming>> {
         let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let mut attempts = Attempts::default();
         loop {
             match self.send(Method::POST, target, body.clone()).await {
                 Ok(response) => return Ok(response),
-                Err(Failed::Lost(error)) => return Err(error),
+                Err(Failed::Lost(error)) => return Err(error.with_hint(cut_hint)),
                 Err(failed) => attempts.again(failed).await?,
             }
         }
@@ -423,7 +431,6 @@ fn too_large(server: &str) -> Error {
     .with_hint("ask for a smaller page, or fewer fields")
 }
 
-/// The first cause, as text: the layers above it only repeat that something failed.
 /// What to do where no connection came about, by what caused it.
 fn unreachable_hint(cause: &str) -> &'static str {
     // So TLS names a certificate that may sign others and is shown as a server's own.
@@ -441,6 +448,7 @@ fn unreachable_hint(cause: &str) -> &'static str {
     "is `recto serve` running there, and is that the address it printed?"
 }
 
+/// The first cause, as text: the layers above it only repeat that something failed.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
