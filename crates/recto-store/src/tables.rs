@@ -48,8 +48,13 @@ pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
         Some(there) if serves(there, asked) => TableState::AsAsked,
         Some(there) => {
             let difference = difference(there.columns(), asked.columns());
-            let further = || obstacle(asked, there).unwrap_or_else(|| "it is another".to_owned());
-            TableState::Other(difference.unwrap_or_else(further))
+            TableState::Other(difference.unwrap_or_else(|| {
+                if there.options() == asked.options() {
+                    "its columns stand in another order".to_owned()
+                } else {
+                    other_options(there.options(), asked.options())
+                }
+            }))
         }
     }
 }

@@ -62,6 +62,7 @@
 //! |---|---|
 //! | `embedded` (default) | the store in a folder, on redb |
 //! | `cassandra` (default) | the store on Apache Cassandra, by the driver `scylla`, with TLS |
+//! | `chrono`, `time` | the dates and times of these crates as fields, in filters and in keys |
 //!
 //! With neither, [`Recto::with_store`] takes a store of one's own.
 //!

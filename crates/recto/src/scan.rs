@@ -82,6 +82,7 @@ fn parts<T: Send + 'static>(
     read: impl Fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T> + Send + 'static,
 ) -> BoxStream<'static, Result<ScanPart<T>>> {
     let begin = async move {
+        core.shared.check_table(&core.definition.name)?;
         let rows = Rows::new(core, &row_filters, &asked.filter)?;
         let steps = match rows.planned(&row_filters, &asked.filter)? {
             Some(query) => planned::begin(query, &rows, asked.resume).await?,
