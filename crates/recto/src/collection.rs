@@ -16,7 +16,7 @@ use crate::key::{Key, key_cells};
 use crate::query::{Decode, PageQuery};
 use crate::record::{DynamicRecord, row_of};
 use crate::scan::Scan;
-use crate::writes::{Change, Changes};
+use crate::writes::{Change, Changes, mutation, ttl_seconds};
 
 /// The cells of a record, in the base table's column order.
 type Encode<T> = fn(&CollectionCore, &T) -> Result<Cells>;
@@ -201,7 +201,7 @@ impl<T> Collection<T> {
     pub(crate) fn put_change(&self, record: &T, time_to_live: Option<Duration>) -> Result<Change> {
         Ok(Change::Put {
             cells: (self.encode)(&self.core, record)?,
-            time_to_live,
+            ttl_seconds: time_to_live.map(ttl_seconds).transpose()?,
         })
     }
 
@@ -220,7 +220,7 @@ pub(crate) async fn point_read(
 ) -> Result<Option<(recto_model::RowSet, Arc<Arrangement>)>> {
     core.shared.check_table(&core.definition.name)?;
     let arrangement = core.base();
-    let (partition, clustering, _) = core.split(key);
+    let (partition, clustering) = (mutation::partition(core, key), mutation::clustering(core, key));
     let limits = core.shared.store.limits();
     if limits.check_partition(&arrangement.table, &partition).is_err()
         || limits.check_clustering(&arrangement.table, &clustering).is_err()

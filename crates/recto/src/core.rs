@@ -149,19 +149,6 @@ impl CollectionCore {
         });
         format!("({})", texts.collect::<Vec<_>>().join(", "))
     }
-
-    /// Splits a record's cells, in the base table's column order, into partition, clustering and
-    /// regular cells.
-    pub(crate) fn split(&self, cells: &Cells) -> (Cells, Cells, Cells) {
-        let table = &self.base().table;
-        let (partition_len, key_len) = (table.partition().len(), table.key_len());
-        let part = |range: std::ops::Range<usize>| range.map(|index| cells.get(index)).collect();
-        (
-            part(0..partition_len),
-            part(partition_len..key_len),
-            part(key_len..cells.len()),
-        )
-    }
 }
 
 /// The error of a stored cell that does not decode.

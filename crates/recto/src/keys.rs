@@ -86,7 +86,7 @@ impl CursorKeys {
             return Ok(());
         }
         *asked_nanos = Some(now_nanos);
-        let catalog = Catalog::new(&self.store, Some(timeout));
+        let catalog = Catalog::new(&self.store, &self.environment, Some(timeout));
         if let Some(keys) = catalog.decided_cursor_keys().await? {
             self.replace(keys);
         }

@@ -99,6 +99,7 @@ mod row_filter;
 mod runtime;
 mod scan;
 pub mod session;
+mod settle;
 mod shared;
 mod stamps;
 pub mod text;

@@ -173,7 +173,7 @@ impl Recto {
     }
 
     async fn start(opened: Opened, environment: Environment, options: OpenOptions) -> Result<Self> {
-        let catalog = Catalog::new(&opened.store, options.request_timeout);
+        let catalog = Catalog::new(&opened.store, &environment, options.request_timeout);
         let (recorded, keys) = if catalog.exists().await? {
             let recorded = catalog.known_schema().await?;
             (recorded, keys(&catalog, &environment, &options).await?)
@@ -243,7 +243,11 @@ impl Recto {
     }
 
     fn catalog(&self) -> Catalog<'_> {
-        Catalog::new(&self.shared.store, self.options.request_timeout)
+        Catalog::new(
+            &self.shared.store,
+            &self.shared.environment,
+            self.options.request_timeout,
+        )
     }
 
     fn recorded(&self) -> Recorded {
@@ -318,10 +322,7 @@ impl Recto {
         if self.generation() == 0 {
             return Err(catalog::no_keys());
         }
-        let keys = self
-            .catalog()
-            .rotate_cursor_keys(&self.shared.environment, earlier as usize)
-            .await?;
+        let keys = self.catalog().rotate_cursor_keys(earlier as usize).await?;
         let described = self.describe_keys(&keys);
         self.shared.keys.replace(keys);
         Ok(described)
@@ -544,7 +545,7 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
             let known = catalog.known_cursor_keys().await?;
             Ok(known.unwrap_or_else(|| KeyRing::generate(environment)))
         }
-        None => catalog.cursor_keys(environment).await,
+        None => catalog.cursor_keys().await,
         Some(GivenKeys(bytes)) => KeyRing::from_bytes(bytes).map_err(|error| {
             Error::new(
                 ErrorKind::InvalidArgument,

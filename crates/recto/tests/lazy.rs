@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
@@ -10,7 +11,7 @@ use recto::schema::Schema;
 use recto::store::Store;
 use recto::store::faults::{FaultRates, FaultyStore};
 use recto::store::memory::MemoryStore;
-use recto::{DynamicRecord, Environment, ErrorKind, OpenOptions, Recto, Stop, Value};
+use recto::{DynamicRecord, Environment, ErrorKind, OpenOptions, Record as _, Recto, Stop, Value};
 
 const SCHEMA: &str = r#"
 [collection.events]
@@ -129,5 +130,82 @@ fn resume(
     match found.len() {
         0 => query,
         count => query.after(expected.cursor(count - 1)),
+    }
+}
+
+/// A store that never waits gives no other task a turn: the page does.
+#[tokio::test]
+async fn a_long_page_lets_others_have_their_turn() {
+    let (recto, _) = store().await;
+    let events = recto.dynamic("events").unwrap();
+    let turns = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&turns);
+    let ticking = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let none = events
+        .query()
+        .filter("stream = 1 AND kind = 100")
+        .allow_residual();
+    let page = none.await.unwrap();
+    assert_eq!(page.cost().rows_read, u64::from(ROWS.unsigned_abs()));
+    assert!(page.is_empty());
+    let turns = turns.load(Ordering::Relaxed);
+    assert!((10..20).contains(&turns), "{turns}");
+    ticking.abort();
+}
+
+/// Whether what was sent was applied or lost: committing the batch again settles it, at the stamps it had, so
+/// that what others wrote since stands. A change of its that was replaced meanwhile is a later one.
+#[tokio::test(start_paused = true)]
+async fn a_batch_of_unknown_outcome_is_settled_later() {
+    #[derive(Debug, Clone, PartialEq, recto::Record)]
+    #[record(collection = "readings", key = ["sensor"], writes = "overwrite")]
+    struct Reading {
+        sensor: i32,
+        value: i32,
+    }
+    let reading = |sensor, value| Reading { sensor, value };
+    let unanswered = FaultRates {
+        unanswered: 1.0,
+        ..FaultRates::NONE
+    };
+    let lost = FaultRates {
+        lose: 1.0,
+        ..FaultRates::NONE
+    };
+    for (rates, is_applied) in [(unanswered, true), (lost, false)] {
+        let memory = MemoryStore::new(Environment::system());
+        let faulty = FaultyStore::new(Arc::new(memory), 1, FaultRates::NONE);
+        let store: Arc<dyn Store> = Arc::new(faulty.clone());
+        let mut recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+        recto
+            .apply(&recto::schema_of([Reading::collection()]))
+            .await
+            .unwrap();
+        let readings = recto.collection::<Reading>().unwrap();
+        let mut batch = recto.batch();
+        for sensor in 0..3 {
+            batch.put(&readings, &reading(sensor, 1)).unwrap();
+        }
+        faulty.set_rates(rates);
+        let error = batch.commit().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        assert_eq!(faulty.faults().len(), 3, "{}", faulty.report());
+
+        faulty.set_rates(FaultRates::NONE);
+        assert_eq!(readings.get(1).await.unwrap().is_some(), is_applied);
+        readings.put(&reading(1, 2)).await.unwrap();
+        readings.put(&reading(2, 2)).await.unwrap();
+        batch.put(&readings, &reading(2, 3)).unwrap();
+        assert_eq!((batch.len(), batch.repeated()), (4, 1));
+        batch.commit().await.unwrap();
+        assert!(batch.is_empty());
+        for (sensor, value) in [(0, 1), (1, 2), (2, 3)] {
+            assert_eq!(readings.get(sensor).await.unwrap(), Some(reading(sensor, value)));
+        }
     }
 }

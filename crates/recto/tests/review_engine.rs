@@ -152,7 +152,7 @@ async fn a_page_around_a_row_is_given_though_one_side_took_all_the_time() {
     let page = query
         .page_size(200)
         .around(cursor)
-        .timeout(Duration::from_millis(3))
+        .timeout(Duration::from_millis(2))
         .await
         .unwrap();
     assert_eq!(times(&page)[0], 9);

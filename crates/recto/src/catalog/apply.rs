@@ -213,7 +213,7 @@ pub(crate) async fn apply(
     }
     catalog.create().await?;
     for change in &intent.tables {
-        change_table(store, change).await?;
+        change_table(store, catalog.environment, change).await?;
     }
     // After its tables are made, so that a schema is recorded only when all of them are there; a crash
     // before leaves empty tables and columns without values, which the next apply finds made.
@@ -225,7 +225,7 @@ pub(crate) async fn apply(
     // between leaves a table that no schema names, which removing it once more drops.
     for name in intent.dropped {
         if catalog.schema().await?.schema.collection(&name).is_none() {
-            change_table(store, &TableChange::Drop(name)).await?;
+            change_table(store, catalog.environment, &TableChange::Drop(name)).await?;
         }
     }
     Ok(applied)

@@ -1,17 +1,12 @@
 //! Changing the tables of a store.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use recto_model::Table;
+use recto_model::{Environment, Table};
 use recto_store::{Store, StoreError, StoreErrorKind, TableOutcome};
 
 use crate::error::{Error, ErrorKind, Result};
-
-/// How often changing a table is tried again when its outcome is unknown.
-const MAX_ATTEMPTS: u32 = 3;
-/// How long to wait before trying again.
-const RETRY_PAUSE: Duration = Duration::from_millis(500);
+use crate::settle::{Attempt, Policy, settle};
 
 /// What a schema needs done to one table.
 #[derive(Debug)]
@@ -49,37 +44,39 @@ impl TableChange {
 }
 
 /// Changes a table, however often it takes to know that it is changed.
-pub(crate) async fn change_table(store: &Arc<dyn Store>, change: &TableChange) -> Result<()> {
-    let mut last = None;
-    for attempt in 0..MAX_ATTEMPTS {
-        if attempt > 0 {
-            tokio::time::sleep(RETRY_PAUSE).await;
-        }
-        let outcome = match change {
-            TableChange::Make(table) => store.create_table(table).await?,
-            TableChange::Extend { there, table } => {
-                store.add_columns(there, table).await.map_err(not_extended)?
-            }
-            TableChange::Drop(name) => store.drop_table(name).await?,
-        };
-        match outcome {
-            TableOutcome::Done => return Ok(()),
-            TableOutcome::Unknown(error) => last = Some(error),
-        }
+pub(crate) async fn change_table(
+    store: &Arc<dyn Store>,
+    environment: &Environment,
+    change: &TableChange,
+) -> Result<()> {
+    let changed = settle(environment, Policy::TABLE, |_| attempt(store, change)).await;
+    changed.map_err(|unsettled| {
+        unsettled.or(|unknown| {
+            Error::new(
+                ErrorKind::OutcomeUnknown,
+                format!(
+                    "it is not known whether table {} was {}",
+                    change.name(),
+                    change.done()
+                ),
+            )
+            .with_hint("run the command again: it finds out")
+            .with_source(unknown)
+        })
+    })
+}
+
+async fn attempt(store: &Arc<dyn Store>, change: &TableChange) -> Attempt<(), Error> {
+    let outcome = match change {
+        TableChange::Make(table) => store.create_table(table).await.map_err(Error::from),
+        TableChange::Extend { there, table } => store.add_columns(there, table).await.map_err(not_extended),
+        TableChange::Drop(name) => store.drop_table(name).await.map_err(Error::from),
+    };
+    match outcome {
+        Ok(TableOutcome::Done) => Attempt::Known(()),
+        Ok(TableOutcome::Unknown(error)) => Attempt::Unknown(error),
+        Err(error) => Attempt::Failed(error),
     }
-    let mut error = Error::new(
-        ErrorKind::OutcomeUnknown,
-        format!(
-            "it is not known whether table {} was {}",
-            change.name(),
-            change.done()
-        ),
-    )
-    .with_hint("run apply again: it finds out");
-    if let Some(last) = last {
-        error = error.with_source(last);
-    }
-    Err(error)
 }
 
 /// The recorded table can be extended, so if the one that is there cannot, it is another.

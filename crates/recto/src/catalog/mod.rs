@@ -27,6 +27,7 @@ use recto_store::{
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{read_options, write_options};
+use crate::settle::{Attempt, Policy, settle};
 use change::{TableChange, change_table};
 
 /// The catalog's table.
@@ -37,9 +38,8 @@ const CATALOG_VERSION: i32 = 1;
 const SCHEMA: &str = "schema";
 /// The row of the cursor keys.
 const CURSOR_KEYS: &str = "cursor_keys";
-/// How often a write whose outcome is unknown is looked at again before giving up, and a table that
-/// is being made is asked for.
-const MAX_ATTEMPTS: u32 = 3;
+/// How often a table that is being made is asked for, and keys that others make meanwhile.
+const MAX_LOOKS: u32 = 3;
 /// How often a rotation of keys is begun anew because another came between.
 const MAX_ROTATIONS: u32 = 16;
 /// How long to wait for a table that is being made.
@@ -68,6 +68,7 @@ struct Entry {
 /// other data centres: it reads what is committed in its own.
 pub(crate) struct Catalog<'a> {
     store: &'a Arc<dyn Store>,
+    environment: &'a Environment,
     table: Arc<Table>,
     request_timeout: Option<Duration>,
 }
@@ -91,9 +92,14 @@ pub(crate) fn table() -> Table {
 
 impl<'a> Catalog<'a> {
     /// The catalog of `store`; a request may take `request_timeout`, or what reads and writes may.
-    pub(crate) fn new(store: &'a Arc<dyn Store>, request_timeout: Option<Duration>) -> Self {
+    pub(crate) fn new(
+        store: &'a Arc<dyn Store>,
+        environment: &'a Environment,
+        request_timeout: Option<Duration>,
+    ) -> Self {
         Self {
             store,
+            environment,
             table: Arc::new(table()),
             request_timeout,
         }
@@ -119,7 +125,7 @@ impl<'a> Catalog<'a> {
     /// Makes the catalog's table.
     pub(crate) async fn create(&self) -> Result<()> {
         let table = Table::clone(&self.table);
-        change_table(self.store, &TableChange::Make(table)).await
+        change_table(self.store, self.environment, &TableChange::Make(table)).await
     }
 
     /// The recorded schema as last decided; generation 0 if there is none.
@@ -169,13 +175,13 @@ impl<'a> Catalog<'a> {
     }
 
     /// The cursor keys, made now if there are none.
-    pub(crate) async fn cursor_keys(&self, environment: &Environment) -> Result<KeyRing> {
+    pub(crate) async fn cursor_keys(&self) -> Result<KeyRing> {
         let mut level = ConsistencyLevel::LocalQuorum;
-        for _ in 0..MAX_ATTEMPTS {
+        for _ in 0..MAX_LOOKS {
             if let Some(entry) = self.entry(CURSOR_KEYS, level).await? {
                 return read_keys(&entry);
             }
-            let ring = KeyRing::generate(environment);
+            let ring = KeyRing::generate(self.environment);
             if self.replace(CURSOR_KEYS, 0, &keys_entry(1, &ring)).await? {
                 return Ok(ring);
             }
@@ -193,18 +199,14 @@ impl<'a> Catalog<'a> {
 
     /// Adds a new cursor key, which seals from now on, and keeps `earlier` of those before it.
     /// Whoever rotates at the same time rotates before or after.
-    pub(crate) async fn rotate_cursor_keys(
-        &self,
-        environment: &Environment,
-        earlier: usize,
-    ) -> Result<KeyRing> {
+    pub(crate) async fn rotate_cursor_keys(&self, earlier: usize) -> Result<KeyRing> {
         for _ in 0..MAX_ROTATIONS {
             let Some(entry) = self.entry(CURSOR_KEYS, ConsistencyLevel::Serial).await? else {
                 return Err(no_keys());
             };
             let mut ring = read_keys(&entry)?;
             ring.retire(earlier.min(MAX_KEYS - 2));
-            ring.rotate(environment)
+            ring.rotate(self.environment)
                 .map_err(|error| Error::new(ErrorKind::LimitExceeded, error.to_string()))?;
             ring.retire(earlier);
             let rotated = keys_entry(entry.generation + 1, &ring);
@@ -225,12 +227,12 @@ impl<'a> Catalog<'a> {
             consistency: Some(level),
             ..read_options(self.request_timeout)
         };
-        let mut attempt = 1;
+        let mut looks = 1;
         let found = loop {
             match self.store.snapshot()?.get(&read, &options).await {
                 // Whoever makes the catalog now is not done on every node.
-                Err(error) if error.kind() == StoreErrorKind::Table && attempt < MAX_ATTEMPTS => {
-                    attempt += 1;
+                Err(error) if error.kind() == StoreErrorKind::Table && looks < MAX_LOOKS => {
+                    looks += 1;
                     tokio::time::sleep(TABLE_PAUSE).await;
                 }
                 found => break found?,
@@ -273,34 +275,42 @@ impl<'a> Catalog<'a> {
             consistency: Some(ConsistencyLevel::Serial),
             ..write_options(self.request_timeout)
         };
-        let mut unknown = false;
-        for _ in 0..MAX_ATTEMPTS {
-            let outcome = match self.store.cas(cas.clone(), options).await {
-                // Of this attempt nothing is applied; of the one before, nobody knows.
-                Err(_) if unknown => continue,
-                outcome => outcome?,
-            };
-            match outcome {
-                CasOutcome::Applied => return Ok(true),
-                // An earlier attempt whose outcome was unknown may have been the one that won.
-                CasOutcome::NotApplied { .. } => match self.entry(name, ConsistencyLevel::Serial).await {
-                    Err(_) if unknown => {}
-                    found => {
-                        return Ok(found?.is_some_and(|found| {
-                            found.generation == entry.generation && found.body == entry.body
-                        }));
-                    }
-                },
-                CasOutcome::Unknown(_) => unknown = true,
-                CasOutcome::Refused(_) if unknown => break,
-                CasOutcome::Refused(error) => return Err(error.into()),
+        let attempt = |_| self.try_replace(name, &cas, options, entry);
+        let replaced = settle(self.environment, Policy::CATALOG, attempt).await;
+        replaced.map_err(|unsettled| {
+            unsettled.or(|unknown| {
+                Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    format!("it is not known whether the catalog's {name} was written"),
+                )
+                .with_hint("run the command again: it finds out")
+                .with_source(unknown)
+            })
+        })
+    }
+
+    async fn try_replace(
+        &self,
+        name: &str,
+        cas: &Cas,
+        options: WriteOptions,
+        entry: &Entry,
+    ) -> Attempt<bool, Error> {
+        match self.store.cas(cas.clone(), options).await {
+            Ok(CasOutcome::Applied) => Attempt::Known(true),
+            // An earlier attempt whose outcome was unknown may have been the one that won.
+            Ok(CasOutcome::NotApplied { .. }) => {
+                match self.entry(name, ConsistencyLevel::Serial).await {
+                    Ok(found) => Attempt::Known(found.is_some_and(|found| {
+                        found.generation == entry.generation && found.body == entry.body
+                    })),
+                    Err(error) => Attempt::Failed(error),
+                }
             }
+            Ok(CasOutcome::Unknown(error)) => Attempt::Unknown(error),
+            Ok(CasOutcome::Refused(error)) => Attempt::Refused(error.into()),
+            Err(error) => Attempt::Failed(error.into()),
         }
-        Err(Error::new(
-            ErrorKind::OutcomeUnknown,
-            format!("it is not known whether the catalog's {name} was written"),
-        )
-        .with_hint("run the command again: it finds out"))
     }
 
     fn cas(&self, name: &str, expected: u64, entry: &Entry) -> Cas {

@@ -8,13 +8,14 @@ use std::borrow::Cow;
 
 use recto_model::{Cells, RowRef, RowSet, key};
 use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
-use recto_store::{Mutation, Operation, PartitionWrite, RowsMet, Stamp};
+use recto_store::{PartitionWrite, RowsMet, Stamp};
 
 use super::convert::Reason;
 use super::plan::{Plan, Target};
 use super::rejects::Reject;
 use super::rows::row_text;
 use super::write::CONFLICT;
+use crate::writes::mutation::{self, BaseRow};
 
 /// How much a piece of a buffer holds. Pieces of this size are not moved as a buffer grows.
 const SEGMENT_BYTES: usize = 1 << 20;
@@ -362,7 +363,8 @@ impl Buffer {
         let mut bytes = 0;
         for entry in &self.entries[chunk.target][chunk.start..chunk.end] {
             let (row, origin) = self.at(entry);
-            let mutation = mutation(target, row, stamp(base, origin));
+            let loaded = Loaded { target, row };
+            let mutation = mutation::put(&target.core, &loaded, stamp(base, origin), None);
             let mutation_bytes = store_bytes(target, row);
             bytes += mutation_bytes;
             match writes.last_mut() {
@@ -377,7 +379,7 @@ impl Buffer {
                     bytes = mutation_bytes;
                     writes.push(PartitionWrite {
                         table: target.table.clone(),
-                        partition: cells(target, row, 0..target.table.partition().len()),
+                        partition: mutation::partition(&target.core, &loaded),
                         mutations: vec![mutation],
                     });
                 }
@@ -407,10 +409,11 @@ pub(super) fn stamp(base: Stamp, origin: Origin) -> Stamp {
 
 /// A row as one write, to be checked against a store's limits.
 pub(super) fn single_write(target: &Target, row: RowRef<'_>) -> PartitionWrite {
+    let loaded = Loaded { target, row };
     PartitionWrite {
         table: target.table.clone(),
-        partition: cells(target, row, 0..target.table.partition().len()),
-        mutations: vec![mutation(target, row, Stamp(0))],
+        partition: mutation::partition(&target.core, &loaded),
+        mutations: vec![mutation::put(&target.core, &loaded, Stamp(0), None)],
     }
 }
 
@@ -442,19 +445,6 @@ fn encode_key(target: &Target, row: RowRef<'_>, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-fn cells(target: &Target, row: RowRef<'_>, columns: std::ops::Range<usize>) -> Cells {
-    let bytes = columns
-        .clone()
-        .filter_map(|column| target.cell(row, column))
-        .map(<[u8]>::len)
-        .sum();
-    let mut cells = Cells::with_capacity(columns.len(), bytes);
-    for column in columns {
-        cells.push(target.cell(row, column));
-    }
-    cells
-}
-
 fn same_partition(target: &Target, partition: &Cells, row: RowRef<'_>) -> bool {
     partition
         .iter()
@@ -462,16 +452,15 @@ fn same_partition(target: &Target, partition: &Cells, row: RowRef<'_>) -> bool {
         .all(|(column, cell)| cell == target.cell(row, column))
 }
 
-fn mutation(target: &Target, row: RowRef<'_>, stamp: Stamp) -> Mutation {
-    let table = &target.table;
-    Mutation {
-        operation: Operation::Put {
-            clustering: cells(target, row, table.partition().len()..table.key_len()),
-            cells: cells(target, row, table.key_len()..table.columns().len()),
-            replace: target.core.replaces(),
-        },
-        stamp: Some(stamp),
-        ttl_seconds: None,
+/// A converted row as a record of a collection.
+struct Loaded<'a> {
+    target: &'a Target,
+    row: RowRef<'a>,
+}
+
+impl BaseRow for Loaded<'_> {
+    fn cell(&self, column: usize) -> Option<&[u8]> {
+        self.target.cell(self.row, column)
     }
 }
 

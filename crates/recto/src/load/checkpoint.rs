@@ -11,12 +11,11 @@ use std::sync::Arc;
 
 use recto_model::table::{Column, ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Table, Type};
-use recto_store::{
-    Atomicity, Mutation, Operation, PartitionWrite, PointRead, Stamp, Store, StoreErrorKind, TableOutcome,
-};
+use recto_store::{Mutation, Operation, PartitionWrite, PointRead, Stamp, Store, StoreErrorKind};
 use serde_json::{Map, Value as Json, json};
 
 use super::write;
+use crate::catalog::change::{TableChange, change_table};
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LoadRequest, LoadedCollection};
@@ -26,7 +25,7 @@ use crate::shared::Shared;
 pub(super) const TABLE: &str = "recto_loads";
 
 /// The version of the state's JSON.
-const STATE_VERSION: u64 = 2;
+const STATE_VERSION: u64 = 3;
 
 /// The most reasons that are counted apart per collection.
 const MAX_COUNTED_REASONS: usize = 1_000;
@@ -36,9 +35,6 @@ const OTHER_REASONS: &str = "other reasons";
 
 /// The most reasons that a report lists per collection.
 const MAX_REPORTED_REASONS: usize = 10;
-
-/// How often making the table is repeated while its outcome is unknown.
-const MAX_TABLE_ATTEMPTS: u32 = 5;
 
 /// What became of the rows of one collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,28 +93,46 @@ pub(super) struct State {
     pub(super) finished: bool,
     /// The stamp it was last written with. The next is greater, whatever the clock says.
     written: Stamp,
+    /// Per collection, in the order of the request, the tables that its rows are written to.
+    tables: Vec<Vec<String>>,
     /// Per collection, in the order of the request.
     pub(super) tallies: Vec<Tally>,
 }
 
+/// Per collection, the tables that its rows are written to: one for each way in which it is arranged.
+pub(super) fn tables_of(collections: &[Arc<CollectionCore>]) -> Vec<Vec<String>> {
+    let tables = |core: &Arc<CollectionCore>| {
+        let arrangements = core.arrangements.iter();
+        arrangements.map(|one| one.table.name().to_owned()).collect()
+    };
+    collections.iter().map(tables).collect()
+}
+
 impl State {
-    pub(super) fn new(stamp: Stamp, collections: usize) -> Self {
+    pub(super) fn new(stamp: Stamp, tables: Vec<Vec<String>>) -> Self {
         Self {
             stamp,
             rows: 0,
             reject_bytes: 0,
             finished: false,
             written: stamp,
-            tallies: vec![Tally::default(); collections],
+            tallies: vec![Tally::default(); tables.len()],
+            tables,
         }
     }
 
     /// The same load from its beginning.
-    pub(super) fn anew(&self, stamp: Stamp) -> Self {
+    pub(super) fn anew(&self, stamp: Stamp, tables: Vec<Vec<String>>) -> Self {
         Self {
             written: self.written,
-            ..Self::new(stamp, self.tallies.len())
+            ..Self::new(stamp, tables)
         }
+    }
+
+    /// Whether its rows are in all of these tables: none was added since it was written.
+    pub(super) fn is_in(&self, tables: &[Vec<String>]) -> bool {
+        let mut both = tables.iter().zip(&self.tables);
+        both.all(|(now, then)| now.iter().all(|table| then.contains(table)))
     }
 
     /// Greater than the stamps of all its rows.
@@ -129,9 +143,10 @@ impl State {
     fn to_json(&self, names: &[String]) -> String {
         let collections: Map<String, Json> = names
             .iter()
-            .zip(&self.tallies)
-            .map(|(name, tally)| {
+            .zip(self.tallies.iter().zip(&self.tables))
+            .map(|(name, (tally, tables))| {
                 let tally = json!({
+                    "tables": tables,
                     "stored": tally.stored,
                     "replaced": tally.replaced,
                     "repeated": tally.repeated,
@@ -155,6 +170,14 @@ impl State {
 
     fn from_json(text: &str, names: &[String]) -> Option<Self> {
         let json: Json = serde_json::from_str(text).ok()?;
+        let tables = |name: &String| match json.get("collections")?.get(name)?.get("tables") {
+            // Up to version 2 there was a base table only, which has the collection's name.
+            None => Some(vec![name.clone()]),
+            Some(tables) => {
+                let names = tables.as_array()?.iter();
+                names.map(|name| Some(name.as_str()?.to_owned())).collect()
+            }
+        };
         let tally = |name: &String| {
             let json = json.get("collections")?.get(name)?;
             let reasons = json.get("reasons")?.as_object()?.iter();
@@ -176,6 +199,7 @@ impl State {
             reject_bytes: json.get("reject_bytes")?.as_u64()?,
             finished: json.get("finished")?.as_bool()?,
             written: Stamp(json.get("written")?.as_i64()?),
+            tables: names.iter().map(tables).collect::<Option<_>>()?,
             tallies: names.iter().map(tally).collect::<Option<_>>()?,
         })
     }
@@ -222,14 +246,8 @@ impl Checkpoint {
 
     /// Makes the table of loads, if it is not there.
     pub(super) async fn prepare(&self) -> Result<()> {
-        for attempt in 1.. {
-            match self.store.create_table(&self.table).await? {
-                TableOutcome::Done => return Ok(()),
-                TableOutcome::Unknown(error) if attempt == MAX_TABLE_ATTEMPTS => return Err(error.into()),
-                TableOutcome::Unknown(_) => {}
-            }
-        }
-        Ok(())
+        let make = TableChange::Make(Table::clone(&self.table));
+        change_table(&self.store, &self.shared.environment, &make).await
     }
 
     /// The state of this load, if it was begun before.
@@ -298,8 +316,7 @@ impl Checkpoint {
             mutations: vec![mutation],
         }];
         let options = self.shared.load_options(write::WRITE_TIMEOUT, false);
-        let environment = &self.shared.environment;
-        let outcome = write::until_settled(&self.store, environment, Atomicity::Each, options, || {
+        let outcome = write::until_settled(&self.shared, options, || {
             let write = write.clone();
             async move { Ok(write) }
         })
@@ -360,7 +377,14 @@ mod tests {
     #[test]
     fn a_state_is_read_as_it_was_written_and_its_text_does_not_change() {
         let names = ["a".to_owned(), "b".to_owned()];
-        let mut state = State::new(Stamp(1_700_000_000_000_000), 2);
+        let tables = |view: &[&str]| {
+            vec![
+                vec!["a".to_owned()],
+                view.iter().map(|&name| name.into()).collect(),
+            ]
+        };
+        let with_view = tables(&["b", "b_by_x_3"]);
+        let mut state = State::new(Stamp(1_700_000_000_000_000), with_view.clone());
         state.rows = 7;
         state.reject_bytes = 90;
         state.tallies[0].stored = 7;
@@ -370,13 +394,18 @@ mod tests {
         state.tallies[1].reject("x: expected an int");
         let text = state.to_json(&names);
         assert_eq!(State::from_json(&text, &names).unwrap(), state);
-        let golden = r#"{"version":2,"stamp":1700000000000000,"rows":7,"reject_bytes":90,"finished":false,"written":1700000000000000,"collections":{"a":{"stored":7,"replaced":2,"repeated":3,"rejected":0,"reasons":{}},"b":{"stored":6,"replaced":0,"repeated":0,"rejected":1,"reasons":{"x: expected an int":1}}}}"#;
-        assert_eq!(text, golden);
-        // Written by version 1; every later release reads it.
-        let golden = r#"{"version":1,"stamp":1700000000000000,"rows":7,"reject_bytes":90,"finished":false,"written":1700000000000000,"collections":{"a":{"stored":7,"rejected":0,"reasons":{}},"b":{"stored":6,"rejected":1,"reasons":{"x: expected an int":1}}}}"#;
+        assert_eq!(text, include_str!("golden/load-state-v3.json").trim_end());
+        // Written by earlier releases; every later one reads them.
+        state.tables = tables(&["b"]);
+        let golden = include_str!("golden/load-state-v2.json");
+        assert_eq!(State::from_json(golden, &names).unwrap(), state);
         state.tallies[0].replaced = 0;
         state.tallies[0].repeated = 0;
-        assert_eq!(State::from_json(golden, &names).unwrap(), state);
+        let golden = include_str!("golden/load-state-v1.json");
+        let read = State::from_json(golden, &names).unwrap();
+        assert_eq!(read, state);
+        assert!(read.is_in(&tables(&["b"])) && !read.is_in(&with_view));
+        assert!(read.anew(Stamp(8), with_view.clone()).is_in(&tables(&["b"])));
     }
 
     #[test]

@@ -143,8 +143,7 @@ pub(crate) async fn load(
         },
     )?;
     let writer = ChunkWriter {
-        store: Arc::clone(&collections[0].shared.store),
-        environment: collections[0].shared.environment.clone(),
+        shared: Arc::clone(&collections[0].shared),
         plan: Arc::clone(&plan),
         sizes: sizes.write,
         options: collections[0].shared.load_options(write::WRITE_TIMEOUT, true),
@@ -220,12 +219,16 @@ async fn begin(
     mut rejects: RejectFile,
 ) -> Result<(State, RejectFile)> {
     let shared = &collections[0].shared;
-    let mut state = match earlier {
-        None => return Ok((State::new(shared.stamps.next(), collections.len()), rejects)),
+    let tables = checkpoint::tables_of(collections);
+    let state = match earlier {
+        None => return Ok((State::new(shared.stamps.next(), tables), rejects)),
         Some(state) if state.finished => {
             let stamp = shared.stamps.next().max(state.next_stamp());
-            return Ok((state.anew(stamp), rejects));
+            return Ok((state.anew(stamp, tables), rejects));
         }
+        // A table was added since: the rows that are stored are not in it. They come again, with the same
+        // stamps, so that those that are there stay as they are.
+        Some(state) if !state.is_in(&tables) => return Ok((state.anew(state.stamp, tables), rejects)),
         Some(state) => state,
     };
     let length = state.reject_bytes;
@@ -234,12 +237,12 @@ async fn begin(
         Ok((rejects, whole))
     })
     .await?;
-    if !whole {
-        // Its rejects are gone, so they must be found again. The rows that are stored stay as they
-        // are: they come with the same stamps.
-        state = state.anew(state.stamp);
+    if whole {
+        return Ok((state, rejects));
     }
-    Ok((state, rejects))
+    // Its rejects are gone, so they must be found again. The rows that are stored stay as they are: they
+    // come with the same stamps.
+    Ok((state.anew(state.stamp, tables), rejects))
 }
 
 /// How a load's memory is divided.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_model::Environment;
 use recto_store::{
-    Atomicity, PartitionWrite, RowsMet, Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+    Atomicity, PartitionWrite, RowsMet, Stamp, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
 use super::buffer::{Buffer, Chunk, RefusedRow, WriteSizes};
@@ -13,16 +12,8 @@ use super::convert::Reason;
 use super::pipeline::blocking;
 use super::plan::Plan;
 use crate::error::{Error, ErrorKind, Result};
-
-/// For how long after it first failed a write is asked for again whose outcome is unknown, or that could
-/// not be sent: for nodes that are away, or busy with themselves.
-const MAX_FAILING: Duration = Duration::from_secs(30);
-
-/// How long to wait before the second attempt; each further wait is twice as long.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-
-/// The longest wait before an attempt.
-const MAX_WAIT: Duration = Duration::from_secs(2);
+use crate::settle::{Attempt, Policy, settle};
+use crate::shared::Shared;
 
 /// How long one attempt may take, unless the store was opened with a limit of its own.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -36,48 +27,43 @@ pub(super) enum Settled {
     Refused(StoreError),
 }
 
-/// Asks for the same writes until they are done or refused.
+/// Asks for the same writes until they are done or refused. `writes` makes them for each attempt.
 ///
 /// # Errors
-/// The store failed, or still does not take it after [`MAX_FAILING`].
+/// The store failed, or still does not take them when [`Policy::LOAD`] says that it is enough.
 pub(super) async fn until_settled<F>(
-    store: &Arc<dyn Store>,
-    environment: &Environment,
-    atomicity: Atomicity,
+    shared: &Shared,
     options: WriteOptions,
     writes: impl Fn() -> F,
 ) -> Result<Settled>
 where
     F: Future<Output = Result<Vec<PartitionWrite>>>,
 {
-    let mut wait = FIRST_WAIT;
-    let mut failing_since_nanos = None;
-    loop {
-        let failure = match store.write_many(writes().await?, atomicity, options).await {
-            Ok(WriteOutcome::Done) => return Ok(Settled::Done(RowsMet::default())),
-            Ok(WriteOutcome::Counted(met)) => return Ok(Settled::Done(met)),
-            Ok(WriteOutcome::Conflict(number)) => {
-                let conflicts = vec![number];
-                return Ok(Settled::Done(RowsMet {
-                    conflicts,
+    let attempt = |_| {
+        let writes = writes();
+        async {
+            let writes = match writes.await {
+                Ok(writes) => writes,
+                Err(error) => return Attempt::Refused(error),
+            };
+            match shared.store.write_many(writes, Atomicity::Each, options).await {
+                Ok(WriteOutcome::Done) => Attempt::Known(Settled::Done(RowsMet::default())),
+                Ok(WriteOutcome::Counted(met)) => Attempt::Known(Settled::Done(met)),
+                Ok(WriteOutcome::Conflict(number)) => Attempt::Known(Settled::Done(RowsMet {
+                    conflicts: vec![number],
                     ..RowsMet::default()
-                }));
+                })),
+                Ok(WriteOutcome::Refused(error)) if error.kind() == StoreErrorKind::Invalid => {
+                    Attempt::Known(Settled::Refused(error))
+                }
+                Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
+                Err(error) if passes(error.kind()) => Attempt::Failed(stopped(error, None)),
+                Ok(WriteOutcome::Refused(error)) | Err(error) => Attempt::Refused(stopped(error, None)),
             }
-            Ok(WriteOutcome::Refused(error)) if error.kind() == StoreErrorKind::Invalid => {
-                return Ok(Settled::Refused(error));
-            }
-            Ok(WriteOutcome::Unknown(error)) => (error, Some(ErrorKind::OutcomeUnknown)),
-            Err(error) if passes(error.kind()) => (error, None),
-            Ok(WriteOutcome::Refused(error)) | Err(error) => return Err(stopped(error, None)),
-        };
-        let now_nanos = environment.monotonic_nanos();
-        let since_nanos = *failing_since_nanos.get_or_insert(now_nanos);
-        if Duration::from_nanos(now_nanos.saturating_sub(since_nanos)) >= MAX_FAILING {
-            return Err(stopped(failure.0, failure.1));
         }
-        tokio::time::sleep(wait).await;
-        wait = MAX_WAIT.min(wait * 2);
-    }
+    };
+    let settled = settle(&shared.environment, Policy::LOAD, attempt).await;
+    settled.map_err(|unsettled| unsettled.or(|unknown| stopped(unknown, Some(ErrorKind::OutcomeUnknown))))
 }
 
 fn passes(kind: StoreErrorKind) -> bool {
@@ -99,8 +85,7 @@ fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
 
 /// What chunks are written with.
 pub(super) struct ChunkWriter {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) environment: Environment,
+    pub(super) shared: Arc<Shared>,
     pub(super) plan: Arc<Plan>,
     pub(super) sizes: WriteSizes,
     pub(super) options: WriteOptions,
@@ -133,11 +118,8 @@ impl ChunkWriter {
         };
         let mut left = vec![chunk];
         while let Some(chunk) = left.pop() {
-            let (store, environment) = (&self.store, &self.environment);
-            let outcome = until_settled(store, environment, Atomicity::Each, self.options, || {
-                self.make(&buffer, chunk)
-            })
-            .await?;
+            let made = || self.make(&buffer, chunk);
+            let outcome = until_settled(&self.shared, self.options, made).await?;
             let rows = chunk.end - chunk.start;
             match outcome {
                 Settled::Done(met) => {

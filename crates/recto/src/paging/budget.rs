@@ -5,6 +5,9 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_store::{ReadOptions, RowsRead};
 
+/// How many rows are read in one turn at least, if there are more, before other tasks have theirs.
+const ROWS_PER_TURN: u64 = 256;
+
 /// Why a page ended before it was full.
 ///
 /// ```
@@ -121,11 +124,22 @@ pub(crate) struct Meter {
     scanned: u64,
     kept_bytes: u64,
     cost: PageCost,
+    /// How many rows were read when other tasks last had their turn.
+    rows_at_turn: u64,
 }
 
 impl Meter {
     pub(crate) fn new(budget: Budget, environment: Environment) -> Self {
         let started_nanos = environment.monotonic_nanos();
+        Self::of(budget, environment, started_nanos)
+    }
+
+    /// Of a read beside this one, which began when this one did.
+    pub(crate) fn beside(&self) -> Self {
+        Self::of(self.budget, self.environment.clone(), self.started_nanos)
+    }
+
+    fn of(budget: Budget, environment: Environment, started_nanos: u64) -> Self {
         Self {
             budget,
             environment,
@@ -133,6 +147,16 @@ impl Meter {
             scanned: 0,
             kept_bytes: 0,
             cost: PageCost::default(),
+            rows_at_turn: 0,
+        }
+    }
+
+    /// Lets other tasks have their turn, if this read has had a long one: a store may read without ever
+    /// waiting, and a page of thousands of rows would hold the thread that all others wait for.
+    pub(crate) async fn take_turns(&mut self) {
+        if self.cost.rows_read >= self.rows_at_turn + ROWS_PER_TURN {
+            self.rows_at_turn = self.cost.rows_read;
+            tokio::task::yield_now().await;
         }
     }
 
@@ -195,11 +219,6 @@ impl Meter {
     pub(crate) fn count_kept(&mut self, bytes: usize) -> bool {
         self.kept_bytes += bytes as u64;
         self.kept_bytes >= self.budget.bytes
-    }
-
-    /// The handle on time it runs on.
-    pub(crate) fn environment(&self) -> Environment {
-        self.environment.clone()
     }
 
     /// Adds the cost of a read that ran beside this one.

@@ -9,6 +9,9 @@ use super::budget::{Meter, Stop};
 use super::reader::{Keeper, Reader, Run, out_of_time};
 use crate::error::{Error, Result};
 
+/// How many sources are read at once, where that needs no waiting, before other tasks have their turn.
+const SOURCES_PER_TURN: usize = 16;
+
 /// The rows asked of a source beyond its even share, where asking again is cheap.
 const SHARE_SLACK_ROWS: u32 = 4;
 
@@ -128,16 +131,27 @@ async fn open(
         // A row of each at least, so that the page gets on.
         limit.min(each(scanned).max(1))
     };
-    let slices = (0..count)
-        .filter_map(|source| Some((source, reader.plan.slice(source, edge, reader.travel, limit)?)));
-    let reads = slices.map(|(source, slice)| async move {
-        let read = match reader.snapshot.slice_now(&slice, &options) {
-            Some(read) => read?,
-            None => reader.snapshot.slice(&slice, &options).await?,
+    let mut reads: Vec<(usize, RowsRead)> = Vec::with_capacity(count);
+    let mut waiting = Vec::new();
+    for source in 0..count {
+        let Some(slice) = reader.plan.slice(source, edge, reader.travel, limit) else {
+            continue;
         };
-        Ok::<(usize, RowsRead), Error>((source, read))
-    });
-    let reads = try_join_all(reads).await?;
+        match reader.snapshot.slice_now(&slice, &options) {
+            Some(read) => reads.push((source, read?)),
+            None => waiting.push(async move {
+                let read = reader.snapshot.slice(&slice, &options).await?;
+                Ok::<(usize, RowsRead), Error>((source, read))
+            }),
+        }
+        if reads.len() % SOURCES_PER_TURN == SOURCES_PER_TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    if !waiting.is_empty() {
+        reads.extend(try_join_all(waiting).await?);
+        reads.sort_unstable_by_key(|(source, _)| *source);
+    }
     let mut streams = Vec::with_capacity(count);
     let mut round_trips = 0;
     for (source, read) in reads {

@@ -136,7 +136,7 @@ impl Fetcher<'_> {
         let (mut run, behind) = match look_behind {
             Some(edge) if self.remote => {
                 // Beside the page, so that the two take one round-trip stage.
-                let mut beside = Meter::new(self.spec.budget, meter.environment());
+                let mut beside = meter.beside();
                 let back = self.reader(reversed(travel));
                 let (run, behind) = futures::join!(
                     forth.read(Some(edge), want, meter),
@@ -189,7 +189,7 @@ impl Fetcher<'_> {
             values: position.values.clone(),
             side: Side::Before,
         };
-        let mut beside = Meter::new(self.spec.budget, meter.environment());
+        let mut beside = meter.beside();
         let (forth, back) = (self.reader(Travel::Forward), self.reader(Travel::Backward));
         let (after, before) = futures::join!(
             forth.read(Some(&position), want, meter),

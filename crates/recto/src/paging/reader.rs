@@ -129,6 +129,7 @@ impl Reader<'_> {
 
     /// Reads a slice within the time left; `None` if there is none left.
     pub(super) async fn slice(&self, slice: &Slice, meter: &mut Meter) -> Result<Option<RowsRead>> {
+        meter.take_turns().await;
         let Some(options) = meter.read_options() else {
             return Ok(None);
         };

@@ -1,64 +1,127 @@
 //! Writes: changes to records, as mutations of partitions.
 
+pub(crate) mod mutation;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_model::Cells;
-use recto_store::check::MAX_TTL_SECONDS;
+use recto_model::{Cells, Table};
+use recto_store::check::{CELL_OVERHEAD_BYTES, MAX_TTL_SECONDS, MUTATION_OVERHEAD_BYTES};
 use recto_store::{
-    Atomicity, Mutation, Operation, PartitionWrite, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+    Atomicity, Mutation, PartitionWrite, Stamp, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
+use crate::settle::{Attempt, Policy, settle};
 use crate::shared::Shared;
 
 /// The most changes of one batch.
 pub const MAX_BATCH_CHANGES: usize = 10_000;
-/// How often a write whose outcome is unknown is sent: the same write with the same stamp, which
-/// changes nothing if an earlier attempt was applied.
-const MAX_ATTEMPTS: u32 = 3;
-/// About how long to wait before the second attempt; before each further one that much longer. What
-/// is waited is drawn around it, so that those who failed together do not come again together.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// One change to a collection.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// Stores a row: its cells in the base table's column order.
+    /// Stores a record: its cells in the base table's column order.
     Put {
         /// All cells.
         cells: Cells,
         /// How long it lives.
-        time_to_live: Option<Duration>,
+        ttl_seconds: Option<u32>,
     },
-    /// Deletes a row: its key's cells in the order of the key columns.
+    /// Deletes a record.
     Delete {
-        /// The key's cells.
+        /// The cells of its key, in the order of the base table's key columns.
         key: Cells,
     },
 }
 
-/// What the writes of a batch are about, one for each of them.
+impl Change {
+    /// The cells of the record, or of its key.
+    fn row(&self) -> &Cells {
+        match self {
+            Self::Put { cells, .. } => cells,
+            Self::Delete { key } => key,
+        }
+    }
+
+    /// Whether two puts are of the same record; this one then lives for the longer of both times.
+    fn prolong_same(&mut self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Put { cells, ttl_seconds },
+                Self::Put {
+                    cells: other,
+                    ttl_seconds: other_seconds,
+                },
+            ) if cells == other => {
+                *ttl_seconds = ttl_seconds.zip(*other_seconds).map(|(one, other)| one.max(other));
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A change that is not applied yet.
 #[derive(Debug)]
-struct Subject {
+struct Pending {
     core: Arc<CollectionCore>,
-    /// For each mutation, which of the changes given it is.
+    change: Change,
+    /// The one it was committed with first, which it keeps.
+    stamp: Option<Stamp>,
+    /// Which of the changes given it is.
+    number: usize,
+}
+
+impl Pending {
+    fn partition(&self) -> Cells {
+        mutation::partition(&self.core, self.change.row())
+    }
+
+    fn mutation(&self, stamp: Stamp) -> Mutation {
+        match &self.change {
+            Change::Put { cells, ttl_seconds } => mutation::put(&self.core, cells, stamp, *ttl_seconds),
+            Change::Delete { key } => mutation::delete(&self.core, key, stamp),
+        }
+    }
+
+    /// Whether it is all there is to know of its record's key.
+    fn is_whole_put(&self) -> bool {
+        let is_whole = || !self.core.replaces() || self.core.known_columns().is_none();
+        matches!(self.change, Change::Put { .. }) && is_whole()
+    }
+
+    fn key_text(&self) -> String {
+        let row = self.change.row();
+        let partition = mutation::partition(&self.core, row);
+        self.core
+            .key_text(&partition, &mutation::clustering(&self.core, row))
+    }
+}
+
+/// The changes to one partition.
+struct Group {
+    table: Arc<Table>,
+    partition: Cells,
+    /// Which of the pending changes.
     changes: Vec<usize>,
 }
 
 /// Changes to one or more collections that are applied together, all or none; or each for itself.
+///
+/// They are kept as what they mean. Which partitions they are written to and what their stamps are is
+/// decided when they are committed; each keeps its stamp from then on, so that committing them again
+/// after an unknown outcome settles it.
 #[derive(Debug)]
 pub(crate) struct Changes {
     shared: Arc<Shared>,
-    writes: Vec<PartitionWrite>,
-    /// What each of `writes` is about.
-    subjects: Vec<Subject>,
-    /// By table, as many columns of it as are known, and partition.
-    by_partition: HashMap<(String, usize, Cells), usize>,
-    /// The last mutation of each row: of which write, and its number there.
-    by_row: HashMap<(usize, Cells), usize>,
+    pending: Vec<Pending>,
+    /// The last change of each key (table as it is known, partition, clustering), as a number of `pending`.
+    last_of_key: HashMap<(usize, Cells, Cells), usize>,
+    /// The tables, each with as many columns as are known, which `last_of_key` has by number.
+    tables: Vec<Arc<Table>>,
     given: usize,
     repeated: usize,
     atomicity: Atomicity,
@@ -68,10 +131,9 @@ impl Changes {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         Self {
             shared: Arc::clone(shared),
-            writes: Vec::new(),
-            subjects: Vec::new(),
-            by_partition: HashMap::new(),
-            by_row: HashMap::new(),
+            pending: Vec::new(),
+            last_of_key: HashMap::new(),
+            tables: Vec::new(),
             given: 0,
             repeated: 0,
             atomicity: Atomicity::Logged,
@@ -102,93 +164,82 @@ impl Changes {
             )
             .with_hint("commit it and begin another"));
         }
-        let (partition, mutation) = self.mutation(core, change)?;
-        let row = mutation.operation.row().cloned().unwrap_or_default();
-        let index = self.write_of(core, partition);
-        let mutations = &mut self.writes[index].mutations;
-        let earlier = self.by_row.get(&(index, row.clone())).copied();
-        match earlier.map(|at| (at, &mut mutations[at])) {
-            Some((at, there)) if is_put(there) && is_put(&mutation) => {
+        let pending = Pending {
+            core: Arc::clone(core),
+            change,
+            stamp: None,
+            number: self.given,
+        };
+        let partition = pending.partition();
+        let clustering = mutation::clustering(core, pending.change.row());
+        self.check(&pending, &partition, &clustering)?;
+        let key = (self.table(core), partition, clustering);
+        let earlier = self.last_of_key.get(&key).copied();
+        match earlier.map(|at| &mut self.pending[at]) {
+            Some(there) if there.is_whole_put() && pending.is_whole_put() => {
                 if core.replaces() {
-                    *there = mutation;
-                    self.subjects[index].changes[at] = self.given;
-                } else if !prolong_same(there, &mutation) {
-                    return Err(self.conflict_within(index, at));
+                    *there = pending;
+                } else if !there.change.prolong_same(&pending.change) {
+                    return Err(conflict_within(there));
                 }
                 self.repeated += 1;
             }
             _ => {
-                self.by_row.insert((index, row), mutations.len());
-                mutations.push(mutation);
-                self.subjects[index].changes.push(self.given);
+                self.last_of_key.insert(key, self.pending.len());
+                self.pending.push(pending);
             }
         }
         self.given += 1;
         Ok(())
     }
 
-    /// The partition a change is of, and the change as the store makes it.
-    fn mutation(&self, core: &Arc<CollectionCore>, change: Change) -> Result<(Cells, Mutation)> {
+    /// Refuses a change that the store would refuse, whatever others it is committed with.
+    fn check(&self, pending: &Pending, partition: &Cells, clustering: &Cells) -> Result<()> {
+        let core = &pending.core;
         core.shared.check_table(&core.definition.name)?;
         let table = &core.written;
-        let (partition, clustering, cells) = match &change {
-            Change::Put { cells, .. } => core.split(cells),
-            Change::Delete { key } => core.split(key),
-        };
         let limits = self.shared.store.limits();
-        limits.check_partition(table, &partition).map_err(invalid_key)?;
-        limits.check_clustering(table, &clustering).map_err(invalid_key)?;
-        let stamp = Some(self.shared.stamps.next());
-        let mutation = match change {
-            Change::Put { time_to_live, .. } => Mutation {
-                operation: put_operation(core, clustering, cells),
-                stamp,
-                ttl_seconds: time_to_live.map(ttl_seconds).transpose()?,
-            },
-            Change::Delete { .. } => Mutation {
-                operation: Operation::DeleteRow { clustering },
-                stamp,
-                ttl_seconds: None,
-            },
-        };
-        let bytes = partition.byte_len() + mutation.byte_len();
-        if bytes > limits.mutation_bytes {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                format!(
-                    "a record of {} has {bytes} bytes, {} are the most",
-                    core.definition.name, limits.mutation_bytes
-                ),
-            )
-            .with_hint("store smaller records, or keep large values elsewhere"));
+        limits.check_partition(table, partition).map_err(invalid_key)?;
+        limits.check_clustering(table, clustering).map_err(invalid_key)?;
+        let row = pending.change.row();
+        // The most it can be; seldom is it worth making the mutation to know exactly.
+        let most = row.byte_len() + row.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES;
+        if most <= limits.mutation_bytes {
+            return Ok(());
         }
-        Ok((partition, mutation))
+        let bytes = partition.byte_len() + pending.mutation(Stamp(0)).byte_len();
+        if bytes <= limits.mutation_bytes {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!(
+                "a record of {} has {bytes} bytes, {} are the most",
+                core.definition.name, limits.mutation_bytes
+            ),
+        )
+        .with_hint("store smaller records, or keep large values elsewhere"))
     }
 
-    /// The number of the write to a partition, begun if there is none.
-    fn write_of(&mut self, core: &Arc<CollectionCore>, partition: Cells) -> usize {
-        let table = &core.written;
-        let next = self.writes.len();
-        let place = (table.name().to_owned(), table.columns().len(), partition.clone());
-        let index = *self.by_partition.entry(place).or_insert(next);
-        if index == next {
-            self.writes.push(PartitionWrite {
-                table: Arc::clone(table),
-                partition,
-                mutations: Vec::new(),
-            });
-            self.subjects.push(Subject {
-                core: Arc::clone(core),
-                changes: Vec::new(),
-            });
-        }
-        index
+    /// The number of the table that a collection's records are written to, known from now on.
+    fn table(&mut self, core: &CollectionCore) -> usize {
+        let known = self
+            .tables
+            .iter()
+            .position(|known| is_one_table(known, &core.written));
+        known.unwrap_or_else(|| {
+            self.tables.push(Arc::clone(&core.written));
+            self.tables.len() - 1
+        })
     }
 
     /// Applies the changes; there are none then. On an error all of them are still there, to be committed
     /// again with the same stamps.
     pub(crate) async fn commit(&mut self) -> Result<()> {
-        if !self.writes.is_empty() {
+        if !self.pending.is_empty() {
+            for pending in &mut self.pending {
+                pending.stamp.get_or_insert_with(|| self.shared.stamps.next());
+            }
             self.settle().await?;
         }
         *self = Self {
@@ -201,139 +252,121 @@ impl Changes {
     /// Sends the changes until they are applied, or it is known that they are not.
     async fn settle(&self) -> Result<()> {
         let options = self.shared.write_options();
-        let environment = &self.shared.environment;
-        let timeout_nanos = u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX);
-        let deadline_nanos = environment.monotonic_nanos().saturating_add(timeout_nanos);
-        let mut unknown: Option<StoreError> = None;
-        for attempt in 1..=MAX_ATTEMPTS {
-            let left_nanos = deadline_nanos.saturating_sub(environment.monotonic_nanos());
-            if attempt > 1 && left_nanos == 0 {
-                break;
-            }
+        let groups = self.groups();
+        let attempt = |left| {
             let options = WriteOptions {
-                timeout: Duration::from_nanos(left_nanos),
+                timeout: left,
                 ..options
             };
-            match (self.send(options).await, &unknown) {
-                (Ok(WriteOutcome::Done | WriteOutcome::Counted(_)), _) => return Ok(()),
-                (Ok(WriteOutcome::Unknown(error)), _) => unknown = Some(error),
-                (Ok(WriteOutcome::Conflict(number)), None) => return Err(self.conflict(number)),
-                (Ok(WriteOutcome::Refused(error)), None) => return Err(refused(error)),
-                (Err(error), None) => return Err(error.into()),
-                // Of this attempt nothing is applied; of the one before, nobody knows.
-                (Err(_), Some(_)) => {}
-                (Ok(WriteOutcome::Conflict(_) | WriteOutcome::Refused(_)), Some(_)) => break,
-            }
-            let left = Duration::from_nanos(deadline_nanos.saturating_sub(environment.monotonic_nanos()));
-            if attempt < MAX_ATTEMPTS {
-                tokio::time::sleep(self.pause(attempt).min(left)).await;
-            }
-        }
-        let mut error = Error::new(
-            ErrorKind::OutcomeUnknown,
-            "it is not known whether the write was applied",
-        )
-        .with_hint("it may be applied now or later; sending the same records again settles it");
-        if let Some(unknown) = unknown {
-            error = error.with_source(unknown);
-        }
-        Err(error)
+            self.attempt(&groups, options)
+        };
+        let sent = settle(&self.shared.environment, Policy::write(options.timeout), attempt).await;
+        sent.map_err(|unsettled| {
+            unsettled.or(|unknown| {
+                Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    "it is not known whether the write was applied",
+                )
+                .with_hint("it may be applied now or later; sending the same records again settles it")
+                .with_source(unknown)
+            })
+        })
     }
 
-    /// How long to wait after an attempt: between half and one and a half of what is due.
-    fn pause(&self, attempt: u32) -> Duration {
-        let [drawn] = self.shared.environment.random::<1>();
-        RETRY_PAUSE * attempt / 2 + RETRY_PAUSE * attempt * u32::from(drawn) / 256
+    async fn attempt(&self, groups: &[Group], options: WriteOptions) -> Attempt<(), Error> {
+        match self.send(groups, options).await {
+            Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => Attempt::Known(()),
+            Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
+            Ok(WriteOutcome::Conflict(number)) => Attempt::Refused(self.conflict(groups, number)),
+            Ok(WriteOutcome::Refused(error)) => Attempt::Refused(refused(error)),
+            Err(error) => Attempt::Failed(error.into()),
+        }
     }
 
-    async fn send(&self, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
-        match self.writes.as_slice() {
-            [one] => self.shared.store.write(one.clone(), options).await,
+    /// Asks the store. What it is asked for is made for each attempt, so that no copy is kept while it waits.
+    async fn send(&self, groups: &[Group], options: WriteOptions) -> Result<WriteOutcome, StoreError> {
+        let store = &self.shared.store;
+        match groups {
+            [one] => store.write(self.write_of(one), options).await,
             many => {
-                let store = &self.shared.store;
-                store.write_many(many.to_vec(), self.atomicity, options).await
+                let writes = many.iter().map(|group| self.write_of(group)).collect();
+                store.write_many(writes, self.atomicity, options).await
             }
+        }
+    }
+
+    /// The changes by the partitions they are written to, in the order of the first of each.
+    fn groups(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut by_partition: HashMap<(&str, usize, Cells), usize> = HashMap::new();
+        for (number, pending) in self.pending.iter().enumerate() {
+            let table = &pending.core.written;
+            let partition = pending.partition();
+            let place = (table.name(), table.columns().len(), partition.clone());
+            let next = groups.len();
+            let index = *by_partition.entry(place).or_insert(next);
+            if index == next {
+                groups.push(Group {
+                    table: Arc::clone(table),
+                    partition,
+                    changes: Vec::new(),
+                });
+            }
+            groups[index].changes.push(number);
+        }
+        groups
+    }
+
+    fn write_of(&self, group: &Group) -> PartitionWrite {
+        let mutation = |&number: &usize| {
+            let pending = &self.pending[number];
+            pending.mutation(pending.stamp.expect("it was taken before anything is sent"))
+        };
+        PartitionWrite {
+            table: Arc::clone(&group.table),
+            partition: group.partition.clone(),
+            mutations: group.changes.iter().map(mutation).collect(),
         }
     }
 
     /// The mutation of this number conflicts with what is stored.
     #[cold]
-    fn conflict(&self, number: usize) -> Error {
-        let mut left = number;
-        for (index, write) in self.writes.iter().enumerate() {
-            if let Some(after) = left.checked_sub(write.mutations.len()) {
-                left = after;
-                continue;
-            }
-            let subject = &self.subjects[index];
-            let key = self.key_text(index, left);
-            let name = &subject.core.definition.name;
-            let message = format!("{name} holds another record with the key {key}");
-            return Error::new(ErrorKind::Conflict, message)
-                .with_hint(CONFLICT_HINT)
-                .with_change(subject.changes[left]);
-        }
-        Error::new(
-            ErrorKind::Conflict,
-            "there is another record with one of the keys",
-        )
-        .with_hint(CONFLICT_HINT)
-    }
-
-    /// A put of the row of mutation `at` of write `index` is of another record than that.
-    #[cold]
-    fn conflict_within(&self, index: usize, at: usize) -> Error {
-        let name = &self.subjects[index].core.definition.name;
-        let key = self.key_text(index, at);
-        Error::new(
-            ErrorKind::Conflict,
-            format!("two records with the key {key} of {name} are put at once, and they differ"),
-        )
-        .with_hint(CONFLICT_HINT)
-    }
-
-    fn key_text(&self, index: usize, at: usize) -> String {
-        let write = &self.writes[index];
-        let row = write.mutations[at].operation.row().cloned().unwrap_or_default();
-        self.subjects[index].core.key_text(&write.partition, &row)
+    fn conflict(&self, groups: &[Group], number: usize) -> Error {
+        let Some(change) = groups.iter().flat_map(|group| &group.changes).nth(number) else {
+            return Error::new(
+                ErrorKind::Conflict,
+                "there is another record with one of the keys",
+            )
+            .with_hint(CONFLICT_HINT);
+        };
+        let pending = &self.pending[*change];
+        let (name, key) = (&pending.core.definition.name, pending.key_text());
+        let message = format!("{name} holds another record with the key {key}");
+        Error::new(ErrorKind::Conflict, message)
+            .with_hint(CONFLICT_HINT)
+            .with_change(pending.number)
     }
 }
 
-/// What puts a row. A record type that does not know all fields leaves the others as they are.
-fn put_operation(core: &CollectionCore, clustering: Cells, cells: Cells) -> Operation {
-    match core.known_columns().filter(|_| core.replaces()) {
-        None => Operation::Put {
-            clustering,
-            cells: cells.iter().take(core.written.regular().len()).collect(),
-            replace: core.replaces(),
-        },
-        Some(columns) => Operation::Patch {
-            clustering,
-            cells: columns.iter().map(|&column| cells.get(column.into())).collect(),
-            columns,
-        },
-    }
+/// A put of the key of `there` is of another record than that.
+#[cold]
+fn conflict_within(there: &Pending) -> Error {
+    let (name, key) = (&there.core.definition.name, there.key_text());
+    Error::new(
+        ErrorKind::Conflict,
+        format!("two records with the key {key} of {name} are put at once, and they differ"),
+    )
+    .with_hint(CONFLICT_HINT)
+}
+
+/// Whether two are one table with as many columns of it known.
+fn is_one_table(one: &Arc<Table>, other: &Arc<Table>) -> bool {
+    Arc::ptr_eq(one, other) || (one.name() == other.name() && one.columns().len() == other.columns().len())
 }
 
 /// What to do about a record of an append collection that is there as another.
 const CONFLICT_HINT: &str = "nothing was written; a record of a collection with writes = \"append\" is never \
                              changed: delete it first, or use a collection with writes = \"overwrite\"";
-
-fn is_put(mutation: &Mutation) -> bool {
-    matches!(mutation.operation, Operation::Put { .. })
-}
-
-/// Whether two puts are of the same record; the first then lives for the longer of both times.
-fn prolong_same(there: &mut Mutation, put: &Mutation) -> bool {
-    let is_same = there.operation == put.operation;
-    if is_same {
-        there.ttl_seconds = there
-            .ttl_seconds
-            .zip(put.ttl_seconds)
-            .map(|(one, other)| one.max(other));
-    }
-    is_same
-}
 
 #[cold]
 fn refused(error: StoreError) -> Error {
@@ -349,7 +382,8 @@ fn invalid_key(error: StoreError) -> Error {
     Error::new(ErrorKind::InvalidRecord, error.to_string()).with_source(error)
 }
 
-fn ttl_seconds(time_to_live: Duration) -> Result<u32> {
+/// How long a record lives, as a store is told.
+pub(crate) fn ttl_seconds(time_to_live: Duration) -> Result<u32> {
     match u32::try_from(time_to_live.as_secs()) {
         Ok(seconds) if (1..=MAX_TTL_SECONDS).contains(&seconds) => Ok(seconds),
         _ => Err(Error::new(

@@ -16,7 +16,9 @@ use recto::store::{
     StoreKind, TableOutcome, WriteOptions, WriteOutcome,
 };
 use recto::{Environment, LocalSession, OpenOptions, Recto, Result, Session};
+use recto_model::environment::Source;
 use recto_model::{Slice, Table};
+use tokio::time::Instant;
 
 /// Two collections over the same fields, in other arrangements.
 pub(crate) const SCHEMA: &str = r#"
@@ -163,8 +165,30 @@ pub(crate) struct Bench {
     session: LocalSession,
 }
 
+/// The machine's clock, but for the one that waits are measured by: that is the runtime's, which a test may
+/// pause.
+struct Clocks {
+    start: Instant,
+}
+
+impl Source for Clocks {
+    fn now_micros(&self) -> i64 {
+        Environment::system().now_micros()
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap()
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill_with(|| Environment::system().random::<1>()[0]);
+    }
+}
+
 async fn open(store: Arc<dyn Store>) -> LocalSession {
-    let mut recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+    let start = Instant::now();
+    let options = OpenOptions::new().environment(Environment::new(Clocks { start }));
+    let mut recto = Recto::with_store(store, options).await.unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
     LocalSession::new(recto)
 }
