@@ -40,6 +40,11 @@ pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
 /// all its pages.
 const TABLE_TIMEOUT: Duration = Duration::from_secs(600);
 
+/// How often one who only reads asks for a store that another brings in order.
+const ORDERING_ATTEMPTS: u32 = 50;
+/// How long lies between two of these.
+const ORDERING_PAUSE: Duration = Duration::from_millis(10);
+
 /// How long closing the store waits for what began before.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it looks whether that has ended.
@@ -112,7 +117,17 @@ impl EmbeddedStore {
         options: EmbeddedOptions,
         environment: Environment,
     ) -> Result<Arc<Self>, StoreError> {
-        Self::open_here(path.as_ref(), options, environment).map_err(unopened)
+        let mut attempts = if options.read_only { ORDERING_ATTEMPTS } else { 1 };
+        loop {
+            attempts -= 1;
+            match Self::open_here(path.as_ref(), options, environment.clone()) {
+                // After a crash, of several readers one brings the store in order, and holds it meanwhile.
+                Err(error) if attempts > 0 && error.kind() == StoreErrorKind::Conflict => {
+                    std::thread::sleep(ORDERING_PAUSE);
+                }
+                opened => return opened.map_err(unopened),
+            }
+        }
     }
 
     fn open_here(

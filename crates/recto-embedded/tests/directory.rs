@@ -48,7 +48,7 @@ fn a_second_opener_is_told_who_holds_the_store() {
     assert_eq!(error.kind(), StoreErrorKind::Conflict);
     let holder = format!("process {} on ", std::process::id());
     assert!(error.to_string().contains(&holder), "{error}");
-    assert!(error.hint().unwrap().contains("recto serve"));
+    assert!(error.hint().unwrap().contains("open it read-only"));
     let reader = EmbeddedStore::open(directory.path(), read_only(), Environment::system()).map(drop);
     assert_eq!(reader.unwrap_err().kind(), StoreErrorKind::Conflict);
     drop(store);
@@ -210,10 +210,15 @@ fn what_was_not_closed_can_be_opened_to_be_read() {
             fs::copy(path.join(name), copied.join(name)).unwrap();
         }
         drop(store);
-        let one = EmbeddedStore::open(&copied, read_only(), Environment::system()).unwrap();
-        let two = EmbeddedStore::open(&copied, read_only(), Environment::system()).unwrap();
-        assert_eq!(numbers(&one, &table(), "AA").await.len(), 2_000);
-        assert_eq!(numbers(&two, &table(), "AA").await.len(), 2_000);
+        let reader = || EmbeddedStore::open(&copied, read_only(), Environment::system()).unwrap();
+        // All at once, as after a crash of the machine.
+        let readers = std::thread::scope(|scope| {
+            let opening = [(); 8].map(|()| scope.spawn(reader));
+            opening.map(|reader| reader.join().unwrap())
+        });
+        for reader in &readers {
+            assert_eq!(numbers(reader, &table(), "AA").await.len(), 2_000);
+        }
         let writer = open(&copied).map(drop).unwrap_err();
         assert!(writer.to_string().contains("which reads it"), "{writer}");
     });
