@@ -115,6 +115,8 @@ fn a_damaged_row_is_replaced_or_deleted() {
 const PAGE_BYTES: usize = 4_096;
 const BRANCH: u8 = 2;
 const FEWER_ROWS: i64 = 1_200;
+/// Rows that come in a run.
+const RUN_ROWS: i64 = 20;
 /// How many bits a usual run flips.
 const DRAWS: u64 = 60;
 
@@ -151,7 +153,7 @@ fn a_damaged_page_number_is_an_error_for_reads_and_writes_and_the_store_goes_on(
         }
         fill(&store, &table(), 0..FEWER_ROWS).await;
         fill(&store, &other, 0..10).await;
-        let (mut refused, mut right) = (0, 0);
+        let (mut refused, mut right, mut runs) = (0, 0, 0);
         for draw in 0..DRAWS * scale() {
             let places = page_numbers(&disk.bytes());
             let at = places[usize::try_from(draw).unwrap() * 7 % places.len()];
@@ -173,10 +175,21 @@ fn a_damaged_page_number_is_an_error_for_reads_and_writes_and_the_store_goes_on(
                 Err(error) => assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{context}: {error}"),
             }
             let mut is_refused = false;
-            for number in [7, FEWER_ROWS / 2, FEWER_ROWS - 7, FEWER_ROWS + 7] {
-                let put = write(&table(), "AA", vec![put(number, draw as i64 + 2)]);
+            let stamp = draw as i64 + 2;
+            let singles = [7, FEWER_ROWS / 2, FEWER_ROWS - 7, FEWER_ROWS + 7];
+            let mut writes: Vec<_> = singles.map(|number| vec![put(number, stamp)]).into();
+            // A run of new rows before all others.
+            let first = FEWER_ROWS + 8 + draw as i64 * RUN_ROWS;
+            writes.push(
+                (first..first + RUN_ROWS)
+                    .map(|number| put(number, stamp))
+                    .collect(),
+            );
+            for mutations in writes {
+                let is_run = mutations.len() > 1;
+                let put = write(&table(), "AA", mutations);
                 match store.write(put, WriteOptions::default()).await {
-                    Ok(WriteOutcome::Done) => {}
+                    Ok(WriteOutcome::Done) => runs += i64::from(is_run),
                     Ok(outcome) => panic!("{context}: {outcome:?}"),
                     Err(error) => {
                         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{context}: {error}");
@@ -197,7 +210,7 @@ fn a_damaged_page_number_is_an_error_for_reads_and_writes_and_the_store_goes_on(
         }
         println!("{refused} refused, {right} right");
         assert!(refused > 5, "{refused} refused, {right} right");
-        let rows = FEWER_ROWS + i64::from(right > 0);
+        let rows = FEWER_ROWS + i64::from(right > 0) + runs * RUN_ROWS;
         assert_eq!(numbers(&store, &table(), "AA").await.len() as i64, rows);
     });
     // What refused writes leave is opened.
