@@ -62,10 +62,10 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         title: "Size on disk".to_owned(),
         text: format!(
             "{rows} flights, stored in the file's order, day by day, which is not the key's: 16 partitions grow in \
-             many places. A file's size is the space it takes on the disk; Recto's engine makes its file longer ahead \
-             of its data, and what was never written takes none. Recto: `put_all` of 10,000 rows, each call durable. SQLite: the same in transactions, \
-             WAL, `synchronous = NORMAL`, then its index. PostgreSQL: COPY, then its index. No time stands where the \
-             data of an earlier run were taken."
+             many places. A file's size is the space it takes on the disk; Recto's engine makes its file longer \
+             ahead of its data, and what was never written takes none. Recto: `put_all` of 10,000 rows, each call \
+             durable. SQLite: the same in transactions, WAL, `synchronous = NORMAL`, then its index. PostgreSQL: \
+             COPY, then its index. No time stands where the data of an earlier run were taken."
         ),
         tables: vec![table],
         ..Section::default()
