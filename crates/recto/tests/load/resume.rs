@@ -125,6 +125,26 @@ async fn a_reject_file_that_is_gone_is_made_again() {
     }
 }
 
+/// The rows that were stored before a table was added are not in it: they come again, with the stamps they had.
+#[tokio::test]
+async fn a_load_that_goes_on_where_a_table_was_added_begins_anew() {
+    let expected = uninterrupted().await;
+    let bench = Bench::new().await;
+    let file = bench.file("a.csv", text());
+    let (session, _) = bench.unreliable(Fault::Fails, 40, i64::MAX).await;
+    load_into(&session, &file, small).await.unwrap_err();
+    bench
+        .change_state(|state| {
+            assert!(state.contains(r#""tables":["by_count"]"#), "{state}");
+            assert!(!state.contains(r#""rows":0,"#), "{state}");
+            state.replace(r#""tables":["by_count"]"#, r#""tables":[]"#)
+        })
+        .await;
+    let report = bench.load_with(&file, small).await.unwrap();
+    assert_eq!(report.rows_resumed, 0);
+    assert_same(&bench, &report, &expected, "a.csv.rejects.csv").await;
+}
+
 #[tokio::test]
 async fn a_later_write_wins_over_a_resumed_load() {
     let bench = Bench::new().await;

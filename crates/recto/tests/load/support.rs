@@ -12,12 +12,12 @@ use recto::schema::Schema;
 use recto::session::{LoadReport, LoadRequest, ScanRequest};
 use recto::store::memory::MemoryStore;
 use recto::store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Store, StoreError, StoreErrorKind,
-    StoreKind, TableOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadOptions, Snapshot, Stamp,
+    Store, StoreError, StoreErrorKind, StoreKind, TableOutcome, WriteOptions, WriteOutcome,
 };
 use recto::{Environment, LocalSession, OpenOptions, Recto, Result, Session};
 use recto_model::environment::Source;
-use recto_model::{Slice, Table};
+use recto_model::{Cells, Slice, Table};
 use tokio::time::Instant;
 
 /// Two collections over the same fields, in other arrangements.
@@ -254,6 +254,37 @@ impl Bench {
         let tables = self.store.list_tables().await.unwrap();
         let table = tables.iter().find(|table| table.name() == collection).unwrap();
         self.store.empty_table(table).await.unwrap();
+    }
+
+    /// Changes the state of the only load there is, as its checkpoint holds it.
+    pub(crate) async fn change_state(&self, change: impl FnOnce(&str) -> String) {
+        let tables = self.store.list_tables().await.unwrap();
+        let table = tables.into_iter().find(|table| table.name() == "recto_loads");
+        let table = Arc::new(table.unwrap());
+        let snapshot = self.store.snapshot().unwrap();
+        let range = snapshot.token_ranges(&table, 1).await.unwrap().remove(0);
+        let options = ReadOptions::default();
+        let read = snapshot.scan(&table, &range, None, 2, &options).await.unwrap();
+        assert_eq!(read.rows.len(), 1);
+        let column = table.column_index("state").unwrap();
+        let row = read.rows.row(0);
+        let state = change(std::str::from_utf8(row.get(column).unwrap()).unwrap());
+        let patch = Operation::Patch {
+            clustering: Cells::new(),
+            columns: vec![u16::try_from(column - table.key_len()).unwrap()],
+            cells: std::iter::once(Some(state.as_bytes())).collect(),
+        };
+        let write = PartitionWrite {
+            table: Arc::clone(&table),
+            partition: std::iter::once(row.get(0)).collect(),
+            mutations: vec![Mutation {
+                operation: patch,
+                stamp: Some(Stamp(Environment::system().now_micros())),
+                ttl_seconds: None,
+            }],
+        };
+        let written = self.store.write(write, WriteOptions::default()).await.unwrap();
+        assert!(matches!(written, WriteOutcome::Done), "{written:?}");
     }
 
     pub(crate) async fn records(&self, collection: &str) -> Vec<String> {
