@@ -65,9 +65,17 @@ impl Bench {
     }
 
     async fn read(&self, consistency: Option<ConsistencyLevel>) -> Result<RowsRead, StoreError> {
+        self.read_of(1, consistency).await
+    }
+
+    async fn read_of(
+        &self,
+        partition: i32,
+        consistency: Option<ConsistencyLevel>,
+    ) -> Result<RowsRead, StoreError> {
         let slice = Slice {
             table: Arc::clone(&self.table),
-            partition: int(1),
+            partition: int(partition),
             from: Bound::start(),
             to: Bound::end(),
             direction: ReadDirection::Forward,
@@ -107,6 +115,9 @@ async fn the_local_data_centre_is_named_and_asked() {
             i32::try_from(bench.read(None).await.unwrap().rows.len()),
             Ok(number)
         );
+        // Whichever node is the first replica of all, of all data centres.
+        let serial = Some(ConsistencyLevel::LocalSerial);
+        assert!(bench.read_of(number, serial).await.is_ok());
     }
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     let error = bench.read(Some(ConsistencyLevel::All)).await.unwrap_err();
