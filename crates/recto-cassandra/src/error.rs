@@ -227,31 +227,10 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             false,
             "see user name and password",
         ),
-        DbError::Invalid | DbError::SyntaxError | DbError::ConfigError if names_schema(message) => (
-            Kind::Table,
-            Effect::Nothing,
-            false,
-            "applying the schema makes the tables that it needs",
-        ),
-        DbError::Invalid if message.contains(BATCH_TOO_LARGE) => (
-            Kind::Invalid,
-            Effect::Nothing,
-            false,
-            "the node takes smaller batches than was known of the cluster (batch_size_fail_threshold): write in smaller \
-             ones, and say in the address what all nodes take, as batch_bytes",
-        ),
-        DbError::SyntaxError | DbError::Invalid if message.contains(UNKNOWN_OPTION) => (
-            Kind::Invalid,
-            Effect::Nothing,
-            false,
-            "Recto's tables need Apache Cassandra 5.0",
-        ),
-        DbError::Invalid | DbError::SyntaxError | DbError::ConfigError => (
-            Kind::Invalid,
-            Effect::Nothing,
-            false,
-            "the message is Cassandra's own",
-        ),
+        DbError::Invalid | DbError::SyntaxError | DbError::ConfigError => {
+            let (kind, hint) = of_statement(message);
+            (kind, Effect::Nothing, false, hint)
+        }
         DbError::AlreadyExists { .. } => (Kind::Table, Effect::Nothing, false, "there is one of that name"),
         DbError::TruncateError => (
             Kind::Unavailable,
@@ -271,6 +250,29 @@ fn of_database(error: &DbError, message: &str) -> Failure {
         passing,
         StoreError::new(kind, format!("Cassandra refused: {message}")).with_hint(hint),
     )
+}
+
+/// What is wrong with a statement that Cassandra refused for itself, and what to do.
+fn of_statement(message: &str) -> (StoreErrorKind, &'static str) {
+    if names_schema(message) {
+        (
+            StoreErrorKind::Table,
+            "applying the schema makes the tables that it needs",
+        )
+    } else if message.contains(BATCH_TOO_LARGE) {
+        (
+            StoreErrorKind::Invalid,
+            "the node takes smaller batches than was known of the cluster (batch_size_fail_threshold): write in smaller \
+             ones, and say in the address what all nodes take, as batch_bytes",
+        )
+    } else if message.contains(UNKNOWN_OPTION) {
+        (
+            StoreErrorKind::Invalid,
+            "Recto's tables need Apache Cassandra 5.0",
+        )
+    } else {
+        (StoreErrorKind::Invalid, "the message is Cassandra's own")
+    }
 }
 
 /// Whether Cassandra's message is about a table, column or keyspace that is not there, or is another.
