@@ -173,17 +173,26 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// The rows with tokens after `after` up to and with `up_to`, each followed by its token.
-    pub(crate) fn select_tokens(self, after: Option<i64>, up_to: Option<i64>, limit: i32) -> Request<'t> {
+    /// The rows with tokens after `after` up to and with `up_to`, each followed by its token and, with `stamps`, the
+    /// write times of its regular columns.
+    pub(crate) fn select_tokens(
+        self,
+        (after, up_to): (Option<i64>, Option<i64>),
+        limit: i32,
+        stamps: bool,
+    ) -> Request<'t> {
         let token = self.token();
         let mut request = Request::new("SELECT ".to_owned());
         push_columns(&mut request, self.table.columns());
         request.push(", ");
         request.push(&token);
-        request.push(" FROM ");
-        request.push(&table_name(self.keyspace, self.table.name()));
         request.result_types = types(self.table.columns());
         request.result_types.push(&BIGINT);
+        if stamps {
+            self.push_write_times(&mut request);
+        }
+        request.push(" FROM ");
+        request.push(&table_name(self.keyspace, self.table.name()));
         let mut separator = " WHERE ";
         for (operator, bound) in [(" > ?", after), (" <= ?", up_to)] {
             if let Some(bound) = bound {
@@ -371,16 +380,20 @@ impl<'t> Statements<'t> {
         push_columns(&mut request, self.table.columns());
         request.result_types = types(self.table.columns());
         if stamps {
-            for column in self.table.regular() {
-                request.push(", WRITETIME(");
-                request.push_name(&column.name);
-                request.push(")");
-                request.result_types.push(&BIGINT);
-            }
+            self.push_write_times(&mut request);
         }
         request.push(" FROM ");
         request.push(&table_name(self.keyspace, self.table.name()));
         request
+    }
+
+    fn push_write_times(self, request: &mut Request<'t>) {
+        for column in self.table.regular() {
+            request.push(", WRITETIME(");
+            request.push_name(&column.name);
+            request.push(")");
+            request.result_types.push(&BIGINT);
+        }
     }
 
     fn token(self) -> String {

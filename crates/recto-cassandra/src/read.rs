@@ -273,7 +273,7 @@ pub(crate) fn rows_of(answer: Answer) -> Result<scylla::response::query_result::
 }
 
 /// The newest of write times, each a bigint or null; 0 if all are null.
-fn newest<'a>(stamps: impl IntoIterator<Item = Option<&'a [u8]>>) -> i64 {
+pub(crate) fn newest<'a>(stamps: impl IntoIterator<Item = Option<&'a [u8]>>) -> i64 {
     stamps
         .into_iter()
         .flatten()

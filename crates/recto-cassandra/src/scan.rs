@@ -13,7 +13,7 @@ use scylla::response::PagingState;
 
 use crate::client::{Call, Client, Settings};
 use crate::cql::Statements;
-use crate::read::{rows_of, slice_requests};
+use crate::read::{newest, rows_of, slice_requests};
 use crate::rows::{AnswerRow, each_row};
 
 /// The most ranges a table is split into.
@@ -71,6 +71,7 @@ pub(crate) async fn scan(
         settings: client.settings(options.consistency, options.timeout),
         limit,
         max_bytes: options.max_bytes,
+        stamps: options.stamps,
         read: ScanRead {
             rows: recto_model::RowSet::new(table.columns().len()),
             ..ScanRead::default()
@@ -103,6 +104,7 @@ struct Scan<'a> {
     settings: Settings,
     limit: u32,
     max_bytes: u64,
+    stamps: bool,
     read: ScanRead,
     /// The token of the last row read.
     token: i64,
@@ -171,7 +173,7 @@ impl Scan<'_> {
             direction: ReadDirection::Forward,
             limit: self.limit,
         };
-        for request in slice_requests(&client.config.keyspace, &slice, false) {
+        for request in slice_requests(&client.config.keyspace, &slice, self.stamps) {
             if self.full() {
                 return Ok(());
             }
@@ -196,14 +198,17 @@ impl Scan<'_> {
     /// The rows of tokens after `after` up to and with `up_to`.
     async fn tokens(&mut self, after: Option<i64>, up_to: Option<i64>) -> Result<(), StoreError> {
         let limit = i32::try_from(self.wanted()).unwrap_or(i32::MAX);
-        let request =
-            Statements::new(&self.client.config.keyspace, self.table).select_tokens(after, up_to, limit);
+        let request = Statements::new(&self.client.config.keyspace, self.table).select_tokens(
+            (after, up_to),
+            limit,
+            self.stamps,
+        );
         self.statement(&request, None, false).await
     }
 
-    /// Appends the rows of one statement; their token is `token`, or follows their columns. A row
-    /// without a clustering key stands for a partition with static cells and no rows, and is left
-    /// out if rows of its partition were returned before (`begun`).
+    /// Appends the rows of one statement; their token is `token`, or follows their columns; then come their
+    /// write times, if they are asked for. A row without a clustering key stands for a partition with
+    /// static cells and no rows, and is left out if rows of its partition were returned before (`begun`).
     async fn statement(
         &mut self,
         request: &crate::cql::Request<'_>,
@@ -262,6 +267,10 @@ impl Scan<'_> {
             None => row.get(width).map_or(Ok(None), token_of)?.unwrap_or_default(),
         };
         row.push_to(&mut self.read.rows, width);
+        if self.stamps {
+            let columns = width + usize::from(token.is_none());
+            self.read.stamps.push(newest(row.iter().skip(columns)));
+        }
         Ok(())
     }
 }
@@ -357,6 +366,7 @@ fn listed(table: &Table, found: Vec<(i64, Cells)>, limit: u32) -> ScanRead {
     ScanRead {
         bytes: rows.byte_len() as u64,
         rows,
+        stamps: Vec::new(),
         next: last.map(|(token, partition)| {
             encode_position(&Position {
                 token,

@@ -68,6 +68,7 @@ pub(crate) fn limits(config: &CassandraConfig, sizes: Sizes) -> Limits {
         remote: true,
         leaves_tombstones: true,
         sees_conflicts: false,
+        transactions: false,
     }
 }
 

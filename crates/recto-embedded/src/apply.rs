@@ -49,13 +49,22 @@ impl<'t> OpenTables<'t> {
     }
 }
 
-/// How stamps are dealt with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stamping {
-    /// As the changes say.
-    Given,
-    /// Each change is newer than what is there, and at least this.
-    AtLeast(i64),
+/// That a table is the one a request was made ready for: meanwhile it may have been dropped, or made anew.
+pub(crate) fn check_table(table: &StoredTable, catalog: &Catalog) -> Result<(), StoreError> {
+    let name = table.definition.name();
+    if catalog.get(name).is_some_and(|now| now.id == table.id) {
+        return Ok(());
+    }
+    Err(different(name).with_hint("it was dropped or emptied while this was written; write again"))
+}
+
+/// What time it is to the changes of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    /// What has expired by then is gone.
+    pub(crate) now_seconds: u32,
+    /// The least stamp of changes that say none; they are newer than what they meet, too.
+    pub(crate) now_micros: i64,
 }
 
 /// Applies a batch that is [sorted](Batch::sort); nothing of it if an insert conflicts, unless it is to
@@ -64,22 +73,15 @@ pub(crate) fn apply(
     batch: &Batch,
     catalog: &Catalog,
     tables: &mut OpenTables<'_>,
-    now_seconds: u32,
-    stamping: Stamping,
+    now: Moment,
 ) -> Result<Reply, StoreError> {
     for table in &batch.tables {
-        // Between making the batch ready and now the table may have been dropped, or made anew.
-        if catalog
-            .get(table.definition.name())
-            .is_none_or(|now| now.id != table.id)
-        {
-            return Err(different(table.definition.name())
-                .with_hint("it was dropped or emptied while this was written; write again"));
-        }
+        check_table(table, catalog)?;
     }
     let mut applier = Applier {
-        now_seconds,
-        stamping,
+        now_seconds: now.now_seconds,
+        now_micros: now.now_micros,
+        restamp: None,
         counts: batch.row_by_row,
         merged: Vec::new(),
         old: Vec::new(),
@@ -87,7 +89,7 @@ pub(crate) fn apply(
     let mut met_rows = RowsMet::default();
     let mut undo: Vec<Before<'_>> = Vec::new();
     let mut runs = Runs::default();
-    let has_runs = stamping == Stamping::Given && batch.is_in_key_order();
+    let has_runs = batch.is_in_key_order();
     let mut changes = batch.changes.as_slice();
     while let Some((change, rest)) = changes.split_first() {
         let table = &batch.tables[change.table];
@@ -158,7 +160,9 @@ enum Met {
 
 struct Applier {
     now_seconds: u32,
-    stamping: Stamping,
+    now_micros: i64,
+    /// The least stamp of the change at hand, if it says none.
+    restamp: Option<i64>,
     /// Whether anybody asks what puts met.
     counts: bool,
     merged: Vec<u8>,
@@ -174,16 +178,20 @@ impl Applier {
         rows: &mut RowsTable<'_>,
     ) -> Result<Met, StoreError> {
         let (key, value) = (batch.key(change), batch.value(change));
-        match (change.action, self.stamping) {
-            (Action::Put, Stamping::Given) => return self.put(table, key, value, rows),
-            (Action::Insert, Stamping::Given) => return self.insert(table, key, value, rows),
+        self.restamp = change.stamp.is_none().then_some(self.now_micros);
+        match (change.action, change.stamp) {
+            (Action::Put, Some(_)) => return self.put(table, key, value, rows),
+            (Action::Insert, Some(_)) => return self.insert(table, key, value, rows),
             (Action::Put | Action::Insert | Action::Patch, _) => self.patch(table, key, value, rows)?,
-            (Action::Delete, Stamping::Given) => self.delete(table, key, change.stamp, rows)?,
-            (Action::Delete, Stamping::AtLeast(_)) => {
+            (Action::Delete, Some(stamp)) => self.delete(table, key, stamp, rows)?,
+            (Action::Delete, None) => {
                 let is_removed = rows.remove(key).map_err(engine)?.is_some();
                 check_removed(table, key, is_removed, rows)?;
             }
-            (Action::DeleteRange, _) => self.delete_range(table, key, value, change.stamp, rows)?,
+            // Newer than all there is, if it said no stamp: only plain writes delete ranges.
+            (Action::DeleteRange, stamp) => {
+                self.delete_range(table, key, value, stamp.unwrap_or(i64::MAX), rows)?;
+            }
         }
         Ok(Met::Nothing)
     }
@@ -342,7 +350,7 @@ impl Applier {
         };
         let mut new: Row<'_> = decode(value)?;
         let old = old.map(decode).transpose()?;
-        if let Stamping::AtLeast(stamp) = self.stamping {
+        if let Some(stamp) = self.restamp {
             let newest = old.as_ref().map_or(i64::MIN, Row::newest);
             new.restamp(stamp.max(newest.saturating_add(1)));
         }

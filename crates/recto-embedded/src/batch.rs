@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use recto_model::{Bound, Cells, Table};
-use recto_store::{Mutation, Operation, PartitionWrite, StoreError, StoreErrorKind};
+use recto_store::{Mutation, Operation, StoreError, StoreErrorKind};
 
 use crate::catalog::{Catalog, StoredTable};
 use crate::keys;
@@ -41,10 +41,19 @@ pub(crate) struct Change {
     pub(crate) action: Action,
     /// Which mutation of the call it is.
     pub(crate) number: u32,
-    pub(crate) stamp: i64,
+    /// When it happened; `None`: it is newer than what it meets.
+    pub(crate) stamp: Option<i64>,
     key: Range<u32>,
     /// The row to merge, or the end of the range.
     value: Range<u32>,
+}
+
+impl Change {
+    /// In which order changes of one row act: by rising stamps, those without one after all others, at
+    /// equal stamps deletions last.
+    fn order(&self) -> (bool, Option<i64>, bool) {
+        (self.stamp.is_none(), self.stamp, self.action.deletes())
+    }
 }
 
 /// Changes of one call.
@@ -61,7 +70,7 @@ pub(crate) struct Batch {
     mutations: u32,
 }
 
-/// What `write` is about beside its mutations, looked up once per partition.
+/// What mutations are about, looked up once per partition.
 struct Place<'a> {
     table: usize,
     definition: &'a Table,
@@ -91,36 +100,33 @@ impl Batch {
         self.buffer.len() + self.changes.len() * size_of::<Change>()
     }
 
-    /// Adds the mutations of a partition. Those without a stamp get 0: the writer stamps them.
+    /// Adds the mutations of a partition. The rows of those without a stamp have 0: the writer stamps them.
     pub(crate) fn add(
         &mut self,
         catalog: &Catalog,
-        write: &PartitionWrite,
+        (definition, partition): (&Table, &Cells),
+        mutations: &[Mutation],
         now_seconds: u32,
     ) -> Result<(), StoreError> {
-        let stored = catalog.find(&write.table)?;
+        let stored = catalog.find(definition)?;
         let known = self.tables.iter().position(|known| known.id == stored.id);
         let table = known.unwrap_or(self.tables.len());
         if known.is_none() {
             self.tables.push(Arc::clone(stored));
         }
-        let mut partition = Vec::with_capacity(write.partition.byte_len() + keys::KEY_ROOM_BYTES);
-        keys::push_partition(&write.table, &write.partition, &mut partition)?;
+        let mut key = Vec::with_capacity(partition.byte_len() + keys::KEY_ROOM_BYTES);
+        keys::push_partition(definition, partition, &mut key)?;
         let place = Place {
             table,
-            definition: &write.table,
-            partition,
+            definition,
+            partition: key,
         };
-        for mutation in &write.mutations {
+        for mutation in mutations {
             self.add_mutation(&place, mutation, now_seconds)?;
             self.mutations += 1;
         }
         if self.buffer.len() > MAX_REQUEST_BYTES {
-            return Err(StoreError::new(
-                StoreErrorKind::Invalid,
-                format!("one write call holds more than {MAX_REQUEST_BYTES} bytes"),
-            )
-            .with_hint("write in several calls"));
+            return Err(too_large());
         }
         Ok(())
     }
@@ -131,8 +137,9 @@ impl Batch {
         mutation: &Mutation,
         now_seconds: u32,
     ) -> Result<(), StoreError> {
+        let stamp = mutation.stamp.map(|stamp| stamp.0);
         let life = Life {
-            stamp: mutation.stamp.map_or(0, |stamp| stamp.0),
+            stamp: stamp.unwrap_or(0),
             expiry: mutation
                 .ttl_seconds
                 .map_or(0, |seconds| now_seconds.saturating_add(seconds)),
@@ -151,9 +158,10 @@ impl Batch {
                     marker: life,
                     cells: cells.iter().map(cell).collect(),
                 };
-                self.has_inserts |= !replace;
+                // A conditional one meets no conflict.
+                self.has_inserts |= !replace && stamp.is_some();
                 let action = if *replace { Action::Put } else { Action::Insert };
-                self.add_row(place, action, Some(clustering), &row, life.stamp)
+                self.add_row(place, action, Some(clustering), &row, stamp)
             }
             Operation::Patch {
                 clustering,
@@ -161,18 +169,18 @@ impl Batch {
                 cells,
             } => {
                 let row = patch(life, life, place.definition.regular().len(), columns, cells);
-                self.add_row(place, Action::Patch, Some(clustering), &row, life.stamp)
+                self.add_row(place, Action::Patch, Some(clustering), &row, stamp)
             }
             Operation::PatchStatic { columns, cells } => {
                 let row = patch(Life::NONE, life, place.definition.statics().len(), columns, cells);
-                self.add_row(place, Action::Patch, None, &row, life.stamp)
+                self.add_row(place, Action::Patch, None, &row, stamp)
             }
             Operation::DeleteRow { clustering } => {
                 let key = self.push_key(place, Some(clustering))?;
-                self.push_change(place, Action::Delete, life.stamp, key, 0..0);
+                self.push_change(place, Action::Delete, stamp, key, 0..0);
                 Ok(())
             }
-            Operation::DeleteRange { from, to } => self.add_range(place, from, to, life.stamp),
+            Operation::DeleteRange { from, to } => self.add_range(place, from, to, stamp),
             Operation::DeletePartition => {
                 let statics = self.push(|buffer| {
                     buffer.extend_from_slice(&place.partition);
@@ -184,7 +192,7 @@ impl Batch {
                     buffer.push(keys::ROW + 1);
                     Ok(())
                 })?;
-                self.push_range(place, life.stamp, statics, end);
+                self.push_range(place, stamp, statics, end);
                 Ok(())
             }
         }
@@ -196,7 +204,7 @@ impl Batch {
         action: Action,
         clustering: Option<&Cells>,
         row: &Row<'_>,
-        stamp: i64,
+        stamp: Option<i64>,
     ) -> Result<(), StoreError> {
         let key = self.push_key(place, clustering)?;
         let bytes = &self.buffer[key.start as usize..key.end as usize];
@@ -214,21 +222,21 @@ impl Batch {
         place: &Place<'_>,
         from: &Bound,
         to: &Bound,
-        stamp: i64,
+        stamp: Option<i64>,
     ) -> Result<(), StoreError> {
         let mut rows = place.partition.clone();
         rows.push(keys::ROW);
         let from = keys::edge(place.definition, &rows, from)?;
         let to = keys::edge(place.definition, &rows, to)?;
         if from < to {
-            let from = self.push_bytes(&from);
-            let to = self.push_bytes(&to);
+            let from = self.push_bytes(&from)?;
+            let to = self.push_bytes(&to)?;
             self.push_range(place, stamp, from, to);
         }
         Ok(())
     }
 
-    fn push_range(&mut self, place: &Place<'_>, stamp: i64, from: Range<u32>, to: Range<u32>) {
+    fn push_range(&mut self, place: &Place<'_>, stamp: Option<i64>, from: Range<u32>, to: Range<u32>) {
         self.has_ranges = true;
         self.push_change(place, Action::DeleteRange, stamp, from, to);
     }
@@ -247,26 +255,28 @@ impl Batch {
         })
     }
 
-    fn push_bytes(&mut self, bytes: &[u8]) -> Range<u32> {
-        let start = self.buffer.len() as u32;
-        self.buffer.extend_from_slice(bytes);
-        start..self.buffer.len() as u32
+    fn push_bytes(&mut self, bytes: &[u8]) -> Result<Range<u32>, StoreError> {
+        self.push(|buffer| {
+            buffer.extend_from_slice(bytes);
+            Ok(())
+        })
     }
 
     fn push(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), StoreError>,
     ) -> Result<Range<u32>, StoreError> {
-        let start = self.buffer.len() as u32;
+        let at = |buffer: &Vec<u8>| u32::try_from(buffer.len()).map_err(|_| too_large());
+        let start = at(&self.buffer)?;
         write(&mut self.buffer)?;
-        Ok(start..self.buffer.len() as u32)
+        Ok(start..at(&self.buffer)?)
     }
 
     fn push_change(
         &mut self,
         place: &Place<'_>,
         action: Action,
-        stamp: i64,
+        stamp: Option<i64>,
         key: Range<u32>,
         value: Range<u32>,
     ) {
@@ -280,28 +290,29 @@ impl Batch {
         });
     }
 
-    /// Puts the changes into the order they are applied in: by rising stamps, at equal stamps
-    /// deletions last. Where no range is deleted, only changes of one row depend on each other, so
-    /// that keys come first: inserting in key order is several times as fast.
+    /// Puts the changes into the [order](Change::order) they are applied in. Where no range is deleted, only changes
+    /// of one row depend on each other, so that keys come first: inserting in key order is several times as fast.
     pub(crate) fn sort(&mut self) {
         let mut changes = std::mem::take(&mut self.changes);
         if self.has_ranges {
-            changes.sort_by_key(|change| (change.stamp, change.action.deletes()));
+            changes.sort_by_key(Change::order);
         } else {
-            let order = |change: &Change| {
-                (
-                    change.table,
-                    self.key(change),
-                    change.stamp,
-                    change.action.deletes(),
-                )
-            };
+            let order = |change: &Change| (change.table, self.key(change), change.order());
             if !changes.is_sorted_by(|left, right| order(left) <= order(right)) {
                 changes.sort_by(|left, right| order(left).cmp(&order(right)));
             }
         }
         self.changes = changes;
     }
+}
+
+#[cold]
+fn too_large() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Invalid,
+        format!("one write call holds more than {MAX_REQUEST_BYTES} bytes"),
+    )
+    .with_hint("write in several calls")
 }
 
 fn patch<'a>(marker: Life, life: Life, width: usize, columns: &[u16], cells: &'a Cells) -> Row<'a> {

@@ -14,6 +14,7 @@ pub(crate) const LIMITS: Limits = Limits {
     remote: false,
     leaves_tombstones: false,
     sees_conflicts: true,
+    transactions: true,
 };
 
 /// The most bytes of one write call whose writes stand for themselves, as keys and rows.

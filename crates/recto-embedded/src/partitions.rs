@@ -51,6 +51,7 @@ pub(crate) fn partitions(
         bytes: rows.byte_len() as u64,
         rows,
         next: last.map(ScanPosition),
+        stamps: Vec::new(),
     })
 }
 

@@ -95,7 +95,7 @@ pub(crate) struct Collector<'a> {
     definition: &'a Table,
     pub(crate) rows: RowSet,
     pub(crate) bytes: u64,
-    stamps: Option<Vec<i64>>,
+    pub(crate) stamps: Option<Vec<i64>>,
     now: Now<'a>,
     partition: Vec<Shared>,
     statics: Vec<Shared>,
@@ -229,6 +229,9 @@ impl<'a> Collector<'a> {
         push_shared(&self.statics, &mut self.rows);
         for _ in self.definition.regular() {
             self.rows.push_cell(None);
+        }
+        if let Some(stamps) = &mut self.stamps {
+            stamps.push(0);
         }
     }
 

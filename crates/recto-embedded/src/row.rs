@@ -217,7 +217,8 @@ impl<'a> Row<'a> {
                 | flag(states, STATES)
                 | flag(wide, WIDE),
         );
-        out.extend_from_slice(&(self.cells.len() as u16).to_le_bytes());
+        let count = u16::try_from(self.cells.len()).expect("a column is numbered by 16 bits");
+        out.extend_from_slice(&count.to_le_bytes());
         out.extend_from_slice(&base.stamp.to_le_bytes());
         if base.expiry != 0 {
             out.extend_from_slice(&base.expiry.to_le_bytes());
@@ -245,7 +246,7 @@ impl<'a> Row<'a> {
     fn encode_lengths(&self, wide: bool, out: &mut Vec<u8>) {
         for cell in &self.cells {
             if wide {
-                let length = cell.value.map_or(WIDE_NULL, |value| value.len() as u32);
+                let length = cell.value.map_or(WIDE_NULL, |value| cell_len(value));
                 out.extend_from_slice(&length.to_le_bytes());
             } else {
                 out.push(cell.value.map_or(NARROW_NULL, |value| value.len() as u8));
@@ -503,6 +504,11 @@ impl<'a> StoredRow<'a> {
         }
         Ok(Some(row.newest_value()))
     }
+}
+
+/// How many bytes a cell has, as rows say it.
+fn cell_len(cell: &[u8]) -> u32 {
+    u32::try_from(cell.len()).expect("a cell is smaller than a mutation, which has 16 MiB at most")
 }
 
 /// Copies `cells` whole and appends a cell for each length, which fill them. Returns whether any is

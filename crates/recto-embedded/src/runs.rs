@@ -44,7 +44,10 @@ impl Runs {
             return Ok(0);
         }
         let makes_rows = |change: &Change| {
-            change.table == changes[0].table && matches!(change.action, Action::Put | Action::Insert)
+            // What says no stamp is not stored as it was made ready.
+            change.table == changes[0].table
+                && change.stamp.is_some()
+                && matches!(change.action, Action::Put | Action::Insert)
         };
         let Some(first_rows) = changes.get(..MIN_RUN_ROWS) else {
             return Ok(0);

@@ -66,7 +66,7 @@ pub(crate) fn scan(
     let open = state.open(table)?;
     let mut scan = Scan {
         open: &open,
-        collector: Collector::new(&open.stored, table, &state.environment, limit, false),
+        collector: Collector::new(&open.stored, table, &state.environment, limit, options.stamps),
         now: Now::new(&state.environment),
         deadline,
         statics_only: false,
@@ -84,6 +84,7 @@ pub(crate) fn scan(
     let next = scan.run(lower, upper, limit, options.max_bytes)?;
     Ok(ScanRead {
         bytes: scan.collector.bytes,
+        stamps: scan.collector.stamps.unwrap_or_default(),
         rows: scan.collector.rows,
         next: next.map(ScanPosition),
     })

@@ -12,7 +12,7 @@ use recto_model::{Environment, Slice, Table};
 use recto_store::tables::added_columns;
 use recto_store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, RowAddress, RowsMet, Snapshot, Stamp, Store,
-    StoreError, StoreErrorKind, StoreKind, TableOutcome, WriteOptions, WriteOutcome,
+    StoreError, StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 use redb::backends::FileBackend;
 use redb::{
@@ -31,7 +31,7 @@ use crate::read::now_seconds;
 use crate::shared::{Reopen, Shared};
 use crate::snapshot::Engine;
 use crate::verified::{Met, Verified};
-use crate::writer::{self, CATALOG, Exclusive, PreparedCas, Reply, Request, Work};
+use crate::writer::{self, CATALOG, Conditional, Exclusive, Guard, Reply, Request, Work};
 
 /// The memory for pages that are read and written, unless [`EmbeddedOptions`] say otherwise.
 pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
@@ -348,7 +348,8 @@ impl EmbeddedStore {
         let catalog = self.shared.catalog();
         let now = now_seconds(&self.shared.environment);
         for write in writes {
-            if let Err(error) = batch.add(&catalog, write, now) {
+            let place = (&*write.table, &write.partition);
+            if let Err(error) = batch.add(&catalog, place, &write.mutations, now) {
                 return Ok(WriteOutcome::Refused(error));
             }
         }
@@ -379,37 +380,53 @@ impl EmbeddedStore {
         }
     }
 
-    fn prepare_cas(&self, cas: &Cas) -> Result<PreparedCas, StoreError> {
-        LIMITS.check_cas(cas)?;
+    /// Makes checked writes ready. Plain ones come first, so that the numbers of conflicts count them only.
+    fn prepare(&self, conditional: &[Cas], plain: &[PartitionWrite]) -> Result<Conditional, StoreError> {
         let catalog = self.shared.catalog();
-        let table = Arc::clone(catalog.find(&cas.table)?);
-        let write = PartitionWrite {
-            table: Arc::clone(&cas.table),
-            partition: cas.partition.clone(),
-            mutations: cas.mutations.clone(),
-        };
+        let now = now_seconds(&self.shared.environment);
         let mut batch = Batch::default();
-        batch.add(&catalog, &write, now_seconds(&self.shared.environment))?;
-        batch.sort();
-        let mut conditions = Vec::with_capacity(cas.conditions.len());
-        for condition in &cas.conditions {
-            let mut key = Vec::new();
-            keys::push_partition(&cas.table, &cas.partition, &mut key)?;
-            match &condition.row {
-                RowAddress::Static => key.push(keys::STATIC),
-                RowAddress::Row(clustering) => {
-                    key.push(keys::ROW);
-                    keys::push_clustering(&cas.table, clustering, &mut key)?;
-                }
-            }
-            conditions.push((key, condition.clone()));
+        for write in plain {
+            batch.add(&catalog, (&write.table, &write.partition), &write.mutations, now)?;
         }
-        Ok(PreparedCas {
-            table,
-            conditions,
-            batch,
-        })
+        let mut guards = Vec::with_capacity(conditional.len());
+        for cas in conditional {
+            batch.add(&catalog, (&cas.table, &cas.partition), &cas.mutations, now)?;
+            guards.push(guard(&catalog, cas)?);
+        }
+        batch.sort();
+        Ok(Conditional { guards, batch })
     }
+
+    async fn ask_conditional(
+        &self,
+        conditional: Conditional,
+        options: WriteOptions,
+    ) -> Result<Reply, StoreError> {
+        let bytes = conditional.byte_len();
+        self.ask(Work::Conditional(conditional), bytes, false, options.timeout)
+            .await
+    }
+}
+
+/// The conditions of a conditional write with the keys of their rows.
+fn guard(catalog: &Catalog, cas: &Cas) -> Result<Guard, StoreError> {
+    let mut conditions = Vec::with_capacity(cas.conditions.len());
+    for condition in &cas.conditions {
+        let mut key = Vec::new();
+        keys::push_partition(&cas.table, &cas.partition, &mut key)?;
+        match &condition.row {
+            RowAddress::Static => key.push(keys::STATIC),
+            RowAddress::Row(clustering) => {
+                key.push(keys::ROW);
+                keys::push_clustering(&cas.table, clustering, &mut key)?;
+            }
+        }
+        conditions.push((key, condition.clone()));
+    }
+    Ok(Guard {
+        table: Arc::clone(catalog.find(&cas.table)?),
+        conditions,
+    })
 }
 
 impl Drop for EmbeddedStore {
@@ -621,18 +638,37 @@ impl Store for EmbeddedStore {
     }
 
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
-        let prepared = match self.prepare_cas(&cas) {
+        let prepared = LIMITS.check_cas(&cas);
+        let prepared = prepared.and_then(|()| self.prepare(std::slice::from_ref(&cas), &[]));
+        let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Ok(CasOutcome::Refused(error)),
         };
-        let bytes = prepared.batch.byte_len();
-        match self
-            .ask(Work::Cas(prepared), bytes, false, options.timeout)
-            .await?
-        {
-            Reply::NotApplied(current) => Ok(CasOutcome::NotApplied { current }),
+        match self.ask_conditional(prepared, options).await? {
+            Reply::NotApplied(mut current) => Ok(CasOutcome::NotApplied {
+                current: current.pop().unwrap_or_default(),
+            }),
             Reply::Unknown(error) => Ok(CasOutcome::Unknown(error)),
             _ => Ok(CasOutcome::Applied),
+        }
+    }
+
+    async fn transact(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        let prepared = LIMITS.check_transaction(&conditional, &plain, &options);
+        let prepared = match prepared.and_then(|()| self.prepare(&conditional, &plain)) {
+            Ok(prepared) => prepared,
+            Err(error) => return Ok(TransactionOutcome::Refused(error)),
+        };
+        match self.ask_conditional(prepared, options).await? {
+            Reply::NotApplied(current) => Ok(TransactionOutcome::NotApplied { current }),
+            Reply::Conflict(number) => Ok(TransactionOutcome::Conflict(number)),
+            Reply::Unknown(error) => Ok(TransactionOutcome::Unknown(error)),
+            Reply::Done | Reply::Counted(_) => Ok(TransactionOutcome::Applied),
         }
     }
 

@@ -11,7 +11,7 @@ use recto_store::{CasCondition, RowsMet, StoreError, StoreErrorKind};
 use redb::{Database, Durability, TableDefinition, WriteTransaction};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use crate::apply::{OpenTables, Stamping, apply};
+use crate::apply::{Moment, OpenTables, apply, check_table};
 use crate::batch::Batch;
 use crate::catalog::{self, Catalog, StoredTable, different, missing};
 use crate::error::{corrupt, engine, guarded, stops_engine, timeout};
@@ -25,12 +25,33 @@ use crate::walk::find;
 /// The engine's table that holds the definitions of ours, by name.
 pub(crate) const CATALOG: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("catalog");
 
-/// A compare-and-set made ready.
-pub(crate) struct PreparedCas {
-    pub(crate) table: Arc<StoredTable>,
-    /// Each condition with the key of its row.
-    pub(crate) conditions: Vec<(Vec<u8>, CasCondition)>,
+/// Conditional writes made ready, with what else is written if all their conditions hold.
+pub(crate) struct Conditional {
+    pub(crate) guards: Vec<Guard>,
     pub(crate) batch: Batch,
+}
+
+/// The conditions of one conditional write.
+pub(crate) struct Guard {
+    pub(crate) table: Arc<StoredTable>,
+    /// Each with the key of its row.
+    pub(crate) conditions: Vec<(Vec<u8>, CasCondition)>,
+}
+
+impl Guard {
+    pub(crate) fn byte_len(&self) -> usize {
+        let conditions = self.conditions.iter();
+        let bytes = conditions.map(|(key, condition)| {
+            size_of::<(Vec<u8>, CasCondition)>() + key.len() + condition.expected.as_ref().map_or(0, Vec::len)
+        });
+        bytes.sum()
+    }
+}
+
+impl Conditional {
+    pub(crate) fn byte_len(&self) -> usize {
+        self.batch.byte_len() + self.guards.iter().map(Guard::byte_len).sum::<usize>()
+    }
 }
 
 /// Work that needs the writer to stand still.
@@ -38,7 +59,7 @@ pub(crate) type Exclusive = Box<dyn FnOnce(&Shared) -> Result<(), StoreError> + 
 
 pub(crate) enum Work {
     Write(Batch),
-    Cas(PreparedCas),
+    Conditional(Conditional),
     Create(Arc<Table>),
     AddColumns(Arc<Table>),
     Drop(String),
@@ -56,7 +77,8 @@ pub(crate) enum Reply {
     Counted(RowsMet),
     /// Nothing is done: the mutation of this number inserts a row that is there as another.
     Conflict(usize),
-    NotApplied(Vec<Option<Vec<u8>>>),
+    /// Nothing is done: what the columns of each conditional write's conditions hold.
+    NotApplied(Vec<Vec<Option<Vec<u8>>>>),
     /// The engine failed while committing.
     Unknown(StoreError),
 }
@@ -76,17 +98,19 @@ impl Request {
     fn byte_len(&self) -> usize {
         match &self.work {
             Work::Write(batch) => batch.byte_len(),
-            Work::Cas(cas) => cas.batch.byte_len(),
+            Work::Conditional(conditional) => conditional.byte_len(),
             _ => 0,
         }
     }
 
     /// The newest stamp its mutations were given.
     fn newest_stamp(&self) -> Option<i64> {
-        match &self.work {
-            Work::Write(batch) => batch.changes.iter().map(|change| change.stamp).max(),
-            _ => None,
-        }
+        let batch = match &self.work {
+            Work::Write(batch) => batch,
+            Work::Conditional(conditional) => &conditional.batch,
+            _ => return None,
+        };
+        batch.changes.iter().filter_map(|change| change.stamp).max()
     }
 
     fn answer(self, reply: Result<Reply, StoreError>) {
@@ -262,22 +286,23 @@ impl Writer<'_> {
         let mut changed: Option<Catalog> = None;
         let mut tables = OpenTables::new(transaction);
         let mut replies = Vec::with_capacity(group.len());
-        let now_micros = self.shared.environment.now_micros();
+        let environment = &self.shared.environment;
+        let now_micros = environment.now_micros();
         for (index, request) in group.iter().enumerate() {
             let catalog_now = changed.as_ref().unwrap_or(catalog);
             let step = Step {
                 transaction,
-                now_micros,
-                now_seconds: now_seconds(&self.shared.environment),
+                now: Moment {
+                    now_seconds: now_seconds(environment),
+                    now_micros,
+                },
             };
             // Caught here, where the transaction is whole: it is rolled back, and the engine goes on. One that
             // unwinds leaves a file that is not opened again before all of it holds.
             let mut new = None;
             let reply = guarded(|| match &request.work {
-                Work::Write(batch) => {
-                    apply(batch, catalog_now, &mut tables, step.now_seconds, Stamping::Given)
-                }
-                Work::Cas(cas) => step.cas(cas, catalog_now, &mut tables),
+                Work::Write(batch) => apply(batch, catalog_now, &mut tables, step.now),
+                Work::Conditional(conditional) => step.conditional(conditional, catalog_now, &mut tables),
                 Work::Sync | Work::Exclusive(_) => Ok(Reply::Done),
                 Work::Create(_) | Work::AddColumns(_) | Work::Drop(_) | Work::Empty(_) => {
                     let new = new.insert(catalog_now.clone());
@@ -291,7 +316,8 @@ impl Writer<'_> {
             replies.push(reply.map_err(|error| Failure::Request(index, error))?);
         }
         let written = group.iter().zip(&replies);
-        let written = written.filter(|(_, reply)| !matches!(reply, Reply::Conflict(_)));
+        let written =
+            written.filter(|(_, reply)| !matches!(reply, Reply::Conflict(_) | Reply::NotApplied(_)));
         let newest_stamp = written.filter_map(|(request, _)| request.newest_stamp()).max();
         let newest_stamp = newest_stamp.filter(|newest| Some(*newest) > self.shared.newest_stamp());
         if let Some(newest) = newest_stamp {
@@ -343,49 +369,58 @@ fn answer_all(
 /// One request being applied.
 struct Step<'t> {
     transaction: &'t WriteTransaction,
-    now_micros: i64,
-    now_seconds: u32,
+    now: Moment,
 }
 
 impl<'t> Step<'t> {
-    fn cas(
+    /// Conditions are looked at before anything is written.
+    fn conditional(
         &self,
-        cas: &PreparedCas,
+        conditional: &Conditional,
         catalog: &Catalog,
         tables: &mut OpenTables<'t>,
     ) -> Result<Reply, StoreError> {
-        let mut current = Vec::with_capacity(cas.conditions.len());
-        let rows = tables.rows(&cas.table)?;
-        for (key, condition) in &cas.conditions {
-            let damage = |damage| damaged(&cas.table, key, damage);
-            let value = match find(&cas.table, rows, key)? {
+        let mut current = Vec::with_capacity(conditional.guards.len());
+        let mut hold = true;
+        for guard in &conditional.guards {
+            let found = self.current(guard, catalog, tables)?;
+            let mut each = guard.conditions.iter().zip(&found);
+            hold &= each.all(|((_, condition), found)| condition.expected == *found);
+            current.push(found);
+        }
+        if !hold {
+            return Ok(Reply::NotApplied(current));
+        }
+        apply(&conditional.batch, catalog, tables, self.now)
+    }
+
+    /// What the columns of conditions hold.
+    fn current(
+        &self,
+        guard: &Guard,
+        catalog: &Catalog,
+        tables: &mut OpenTables<'t>,
+    ) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        // Opening a table that is not there would make it.
+        check_table(&guard.table, catalog)?;
+        let rows = tables.rows(&guard.table)?;
+        let mut current = Vec::with_capacity(guard.conditions.len());
+        for (key, condition) in &guard.conditions {
+            let damage = |damage| damaged(&guard.table, key, damage);
+            let value = match find(&guard.table, rows, key)? {
                 None => None,
                 Some(value) => {
-                    let checksum = cas.table.key_checksum(key);
+                    let checksum = guard.table.key_checksum(key);
                     let stored = StoredRow::open(checksum, value.value()).map_err(damage)?;
                     let mut row = stored.decode(0).map_err(damage)?;
-                    row.end(self.now_seconds);
+                    row.end(self.now.now_seconds);
                     let cell = row.cells.get(usize::from(condition.column));
                     cell.and_then(|cell| cell.value).map(<[u8]>::to_vec)
                 }
             };
             current.push(value);
         }
-        let holds = cas
-            .conditions
-            .iter()
-            .zip(&current)
-            .all(|((_, condition), current)| condition.expected == *current);
-        if !holds {
-            return Ok(Reply::NotApplied(current));
-        }
-        apply(
-            &cas.batch,
-            catalog,
-            tables,
-            self.now_seconds,
-            Stamping::AtLeast(self.now_micros),
-        )
+        Ok(current)
     }
 
     fn change_tables(

@@ -10,7 +10,41 @@ struct Span {
 /// The length that stands for null.
 const NULL: u32 = u32::MAX;
 
+/// The most bytes of a buffer of cells, so that no place in it, and no length, needs more than 32 bits. Whoever
+/// fills one has a limit of its own, far below: a row or a key has at most 16 MiB, a read stops after some.
+pub const MAX_BUFFER_BYTES: usize = u32::MAX as usize - 1;
+
+/// Checks a buffer that has grown. A place that did not fit would be another cell's bytes.
+#[inline]
+fn check_buffer(data: &[u8]) {
+    assert!(
+        data.len() <= MAX_BUFFER_BYTES,
+        "cells in one buffer have at most MAX_BUFFER_BYTES bytes, 4 GiB"
+    );
+}
+
 impl Span {
+    const NULL: Self = Self {
+        start: 0,
+        length: NULL,
+    };
+
+    /// Where the bytes lie that were appended to a buffer from `start` on.
+    #[inline]
+    fn appended(start: usize, data: &[u8]) -> Self {
+        check_buffer(data);
+        Self::within(start, data.len() - start)
+    }
+
+    /// `start` and `length` of bytes in a buffer that was checked.
+    #[inline]
+    fn within(start: usize, length: usize) -> Self {
+        Self {
+            start: start as u32,
+            length: length as u32,
+        }
+    }
+
     #[inline]
     fn slice(self, data: &[u8]) -> Option<&[u8]> {
         if self.length == NULL {
@@ -22,7 +56,10 @@ impl Span {
 }
 
 /// A sequence of cells, each null or the bytes of one value (see [`cell`](crate::cell)), in one
-/// buffer: a key, a part of a key, a whole row. At most 4 GiB.
+/// buffer: a key, a part of a key, a whole row.
+///
+/// # Panics
+/// When they have more than [`MAX_BUFFER_BYTES`].
 #[derive(Debug, Clone, Default)]
 pub struct Cells {
     data: Vec<u8>,
@@ -46,10 +83,7 @@ impl Cells {
     /// Appends a cell.
     pub fn push(&mut self, cell: Option<&[u8]>) {
         match cell {
-            None => self.spans.push(Span {
-                start: 0,
-                length: NULL,
-            }),
+            None => self.spans.push(Span::NULL),
             Some(bytes) => self.push_with(|data| data.extend_from_slice(bytes)),
         }
     }
@@ -58,10 +92,7 @@ impl Cells {
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.data.len();
         write(&mut self.data);
-        self.spans.push(Span {
-            start: start as u32,
-            length: (self.data.len() - start) as u32,
-        });
+        self.spans.push(Span::appended(start, &self.data));
     }
 
     /// As [`push_with`](Self::push_with), for a writer that can fail; on error nothing is appended.
@@ -71,10 +102,7 @@ impl Cells {
             self.data.truncate(start);
             return Err(error);
         }
-        self.spans.push(Span {
-            start: start as u32,
-            length: (self.data.len() - start) as u32,
-        });
+        self.spans.push(Span::appended(start, &self.data));
         Ok(())
     }
 
@@ -210,6 +238,9 @@ impl PartialEq for RowRef<'_> {
 impl Eq for RowRef<'_> {}
 
 /// Rows of equal width in one buffer: three allocations, however many rows.
+///
+/// # Panics
+/// When they have more than [`MAX_BUFFER_BYTES`].
 #[derive(Debug, Clone, Default)]
 pub struct RowSet {
     width: usize,
@@ -299,17 +330,11 @@ impl RowSet {
     #[inline]
     pub fn push_cell(&mut self, cell: Option<&[u8]>) {
         match cell {
-            None => self.spans.push(Span {
-                start: 0,
-                length: NULL,
-            }),
+            None => self.spans.push(Span::NULL),
             Some(bytes) => {
-                let start = self.data.len() as u32;
+                let start = self.data.len();
                 self.data.extend_from_slice(bytes);
-                self.spans.push(Span {
-                    start,
-                    length: bytes.len() as u32,
-                });
+                self.spans.push(Span::appended(start, &self.data));
             }
         }
     }
@@ -325,10 +350,7 @@ impl RowSet {
             self.data.truncate(start);
             return Err(error);
         }
-        self.spans.push(Span {
-            start: start as u32,
-            length: (self.data.len() - start) as u32,
-        });
+        self.spans.push(Span::appended(start, &self.data));
         Ok(())
     }
 
@@ -338,6 +360,7 @@ impl RowSet {
     pub fn push_bytes(&mut self, bytes: &[u8]) -> usize {
         let start = self.data.len();
         self.data.extend_from_slice(bytes);
+        check_buffer(&self.data);
         start
     }
 
@@ -348,10 +371,7 @@ impl RowSet {
     #[inline]
     pub fn push_span(&mut self, start: usize, length: usize) {
         assert!(start + length <= self.data.len(), "a cell lies in its buffer");
-        self.spans.push(Span {
-            start: start as u32,
-            length: length as u32,
-        });
+        self.spans.push(Span::within(start, length));
     }
 
     /// Drops all rows after the first `rows`, and any half-built row.
@@ -380,6 +400,14 @@ impl RowSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_at_the_bound_fits() {
+        let span = Span::within(MAX_BUFFER_BYTES, MAX_BUFFER_BYTES);
+        assert_eq!(span.start as usize, MAX_BUFFER_BYTES);
+        assert_eq!(span.length as usize, MAX_BUFFER_BYTES);
+        assert_ne!(span.length, NULL);
+    }
 
     #[test]
     fn rows_keep_cells_and_reverse() {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time and randomness. Cheap to clone.
 ///
@@ -27,6 +27,11 @@ pub trait Source: Send + Sync + 'static {
     fn now_micros(&self) -> i64;
     /// Nanoseconds since some fixed moment; never goes back.
     fn monotonic_nanos(&self) -> u64;
+    /// As [`monotonic_nanos`](Self::monotonic_nanos), and it goes on while the machine is suspended. Where that
+    /// never is, as in tests, the two are one clock.
+    fn continuous_nanos(&self) -> u64 {
+        self.monotonic_nanos()
+    }
     /// Fills `bytes` with random bytes fit for nonces and keys.
     fn fill_random(&self, bytes: &mut [u8]);
 }
@@ -70,6 +75,13 @@ impl Environment {
         self.0.monotonic_nanos()
     }
 
+    /// Nanoseconds since some fixed moment, the time for which the machine was suspended included; never goes
+    /// back. What must have ended when others think so (a lease) is measured by it. So on Linux, Android
+    /// and Apple's systems; on others it may stand still while the machine is suspended.
+    pub fn continuous_nanos(&self) -> u64 {
+        self.0.continuous_nanos()
+    }
+
     /// Random bytes fit for nonces and keys.
     pub fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
@@ -87,6 +99,13 @@ impl fmt::Debug for Environment {
 /// What the monotonic clock counts from: the first time anyone asked in this process.
 static MONOTONIC_START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
+/// The clock that goes on while the machine is suspended. (The monotonic clock of Apple's systems does, other
+/// than their `CLOCK_UPTIME_RAW`, which is the standard library's.)
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CONTINUOUS: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+#[cfg(target_vendor = "apple")]
+const CONTINUOUS: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+
 struct System;
 
 impl Source for System {
@@ -100,6 +119,13 @@ impl Source for System {
 
     fn monotonic_nanos(&self) -> u64 {
         u64::try_from(MONOTONIC_START.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    fn continuous_nanos(&self) -> u64 {
+        let now = rustix::time::clock_gettime(CONTINUOUS);
+        let now = Duration::try_from(now).expect("a clock that counts from a start is not negative");
+        u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
@@ -158,6 +184,8 @@ mod tests {
         assert_eq!(run(7), run(7));
         assert_ne!(run(7).1, run(8).1);
         assert_ne!(run(7).1, run(7).3);
+        let tested = Environment::seeded(7, 0);
+        assert!(tested.continuous_nanos() < tested.monotonic_nanos());
         assert_eq!((run(7).0, run(7).2, run(7).4), (1_000, 1_000, 1_002));
     }
 
@@ -167,6 +195,10 @@ mod tests {
         let before = environment.monotonic_nanos();
         assert!(environment.now_micros() > 1_700_000_000_000_000);
         assert!(environment.monotonic_nanos() >= before);
+        let before = environment.continuous_nanos();
+        std::thread::sleep(Duration::from_millis(2));
+        let passed = environment.continuous_nanos() - before;
+        assert!(passed >= 2_000_000, "{passed} ns passed");
         assert_ne!(environment.random::<16>(), environment.random::<16>());
     }
 }

@@ -3,12 +3,14 @@
 //! A store calls the check of its request first and refuses what it refuses. So the same request is
 //! refused on the embedded store and on Cassandra, before anything is sent.
 
+use std::collections::HashSet;
+
 use recto_model::table::{ColumnKind, WriteKind};
 use recto_model::{Bound, Cells, Column, Slice, Table};
 
 use crate::{
-    Cas, Limits, Mutation, Operation, PartitionWrite, PointRead, RowAddress, Stamp, StoreError,
-    StoreErrorKind,
+    Cas, CasCondition, Limits, Mutation, Operation, PartitionWrite, PointRead, RowAddress, Stamp, StoreError,
+    StoreErrorKind, StoreKind, WriteOptions,
 };
 
 /// What a mutation is counted with beside its bytes, against [`Limits::mutation_bytes`].
@@ -17,11 +19,22 @@ pub const MUTATION_OVERHEAD_BYTES: usize = 32;
 /// What a cell is counted with beside its bytes, against [`Limits::mutation_bytes`].
 pub const CELL_OVERHEAD_BYTES: usize = 16;
 
+/// The most conditional and plain writes of one transaction.
+pub const MAX_TRANSACTION_WRITES: usize = 16_384;
+
 /// The longest expiry Cassandra takes: 20 years.
 pub const MAX_TTL_SECONDS: u32 = 630_720_000;
 
 fn invalid(message: String) -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, message)
+}
+
+/// That a store has no transactions.
+pub(crate) fn no_transactions(kind: StoreKind) -> StoreError {
+    invalid(format!(
+        "the {kind} store has no transactions over several partitions"
+    ))
+    .with_hint("write conditionally to one partition at a time")
 }
 
 fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), StoreError> {
@@ -75,13 +88,61 @@ impl Limits {
     /// stamps; only puts, patches (of some column) and row deletions; each row written once; each
     /// row with a condition written; no column that plain writes write; and its size.
     pub fn check_cas(&self, cas: &Cas) -> Result<(), StoreError> {
+        require(!cas.mutations.is_empty(), || {
+            format!(
+                "a conditional write to table {} needs a mutation",
+                cas.table.name()
+            )
+        })?;
+        self.check_conditional(cas, true)
+    }
+
+    /// Checks one transaction of a store that has them: each conditional write as
+    /// [`check_cas`](Self::check_cas) does, except that conditions need no mutation; at most one of them for a
+    /// partition; each plain write as [`check_write`](Self::check_write) does; not row by row; and how
+    /// many they are and their size together.
+    pub fn check_transaction(
+        &self,
+        conditional: &[Cas],
+        plain: &[PartitionWrite],
+        options: &WriteOptions,
+    ) -> Result<(), StoreError> {
+        require(!options.row_by_row, || {
+            "a transaction is all or nothing, and was to be written row by row".to_owned()
+        })?;
+        let writes = conditional.len() + plain.len();
+        require(writes <= MAX_TRANSACTION_WRITES, || {
+            format!("the transaction has {writes} writes, {MAX_TRANSACTION_WRITES} are the most")
+        })?;
+        let mut partitions = HashSet::new();
+        let mut bytes = 0;
+        for cas in conditional {
+            self.check_conditional(cas, false)?;
+            bytes += cas.byte_len() + cas.conditions.iter().map(CasCondition::byte_len).sum::<usize>();
+            require(partitions.insert((cas.table.name(), &cas.partition)), || {
+                format!(
+                    "a transaction writes one partition of table {} conditionally twice",
+                    cas.table.name()
+                )
+            })?;
+        }
+        self.check_writes(plain, false)?;
+        bytes += plain.iter().map(PartitionWrite::byte_len).sum::<usize>();
+        require(bytes <= self.batch_bytes, || {
+            format!(
+                "the transaction has {bytes} bytes, {} are the most",
+                self.batch_bytes
+            )
+        })
+        .map_err(|error| error.with_hint("write less at once"))
+    }
+
+    /// Checks one conditional write; `written` says whether rows with conditions must be written too.
+    fn check_conditional(&self, cas: &Cas, written: bool) -> Result<(), StoreError> {
         let table = &cas.table;
         self.check_partition(table, &cas.partition)?;
-        require(!cas.conditions.is_empty() && !cas.mutations.is_empty(), || {
-            format!(
-                "a conditional write to table {} needs a condition and a mutation",
-                table.name()
-            )
+        require(!cas.conditions.is_empty(), || {
+            format!("a conditional write to table {} needs a condition", table.name())
         })?;
         let mut rows: Vec<&Cells> = Vec::new();
         for mutation in &cas.mutations {
@@ -109,7 +170,7 @@ impl Limits {
                 RowAddress::Static => table.statics(),
                 RowAddress::Row(row) => {
                     self.check_clustering(table, row)?;
-                    require(rows.contains(&row), || {
+                    require(!written || rows.contains(&row), || {
                         format!(
                             "a condition on a row of table {} needs a mutation of that row",
                             table.name()
@@ -384,6 +445,17 @@ impl PartitionWrite {
     }
 }
 
+impl CasCondition {
+    /// How many bytes it is counted with against the size of a transaction.
+    fn byte_len(&self) -> usize {
+        let row = match &self.row {
+            RowAddress::Static => 0,
+            RowAddress::Row(row) => row.byte_len(),
+        };
+        CELL_OVERHEAD_BYTES + row + self.expected.as_ref().map_or(0, Vec::len)
+    }
+}
+
 impl Cas {
     /// How many bytes it is counted with against [`Limits`]: an estimate, the same for every store.
     pub fn byte_len(&self) -> usize {
@@ -407,6 +479,7 @@ mod tests {
         remote: false,
         leaves_tombstones: false,
         sees_conflicts: true,
+        transactions: true,
     };
 
     fn put_of(bytes: usize) -> PartitionWrite {

@@ -75,12 +75,23 @@
 //! or a row deletion touches all regular columns, a partition deletion all columns. A column that
 //! a non-replacing put leaves null is not touched. Conditional writes and serial reads of one partition are linearizable.
 //!
+//! **Transactions.** Where the store [has them](Limits::transactions), [`Store::transact`] applies conditional writes
+//! and plain writes of any partitions and tables: all of them if all conditions hold, and else nothing, and
+//! says what the column of each condition holds. A store that has none refuses every one. What is said of each
+//! kind of write holds of those in it, except that a condition needs no mutation. Of one partition there is at
+//! most one conditional write; nothing is written row by row; an insert that conflicts leaves nothing applied.
+//! Its writes, and their bytes, are limited. What a plain write puts keeps its stamp, and what a conditional one
+//! puts is newer than what it meets. Transactions and conditional writes are linearizable. A transaction of
+//! nothing is applied.
+//!
 //! **Deadlines.** A read whose timeout is zero fails with [`StoreErrorKind::Timeout`]; a write whose
 //! timeout is zero is an `Err` or `Unknown` of that kind. No call outlives its timeout for long.
 //!
 //! **Tables.** Making an equal table again is done; another table of a name that is taken, and every
 //! read or write of a table that is not there, is an error of kind [`StoreErrorKind::Table`] (a write
-//! may be `Refused` with it). [`Store::list_tables`] returns tables equal to what was made.
+//! may be `Refused` with it). [`Store::list_tables`] returns tables equal to what was made. What is written after an
+//! emptying that is done stays. Any failure of an emptying is `Unknown`, unless it is known that nothing was
+//! removed nor will be; on Cassandra what was written conditionally may be there again after one.
 //!
 //! **Added columns.** [`Store::add_columns`] puts regular columns after those of a table; rows that
 //! are there have null in them. Whoever asks with the table as it was before goes on being served,
@@ -92,7 +103,8 @@
 //! **Scans.** Every row is in one of the ranges of [`Snapshot::token_ranges`] and is returned once. A
 //! scan returns at most `limit` rows, perhaps fewer, perhaps none, with a position to go on from,
 //! which any later snapshot takes. A partition that has static cells and no rows is returned as one row with
-//! null clustering and regular cells, so that a copy made by scanning misses nothing.
+//! null clustering and regular cells, so that a copy made by scanning misses nothing. A scan tells the
+//! stamps of its rows if asked.
 
 pub mod check;
 #[cfg(feature = "conformance")]
@@ -125,7 +137,7 @@ pub use read::{
 pub use tables::{Limits, TableOutcome, TableState};
 pub use write::{
     Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, RowAddress, RowsMet,
-    Stamp, WriteOptions, WriteOutcome,
+    Stamp, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 /// A place where bytes live. Object-safe; shared between tasks as `Arc<dyn Store>`.
@@ -164,6 +176,19 @@ pub trait Store: Send + Sync + 'static {
     /// outcome is the caller's to settle.
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError>;
 
+    /// Changes several partitions, of any tables, if the conditions of all `conditional` writes hold: all of
+    /// them and all `plain` writes are applied, or nothing. Never retried below this trait. A store that has
+    /// no [transactions](Limits::transactions) refuses it.
+    async fn transact(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        let _ = (conditional, plain, options);
+        Ok(TransactionOutcome::Refused(check::no_transactions(self.kind())))
+    }
+
     /// Makes a table; nothing if one of the same columns and options is there.
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
@@ -183,7 +208,12 @@ pub trait Store: Send + Sync + 'static {
     /// Drops a table and its rows; nothing if it is not there.
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError>;
 
-    /// Removes all rows of a table without leaving tombstones.
+    /// Removes all rows of a table without leaving tombstones. It is sent once, never again below this trait.
+    /// One whose outcome is `Unknown` may come at any later time and remove what was written before it:
+    /// who must not lose that never writes to the table again.
+    ///
+    /// # Errors
+    /// Nothing is removed, nor will be: the store knew before it sent anything that it could not be done.
     async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
     /// The tables there are, sorted by name. Where others may change tables, those that are no tables of

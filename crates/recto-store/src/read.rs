@@ -112,6 +112,8 @@ pub struct ScanRead {
     pub next: Option<ScanPosition>,
     /// Bytes of the rows as stored or sent.
     pub bytes: u64,
+    /// If asked for, and of scans only: as [`RowsRead::stamps`]; of a partition that is returned as one row, 0.
+    pub stamps: Vec<i64>,
 }
 
 /// What reads go through: a store as it was at one moment, or, where it is remote, as its replicas have it at

@@ -10,7 +10,7 @@ use crate::{StoreError, StoreErrorKind};
 pub enum TableOutcome {
     /// Done, or nothing was to be done.
     Done,
-    /// May or may not be done.
+    /// May or may not be done, now or at any later time.
     Unknown(StoreError),
 }
 
@@ -184,7 +184,7 @@ pub const MAX_KEY_PART_BYTES: usize = 65_535;
 pub struct Limits {
     /// The most bytes of one mutation (one partition's write).
     pub mutation_bytes: usize,
-    /// The most bytes of a logged batch.
+    /// The most bytes of a logged batch, and of a transaction.
     pub batch_bytes: usize,
     /// The most bytes of a whole partition key, and of a whole clustering key.
     pub key_bytes: usize,
@@ -196,6 +196,10 @@ pub struct Limits {
     /// Whether an insert of a row that is there as another is a conflict, or (false) goes unnoticed:
     /// to notice takes a read, which a store at the end of a network would have to wait for.
     pub sees_conflicts: bool,
+    /// Whether it has [transactions](crate::Store::transact): conditional writes and plain writes of
+    /// several partitions and tables, all or nothing. One holds at most
+    /// [`MAX_TRANSACTION_WRITES`](crate::check::MAX_TRANSACTION_WRITES) of them, and `batch_bytes` bytes.
+    pub transactions: bool,
 }
 
 impl Limits {
@@ -275,6 +279,7 @@ mod tests {
         remote: false,
         leaves_tombstones: false,
         sees_conflicts: true,
+        transactions: true,
     };
 
     fn table(partition: usize) -> Table {

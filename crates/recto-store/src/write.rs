@@ -65,7 +65,8 @@ pub enum Operation {
 pub struct Mutation {
     /// What it does.
     pub operation: Operation,
-    /// When it happened. Required for plain writes; must be absent in a [`Cas`].
+    /// When it happened. Required for plain writes; must be absent in a [`Cas`], where it is newer than
+    /// what it meets. In a transaction each mutation keeps to this, whatever stands beside it.
     pub stamp: Option<Stamp>,
     /// How long what it writes lives, whole seconds (1 to
     /// [`MAX_TTL_SECONDS`](crate::check::MAX_TTL_SECONDS)); `None`: for ever. Nothing to deletions.
@@ -198,5 +199,33 @@ pub enum CasOutcome {
     /// May be applied, now or at any later time.
     Unknown(StoreError),
     /// Nothing was sent: it is over a limit or not allowed.
+    Refused(StoreError),
+}
+
+impl Cas {
+    /// Whether its conditions hold of `current`: what each one's column holds, in their order.
+    pub fn holds(&self, current: &[Option<Vec<u8>>]) -> bool {
+        let expected = self.conditions.iter().map(|condition| &condition.expected);
+        expected.eq(current)
+    }
+}
+
+/// How a [transaction](crate::Store::transact) ended.
+#[derive(Debug)]
+pub enum TransactionOutcome {
+    /// All conditions held, and all is applied.
+    Applied,
+    /// A condition did not hold; nothing was applied.
+    NotApplied {
+        /// For each conditional write, what each condition's column holds now; which of them
+        /// [hold](Cas::holds) can be told from that.
+        current: Vec<Vec<Option<Vec<u8>>>>,
+    },
+    /// Nothing is applied: this mutation inserts a row that is there as another. Its number is counted
+    /// through the plain writes of the call, from 0; there may be more of them.
+    Conflict(usize),
+    /// May be applied, whole, now or at any later time.
+    Unknown(StoreError),
+    /// Nothing was sent: it is over a limit or not allowed, or the store has no transactions.
     Refused(StoreError),
 }

@@ -15,7 +15,7 @@ use recto_store::faults::{FaultKind, FaultRates, FaultyStore};
 use recto_store::memory::MemoryStore;
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, ConsistencyLevel, Mutation, Operation, PartitionWrite,
-    ReadOptions, RowAddress, Stamp, Store, StoreErrorKind, WriteOptions, WriteOutcome,
+    ReadOptions, RowAddress, Stamp, Store, StoreErrorKind, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 mod without_faults {
@@ -48,13 +48,17 @@ fn column(name: &str, kind: ColumnKind) -> Column {
     }
 }
 
-async fn fixture(seed: u64, rates: FaultRates, kind: WriteKind) -> Fixture {
+fn table(name: &str, kind: WriteKind) -> Table {
     let columns = vec![
         column("p", ColumnKind::Partition),
         column("c", ColumnKind::Clustering(Direction::Ascending)),
         column("v", ColumnKind::Regular(kind)),
     ];
-    let table = Table::new("t", columns, TableOptions::default()).unwrap();
+    Table::new(name, columns, TableOptions::default()).unwrap()
+}
+
+async fn fixture(seed: u64, rates: FaultRates, kind: WriteKind) -> Fixture {
+    let table = table("t", kind);
     let inner: Arc<dyn Store> = Arc::new(MemoryStore::new(Clock::new().environment()));
     inner.create_table(&table).await.unwrap();
     Fixture {
@@ -253,6 +257,72 @@ async fn conditional_writes_apply_at_most_once() {
         let last = fixture.read(&fixture.faulty, 1, &serial).await[&1];
         assert!(last >= acknowledged, "{}", fixture.faulty.report());
     }
+}
+
+/// A transaction that counts up in two partitions and puts a row for it in another table does all of that
+/// or nothing, whatever its outcome and however late; every acknowledged step is there.
+#[tokio::test]
+async fn transactions_are_whole_and_apply_at_most_once() {
+    let mut late = 0;
+    for seed in 0..100 {
+        let counts = fixture(seed, FaultRates::all(0.1), WriteKind::Cas).await;
+        let entries = Fixture {
+            faulty: counts.faulty.clone(),
+            inner: counts.inner.clone(),
+            table: Arc::new(table("entries", WriteKind::Plain)),
+        };
+        entries.inner.create_table(&entries.table).await.unwrap();
+        let mut acknowledged = 0;
+        for round in 0..40 {
+            let held = counts.held(1).await.get(&1).copied();
+            let next = held.unwrap_or(0) + 1;
+            let conditional = vec![counts.cas(1, held, next), counts.cas(2, held, next)];
+            let plain = vec![entries.write(1, 1, &[(next, next)])];
+            let options = WriteOptions::default();
+            match counts.faulty.transact(conditional, plain, options).await {
+                Ok(TransactionOutcome::Applied) => acknowledged = next,
+                Ok(TransactionOutcome::Unknown(_)) | Err(_) => {}
+                // Some late one came first.
+                Ok(TransactionOutcome::NotApplied { current }) => {
+                    assert_ne!(current[0], [held.map(|held| held.to_be_bytes().to_vec())]);
+                }
+                Ok(other) => panic!("{other:?}"),
+            }
+            if round == 39 {
+                counts.faulty.set_rates(FaultRates::NONE);
+                late += counts.faulty.settle().await;
+            }
+            let count = counts.held(1).await.get(&1).copied();
+            let report = || counts.faulty.report();
+            assert!(count.unwrap_or(0) >= acknowledged, "{}", report());
+            assert_eq!(counts.held(2).await.get(&1).copied(), count, "{}", report());
+            let rows: Vec<i32> = entries.held(1).await.into_keys().collect();
+            assert_eq!(rows, (1..=count.unwrap_or(0)).collect::<Vec<_>>(), "{}", report());
+        }
+    }
+    assert!(late > 0, "some transaction was late to the end");
+}
+
+/// Emptying a table may come after what was written later, and is then done to it.
+#[tokio::test]
+async fn an_emptying_comes_late() {
+    let rates = FaultRates {
+        late: 1.0,
+        ..FaultRates::NONE
+    };
+    let fixture = fixture(1, rates, WriteKind::Plain).await;
+    let emptied = fixture.faulty.empty_table(&fixture.table).await;
+    assert!(
+        matches!(emptied, Ok(recto_store::TableOutcome::Unknown(_))),
+        "{emptied:?}"
+    );
+    fixture.faulty.set_rates(FaultRates::NONE);
+    let write = fixture.write(1, 1, &[(1, 7)]);
+    let written = fixture.faulty.write(write, WriteOptions::default()).await;
+    assert!(matches!(written, Ok(WriteOutcome::Done)), "{written:?}");
+    assert_eq!(fixture.held(1).await, BTreeMap::from([(1, 7)]));
+    assert_eq!((fixture.faulty.pending(), fixture.faulty.settle().await), (1, 1));
+    assert!(fixture.held(1).await.is_empty());
 }
 
 /// A decided conditional write is missed by reads that are not serial, until a serial read or the

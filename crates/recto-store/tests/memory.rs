@@ -17,6 +17,7 @@ fn bench(remote: bool) -> Ready<ClockBench> {
         remote,
         leaves_tombstones: remote,
         sees_conflicts: !remote,
+        transactions: !remote,
         ..DEFAULT_LIMITS
     };
     let store = Arc::new(MemoryStore::with_limits(clock.environment(), limits));

@@ -55,6 +55,7 @@ pub mod slices;
 pub mod snapshots;
 pub mod stamps;
 pub mod tables;
+pub mod transactions;
 
 use std::future::Future;
 use std::process;
@@ -219,6 +220,15 @@ macro_rules! conformance_suite {
                 race_applies_each_once,
                 applied_is_seen_at_every_consistency,
             ];
+            transactions: [
+                offered_or_refused,
+                all_or_nothing,
+                conditions_without_mutations,
+                each_mutation_has_its_own_stamp,
+                an_insert_that_conflicts_leaves_nothing,
+                refusals_leave_nothing,
+                transactions_are_linearizable,
+            ];
             scans: [
                 every_row_once,
                 empty_table,
@@ -226,6 +236,7 @@ macro_rules! conformance_suite {
                 statics,
                 goes_on_beside_writes,
                 byte_limit,
+                stamps_are_returned,
             ];
             snapshots: [
                 snapshots_stand_still_unless_remote,
@@ -278,6 +289,7 @@ mod tests {
             ("slices", include_str!("slices.rs")),
             ("stamps", include_str!("stamps.rs")),
             ("tables", include_str!("tables.rs")),
+            ("transactions", include_str!("transactions.rs")),
             ("snapshots", include_str!("snapshots.rs")),
         ];
         let suite = include_str!("mod.rs");

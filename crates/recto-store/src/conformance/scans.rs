@@ -22,7 +22,7 @@ async fn ranges(store: &Arc<dyn Store>, table: &Arc<Table>, pieces: u32) -> Vec<
     ranges
 }
 
-/// All rows of a range, each scan through a snapshot of its own.
+/// All rows of a range.
 async fn scan_range(
     store: &Arc<dyn Store>,
     table: &Arc<Table>,
@@ -30,6 +30,18 @@ async fn scan_range(
     limit: u32,
     options: &ReadOptions,
 ) -> Vec<Cells> {
+    let rows = scan_stamped(store, table, range, limit, options).await;
+    rows.into_iter().map(|(row, _)| row).collect()
+}
+
+/// All rows of a range with their stamps, if those are asked for, each scan through a snapshot of its own.
+async fn scan_stamped(
+    store: &Arc<dyn Store>,
+    table: &Arc<Table>,
+    range: &TokenRange,
+    limit: u32,
+    options: &ReadOptions,
+) -> Vec<(Cells, Option<i64>)> {
     let mut rows = Vec::new();
     let mut after = None;
     for _ in 0..SCANS {
@@ -41,7 +53,11 @@ async fn scan_range(
             "a scan returns at most its limit"
         );
         assert_eq!(read.rows.width(), table.columns().len());
-        rows.extend(read.rows.iter().map(|row| row.to_cells()));
+        let stamps = if options.stamps { read.rows.len() } else { 0 };
+        assert_eq!(read.stamps.len(), stamps, "stamps come if asked for, one a row");
+        for (index, row) in read.rows.iter().enumerate() {
+            rows.push((row.to_cells(), read.stamps.get(index).copied()));
+        }
         match read.next {
             None => return rows,
             next => after = next,
@@ -273,6 +289,53 @@ pub async fn byte_limit(bench: &dyn Bench) {
             sorted(found) == sorted(model.rows().to_vec()),
             "at most {max_bytes} bytes at once"
         );
+    }
+    fixture.drop().await;
+}
+
+/// A scan tells each row's newest stamp if asked, wherever it stops and goes on; none is told of rows of nulls, and of
+/// partitions of static cells only.
+pub async fn stamps_are_returned(bench: &dyn Bench) {
+    let fixture = Fixture::with_statics(bench, "scan_stamps").await;
+    let mut expected = Vec::new();
+    for p in 1..=4 {
+        for c in 1..=3 {
+            let stamp = i64::from(1_000 * p + c);
+            let row = cells([Some(b"x")]);
+            fixture
+                .apply(&ints([p]), stamp, put(ints([c]), row.clone()))
+                .await;
+            expected.push((
+                concat(&ints([p, c]), &concat(&cells([None, None]), &row)),
+                Some(stamp),
+            ));
+        }
+    }
+    fixture
+        .apply(&ints([5]), 5_000, put(ints([1]), cells([None])))
+        .await;
+    expected.push((concat(&ints([5, 1]), &cells([None, None, None])), Some(0)));
+    let fixed = patch_static([1], ints([7]));
+    fixture.apply(&ints([6]), 6_000, fixed).await;
+    let only_static = cells([Some(&int(6)), None, None, Some(&int(7)), None]);
+    expected.push((only_static, Some(0)));
+    let options = ReadOptions {
+        stamps: true,
+        ..ReadOptions::default()
+    };
+    for (pieces, limit) in [(1, 1), (2, 2), (3, 1000)] {
+        let mut found = Vec::new();
+        for range in ranges(&fixture.store, &fixture.table, pieces).await {
+            found.extend(scan_stamped(&fixture.store, &fixture.table, &range, limit, &options).await);
+        }
+        for row in &expected {
+            assert_eq!(
+                found.iter().filter(|one| *one == row).count(),
+                1,
+                "{row:?} in {found:?}"
+            );
+        }
+        assert_eq!(found.len(), expected.len());
     }
     fixture.drop().await;
 }

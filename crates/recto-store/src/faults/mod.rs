@@ -2,8 +2,9 @@
 //!
 //! It fails, delays and repeats calls, answers unknown where a write was applied, was not, or will
 //! be at an arbitrarily later moment, times reads out, and lets reads that are not serial miss a
-//! conditional write that is decided. It never does what no store may do: an acknowledged write is there, a
-//! failed one never comes, a [`Logged`](Atomicity::Logged) one is whole.
+//! conditional write that is decided. An emptying, too, may come after what was written later. It never does
+//! what no store may do: an acknowledged write is there, a failed one never comes, a
+//! [`Logged`](Atomicity::Logged) one and a transaction are whole.
 //!
 //! Calls made one after the other meet the same faults for the same seed. What happened is kept,
 //! to be printed with a failure ([`FaultyStore::report`]).
@@ -24,7 +25,7 @@ pub use self::plan::{Fault, FaultKind, FaultRates, MAX_RECORDED_FAULTS};
 use self::snapshot::FaultySnapshot;
 use crate::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Stamp, Store, StoreError, StoreErrorKind,
-    StoreKind, StoreMetrics, TableOutcome, WriteOptions, WriteOutcome,
+    StoreKind, StoreMetrics, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 /// Writes that may be late at once; when there are more, the next call applies one.
@@ -34,6 +35,8 @@ pub const MAX_LATE_WRITES: usize = 10_000;
 enum Late {
     Plain(Vec<PartitionWrite>, Atomicity),
     Conditional(Cas),
+    Transaction(Vec<Cas>, Vec<PartitionWrite>),
+    Emptying(Table),
 }
 
 impl Late {
@@ -41,6 +44,8 @@ impl Late {
         match self {
             Self::Plain(writes, _) => describe_writes(writes),
             Self::Conditional(cas) => describe_cas(cas),
+            Self::Transaction(conditional, plain) => describe_transaction(conditional, plain),
+            Self::Emptying(table) => describe_emptying(table),
         }
     }
 }
@@ -81,6 +86,21 @@ fn describe_writes(writes: &[PartitionWrite]) -> String {
 
 fn describe_cas(cas: &Cas) -> String {
     format!("a conditional write to {}", cas.table.name())
+}
+
+fn describe_transaction(conditional: &[Cas], plain: &[PartitionWrite]) -> String {
+    let first = conditional.first().map(|cas| cas.table.name());
+    let first = first.or_else(|| plain.first().map(|write| write.table.name()));
+    format!(
+        "a transaction of {} conditional and {} plain writes, to {} first",
+        conditional.len(),
+        plain.len(),
+        first.unwrap_or("nothing")
+    )
+}
+
+fn describe_emptying(table: &Table) -> String {
+    format!("emptying table {}", table.name())
 }
 
 fn unavailable(what: &str) -> StoreError {
@@ -209,6 +229,11 @@ impl FaultyStore {
                     .await;
                 drop(self.inner.cas(cas, options).await);
             }
+            Late::Transaction(conditional, plain) => {
+                self.learn_all(&conditional).await;
+                drop(self.inner.transact(conditional, plain, options).await);
+            }
+            Late::Emptying(table) => drop(self.empty(&table).await),
         }
         true
     }
@@ -237,6 +262,22 @@ impl FaultyStore {
         };
         drop(self.inner.cas(cas, WriteOptions::default()).await);
         true
+    }
+
+    /// Learns what is decided in the partitions of `conditional`.
+    async fn learn_all(&self, conditional: &[Cas]) {
+        self.learn(|decided| {
+            conditional
+                .iter()
+                .any(|cas| same_partition(decided, &cas.table, &cas.partition))
+        })
+        .await;
+    }
+
+    /// Empties a table, what is decided in it included.
+    async fn empty(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.learn(|decided| decided.table.name() == table.name()).await;
+        self.inner.empty_table(table).await
     }
 
     fn fate(&self, conditional: bool) -> Fate {
@@ -287,7 +328,8 @@ impl FaultyStore {
                 self.record(FaultKind::Unanswered, what);
                 Ok(fate)
             }
-            Fate::Normal | Fate::Repeat | Fate::Late | Fate::Decide => Ok(Fate::Normal),
+            Fate::Late => Ok(fate),
+            Fate::Normal | Fate::Repeat | Fate::Decide => Ok(Fate::Normal),
         }
     }
 }
@@ -390,6 +432,54 @@ impl Store for FaultyStore {
         }
     }
 
+    async fn transact(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        let limits = self.limits();
+        if !limits.transactions {
+            return self.inner.transact(conditional, plain, options).await;
+        }
+        if let Err(error) = limits.check_transaction(&conditional, &plain, &options) {
+            return Ok(TransactionOutcome::Refused(error));
+        }
+        let what = describe_transaction(&conditional, &plain);
+        self.begin(&what, options.timeout).await?;
+        let fate = self.fate(false);
+        if matches!(
+            fate,
+            Fate::Normal | Fate::Repeat | Fate::Unanswered | Fate::Decide
+        ) {
+            self.learn_all(&conditional).await;
+        }
+        match fate {
+            Fate::Normal | Fate::Repeat | Fate::Decide => {
+                self.inner.transact(conditional, plain, options).await
+            }
+            Fate::Fail => {
+                self.record(FaultKind::Failed, &what);
+                Err(unavailable(&what))
+            }
+            Fate::Lose => {
+                self.record(FaultKind::Lost, &what);
+                Ok(TransactionOutcome::Unknown(timeout(&what)))
+            }
+            Fate::Unanswered => match self.inner.transact(conditional, plain, options).await? {
+                TransactionOutcome::Refused(error) => Ok(TransactionOutcome::Refused(error)),
+                _ => {
+                    self.record(FaultKind::Unanswered, &what);
+                    Ok(TransactionOutcome::Unknown(timeout(&what)))
+                }
+            },
+            Fate::Late => {
+                self.keep(FaultKind::Late, Late::Transaction(conditional, plain));
+                Ok(TransactionOutcome::Unknown(timeout(&what)))
+            }
+        }
+    }
+
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         let what = format!("making table {}", table.name());
         let fate = self.table_fate(&what).await?;
@@ -422,13 +512,17 @@ impl Store for FaultyStore {
     }
 
     async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        let what = format!("emptying table {}", table.name());
+        let what = describe_emptying(table);
         let fate = self.table_fate(&what).await?;
-        if fate == Fate::Lose {
-            return Ok(TableOutcome::Unknown(timeout(&what)));
+        match fate {
+            Fate::Lose => return Ok(TableOutcome::Unknown(timeout(&what))),
+            Fate::Late => {
+                self.keep(FaultKind::Late, Late::Emptying(table.clone()));
+                return Ok(TableOutcome::Unknown(timeout(&what)));
+            }
+            _ => {}
         }
-        self.learn(|decided| decided.table.name() == table.name()).await;
-        let outcome = self.inner.empty_table(table).await?;
+        let outcome = self.empty(table).await?;
         Ok(unanswered(outcome, fate, &what))
     }
 

@@ -17,10 +17,12 @@ use recto_model::{Cells, Environment, Slice, Table};
 
 use self::partition::{Met, Partition};
 use self::snapshot::MemorySnapshot;
+use crate::check::no_transactions;
 use crate::tables::{added_columns, serves};
 use crate::{
-    Atomicity, Cas, CasOutcome, Limits, Mutation, Operation, PartitionWrite, RowsMet, Snapshot, Stamp, Store,
-    StoreError, StoreErrorKind, StoreKind, TableOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasCondition, CasOutcome, Limits, Mutation, Operation, PartitionWrite, RowsMet, Snapshot,
+    Stamp, Store, StoreError, StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome, WriteOptions,
+    WriteOutcome,
 };
 
 /// What one request to a [`MemoryStore`] may hold unless told otherwise.
@@ -31,6 +33,7 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     remote: false,
     leaves_tombstones: false,
     sees_conflicts: true,
+    transactions: true,
 };
 
 /// A partition's key: its cells, none of them null.
@@ -102,9 +105,25 @@ impl MemoryStore {
         Ok(value)
     }
 
-    /// Applies the mutations by rising stamps, at equal stamps deletions last.
     fn write_all(&self, writes: &[PartitionWrite], row_by_row: bool) -> Result<WriteOutcome, StoreError> {
         let row_by_row = row_by_row && self.limits.sees_conflicts;
+        match self.change(|state, now| self.write_in(state, now, writes, row_by_row)) {
+            Ok(found) if row_by_row => Ok(WriteOutcome::Counted(found)),
+            Ok(_) => Ok(WriteOutcome::Done),
+            Err(NotWritten::Conflict(number)) => Ok(WriteOutcome::Conflict(number)),
+            Err(NotWritten::Conditions(_)) => unreachable!("plain writes have no conditions"),
+            Err(NotWritten::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Applies the mutations by rising stamps, at equal stamps deletions last.
+    fn write_in(
+        &self,
+        state: &mut State,
+        now: i64,
+        writes: &[PartitionWrite],
+        row_by_row: bool,
+    ) -> Result<RowsMet, NotWritten> {
         let mut mutations: Vec<(i64, bool, usize, &PartitionWrite, &Mutation)> = Vec::new();
         for write in writes {
             for mutation in &write.mutations {
@@ -114,42 +133,51 @@ impl MemoryStore {
             }
         }
         mutations.sort_by_key(|(stamp, deletes, number, ..)| (*stamp, *deletes, *number));
-        let written = self.change(|state, now| {
-            let mut found = RowsMet::default();
-            for write in writes {
-                state.contents_mut(&write.table)?;
-            }
-            for (stamp, _, number, write, mutation) in mutations {
-                let partition = state.contents_mut(&write.table)?.partition_mut(&write.partition);
-                let met = match &mutation.operation {
-                    Operation::Put { .. } if self.limits.sees_conflicts => {
-                        partition.meet(&write.table, mutation, stamp, now)
-                    }
-                    _ => Met::Nothing,
-                };
-                let inserts = matches!(mutation.operation, Operation::Put { replace: false, .. });
-                match met {
-                    Met::Nothing | Met::Own => {}
-                    Met::Same => found.repeated += 1,
-                    Met::Other if !inserts => found.replaced += 1,
-                    Met::Other if row_by_row => found.conflicts.push(number),
-                    Met::Other => return Err(NotWritten::Conflict(number)),
-                }
-                match met {
-                    Met::Other if inserts => {}
-                    Met::Same if inserts => partition.prolong(&write.table, mutation, now),
-                    _ => partition.apply(&write.table, mutation, stamp, now),
-                }
-                state.newest_stamp = state.newest_stamp.max(Some(stamp));
-            }
-            Ok(found)
-        });
-        match written {
-            Ok(found) if row_by_row => Ok(WriteOutcome::Counted(found)),
-            Ok(_) => Ok(WriteOutcome::Done),
-            Err(NotWritten::Conflict(number)) => Ok(WriteOutcome::Conflict(number)),
-            Err(NotWritten::Failed(error)) => Err(error),
+        let mut found = RowsMet::default();
+        for write in writes {
+            state.contents_mut(&write.table)?;
         }
+        for (stamp, _, number, write, mutation) in mutations {
+            let partition = state.contents_mut(&write.table)?.partition_mut(&write.partition);
+            let met = match &mutation.operation {
+                Operation::Put { .. } if self.limits.sees_conflicts => {
+                    partition.meet(&write.table, mutation, stamp, now)
+                }
+                _ => Met::Nothing,
+            };
+            let inserts = matches!(mutation.operation, Operation::Put { replace: false, .. });
+            match met {
+                Met::Nothing | Met::Own => {}
+                Met::Same => found.repeated += 1,
+                Met::Other if !inserts => found.replaced += 1,
+                Met::Other if row_by_row => found.conflicts.push(number),
+                Met::Other => return Err(NotWritten::Conflict(number)),
+            }
+            match met {
+                Met::Other if inserts => {}
+                Met::Same if inserts => partition.prolong(&write.table, mutation, now),
+                _ => partition.apply(&write.table, mutation, stamp, now),
+            }
+            state.newest_stamp = state.newest_stamp.max(Some(stamp));
+        }
+        Ok(found)
+    }
+
+    /// All of it if all conditions hold; conditions are looked at before anything is applied.
+    fn transact_all(&self, conditional: &[Cas], plain: &[PartitionWrite]) -> Result<(), NotWritten> {
+        self.change(|state, now| {
+            let current = conditional.iter().map(|cas| state.current(cas, now));
+            let current = current.collect::<Result<Vec<_>, _>>()?;
+            let mut each = conditional.iter().zip(&current);
+            if !each.all(|(cas, current)| cas.holds(current)) {
+                return Err(NotWritten::Conditions(current));
+            }
+            self.write_in(state, now, plain, false)?;
+            for cas in conditional {
+                state.apply(cas, now)?;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -157,6 +185,8 @@ impl MemoryStore {
 enum NotWritten {
     /// The insert of this number.
     Conflict(usize),
+    /// What the columns of each conditional write's conditions hold.
+    Conditions(Vec<Vec<Option<Vec<u8>>>>),
     Failed(StoreError),
 }
 
@@ -203,6 +233,33 @@ impl State {
         self.contents(table)?;
         let contents = self.tables.get_mut(table.name());
         Ok(Arc::make_mut(contents.ok_or_else(|| no_table(table.name()))?))
+    }
+}
+
+impl State {
+    /// What the columns of a conditional write's conditions hold.
+    fn current(&self, cas: &Cas, now: i64) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let partitions = &self.contents(&cas.table)?.partitions;
+        let partition = partitions.get(&partition_key(&cas.partition));
+        let column = |condition: &CasCondition| {
+            partition
+                .and_then(|partition| partition.column(&cas.table, &condition.row, condition.column, now))
+        };
+        Ok(cas.conditions.iter().map(column).collect())
+    }
+
+    /// Applies a conditional write whose conditions hold.
+    fn apply(&mut self, cas: &Cas, now: i64) -> Result<(), StoreError> {
+        let stamp = now.max(self.newest_cas + 1);
+        let contents = self.contents_mut(&cas.table)?;
+        if !cas.mutations.is_empty() {
+            let partition = contents.partition_mut(&cas.partition);
+            for mutation in &cas.mutations {
+                partition.apply(&cas.table, mutation, stamp, now);
+            }
+        }
+        self.newest_cas = stamp;
+        Ok(())
     }
 }
 
@@ -261,23 +318,34 @@ impl Store for MemoryStore {
         }
         in_time(options.timeout)?;
         self.change(|state, now| {
-            let stamp = now.max(state.newest_cas + 1);
-            let partition = state.contents_mut(&cas.table)?.partition_mut(&cas.partition);
-            let current: Vec<Option<Vec<u8>>> = cas
-                .conditions
-                .iter()
-                .map(|condition| partition.column(&cas.table, &condition.row, condition.column, now))
-                .collect();
-            let expected = cas.conditions.iter().map(|condition| &condition.expected);
-            if !current.iter().eq(expected) {
+            let current = state.current(&cas, now)?;
+            if !cas.holds(&current) {
                 return Ok(CasOutcome::NotApplied { current });
             }
-            for mutation in &cas.mutations {
-                partition.apply(&cas.table, mutation, stamp, now);
-            }
-            state.newest_cas = stamp;
+            state.apply(&cas, now)?;
             Ok(CasOutcome::Applied)
         })
+    }
+
+    async fn transact(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        if !self.limits.transactions {
+            return Ok(TransactionOutcome::Refused(no_transactions(self.kind())));
+        }
+        if let Err(error) = self.limits.check_transaction(&conditional, &plain, &options) {
+            return Ok(TransactionOutcome::Refused(error));
+        }
+        in_time(options.timeout)?;
+        match self.transact_all(&conditional, &plain) {
+            Ok(()) => Ok(TransactionOutcome::Applied),
+            Err(NotWritten::Conflict(number)) => Ok(TransactionOutcome::Conflict(number)),
+            Err(NotWritten::Conditions(current)) => Ok(TransactionOutcome::NotApplied { current }),
+            Err(NotWritten::Failed(error)) => Err(error),
+        }
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {

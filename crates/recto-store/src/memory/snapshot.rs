@@ -216,6 +216,7 @@ impl Snapshot for MemorySnapshot {
                         rows: read.rows,
                         next,
                         bytes: read.bytes,
+                        stamps: read.stamps,
                     });
                 }
                 reading.push(key, &statics, row.as_ref());
@@ -227,6 +228,7 @@ impl Snapshot for MemorySnapshot {
             rows: read.rows,
             next: None,
             bytes: read.bytes,
+            stamps: read.stamps,
         })
     }
 

@@ -13,7 +13,8 @@ use recto::session::{LoadReport, LoadRequest, ScanRequest};
 use recto::store::memory::MemoryStore;
 use recto::store::{
     Atomicity, Cas, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadOptions, Snapshot, Stamp,
-    Store, StoreError, StoreErrorKind, StoreKind, TableOutcome, WriteOptions, WriteOutcome,
+    Store, StoreError, StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome, WriteOptions,
+    WriteOutcome,
 };
 use recto::{Environment, LocalSession, OpenOptions, Recto, Result, Session};
 use recto_model::environment::Source;
@@ -131,6 +132,15 @@ impl Store for Unreliable {
 
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         self.inner.cas(cas, options).await
+    }
+
+    async fn transact(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        self.inner.transact(conditional, plain, options).await
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use recto::store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead, ScanPosition,
-    ScanRead, Snapshot, Store, StoreError, StoreKind, TableOutcome, TokenRange, WriteOptions, WriteOutcome,
+    ScanRead, Snapshot, Store, StoreError, StoreKind, TableOutcome, TokenRange, TransactionOutcome,
+    WriteOptions, WriteOutcome,
 };
 use recto_model::{Cells, Slice, Table};
 
@@ -78,6 +79,15 @@ impl Store for Counting {
 
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         self.inner.cas(cas, options).await
+    }
+
+    async fn transact(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        self.inner.transact(conditional, plain, options).await
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use recto::store::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead, ScanPosition,
-    ScanRead, Snapshot, Store, StoreError, StoreKind, TableOutcome, TokenRange, WriteOptions, WriteOutcome,
+    ScanRead, Snapshot, Store, StoreError, StoreKind, TableOutcome, TokenRange, TransactionOutcome,
+    WriteOptions, WriteOutcome,
 };
 use recto_model::table::ReadDirection;
 use recto_model::{Cells, RowSet, Slice, Table};
@@ -120,6 +121,15 @@ impl Store for Planted {
 
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         self.0.cas(cas, options).await
+    }
+
+    async fn transact(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        self.0.transact(conditional, plain, options).await
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {

@@ -1,0 +1,483 @@
+//! Transactions: several partitions and tables, all or nothing. Stores that have none refuse them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_model::table::{ColumnKind, WriteKind};
+use recto_model::{Cells, Type};
+
+use super::Bench;
+use super::fixture::{
+    Fixture, ascending, at, cells, column, concat, insert, int, ints, partition, patch, put,
+};
+use crate::check::MAX_TRANSACTION_WRITES;
+use crate::{
+    Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, StoreError,
+    StoreErrorKind, TransactionOutcome, WriteOptions,
+};
+
+/// Tasks that change the same two partitions at once.
+const TASKS: i32 = 4;
+/// How often each of them does.
+const ROUNDS: i32 = 5;
+
+/// Records that are written conditionally (partition `p int`, clustering `c int`, `n int`), and entries that are
+/// written plainly (partition `p int`, clustering `c int`, `a text`, `b int`).
+struct Tables {
+    records: Fixture,
+    entries: Fixture,
+}
+
+impl Tables {
+    /// None if the store has no transactions.
+    async fn new(bench: &dyn Bench, prefix: &str) -> Option<Self> {
+        if !bench.store().limits().transactions {
+            return None;
+        }
+        let columns = vec![
+            partition("p", Type::Int),
+            ascending("c", Type::Int),
+            column("n", Type::Int, ColumnKind::Regular(WriteKind::Cas)),
+        ];
+        Some(Self {
+            records: Fixture::new(bench, prefix, columns).await,
+            entries: Fixture::simple(bench, prefix).await,
+        })
+    }
+
+    /// A condition on record 1 of partition `p`, and what it becomes.
+    fn change(&self, p: i32, expected: Option<i32>, becomes: &[Operation]) -> Cas {
+        let mutation = |operation: &Operation| Mutation {
+            operation: operation.clone(),
+            stamp: None,
+            ttl_seconds: None,
+        };
+        Cas {
+            table: self.records.table.clone(),
+            partition: ints([p]),
+            conditions: vec![CasCondition {
+                row: RowAddress::Row(ints([1])),
+                column: 0,
+                expected: expected.map(int),
+            }],
+            mutations: becomes.iter().map(mutation).collect(),
+        }
+    }
+
+    /// Sets record 1 of partition `p` if it is as expected.
+    fn set(&self, p: i32, expected: Option<i32>, value: i32) -> Cas {
+        self.change(p, expected, &[patch(ints([1]), [0], ints([value]))])
+    }
+
+    /// Puts an entry.
+    fn entry(&self, p: i32, stamp: i64, a: &[u8]) -> PartitionWrite {
+        let row = put(ints([1]), cells([Some(a), None]));
+        self.entries.write_of(&ints([p]), vec![at(stamp, row)])
+    }
+
+    async fn transact(
+        &self,
+        conditional: &[Cas],
+        plain: &[PartitionWrite],
+    ) -> Result<TransactionOutcome, StoreError> {
+        let (conditional, plain) = (conditional.to_vec(), plain.to_vec());
+        self.records
+            .store
+            .transact(conditional, plain, WriteOptions::default())
+            .await
+    }
+
+    async fn applies(&self, conditional: &[Cas], plain: &[PartitionWrite]) {
+        let outcome = self.transact(conditional, plain).await;
+        assert!(
+            matches!(outcome, Ok(TransactionOutcome::Applied)),
+            "{conditional:?} and {plain:?} ended as {outcome:?}"
+        );
+    }
+
+    /// What the first partitions of both tables hold.
+    async fn contents(&self) -> Vec<Vec<Cells>> {
+        let mut contents = Vec::new();
+        for p in 1..=3 {
+            contents.push(self.records.rows(&ints([p])).await);
+            contents.push(self.entries.rows(&ints([p])).await);
+        }
+        contents
+    }
+
+    async fn record(&self, p: i32) -> Option<Cells> {
+        self.records.get(&ints([p]), &ints([1])).await
+    }
+
+    async fn drop(self) {
+        self.records.drop().await;
+        self.entries.drop().await;
+    }
+}
+
+fn record(p: i32, n: i32) -> Cells {
+    ints([p, 1, n])
+}
+
+fn entry(p: i32, a: &[u8]) -> Cells {
+    concat(&ints([p, 1]), &cells([Some(a), None]))
+}
+
+/// A store that has transactions applies one of nothing; one that has none refuses it, and says that.
+pub async fn offered_or_refused(bench: &dyn Bench) {
+    let store = bench.store();
+    let outcome = store
+        .transact(Vec::new(), Vec::new(), WriteOptions::default())
+        .await;
+    match outcome {
+        Ok(TransactionOutcome::Applied) => assert!(store.limits().transactions),
+        Ok(TransactionOutcome::Refused(error)) => {
+            assert!(!store.limits().transactions, "{error}");
+            assert_eq!(error.kind(), StoreErrorKind::Invalid);
+            let expected = format!(
+                "the {} store has no transactions over several partitions",
+                store.kind()
+            );
+            assert_eq!(error.to_string(), expected);
+        }
+        other => panic!("a transaction of nothing ended as {other:?}"),
+    }
+}
+
+/// Of several tables and partitions all is applied if all conditions hold; if one does not, nothing is,
+/// and what stands in the place of each condition is told.
+pub async fn all_or_nothing(bench: &dyn Bench) {
+    let Some(tables) = Tables::new(bench, "all").await else {
+        return;
+    };
+    let plain = [tables.entry(1, 1, b"x"), tables.entry(2, 1, b"y")];
+    tables
+        .applies(&[tables.set(1, None, 10), tables.set(2, None, 20)], &plain)
+        .await;
+    let there = tables.contents().await;
+    let expected = [
+        vec![record(1, 10)],
+        vec![entry(1, b"x")],
+        vec![record(2, 20)],
+        vec![entry(2, b"y")],
+        vec![],
+        vec![],
+    ];
+    assert_eq!(there, expected);
+    let plain = [tables.entry(1, 2, b"z"), tables.entry(3, 2, b"z")];
+    for (first, second) in [(10, 21), (11, 20), (11, 21)] {
+        let conditional = [
+            tables.set(1, Some(first), 100),
+            tables.set(2, Some(second), 200),
+            tables.set(3, None, 300),
+        ];
+        match tables.transact(&conditional, &plain).await {
+            Ok(TransactionOutcome::NotApplied { current }) => {
+                assert_eq!(current, [vec![Some(int(10))], vec![Some(int(20))], vec![None]]);
+                let hold = conditional
+                    .iter()
+                    .zip(&current)
+                    .map(|(cas, current)| cas.holds(current));
+                assert_eq!(hold.collect::<Vec<_>>(), [first == 10, second == 20, true]);
+            }
+            other => panic!("a transaction whose conditions do not hold ended as {other:?}"),
+        }
+        assert_eq!(tables.contents().await, there, "nothing of it is applied");
+    }
+    let delete = Operation::DeleteRow {
+        clustering: ints([1]),
+    };
+    let conditional = [
+        tables.change(1, Some(10), std::slice::from_ref(&delete)),
+        tables.set(2, Some(20), 21),
+    ];
+    let plain = [tables.entries.write_of(&ints([1]), vec![at(2, delete)])];
+    tables.applies(&conditional, &plain).await;
+    let expected = [
+        vec![],
+        vec![],
+        vec![record(2, 21)],
+        vec![entry(2, b"y")],
+        vec![],
+        vec![],
+    ];
+    assert_eq!(tables.contents().await, expected);
+    tables.drop().await;
+}
+
+/// A conditional write of a transaction may only look: the others then rest on what it looked at. Plain
+/// writes alone are a transaction, too.
+pub async fn conditions_without_mutations(bench: &dyn Bench) {
+    let Some(tables) = Tables::new(bench, "look").await else {
+        return;
+    };
+    tables.applies(&[tables.set(1, None, 7)], &[]).await;
+    let looks = [tables.change(1, Some(7), &[]), tables.change(2, None, &[])];
+    tables.applies(&looks, &[tables.entry(1, 1, b"x")]).await;
+    let looks = [tables.change(1, Some(8), &[]), tables.set(2, None, 1)];
+    match tables.transact(&looks, &[tables.entry(1, 2, b"z")]).await {
+        Ok(TransactionOutcome::NotApplied { current }) => {
+            assert_eq!(current, [vec![Some(int(7))], vec![None]]);
+        }
+        other => panic!("a transaction whose condition does not hold ended as {other:?}"),
+    }
+    tables
+        .applies(&[], &[tables.entry(2, 1, b"y"), tables.entry(3, 1, b"w")])
+        .await;
+    let expected = [
+        vec![record(1, 7)],
+        vec![entry(1, b"x")],
+        vec![],
+        vec![entry(2, b"y")],
+        vec![],
+        vec![entry(3, b"w")],
+    ];
+    assert_eq!(tables.contents().await, expected);
+    tables.drop().await;
+}
+
+/// What a plain write of a transaction puts has the stamp it was given, older than the clock or far ahead of it,
+/// and loses to what is newer; what a conditional one puts is newer than what it meets, each for itself.
+pub async fn each_mutation_has_its_own_stamp(bench: &dyn Bench) {
+    /// The year 2100.
+    const FAR: i64 = 4_102_444_800_000_000;
+    let Some(tables) = Tables::new(bench, "own").await else {
+        return;
+    };
+    tables
+        .entries
+        .write(&ints([2]), tables.entry(2, 50, b"newer").mutations)
+        .await;
+    let plain = [
+        tables.entry(1, 7, b"x"),
+        tables.entry(2, 49, b"older"),
+        tables.entry(3, FAR, b"far"),
+    ];
+    tables.applies(&[tables.set(1, None, 1)], &plain).await;
+    let options = ReadOptions {
+        stamps: true,
+        ..ReadOptions::default()
+    };
+    let snapshot = tables.entries.snapshot();
+    for (p, stamp, a) in [(1, 7, &b"x"[..]), (2, 50, b"newer"), (3, FAR, b"far")] {
+        let read = snapshot.slice(&tables.entries.whole(&ints([p])), &options).await;
+        let read = read.expect("rows can be read with stamps");
+        assert_eq!(read.stamps, [stamp]);
+        assert_eq!(read.rows.row(0), entry(p, a).as_row());
+    }
+    drop(snapshot);
+    let newest = tables.records.store.newest_stamp();
+    assert!(newest.is_none_or(|newest| newest.0 >= FAR), "{newest:?}");
+    // Many rows side by side, none of which was there.
+    let rows: Vec<_> = (10..60).map(|c| put(ints([c]), ints([c]))).collect();
+    let there: Vec<_> = (10..60)
+        .map(|c| at(9, put(ints([c]), cells([Some(b"x"), None]))))
+        .collect();
+    let look = CasCondition {
+        row: RowAddress::Row(ints([9])),
+        column: 0,
+        expected: None,
+    };
+    let many = Cas {
+        conditions: vec![look],
+        ..tables.change(4, None, &rows)
+    };
+    let plain = [tables.entries.write_of(&ints([4]), there)];
+    tables.applies(std::slice::from_ref(&many), &plain).await;
+    tables.applies(&[many], &plain).await;
+    for (fixture, least) in [(&tables.records, 1_000_000_000), (&tables.entries, 9)] {
+        let read = fixture
+            .snapshot()
+            .slice(&fixture.whole(&ints([4])), &options)
+            .await;
+        let stamps = read.expect("rows can be read with stamps").stamps;
+        assert_eq!(stamps.len(), 50);
+        assert!(stamps.iter().all(|stamp| *stamp >= least), "{stamps:?}");
+    }
+    for value in 1..5 {
+        let plain = [tables.entry(1, 7 + i64::from(value), b"x")];
+        tables
+            .applies(&[tables.set(1, Some(value), value + 1)], &plain)
+            .await;
+        assert_eq!(tables.record(1).await, Some(record(1, value + 1)));
+    }
+    tables.drop().await;
+}
+
+/// An insert of a row that is there as another is a conflict where the store sees them, and then nothing of
+/// the transaction is applied; one of the same row is done.
+pub async fn an_insert_that_conflicts_leaves_nothing(bench: &dyn Bench) {
+    let Some(tables) = Tables::new(bench, "insert").await else {
+        return;
+    };
+    let row = |p: i32, a: &[u8]| {
+        let row = insert(ints([1]), cells([Some(a), None]));
+        tables.entries.write_of(&ints([p]), vec![at(5, row)])
+    };
+    tables.applies(&[tables.set(1, None, 1)], &[row(1, b"x")]).await;
+    tables
+        .applies(&[tables.set(1, Some(1), 2)], &[row(1, b"x")])
+        .await;
+    if tables.entries.store.limits().sees_conflicts {
+        let there = tables.contents().await;
+        let conditional = [tables.set(1, Some(2), 3), tables.set(2, None, 3)];
+        let plain = [tables.entry(2, 6, b"y"), row(1, b"another")];
+        match tables.transact(&conditional, &plain).await {
+            Ok(TransactionOutcome::Conflict(1)) => {}
+            other => panic!("a transaction with a conflict ended as {other:?}"),
+        }
+        assert_eq!(tables.contents().await, there, "nothing of it is applied");
+    }
+    tables.drop().await;
+}
+
+/// What is over a limit, or not allowed, is refused whole, and so is what names a table that is not there.
+pub async fn refusals_leave_nothing(bench: &dyn Bench) {
+    let Some(tables) = Tables::new(bench, "refused").await else {
+        return;
+    };
+    let limits = tables.records.store.limits();
+    let (good, entry) = (tables.set(1, None, 1), tables.entry(1, 1, b"x"));
+    let refused = async |conditional: Vec<Cas>, plain: Vec<PartitionWrite>, options, part: &str| match tables
+        .records
+        .store
+        .transact(conditional, plain, options)
+        .await
+    {
+        Ok(TransactionOutcome::Refused(error)) => {
+            let text = error.to_string();
+            assert!(text.contains(part), "{text}");
+        }
+        other => panic!("a transaction that is not allowed ({part}) ended as {other:?}"),
+    };
+    let usual = WriteOptions::default();
+    let by_row = WriteOptions {
+        row_by_row: true,
+        ..usual
+    };
+    let no_stamp = {
+        let mut write = entry.clone();
+        write.mutations[0].stamp = None;
+        write
+    };
+    let mut no_condition = good.clone();
+    no_condition.conditions.clear();
+    let plain_column = Cas {
+        table: entry.table.clone(),
+        ..good.clone()
+    };
+    let many = vec![tables.entries.write_of(&ints([1]), Vec::new()); MAX_TRANSACTION_WRITES];
+    let share = vec![b'x'; limits.mutation_bytes.min(limits.batch_bytes) / 2];
+    let pieces = 1 + limits.batch_bytes / share.len();
+    let large = vec![tables.entry(1, 1, &share); pieces];
+    refused(vec![good.clone(), good.clone()], vec![], usual, "twice").await;
+    refused(vec![good.clone()], vec![no_stamp], usual, "stamp").await;
+    refused(
+        vec![good.clone(), no_condition],
+        vec![entry.clone()],
+        usual,
+        "a condition",
+    )
+    .await;
+    refused(vec![plain_column], vec![entry.clone()], usual, "plain").await;
+    refused(vec![good.clone()], vec![entry.clone()], by_row, "row by row").await;
+    let most = format!(
+        "{} writes, {MAX_TRANSACTION_WRITES} are the most",
+        MAX_TRANSACTION_WRITES + 1
+    );
+    refused(vec![good.clone()], many, usual, &most).await;
+    let most = format!("{} are the most", limits.batch_bytes);
+    refused(vec![good.clone()], large, usual, &most).await;
+    let late = WriteOptions {
+        timeout: Duration::ZERO,
+        ..usual
+    };
+    let (store, conditional) = (&tables.records.store, vec![good.clone()]);
+    match store.transact(conditional, vec![entry.clone()], late).await {
+        Ok(TransactionOutcome::Unknown(error)) | Err(error) => {
+            assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+        }
+        other => panic!("a transaction without time ended as {other:?}"),
+    }
+    let gone = Fixture::simple(bench, "gone").await;
+    let write = gone.write_of(&ints([1]), entry.mutations.clone());
+    gone.drop().await;
+    match tables.transact(&[good], &[entry, write]).await {
+        Ok(TransactionOutcome::Refused(error)) | Err(error) => {
+            assert_eq!(error.kind(), StoreErrorKind::Table, "{error}");
+        }
+        other => panic!("a transaction of a table that is not there ended as {other:?}"),
+    }
+    assert!(tables.contents().await.iter().all(Vec::is_empty));
+    tables.drop().await;
+}
+
+/// Of transactions and conditional writes that meet in the same partitions each applies on what the others
+/// left, so that no count is lost.
+pub async fn transactions_are_linearizable(bench: &dyn Bench) {
+    let Some(tables) = Tables::new(bench, "race").await else {
+        return;
+    };
+    let tables = Arc::new(tables);
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let tables = Arc::clone(&tables);
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    tables.count_up(task, round).await;
+                    tables.count_up_one().await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("each task succeeds");
+    }
+    let counts = TASKS * ROUNDS;
+    assert_eq!(tables.record(1).await, Some(record(1, counts)));
+    assert_eq!(tables.record(2).await, Some(record(2, 2 * counts)));
+    for task in 0..TASKS {
+        let entries = tables.entries.rows(&ints([task])).await;
+        assert_eq!(entries.len(), ROUNDS.unsigned_abs() as usize);
+    }
+    let tables = Arc::into_inner(tables).expect("the tasks have ended");
+    tables.drop().await;
+}
+
+fn number(cell: Option<&[u8]>) -> Option<i32> {
+    let bytes = cell?.try_into().expect("an int has four bytes");
+    Some(i32::from_be_bytes(bytes))
+}
+
+impl Tables {
+    /// Counts up in partitions 1 and 2, and puts an entry.
+    async fn count_up(&self, task: i32, round: i32) {
+        let row = put(ints([round]), cells([Some(b"x"), None]));
+        let plain = [self.entries.write_of(&ints([task]), vec![at(1, row)])];
+        let (mut one, mut two) = (None, None);
+        loop {
+            let next = |count: Option<i32>| count.unwrap_or(0) + 1;
+            let conditional = [self.set(1, one, next(one)), self.set(2, two, next(two))];
+            match self.transact(&conditional, &plain).await {
+                Ok(TransactionOutcome::Applied) => return,
+                Ok(TransactionOutcome::NotApplied { current }) => {
+                    (one, two) = (number(current[0][0].as_deref()), number(current[1][0].as_deref()));
+                }
+                other => panic!("a transaction ended as {other:?}"),
+            }
+        }
+    }
+
+    /// Counts up in partition 2, conditionally.
+    async fn count_up_one(&self) {
+        let mut count = None;
+        loop {
+            let cas = self.set(2, count, count.unwrap_or(0) + 1);
+            match self.records.store.cas(cas, WriteOptions::default()).await {
+                Ok(CasOutcome::Applied) => return,
+                Ok(CasOutcome::NotApplied { current }) => count = number(current[0].as_deref()),
+                other => panic!("a conditional write ended as {other:?}"),
+            }
+        }
+    }
+}
