@@ -391,6 +391,16 @@ mod tests {
                 Effect::Nothing,
                 false,
             ),
+            // Code 0x1700: the outcome of a conditional write is unknown.
+            (DbError::Other(0x1700), "", Kind::Other, Effect::Unknown, true),
+        ] {
+            assert_said(&error, message, (kind, effect, passing));
+        }
+    }
+
+    #[test]
+    fn what_cassandra_says_of_statements_and_of_emptying() {
+        for (error, message, kind, effect, passing) in [
             (
                 DbError::Invalid,
                 "table t does not exist",
@@ -426,14 +436,16 @@ mod tests {
                 Effect::Unknown,
                 false,
             ),
-            // Code 0x1700: the outcome of a conditional write is unknown.
-            (DbError::Other(0x1700), "", Kind::Other, Effect::Unknown, true),
         ] {
-            let failure = of_database(&error, message);
-            let found = (failure.error.kind(), failure.effect, failure.passing);
-            assert_eq!(found, (kind, effect, passing), "{error:?} {message}");
-            assert!(failure.error.hint().is_some(), "{error:?} has a hint");
+            assert_said(&error, message, (kind, effect, passing));
         }
+    }
+
+    fn assert_said(error: &DbError, message: &str, said: (Kind, Effect, bool)) {
+        let failure = of_database(error, message);
+        let found = (failure.error.kind(), failure.effect, failure.passing);
+        assert_eq!(found, said, "{error:?} {message}");
+        assert!(failure.error.hint().is_some(), "{error:?} has a hint");
     }
 
     #[test]
