@@ -7,7 +7,9 @@ use chacha20poly1305::aead::Payload;
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use recto_model::{Cells, Environment};
 use recto_plan::Travel;
-use recto_plan::cursor::{Fingerprint, KeyRing, OpenedCursor, Position, QueryIdentity, Side, open, seal};
+use recto_plan::cursor::{
+    CursorError, Fingerprint, KeyRing, OpenedCursor, Position, QueryIdentity, Side, seal,
+};
 use recto_plan::scan_token;
 
 use crate::memory::limited;
@@ -49,9 +51,18 @@ fn ring() -> KeyRing {
 fn identity() -> QueryIdentity {
     QueryIdentity {
         collection: Fingerprint::from_bytes([1; 16]),
-        arrangement: Fingerprint::from_bytes([2; 16]),
+        order: Fingerprint::from_bytes([2; 16]),
         query: Fingerprint::from_bytes([3; 16]),
     }
+}
+
+fn open(
+    ring: &KeyRing,
+    environment: &Environment,
+    text: &str,
+    identity: &QueryIdentity,
+) -> Result<OpenedCursor, CursorError> {
+    recto_plan::cursor::open(ring, environment, text)?.bind(identity, || identity.clone())
 }
 
 /// Whatever text it is, it is refused: nobody sealed it.
@@ -68,7 +79,7 @@ fn text(bytes: &[u8]) {
 /// An authentic cursor of any content, as a later or a faulty release might seal it.
 fn content(bytes: &[u8]) {
     let identity = identity();
-    let fingerprints = [identity.collection, identity.arrangement, identity.query];
+    let fingerprints = [identity.collection, identity.order, identity.query];
     let front = bytes.len().min(2);
     let mut plain = bytes[..front].to_vec();
     for fingerprint in fingerprints {
@@ -185,7 +196,7 @@ fn scan_content(bytes: &[u8]) {
     let identity = identity();
     let front = bytes.len().min(2);
     let mut plain = bytes[..front].to_vec();
-    for fingerprint in [identity.collection, identity.arrangement, identity.query] {
+    for fingerprint in [identity.collection, identity.order, identity.query] {
         plain.extend_from_slice(fingerprint.as_bytes());
     }
     plain.extend_from_slice(&bytes[front..]);

@@ -82,6 +82,6 @@ fn reads_back(schema: &Schema) {
     for collection in &schema.collections {
         let table = collection.base_table();
         assert!(!table.partition().is_empty());
-        assert!(!collection.arrangement().is_empty());
+        assert!(!collection.base().canonical().is_empty());
     }
 }

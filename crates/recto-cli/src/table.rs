@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use recto::Type;
-use recto::schema::Collection;
+use recto::schema::{Arrangement, Collection};
 use serde_json::Value as Json;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -51,9 +51,8 @@ impl Table {
         collection: &Collection,
         width: Option<usize>,
     ) -> Self {
-        let arranged: HashSet<&str> = (collection.partition.iter().map(String::as_str))
-            .chain(collection.order.iter().map(|column| column.field.as_str()))
-            .collect();
+        let arrangements = collection.arrangements();
+        let arranged: HashSet<&str> = arrangements.iter().flat_map(Arrangement::fields).collect();
         let mut columns: Vec<Column> = fields
             .iter()
             .map(|name| Column {

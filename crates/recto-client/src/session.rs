@@ -164,6 +164,7 @@ fn question(request: &PageRequest) -> Query {
     if let Some(around) = &request.around {
         query.add("around", around.as_str());
     }
+    query.add_text("view", &request.view);
     query.add_names("fields", &request.fields);
     query.add_flag("allow_residual", request.allow_residual);
     query.add_flag("row_tokens", request.row_tokens);

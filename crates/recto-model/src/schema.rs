@@ -8,6 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `model` | what a schema is |
+//! | `arrangement` | the arrangements of a collection, as tables |
 //! | `options` | the values of options: widths, sizes, buckets, where nulls stand |
 //! | `names` | what a name may be, and the nearest one to a misspelt one |
 //! | `type_text` | types as text |
@@ -24,6 +25,7 @@
 //! | `keeping` | what of a recorded schema stays when another is applied |
 //! | `unsupported` | what this release cannot do |
 
+mod arrangement;
 mod check;
 mod context;
 mod declared;
@@ -41,6 +43,7 @@ mod type_order;
 mod type_text;
 mod unsupported;
 
+pub use arrangement::{Arrangement, Derivation, Holds};
 pub use declared::Declaration;
 pub use difference::{Change, ChangeKind};
 pub use errors::{CollectionError, SchemaError, SchemaErrors};
@@ -58,6 +61,8 @@ pub const EXAMPLE: &str = include_str!("schema/example.toml");
 
 /// The name of the view that `partition` and `order` of an `update` collection declare.
 pub const PRIMARY_VIEW: &str = "primary";
+/// What the base table of an `update` collection is called among its arrangements.
+pub const BASE_ARRANGEMENT: &str = "base";
 
 /// The longest schema text, in bytes.
 pub const MAX_SCHEMA_BYTES: usize = 1 << 20;

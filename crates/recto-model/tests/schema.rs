@@ -94,7 +94,7 @@ fn base_tables_are_as_declared() {
     );
     assert_eq!(timeline.base_table().name(), "timeline");
     assert_eq!(
-        timeline.arrangement(),
+        timeline.base().canonical(),
         "timeline partition(user_id uuid) order(-post_id timeuuid)"
     );
     assert_eq!(timeline.writes, WriteMode::Append);
@@ -114,14 +114,15 @@ fn key_fields_not_named_follow_ascending() {
          key = [\"a\", \"b\", \"c\", \"d\"]\npartition = [\"b\"]\norder = [\"-d\"]\nwrites = \"overwrite\"",
     );
     let order: Vec<String> = schema.collections[0]
+        .base()
         .order
         .iter()
         .map(ToString::to_string)
         .collect();
     assert_eq!(order, ["-d", "a", "c"]);
     let whole = parse(&with("writes = \"append\""));
-    assert_eq!(whole.collections[0].partition, ["a", "b"]);
-    assert!(whole.collections[0].order.is_empty());
+    assert_eq!(whole.collections[0].base().partition, ["a", "b"]);
+    assert!(whole.collections[0].base().order.is_empty());
 }
 
 #[test]
@@ -445,6 +446,11 @@ fn views_keep_the_rules() {
         (
             with("partition = [\"t\"]\n[collection.c.view.primary]\npartition = [\"b\"]"),
             "declare the view `primary`",
+            "another name",
+        ),
+        (
+            with("[collection.c.view.base]\npartition = [\"b\"]"),
+            "`base` is the arrangement by the key",
             "another name",
         ),
     ]);

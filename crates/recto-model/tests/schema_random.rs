@@ -162,7 +162,7 @@ proptest! {
         prop_assert_eq!(table.columns().len(), collection.fields.len());
         let schema = Schema { types: Vec::new(), collections: vec![collection.into()] };
         let again = Schema::parse(&schema.to_toml()).unwrap();
-        prop_assert_eq!(again.collections[0].arrangement(), schema.collections[0].arrangement());
+        prop_assert_eq!(again.collections[0].base().canonical(), schema.collections[0].base().canonical());
         prop_assert_eq!(again, schema);
     }
 }

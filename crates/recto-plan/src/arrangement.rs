@@ -2,48 +2,122 @@
 
 use std::sync::Arc;
 
-use recto_model::schema::Collection;
-use recto_model::table::Direction;
-use recto_model::{Table, Type};
+use recto_model::schema::{self, Collection, Holds};
+use recto_model::table::{Direction, TableError};
+use recto_model::{RowRef, Table, Type};
 
 /// One arrangement of a collection: a table, with what each of its columns is to the collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrangement {
-    /// The view's name; empty for the base table.
-    pub view: String,
+    /// What a query calls it by.
+    pub name: String,
+    /// Whether it is the base table's, which has every record.
+    pub is_base: bool,
     /// The table.
     pub table: Arc<Table>,
-    /// For each column of the table, the field it holds.
-    pub field_of_column: Vec<usize>,
+    /// What each column of the table holds.
+    pub holds: Vec<Holds>,
     /// For each field of the collection, the column that holds it.
     pub column_of_field: Vec<Option<usize>>,
+    /// For each column, the one that says that its field is null; empty if no column has such a one.
+    null_columns: Vec<Option<usize>>,
+    /// The order fields without which a record is not in it, though others of the collection have none.
+    pub skips_nulls_of: Vec<usize>,
 }
 
 impl Arrangement {
     /// The arrangement of a collection's base table.
     pub fn base(collection: &Collection) -> Self {
-        let table = collection.base_table();
-        let field_of_column = table
-            .columns()
-            .iter()
-            .map(|column| {
-                collection
-                    .field(&column.name)
-                    .expect("a base table holds fields only")
-                    .0
-            })
-            .collect();
-        let column_of_field = collection
-            .fields
-            .iter()
-            .map(|field| table.column_index(&field.name))
-            .collect();
-        Self {
-            view: String::new(),
-            table: Arc::new(table),
-            field_of_column,
-            column_of_field,
+        Self::new(&collection.base(), collection.name.clone())
+            .expect("a collection's key is orderable and its fields distinct: checked when made")
+    }
+
+    /// An arrangement of a collection, in the table of this name.
+    ///
+    /// # Errors
+    /// A field that it is by cannot be in a key.
+    pub fn new(arranged: &schema::Arrangement<'_>, table: impl Into<String>) -> Result<Self, TableError> {
+        let (table, holds) = arranged.table(&table.into())?;
+        let fields = arranged.collection.fields.len();
+        let mut column_of_field = vec![None; fields];
+        let mut null_column_of_field = vec![None; fields];
+        for (column, holds) in holds.iter().enumerate() {
+            match *holds {
+                Holds::Field(field) => column_of_field[field] = Some(column),
+                Holds::Derived(field, _) => null_column_of_field[field] = Some(column),
+                Holds::Hidden => {}
+            }
         }
+        let nulls_of = |holds: &Holds| match *holds {
+            Holds::Field(field) => null_column_of_field[field],
+            _ => None,
+        };
+        let null_columns: Vec<Option<usize>> = holds.iter().map(nulls_of).collect();
+        let key_len = table.key_len();
+        let skips = |column: usize| match holds[column] {
+            Holds::Field(field) => {
+                let is_required = arranged
+                    .collection
+                    .is_required(&arranged.collection.fields[field].name);
+                (!is_required && null_columns[column].is_none()).then_some(field)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            name: arranged.name().to_owned(),
+            is_base: arranged.view.is_none(),
+            skips_nulls_of: (table.partition().len()..key_len).filter_map(skips).collect(),
+            null_columns: if null_columns.iter().all(Option::is_none) {
+                Vec::new()
+            } else {
+                null_columns
+            },
+            table: Arc::new(table),
+            holds,
+            column_of_field,
+        })
+    }
+
+    /// The field that a column holds; none if it is derived from one, or Recto's own.
+    pub fn field_of(&self, column: usize) -> Option<usize> {
+        match self.holds[column] {
+            Holds::Field(field) => Some(field),
+            Holds::Derived(..) | Holds::Hidden => None,
+        }
+    }
+
+    /// The columns that hold fields, with the field that each holds.
+    pub fn fields(&self) -> impl Iterator<Item = (usize, usize)> {
+        let columns = self.holds.iter().enumerate();
+        columns.filter_map(|(column, holds)| match *holds {
+            Holds::Field(field) => Some((column, field)),
+            Holds::Derived(..) | Holds::Hidden => None,
+        })
+    }
+
+    /// Whether rows have the values of all fields.
+    pub fn is_full(&self) -> bool {
+        self.column_of_field.iter().all(Option::is_some)
+    }
+
+    /// Whether nulls of a field are told by another column: then [`cell`](Self::cell) must be asked.
+    pub fn derives_nulls(&self) -> bool {
+        !self.null_columns.is_empty()
+    }
+
+    /// Whether another column says that this one's field is null.
+    pub fn derives_nulls_of(&self, column: usize) -> bool {
+        self.null_columns.get(column).is_some_and(Option::is_some)
+    }
+
+    /// The cell of a column in a row; none if its field is null.
+    pub fn cell<'r>(&self, row: RowRef<'r>, column: usize) -> Option<&'r [u8]> {
+        if let Some(Some(nulls)) = self.null_columns.get(column)
+            && row.get(*nulls) != Some(&[0])
+        {
+            return None;
+        }
+        row.get(column)
     }
 
     /// How many partition columns there are; clustering columns follow them.
@@ -76,10 +150,10 @@ impl Arrangement {
 
     /// What the view is called in messages.
     pub fn title(&self) -> String {
-        if self.view.is_empty() {
+        if self.is_base {
             format!("the arrangement of {}", self.table.name())
         } else {
-            format!("view {}", self.view)
+            format!("view {}", self.name)
         }
     }
 

@@ -7,7 +7,8 @@
 //! Cursor.
 //!
 //! What the query is stands inside as three fingerprints, so that a cursor given to another query
-//! is refused with the reason.
+//! is refused with the reason. Which table is read is not among them: a cursor goes on wherever the
+//! query is answered in the same total order.
 
 pub(crate) mod bytes;
 mod content;
@@ -28,7 +29,7 @@ pub use key_ring::{KeyDescription, KeyRing, KeyRingError, MAX_KEYS};
 
 use crate::plan::Travel;
 use crate::scan_token;
-use content::Content;
+use content::{Content, Found};
 use envelope::{Kind, Unopened, check_identity, check_time};
 
 /// The longest cursor text, in characters.
@@ -122,7 +123,7 @@ impl From<Cursor> for String {
 /// What an opened cursor holds.
 ///
 /// The cells are those that were sealed. Who seals them answers for their number and types, since
-/// the arrangement's fingerprint names both.
+/// the order's fingerprint names both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenedCursor {
@@ -174,7 +175,7 @@ pub enum CursorError {
     /// It was made by a query of another collection.
     #[error("the cursor is of another collection")]
     OtherCollection,
-    /// It was made when the query was served by another view, or by this view in another shape.
+    /// It was made when the query was served in another order than any view has now.
     #[error("the cursor is of another view, or of an earlier arrangement of this view")]
     OtherArrangement,
     /// It was made by a query with another filter or sort.
@@ -264,7 +265,7 @@ pub fn key_id(text: &str) -> Option<u32> {
         .or_else(|| scan_token::SCAN_TOKEN.key_id(text))
 }
 
-/// Opens a cursor that the query `identity` made.
+/// Opens a cursor, as far as it can be before it is known for which query: [`AuthenticCursor`].
 ///
 /// **What it takes does not tell a forged cursor from an expired one.** In this order:
 ///
@@ -282,19 +283,60 @@ pub fn key_id(text: &str) -> Option<u32> {
 /// in words: altered, or expired.
 ///
 /// # Errors
-/// [`CursorError`], every variant but [`CursorError::PositionTooLarge`].
-pub fn open(
-    ring: &KeyRing,
-    environment: &Environment,
-    text: &str,
-    identity: &QueryIdentity,
-) -> Result<OpenedCursor, CursorError> {
+/// What is wrong with it whatever the query.
+pub fn open(ring: &KeyRing, environment: &Environment, text: &str) -> Result<AuthenticCursor, CursorError> {
     CURSOR.open(ring, environment, text, check_version, |now_seconds, body| {
         let (found, opened) = content::read(body).ok_or(CursorError::UnknownContent)?;
-        check_identity(&found.identity, identity)?;
-        check_time(found.expires_at_seconds, now_seconds)?;
-        Ok(opened)
+        Ok(AuthenticCursor {
+            found,
+            opened,
+            now_seconds,
+        })
     })
+}
+
+/// A cursor that was sealed here, of which is not known yet whether it is of the query at hand.
+#[derive(Debug)]
+pub struct AuthenticCursor {
+    found: Found,
+    opened: OpenedCursor,
+    now_seconds: u64,
+}
+
+impl AuthenticCursor {
+    /// Whether it is of the query `identity`; `of_version_1` is what a cursor of version 1 was bound to.
+    ///
+    /// # Errors
+    /// It is another's: of which kind.
+    pub fn check(
+        &self,
+        identity: &QueryIdentity,
+        of_version_1: impl FnOnce() -> QueryIdentity,
+    ) -> Result<(), CursorError> {
+        let found = &self.found.identity;
+        if self.found.is_by_arrangement {
+            return Ok(check_identity(found, &of_version_1())?);
+        }
+        // Another sort has another order, too.
+        if found.collection == identity.collection && found.query != identity.query {
+            return Err(CursorError::OtherQuery);
+        }
+        Ok(check_identity(found, identity)?)
+    }
+
+    /// What it holds, for the query `identity` that made it.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); or its time is over.
+    pub fn bind(
+        self,
+        identity: &QueryIdentity,
+        of_version_1: impl FnOnce() -> QueryIdentity,
+    ) -> Result<OpenedCursor, CursorError> {
+        self.check(identity, of_version_1)?;
+        check_time(self.found.expires_at_seconds, self.now_seconds)?;
+        Ok(self.opened)
+    }
 }
 
 fn check_version(sealed: &[u8]) -> Result<(), CursorError> {

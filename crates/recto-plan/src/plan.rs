@@ -8,6 +8,7 @@ use recto_model::{Bound, Cells, RowRef, Slice, order};
 
 use crate::arrangement::Arrangement;
 use crate::cursor::{Position, QueryIdentity, Side};
+use crate::query::Query;
 use crate::residual::Residual;
 use crate::segments::{earlier, later};
 
@@ -85,6 +86,8 @@ pub struct Plan {
     pub sources: Vec<Source>,
     /// What is checked row by row.
     pub residual: Vec<Residual>,
+    /// What is asked.
+    pub query: Arc<Query>,
     /// What a cursor of this query is bound to.
     pub identity: QueryIdentity,
 }

@@ -1,9 +1,10 @@
 //! Choosing the view that serves a query, and laying out what to read of it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use recto_model::Cells;
-use recto_model::schema::Collection;
+use recto_model::schema::{Collection, Derivation, Holds};
 use recto_model::table::Direction;
 
 use crate::arrangement::Arrangement;
@@ -14,27 +15,69 @@ use crate::refusal::{Advice, Refusal, RejectedView, SuggestedView};
 use crate::residual::Residual;
 use crate::segments::{self, Segment};
 
-/// The plan for a query over a collection's arrangements, the first that serves it; with what
-/// speaks against the others.
+/// What else a plan depends on, beside the query.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wishes<'a> {
+    /// Whether conditions that no arrangement serves may be checked row by row.
+    pub allow_residual: bool,
+    /// The arrangement that was asked for by its name, which then decides alone.
+    pub view: Option<&'a str>,
+    /// The fields whose values are needed; none for all.
+    pub fields: Option<&'a [usize]>,
+}
+
+/// The plans for a query, one for each arrangement that serves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plans {
+    /// The best first: it is taken, unless a cursor goes on in the order of another. At least one.
+    pub plans: Vec<Arc<Plan>>,
+    /// The arrangements that do not serve, and why.
+    pub refused: Vec<RejectedView>,
+}
+
+impl Plans {
+    /// The arrangements that are not taken when the plan at `taken` is, and why.
+    pub fn rejected(&self, taken: usize) -> Vec<RejectedView> {
+        let best = &self.plans[taken];
+        let others = self.plans.iter().enumerate().filter(|(index, _)| *index != taken);
+        let others = others.map(|(index, other)| RejectedView {
+            view: other.arrangement.title(),
+            reason: if index < taken {
+                "it would serve the query too, but not in the order of the cursor".into()
+            } else if other.residual.len() > best.residual.len() {
+                "it would serve the query too, with conditions checked row by row".into()
+            } else if other.sources.len() > best.sources.len() {
+                let (many, few) = (other.sources.len(), best.sources.len());
+                format!("it would serve the query too, from {many} sources; from {few} is done with less")
+            } else {
+                "it would serve the query too; the first that does is taken".into()
+            },
+        });
+        others.chain(self.refused.iter().cloned()).collect()
+    }
+}
+
+/// The plans for a query over a collection's arrangements.
+///
+/// Without a sort, the first arrangement that serves decides the order of the rows, so that one that is added
+/// changes no list. With one, the best is taken that has no conditions to check row by row, then with the fewest
+/// sources, then the first.
 ///
 /// # Errors
 /// No arrangement serves it: why not each, and the view that would.
 pub fn plan(
     collection: &Collection,
     arrangements: &[Arc<Arrangement>],
-    query: &Query,
-    allow_residual: bool,
-) -> Result<(Plan, Vec<RejectedView>), Refusal> {
+    query: &Arc<Query>,
+    wishes: &Wishes<'_>,
+) -> Result<Plans, Refusal> {
+    let mut plans = Vec::new();
     let mut rejected = Vec::new();
-    let mut served = None;
     let mut too_many = None;
-    for arrangement in arrangements {
-        match plan_on(collection, arrangement, query, allow_residual) {
-            Ok(plan) if served.is_none() => served = Some(plan),
-            Ok(_) => rejected.push(RejectedView {
-                view: arrangement.title(),
-                reason: "it would serve the query too; the first that does is taken".into(),
-            }),
+    let is_asked = |arrangement: &&Arc<Arrangement>| wishes.view.is_none_or(|name| arrangement.name == name);
+    for arrangement in arrangements.iter().filter(is_asked) {
+        match plan_on(collection, arrangement, query, wishes) {
+            Ok(plan) => plans.push(Arc::new(plan)),
             Err(why) => {
                 let (Unserved::Arrangement(reason) | Unserved::Sources(reason)) = &why;
                 rejected.push(RejectedView {
@@ -47,13 +90,19 @@ pub fn plan(
             }
         }
     }
-    match (served, too_many) {
-        (Some(plan), _) => Ok((plan, rejected)),
-        (None, Some(message)) => Err(Refusal {
+    if query.sorts().next().is_some() && !query.contradiction {
+        plans.sort_by_key(|plan| (!plan.residual.is_empty(), plan.sources.len()));
+    }
+    match too_many {
+        _ if !plans.is_empty() => Ok(Plans {
+            plans,
+            refused: rejected,
+        }),
+        Some(message) => Err(Refusal {
             rejected,
             advice: Advice::FewerValues(message),
         }),
-        (None, None) => Err(Refusal {
+        None => Err(Refusal {
             rejected,
             advice: advice(collection, query),
         }),
@@ -75,28 +124,37 @@ impl From<String> for Unserved {
 }
 
 /// The view made for the query, if it serves it: that is asked of the planner itself.
-fn advice(collection: &Collection, query: &Query) -> Advice {
-    let Some(view) = SuggestedView::new(collection, query) else {
+fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
+    let Some(suggested) = SuggestedView::new(collection, query) else {
         return Advice::Pin;
     };
-    let arranged = view.as_collection(collection);
-    let arrangement = Arc::new(Arrangement::base(&arranged));
-    let serves = |allow_residual| plan_on(&arranged, &arrangement, query, allow_residual).is_ok();
-    if serves(false) {
-        Advice::Collection(view.text(collection))
-    } else if serves(true) {
-        Advice::CollectionWithResidual(view.text(collection))
-    } else {
-        Advice::None
+    let view = suggested.view(collection);
+    let Ok(arrangement) = Arrangement::new(&collection.arranged(&view), &*view.name) else {
+        return Advice::None;
+    };
+    let arrangement = Arc::new(arrangement);
+    let serves = |allow_residual| {
+        let wishes = Wishes {
+            allow_residual,
+            view: Some(&view.name),
+            fields: None,
+        };
+        plan_on(collection, &arrangement, query, &wishes).is_ok()
+    };
+    match suggested.text(collection) {
+        Some(text) if serves(false) => Advice::Collection(text),
+        Some(text) if serves(true) => Advice::CollectionWithResidual(text),
+        _ => Advice::None,
     }
 }
 
 fn plan_on(
     collection: &Collection,
     arrangement: &Arc<Arrangement>,
-    query: &Query,
-    allow_residual: bool,
+    query: &Arc<Query>,
+    wishes: &Wishes<'_>,
 ) -> Result<Plan, Unserved> {
+    check_holds(collection, arrangement, query, wishes)?;
     let laid_out = Layout::new(arrangement, query)
         .and_then(|layout| layout.order(collection, query).map(|order| (layout, order)));
     let (layout, (order, reversed)) = match laid_out {
@@ -105,7 +163,7 @@ fn plan_on(
         laid_out => laid_out?,
     };
     let residual = layout.residual(query);
-    if !residual.is_empty() && !allow_residual && !query.contradiction {
+    if !residual.is_empty() && !wishes.allow_residual && !query.contradiction {
         return Err(residual_reason(arrangement, &residual).into());
     }
     let identity = identity(collection, arrangement, query, &order);
@@ -116,6 +174,7 @@ fn plan_on(
         reversed,
         sources: Vec::new(),
         residual,
+        query: Arc::clone(query),
         identity,
     };
     if query.contradiction {
@@ -129,8 +188,34 @@ fn plan_on(
     Ok(plan)
 }
 
+/// Refuses an arrangement that lacks fields that are asked for or compared, or records that may be asked for.
+fn check_holds(
+    collection: &Collection,
+    arrangement: &Arrangement,
+    query: &Query,
+    wishes: &Wishes<'_>,
+) -> Result<(), String> {
+    let name = |field: usize| &collection.fields[field].name;
+    if !arrangement.is_full() {
+        let is_missing = |field: &usize| arrangement.column_of_field[*field].is_none();
+        let missing = match wishes.fields {
+            Some(fields) => fields.iter().copied().find(is_missing),
+            None => (0..collection.fields.len()).find(is_missing),
+        };
+        if let Some(field) = missing.or_else(|| query.fields().find(is_missing)) {
+            return Err(format!("it does not have {}", name(field)));
+        }
+    }
+    // Who names the view means the records that are in it.
+    let lacks = |field: &&usize| wishes.view.is_none() && !query.fields().any(|one| one == **field);
+    match arrangement.skips_nulls_of.iter().find(lacks) {
+        Some(&field) => Err(format!("it does not have records without {}", name(field))),
+        None => Ok(()),
+    }
+}
+
 /// The plan of a query that no row can match and that the arrangement could not serve either.
-fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Query) -> Plan {
+fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Arc<Query>) -> Plan {
     let partition_len = arrangement.partition_len();
     let columns = (partition_len..arrangement.table.key_len()).chain(0..partition_len);
     let order: Vec<OrderTerm> = columns
@@ -143,6 +228,7 @@ fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Quer
         arrangement: Arc::clone(arrangement),
         shape: Shape::Empty,
         identity: identity(collection, arrangement, query, &order),
+        query: Arc::clone(query),
         order,
         reversed: false,
         sources: Vec::new(),
@@ -155,7 +241,7 @@ struct Layout<'a> {
     arrangement: &'a Arrangement,
     /// The values of every partition column, then of the leading clustering columns that have an
     /// IN or an `=`.
-    pinned: Vec<&'a [Vec<u8>]>,
+    pinned: Vec<Cow<'a, [Vec<u8>]>>,
     /// The range on the clustering column after them.
     range: Option<&'a Constraint>,
     /// Tuple ranges whose columns are in the pinned ones and then in those after them.
@@ -166,14 +252,22 @@ struct Layout<'a> {
 
 impl<'a> Layout<'a> {
     fn new(arrangement: &'a Arrangement, query: &'a Query) -> Result<Self, String> {
-        let mut pinned: Vec<&[Vec<u8>]> = Vec::new();
+        let mut pinned: Vec<Cow<'_, [Vec<u8>]>> = Vec::new();
         let mut range = None;
         let mut served = Vec::new();
         for column in 0..arrangement.table.key_len() {
-            let constraint = query.constraint(arrangement.field_of_column[column]);
+            let constraint = match arrangement.holds[column] {
+                Holds::Field(field) => query.constraint(field),
+                Holds::Derived(field, derivation) if query.fields().any(|one| one == field) => {
+                    // No condition holds of null.
+                    pinned.push(Cow::Owned(vec![derivation.of(Some(&[])).to_vec()]));
+                    continue;
+                }
+                Holds::Derived(..) | Holds::Hidden => None,
+            };
             match constraint {
                 Some(Constraint::In(values)) => {
-                    pinned.push(values);
+                    pinned.push(Cow::Borrowed(values));
                     served.push(column);
                 }
                 _ if arrangement.is_partition(column) => {
@@ -262,7 +356,11 @@ impl<'a> Layout<'a> {
                 reversed_by_first.get_or_insert(against);
             }
             if !self.is_many(column) {
-                if column != next_free {
+                // What is derived from the field stands before it, and is sorted by with it.
+                let is_derived =
+                    |one: &usize| matches!(arrangement.holds[*one], Holds::Derived(of, _) if of == field);
+                let derived: Vec<usize> = (next_free..column).take_while(is_derived).collect();
+                if column != next_free + derived.len() {
                     return Err(format!(
                         "its order is {}; the sort has {name} where {} comes next",
                         arrangement.describe(),
@@ -275,7 +373,11 @@ impl<'a> Layout<'a> {
                         arrangement.describe()
                     ));
                 }
-                next_free += 1;
+                next_free = column + 1;
+                order.extend(derived.into_iter().map(|column| OrderTerm {
+                    column,
+                    direction: against_or_with(arrangement.direction(column), against),
+                }));
             }
             order.push(OrderTerm { column, direction });
         }
@@ -288,7 +390,7 @@ impl<'a> Layout<'a> {
             let direction = arrangement.direction(column);
             order.push(OrderTerm {
                 column,
-                direction: if reversed { direction.reversed() } else { direction },
+                direction: against_or_with(direction, reversed),
             });
         }
         Ok((order, reversed))
@@ -306,7 +408,7 @@ impl<'a> Layout<'a> {
     fn residual(&self, query: &Query) -> Vec<Residual> {
         let arrangement = self.arrangement;
         let column_of = |field: usize| {
-            arrangement.column_of_field[field].expect("an arrangement holds every field of its collection")
+            arrangement.column_of_field[field].expect("that it holds the query's fields was checked")
         };
         let columns = query
             .constraints
@@ -378,7 +480,7 @@ impl<'a> Layout<'a> {
 
     /// The values of the pinned columns in the combination of this number; the last column turns
     /// fastest.
-    fn combination(&self, number: usize) -> Vec<&'a [u8]> {
+    fn combination(&self, number: usize) -> Vec<&[u8]> {
         let mut rest = number;
         let mut values: Vec<&[u8]> = self
             .pinned
@@ -438,6 +540,10 @@ impl<'a> Layout<'a> {
             Reduced::Never
         }
     }
+}
+
+fn against_or_with(direction: Direction, against: bool) -> Direction {
+    if against { direction.reversed() } else { direction }
 }
 
 /// What remains of a tuple range once the pinned columns are known.
@@ -518,11 +624,16 @@ fn residual_reason(arrangement: &Arrangement, residual: &[Residual]) -> String {
 /// What the resume token of a scan for this query's rows is bound to: a scan reads an arrangement in
 /// its store's order, so that no order is part of it.
 pub fn scan_identity(collection: &Collection, arrangement: &Arrangement, query: &Query) -> QueryIdentity {
-    identity(collection, arrangement, query, &[])
+    arranged_identity(collection, arrangement, query, &[])
 }
 
-/// What a cursor of this query is bound to.
-fn identity(
+/// What a cursor of version 1 was bound to if this plan made it: the arrangement, instead of the order.
+pub fn identity_of_version_1(collection: &Collection, plan: &Plan) -> QueryIdentity {
+    arranged_identity(collection, &plan.arrangement, &plan.query, &plan.order)
+}
+
+/// An identity by the columns of the arrangement that is read.
+fn arranged_identity(
     collection: &Collection,
     arrangement: &Arrangement,
     query: &Query,
@@ -533,30 +644,69 @@ fn identity(
         columns.push(' ');
         columns.push_str(&column.ty.to_string());
     }
-    let mut parts = if query.contradiction {
-        vec![b"contradiction".to_vec()]
-    } else {
-        conditions(collection, query)
-    };
+    let mut parts = conditions(collection, query);
     for term in order {
-        let direction = if term.direction == Direction::Ascending {
-            "asc"
-        } else {
-            "desc"
-        };
+        let direction = direction_text(term.direction);
         parts.push(format!("order {} {direction}", arrangement.name_of(term.column)).into_bytes());
     }
-    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
     QueryIdentity {
         collection: Fingerprint::of(&[collection.name.as_bytes()]),
-        arrangement: Fingerprint::of(&[arrangement.describe().as_bytes(), columns.as_bytes()]),
-        query: Fingerprint::of(&parts),
+        order: Fingerprint::of(&[arrangement.describe().as_bytes(), columns.as_bytes()]),
+        query: fingerprint(&parts),
+    }
+}
+
+/// What a cursor of this query is bound to. The order says all that a position depends on, and nothing of
+/// the table that is read.
+fn identity(
+    collection: &Collection,
+    arrangement: &Arrangement,
+    query: &Query,
+    order: &[OrderTerm],
+) -> QueryIdentity {
+    let mut parts = conditions(collection, query);
+    for (field, direction) in query.sorts() {
+        let direction = direction_text(direction);
+        parts.push(format!("sort {} {direction}", collection.fields[field].name).into_bytes());
+    }
+    let terms = order.iter().map(|term| {
+        let (ty, direction) = (arrangement.type_of(term.column), direction_text(term.direction));
+        match arrangement.holds[term.column] {
+            Holds::Field(_) => format!("{} {ty} {direction}", arrangement.name_of(term.column)),
+            Holds::Derived(field, Derivation::IsNull) => {
+                format!("null({}) {direction}", collection.fields[field].name)
+            }
+            Holds::Derived(..) | Holds::Hidden => {
+                format!("hidden({}) {ty} {direction}", arrangement.name_of(term.column))
+            }
+        }
+        .into_bytes()
+    });
+    QueryIdentity {
+        collection: Fingerprint::of(&[collection.name.as_bytes()]),
+        order: fingerprint(&terms.collect::<Vec<_>>()),
+        query: fingerprint(&parts),
+    }
+}
+
+fn fingerprint(parts: &[Vec<u8>]) -> Fingerprint {
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    Fingerprint::of(&parts)
+}
+
+fn direction_text(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Ascending => "asc",
+        Direction::Descending => "desc",
     }
 }
 
 /// The conditions of a query as parts of its fingerprint. Where they contradict, what is left of
 /// them depends on the order they came in.
 fn conditions(collection: &Collection, query: &Query) -> Vec<Vec<u8>> {
+    if query.contradiction {
+        return vec![b"contradiction".to_vec()];
+    }
     let mut parts: Vec<Vec<u8>> = Vec::new();
     for (field, constraint) in &query.constraints {
         parts.push(collection.fields[*field].name.clone().into_bytes());

@@ -158,6 +158,19 @@ impl Query {
             .map(|index| &self.constraints[index].1)
     }
 
+    /// The fields that there are conditions on.
+    pub fn fields(&self) -> impl Iterator<Item = usize> {
+        let of_constraints = self.constraints.iter().map(|(field, _)| *field);
+        let of_tuples = self.tuples.iter().flat_map(|tuple| tuple.fields.iter().copied());
+        of_constraints.chain(of_tuples)
+    }
+
+    /// The sort without the fields that have one value.
+    pub fn sorts(&self) -> impl Iterator<Item = (usize, Direction)> {
+        let sort = self.sort.iter().copied();
+        sort.filter(|(field, _)| self.pinned(*field).is_none())
+    }
+
     /// The one value a field is pinned to by `=`.
     pub fn pinned(&self, field: usize) -> Option<&[u8]> {
         match self.constraint(field) {

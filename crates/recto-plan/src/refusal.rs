@@ -4,14 +4,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use recto_model::schema::{Collection, OrderColumn, Schema};
+use recto_model::schema::{Collection, Declaration, MAX_NAME_LENGTH, OrderColumn, Schema, View};
 use recto_model::table::Direction;
 
 use crate::error::{QueryError, QueryErrorKind};
 use crate::query::{Constraint, Query};
-
-/// The longest name of the schema language.
-const MAX_NAME_BYTES: usize = 48;
 
 /// A view that does not serve a query, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,54 +123,56 @@ impl SuggestedView {
         Some(Self { partition, order })
     }
 
-    /// The collection as if this were its own arrangement.
-    pub(crate) fn as_collection(&self, collection: &Collection) -> Collection {
-        let mut arranged = collection.clone();
+    /// It as a view of the collection.
+    pub(crate) fn view(&self, collection: &Collection) -> View {
         let name = |field: usize| collection.fields[field].name.clone();
-        arranged.partition = self.partition.iter().map(|field| name(*field)).collect();
-        arranged.order = self
-            .order
-            .iter()
-            .map(|(field, direction)| OrderColumn {
-                field: name(*field),
-                direction: *direction,
-            })
-            .collect();
-        arranged.key = arranged.partition.clone();
-        arranged
-            .key
-            .extend(arranged.order.iter().map(|column| column.field.clone()));
-        for field in &collection.key {
-            if !arranged.key.contains(field) {
-                arranged.key.push(field.clone());
-                arranged.order.push(OrderColumn {
-                    field: field.clone(),
-                    direction: Direction::Ascending,
-                });
-            }
-        }
-        arranged
+        let order = self.order.iter().map(|(field, direction)| OrderColumn {
+            field: name(*field),
+            direction: *direction,
+        });
+        View::new(
+            self.name(collection),
+            self.partition.iter().map(|field| name(*field)),
+            order,
+        )
     }
 
-    /// What it takes to have it, and the collection as text ready to paste into the schema, by the name it
-    /// should have.
-    pub(crate) fn text(&self, collection: &Collection) -> String {
-        let mut arranged = self.as_collection(collection);
-        arranged.name = format!("{}_by_{}", collection.name, arranged.partition.join("_"));
-        arranged.name.truncate(MAX_NAME_BYTES);
-        let new_in_key = arranged.key.iter().filter(|name| !collection.key.contains(name));
+    fn name(&self, collection: &Collection) -> String {
+        let partition = self.partition.iter();
+        let partition = partition.map(|field| collection.fields[*field].name.as_str());
+        let partition = partition.collect::<Vec<_>>().join("_");
+        let mut name = format!("{}_by_{partition}", collection.name);
+        name.truncate(MAX_NAME_LENGTH);
+        name
+    }
+
+    /// What it takes to have it, and a collection that is arranged like that as text ready to paste into the
+    /// schema; none if the schema's rules are against it.
+    pub(crate) fn text(&self, collection: &Collection) -> Option<String> {
+        let view = self.view(collection);
+        let arrangement = collection.arranged(&view);
+        let key: Vec<String> = arrangement.fields().map(str::to_owned).collect();
+        let new_in_key = key.iter().filter(|name| !collection.key.contains(name));
         let required: Vec<&str> = new_in_key.map(String::as_str).collect();
         let must = match required.as_slice() {
             [] => String::new(),
             names => format!("; each record must have {} then", names.join(", ")),
         };
+        let arranged = Collection::new(Declaration {
+            name: view.name.clone(),
+            fields: collection.fields.clone(),
+            partition: Some(arrangement.partition.to_vec()),
+            order: arrangement.order.iter().map(ToString::to_string).collect(),
+            writes: collection.writes,
+            key,
+        });
         let schema = Schema {
             types: Vec::new(),
-            collections: vec![Arc::new(arranged)],
+            collections: vec![Arc::new(arranged.ok()?)],
         };
-        format!(
+        Some(format!(
             ", written to beside this one{must}:\n{}",
             schema.to_toml().trim_start()
-        )
+        ))
     }
 }

@@ -31,8 +31,8 @@ impl Residual {
     /// Whether a row satisfies it. A null satisfies nothing.
     pub fn matches(&self, arrangement: &Arrangement, row: RowRef<'_>) -> bool {
         match self {
-            Self::Column { column, constraint } => row
-                .get(*column)
+            Self::Column { column, constraint } => arrangement
+                .cell(row, *column)
                 .is_some_and(|cell| satisfies(arrangement.type_of(*column), cell, constraint)),
             Self::Tuple {
                 columns,
@@ -41,7 +41,7 @@ impl Residual {
             } => {
                 let cells = columns
                     .iter()
-                    .map(|column| (arrangement.type_of(*column), row.get(*column)));
+                    .map(|column| (arrangement.type_of(*column), arrangement.cell(row, *column)));
                 tuple_satisfies(cells, *operator, values)
             }
         }

@@ -28,7 +28,7 @@ fn ring() -> KeyRing {
 fn identity() -> QueryIdentity {
     QueryIdentity {
         collection: Fingerprint::from_bytes([0x11; 16]),
-        arrangement: Fingerprint::from_bytes([0x22; 16]),
+        order: Fingerprint::from_bytes([0x22; 16]),
         query: Fingerprint::from_bytes([0x33; 16]),
     }
 }
@@ -138,7 +138,7 @@ fn cursors_and_tokens_do_not_open_as_one_another() {
     let page = cursor::seal(&ring, &environment, &identity(), &position, travel, None, None).unwrap();
     let token = sealed(&ScanProgress::Position(position));
     assert_eq!(refusal(page.as_str()), ScanTokenError::NotOfScan);
-    let as_cursor = |text: &str| cursor::open(&ring, &environment, text, &identity()).unwrap_err();
+    let as_cursor = |text: &str| cursor::open(&ring, &environment, text).unwrap_err();
     assert_eq!(as_cursor(&token), CursorError::OfScan);
     assert!(!CursorError::OfScan.hint().is_empty());
     // With the other's prefix, which is authenticated, or the other's header.
@@ -178,7 +178,7 @@ fn another_scan_is_told_which() {
             ScanTokenError::OtherCollection
         );
         assert_eq!(
-            refused(&|identity| identity.arrangement = other),
+            refused(&|identity| identity.order = other),
             ScanTokenError::OtherArrangement
         );
         assert_eq!(

@@ -150,9 +150,9 @@ fn pool(rng: &mut Rng, collection: &Collection, field: &Field) -> Vec<Value> {
     if !field.ty.is_orderable() {
         return Vec::new();
     }
-    let is_partition = collection.partition.contains(&field.name);
+    let is_partition = collection.base().partition.contains(&field.name);
     let size = if is_partition {
-        rng.usize(1..=4 - collection.partition.len())
+        rng.usize(1..=4 - collection.base().partition.len())
     } else {
         rng.usize(2..=7)
     };

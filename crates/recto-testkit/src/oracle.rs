@@ -139,11 +139,13 @@ impl Oracle {
             .collect();
         let arranged: Vec<(usize, Direction)> = self
             .collection
+            .base()
             .order
             .iter()
             .map(|column| (self.field(&column.field), column.direction))
             .chain(
                 self.collection
+                    .base()
                     .partition
                     .iter()
                     .map(|name| (self.field(name), Direction::Ascending)),
@@ -152,7 +154,7 @@ impl Oracle {
         let against: Vec<(usize, bool)> = order
             .iter()
             .filter_map(|(field, direction)| {
-                let own = arranged[..self.collection.order.len()]
+                let own = arranged[..self.collection.base().order.len()]
                     .iter()
                     .find(|(own, _)| own == field)?;
                 Some((*field, own.1 != *direction))

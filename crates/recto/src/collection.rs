@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_model::record::{Record, RecordError};
+use recto_model::record::{NO_COLUMN, Record, RecordError};
 use recto_model::schema::Collection as Definition;
 use recto_model::{Cells, RowRef, cell};
 use recto_plan::Arrangement;
@@ -93,8 +93,20 @@ impl Collection<DynamicRecord> {
     }
 }
 
-fn decode_typed<T: Record>(core: &CollectionCore, _: &Arrangement, row: RowRef<'_>) -> Result<T> {
-    T::read(row, &core.columns).map_err(|error| {
+fn decode_typed<T: Record>(core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>) -> Result<T> {
+    let columns = core.columns_in(arrangement);
+    let read = if arrangement.derives_nulls() {
+        let is_null = |column: u16| arrangement.cell(row, usize::from(column)).is_none();
+        let columns = columns.iter().map(|&column| match column {
+            NO_COLUMN => NO_COLUMN,
+            column if is_null(column) => NO_COLUMN,
+            column => column,
+        });
+        T::read(row, &columns.collect::<Vec<_>>())
+    } else {
+        T::read(row, columns)
+    };
+    read.map_err(|error| {
         let kind = match error {
             RecordError::Missing { .. } => ErrorKind::InvalidRecord,
             _ => ErrorKind::Corrupt,

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use recto_model::record::NO_COLUMN;
 use recto_model::schema::{Collection, Schema, WriteMode};
 use recto_model::{Cells, RowRef, Table, Value, cell, json};
 use recto_plan::Arrangement;
@@ -9,6 +10,9 @@ use recto_plan::Arrangement;
 use crate::error::{Error, ErrorKind, Result};
 use crate::planned::PlanCache;
 use crate::shared::Shared;
+
+/// The number that tables of views have until the catalog counts them.
+const FIRST_VIEW_NUMBER: u64 = 1;
 
 /// A collection of an open store.
 #[derive(Debug)]
@@ -20,8 +24,9 @@ pub(crate) struct CollectionCore {
     pub(crate) arrangements: Vec<Arc<Arrangement>>,
     /// The base table as puts name it.
     pub(crate) written: Arc<Table>,
-    /// For each field of the record type, in its order, its column in the base table.
-    pub(crate) columns: Vec<u16>,
+    /// For each arrangement, for each field of the record type, in its order, its column in the table;
+    /// [`NO_COLUMN`] where the arrangement does not hold it.
+    columns: Vec<Vec<u16>>,
     /// For each field, where it stands in the record type: a type may declare fields in another order
     /// than the one they were added to the collection in, and not know all of them.
     pub(crate) places: Vec<Option<usize>>,
@@ -32,12 +37,17 @@ pub(crate) struct CollectionCore {
 
 impl CollectionCore {
     pub(crate) fn new(shared: Arc<Shared>, schema: Arc<Schema>, definition: Arc<Collection>) -> Self {
-        let base = Arrangement::base(&definition);
-        let columns = base
-            .column_of_field
-            .iter()
-            .map(|column| column.expect("a base table holds every field") as u16)
-            .collect();
+        let mut arrangements = vec![Arc::new(Arrangement::base(&definition))];
+        for view in definition.arrangements().iter().skip(1) {
+            // What cannot be a table is not there to be read.
+            if let Ok(view) = Arrangement::new(view, view.table_name(FIRST_VIEW_NUMBER)) {
+                arrangements.push(Arc::new(view));
+            }
+        }
+        let column = |column: &Option<usize>| column.map_or(NO_COLUMN, |column| column as u16);
+        let columns = arrangements.iter();
+        let columns = columns.map(|one| one.column_of_field.iter().map(column).collect());
+        let columns = columns.collect();
         let places = (0..definition.fields.len()).map(Some).collect();
         Self {
             field_names: OnceLock::new(),
@@ -45,8 +55,8 @@ impl CollectionCore {
             shared,
             definition,
             schema,
-            written: Arc::clone(&base.table),
-            arrangements: vec![Arc::new(base)],
+            written: Arc::clone(&arrangements[0].table),
+            arrangements,
             columns,
             places,
         }
@@ -58,7 +68,9 @@ impl CollectionCore {
         let field_of = |name: &&str| fields.iter().position(|field| field.name == **name);
         let field_of: Vec<usize> = names.iter().filter_map(field_of).collect();
         debug_assert_eq!(field_of.len(), names.len(), "the fields were compared");
-        self.columns = field_of.iter().map(|&field| self.columns[field]).collect();
+        for columns in &mut self.columns {
+            *columns = field_of.iter().map(|&field| columns[field]).collect();
+        }
         self.places = vec![None; fields.len()];
         for (place, &field) in field_of.iter().enumerate() {
             self.places[field] = Some(place);
@@ -73,8 +85,7 @@ impl CollectionCore {
     /// that the type knows. An insert that does not name them leaves them out of what makes a record the same.
     fn table_as_known(&self) -> Arc<Table> {
         let table = &self.base().table;
-        let last = self
-            .columns
+        let last = self.columns[0]
             .iter()
             .max()
             .map_or(0, |&column| usize::from(column) + 1);
@@ -93,8 +104,7 @@ impl CollectionCore {
             return None;
         }
         let key_len = self.base().table.key_len() as u16;
-        let mut known: Vec<u16> = self
-            .columns
+        let mut known: Vec<u16> = self.columns[0]
             .iter()
             .filter_map(|one| one.checked_sub(key_len))
             .collect();
@@ -110,6 +120,27 @@ impl CollectionCore {
     /// The base table's arrangement.
     pub(crate) fn base(&self) -> &Arc<Arrangement> {
         &self.arrangements[0]
+    }
+
+    /// For each field of the record type, its column in the table of one of the arrangements.
+    pub(crate) fn columns_in(&self, arrangement: &Arrangement) -> &[u16] {
+        let is_it = |one: &Arc<Arrangement>| std::ptr::eq(&**one, arrangement);
+        let index = self.arrangements.iter().position(is_it);
+        &self.columns[index.expect("rows are read from arrangements of the collection")]
+    }
+
+    /// The fields that are needed of a row: those asked for by name, or those that the record type knows;
+    /// none for all, and where every arrangement has all.
+    pub(crate) fn fields_needed(&self, asked: &[String]) -> Option<Vec<usize>> {
+        if self.arrangements.iter().all(|one| one.is_full()) {
+            return None;
+        }
+        let fields = self.definition.fields.iter().zip(&self.places).enumerate();
+        let needed = fields.filter(|(_, (field, place))| match asked {
+            [] => place.is_some(),
+            asked => asked.contains(&field.name),
+        });
+        Some(needed.map(|(index, _)| index).collect())
     }
 
     /// Whether a put replaces the whole row (or leaves what it does not name).
@@ -128,7 +159,8 @@ impl CollectionCore {
             return Ok(None);
         };
         let definition = &self.definition.fields[field];
-        row.get(column)
+        arrangement
+            .cell(row, column)
             .map(|bytes| cell::decode(&definition.ty, bytes))
             .transpose()
             .map_err(|error| damaged(&self.definition.name, &definition.name, &error))

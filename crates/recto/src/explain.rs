@@ -128,7 +128,10 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
 }
 
 fn order_text(plan: &Plan) -> String {
-    let terms = plan.order.iter().map(|term| {
+    // Where nulls stand is no field's order.
+    let terms = plan.order.iter();
+    let terms = terms.filter(|term| plan.arrangement.field_of(term.column).is_some());
+    let terms = terms.map(|term| {
         let direction = if term.direction == Direction::Ascending {
             "asc"
         } else {

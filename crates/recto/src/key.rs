@@ -299,10 +299,7 @@ pub(crate) fn key_cells(core: &CollectionCore, key: &impl Key) -> Result<Cells> 
     }
     let arrangement = core.base();
     let mut cells = Cells::new();
-    for (column, &field) in arrangement.field_of_column[..arrangement.table.key_len()]
-        .iter()
-        .enumerate()
-    {
+    for (column, field) in arrangement.fields().take(arrangement.table.key_len()) {
         let definition = &core.definition.fields[field];
         let index = names
             .iter()

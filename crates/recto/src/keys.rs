@@ -3,9 +3,10 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use recto_model::schema::Collection;
 use recto_model::{Environment, cell};
-use recto_plan::cursor::{self, Cursor, KeyRing, OpenedCursor};
-use recto_plan::{Plan, Position, Travel};
+use recto_plan::cursor::{self, Cursor, CursorError, KeyRing, OpenedCursor};
+use recto_plan::{Plan, Position, Travel, planner};
 use recto_store::Store;
 
 use crate::catalog::Catalog;
@@ -114,16 +115,34 @@ impl CursorKeys {
         .expect("keys within the stores' limits fit in a cursor")
     }
 
-    pub(crate) fn open(&self, plan: &Plan, text: &str) -> Result<OpenedCursor> {
-        let opened =
-            cursor::open(&self.ring(), &self.environment, text, &plan.identity).map_err(|error| {
-                let hint = error.hint();
-                Error::new(ErrorKind::InvalidCursor, error.to_string())
-                    .with_hint(hint)
-                    .with_source(error)
-            })?;
+    /// What a cursor holds, and which of a query's plans goes on with it: the first that is in its order.
+    pub(crate) fn open<'p>(
+        &self,
+        definition: &Collection,
+        plans: impl Iterator<Item = &'p Plan> + Clone,
+        text: &str,
+    ) -> Result<(usize, OpenedCursor)> {
+        let of_version_1 = |plan: &Plan| planner::identity_of_version_1(definition, plan);
+        let open = || {
+            let cursor = cursor::open(&self.ring(), &self.environment, text)?;
+            let is_of = |plan: &Plan| cursor.check(&plan.identity, || of_version_1(plan)).is_ok();
+            let mut numbered = plans.clone().enumerate();
+            // If it is of none, the first says why.
+            let found = numbered
+                .find(|(_, plan)| is_of(plan))
+                .or(plans.enumerate().next());
+            let (index, plan) = found.expect("a query that is answered has a plan");
+            let opened = cursor.bind(&plan.identity, || of_version_1(plan))?;
+            Ok::<_, CursorError>((index, plan, opened))
+        };
+        let (index, plan, opened) = open().map_err(|error| {
+            let hint = error.hint();
+            Error::new(ErrorKind::InvalidCursor, error.to_string())
+                .with_hint(hint)
+                .with_source(error)
+        })?;
         check_position(plan, &opened.position)?;
-        Ok(opened)
+        Ok((index, opened))
     }
 }
 

@@ -210,6 +210,8 @@ impl LocalSession {
             .query()
             .filter(&request.filter)
             .order_by(&request.order_by)
+            .view(&request.view)
+            .looking_at(&request.fields)
             .page_size(page_size(request.page_size)?);
         if self.rows.is_some() {
             let filters = self.filters(&collection.definition().name);
@@ -360,9 +362,8 @@ impl Session for LocalSession {
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
         let query = self.query(collection, request).await?;
-        let planned = query.planned()?;
-        let spec = query.spec(&planned.plan).await;
-        let mut spec = spec.map_err(|error| told(error, request))?;
+        let spec = query.spec(&query.planned()?).await;
+        let (planned, mut spec) = spec.map_err(|error| told(error, request))?;
         if planned.hides {
             // A page that ended among hidden rows goes on at the key of one.
             spec.place = Place::First;

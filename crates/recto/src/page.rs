@@ -63,6 +63,11 @@ impl<T> Page<T> {
         &self.core
     }
 
+    /// The plan it is of.
+    pub(crate) fn planned(&self) -> &Arc<Planned> {
+        &self.planned
+    }
+
     /// The arrangement that the rows are of.
     pub(crate) fn arrangement(&self) -> &Arrangement {
         &self.planned.plan.arrangement

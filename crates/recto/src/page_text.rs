@@ -36,7 +36,7 @@ pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
         if index > 0 {
             text.push(',');
         }
-        record(&page.core().definition.name, &fields, row, &mut text)?;
+        record(page, &fields, row, &mut text)?;
     }
     text.push(']');
     Ok(text)
@@ -55,16 +55,18 @@ fn fields<'c>(core: &'c CollectionCore, arrangement: &Arrangement, asked: &[Stri
     written
 }
 
-fn record(collection: &str, fields: &[Written<'_>], row: RowRef<'_>, text: &mut String) -> Result<()> {
+fn record<T>(page: &Page<T>, fields: &[Written<'_>], row: RowRef<'_>, text: &mut String) -> Result<()> {
+    let arrangement = page.arrangement();
     text.push('{');
     let mut is_first = true;
     for &Written { field, name, column } in fields {
-        let Some(cell) = row.get(column) else {
+        let Some(cell) = arrangement.cell(row, column) else {
             continue;
         };
         text.push_str(if is_first { &name[1..] } else { name });
         is_first = false;
-        json::write_cell(&field.ty, cell, text).map_err(|error| damaged(collection, &field.name, &error))?;
+        json::write_cell(&field.ty, cell, text)
+            .map_err(|error| damaged(&page.core().definition.name, &field.name, &error))?;
     }
     text.push('}');
     Ok(())

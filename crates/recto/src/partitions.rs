@@ -45,6 +45,12 @@ pub(crate) fn steps(
 fn records(core: &CollectionCore, filter: &RowFilter<'_>, partitions: &RowSet) -> Result<Vec<JsonRecord>> {
     let base = core.base();
     let others = base.table.columns().len() - base.table.partition().len();
+    let fields: Vec<String> = base
+        .table
+        .partition()
+        .iter()
+        .map(|column| column.name.clone())
+        .collect();
     let mut found = Vec::with_capacity(partitions.len());
     for partition in partitions.iter() {
         let row: Cells = partition
@@ -53,7 +59,7 @@ fn records(core: &CollectionCore, filter: &RowFilter<'_>, partitions: &RowSet) -
             .collect();
         let record = DynamicRecord::read(core, base, row.as_row())?;
         if filter.matches(&record) {
-            found.push(record.to_json_of(&core.definition.partition));
+            found.push(record.to_json_of(&fields));
         }
     }
     Ok(found)

@@ -10,8 +10,12 @@ use recto_plan::refusal::RejectedView;
 const MAX_PLANS: usize = 128;
 /// The longest query that is kept, in bytes of all its texts.
 const MAX_QUERY_BYTES: usize = 1 << 10;
-/// The most sources of a plan that is kept.
+/// The most sources of a query's plans that are kept.
 const MAX_KEPT_SOURCES: usize = 16;
+
+/// The plans of a query, the best first: it is taken, unless a cursor goes on in the order of another. At least
+/// one.
+pub(crate) type Candidates = Arc<Vec<Arc<Planned>>>;
 
 /// A plan, and why other views were not taken.
 #[derive(Debug)]
@@ -43,8 +47,8 @@ pub(crate) struct PlanCache(Mutex<Generations>);
 
 #[derive(Debug, Default)]
 struct Generations {
-    newer: HashMap<Key, Arc<Planned>>,
-    older: HashMap<Key, Arc<Planned>>,
+    newer: HashMap<Key, Candidates>,
+    older: HashMap<Key, Candidates>,
 }
 
 /// What a plan depends on, besides its collection.
@@ -76,7 +80,7 @@ impl Key {
 }
 
 impl PlanCache {
-    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Planned>> {
+    pub(crate) fn get(&self, key: &Key) -> Option<Candidates> {
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(planned) = generations.newer.get(key) {
             return Some(Arc::clone(planned));
@@ -86,8 +90,9 @@ impl PlanCache {
         Some(planned)
     }
 
-    pub(crate) fn insert(&self, key: Key, planned: &Arc<Planned>) {
-        if planned.plan.sources.len() > MAX_KEPT_SOURCES {
+    pub(crate) fn insert(&self, key: Key, planned: &Candidates) {
+        let sources = planned.iter().map(|one| one.plan.sources.len());
+        if sources.sum::<usize>() > MAX_KEPT_SOURCES {
             return;
         }
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +101,7 @@ impl PlanCache {
 }
 
 impl Generations {
-    fn insert(&mut self, key: Key, planned: Arc<Planned>) {
+    fn insert(&mut self, key: Key, planned: Candidates) {
         if self.newer.len() >= MAX_PLANS {
             self.older = std::mem::take(&mut self.newer);
         }

@@ -7,11 +7,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
-use recto_model::schema::Collection;
+use recto_model::schema::{Collection, Holds};
 use recto_model::table::Direction;
 use recto_model::{Cells, RowRef, cell, json};
 use recto_plan::cursor::OpenedCursor;
-use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind, planner};
+use recto_plan::plan::OrderTerm;
+use recto_plan::planner::{self, Wishes};
+use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind};
 use recto_store::tables::MAX_KEY_PART_BYTES;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
@@ -21,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, Literal};
 use crate::page::Page;
 use crate::paging::{Budget, PageSpec, Place, fetch};
-use crate::planned::{Key, Planned};
+use crate::planned::{Candidates, Key, Planned};
 use crate::record::no_field;
 use crate::row_filter;
 
@@ -89,17 +91,21 @@ struct Question {
     sort_text: String,
     sort: Vec<(String, Direction)>,
     allow_residual: bool,
-    planned: OnceLock<Arc<Planned>>,
+    /// The view that is to be read; empty: the planner chooses.
+    view: String,
+    /// The fields that are looked at; empty for all.
+    fields: Vec<String>,
+    planned: OnceLock<Candidates>,
 }
 
 /// Where the page starts, as asked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 enum Start {
     First,
     Last,
     Token(String),
-    /// Where a stream goes on.
-    At(Position),
+    /// Where a stream goes on, by the plan it began with.
+    At(Arc<Planned>, Position),
     After(String),
     Before(String),
     Around(String),
@@ -113,7 +119,7 @@ impl Start {
         match self {
             Self::First => "first",
             Self::Last => "last",
-            Self::Token(_) | Self::At(_) => "page_token",
+            Self::Token(_) | Self::At(..) => "page_token",
             Self::After(_) => "after",
             Self::Before(_) => "before",
             Self::Around(_) => "around",
@@ -240,6 +246,21 @@ impl<T> PageQuery<T> {
         self.ask(|question| question.allow_residual = true)
     }
 
+    /// Reads this view, the base table's arrangement (`primary`) among them. Without it, the planner chooses.
+    ///
+    /// A view that leaves out records, because they lack a field that it is by, is answered as it is.
+    #[must_use]
+    pub fn view(self, name: impl Into<String>) -> Self {
+        self.ask(|question| question.view = name.into())
+    }
+
+    /// Only these fields are looked at, so that a view will do that has no others.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn looking_at(self, fields: &[String]) -> Self {
+        self.ask(|question| question.fields = fields.to_vec())
+    }
+
     /// Rows of the page: 0 for the default of [`DEFAULT_PAGE_SIZE`]; more than [`MAX_PAGE_SIZE`] is
     /// that.
     #[must_use]
@@ -278,7 +299,7 @@ impl<T> PageQuery<T> {
     /// The page before a cursor: the rows nearest before it, in the query's order.
     #[must_use]
     pub fn before(mut self, cursor: impl Into<String>) -> Self {
-        if self.start == Start::Last {
+        if matches!(self.start, Start::Last) {
             self.start = Start::First;
         }
         self.starting(Start::Before(cursor.into()))
@@ -309,8 +330,8 @@ impl<T> PageQuery<T> {
     }
 
     /// From a position of this query's order on.
-    pub(crate) fn at(mut self, position: Position) -> Self {
-        self.start = Start::At(position);
+    pub(crate) fn at(mut self, planned: Arc<Planned>, position: Position) -> Self {
+        self.start = Start::At(planned, position);
         self
     }
 
@@ -352,8 +373,8 @@ impl<T> PageQuery<T> {
         &self.core
     }
 
-    /// The plan, made now if it was not yet.
-    pub(crate) fn planned(&self) -> Result<Arc<Planned>> {
+    /// The plans, made now if they were not yet.
+    pub(crate) fn planned(&self) -> Result<Candidates> {
         self.core.shared.check_table(&self.core.definition.name)?;
         if let Some(planned) = self.question.planned.get() {
             return Ok(Arc::clone(planned));
@@ -362,36 +383,49 @@ impl<T> PageQuery<T> {
         Ok(Arc::clone(self.question.planned.get_or_init(|| planned)))
     }
 
-    pub(crate) async fn spec(&self, plan: &Plan) -> Result<PageSpec> {
+    /// Which of the plans a page is of, and which page.
+    pub(crate) async fn spec(&self, candidates: &Candidates) -> Result<(Arc<Planned>, PageSpec)> {
         if let Start::Token(text) | Start::After(text) | Start::Before(text) | Start::Around(text) =
             &self.start
         {
             self.core.shared.keys.learn(text, self.budget.time).await?;
         }
-        Ok(PageSpec {
-            place: self.place(plan)?,
+        let (planned, place) = self.place(candidates)?;
+        let spec = PageSpec {
+            place,
             size: self.size,
             budget: self.budget,
             both_edges: self.both_edges,
-        })
+        };
+        Ok((planned, spec))
     }
 
-    fn place(&self, plan: &Plan) -> Result<Place> {
-        let open = |text: &String| self.core.shared.keys.open(plan, text);
-        Ok(match &self.start {
+    fn place(&self, candidates: &Candidates) -> Result<(Arc<Planned>, Place)> {
+        let open = |text: &String, place: fn(OpenedCursor) -> Place| {
+            let plans = candidates.iter().map(|one| &*one.plan);
+            let keys = &self.core.shared.keys;
+            let (index, opened) = keys.open(&self.core.definition, plans, text)?;
+            Ok((Arc::clone(&candidates[index]), place(opened)))
+        };
+        let best = &candidates[0];
+        let place = match &self.start {
             Start::First => Place::First,
             Start::Last => Place::Last,
-            Start::Token(text) => {
-                let opened = open(text)?;
-                Place::Beyond(opened.position, opened.travel)
+            Start::Token(text) => return open(text, |opened| Place::Beyond(opened.position, opened.travel)),
+            Start::At(planned, position) => {
+                let place = Place::Beyond(position.clone(), Travel::Forward);
+                return Ok((Arc::clone(planned), place));
             }
-            Start::At(position) => Place::Beyond(position.clone(), Travel::Forward),
             // A row's cursor is the position after the row.
-            Start::After(text) => Place::Beyond(open(text)?.position, Travel::Forward),
-            Start::Before(text) => Place::Beyond(before(open(text)?), Travel::Backward),
-            Start::Around(text) => Place::Around(open(text)?.position),
-            Start::From(values) => Place::Beyond(from_values(plan, values)?, Travel::Forward),
-            Start::FromJson(text) => Place::Beyond(from_json(plan, text)?, Travel::Forward),
+            Start::After(text) => {
+                return open(text, |opened| Place::Beyond(opened.position, Travel::Forward));
+            }
+            Start::Before(text) => {
+                return open(text, |opened| Place::Beyond(before(opened), Travel::Backward));
+            }
+            Start::Around(text) => return open(text, |opened| Place::Around(opened.position)),
+            Start::From(values) => Place::Beyond(from_values(&best.plan, values)?, Travel::Forward),
+            Start::FromJson(text) => Place::Beyond(from_json(&best.plan, text)?, Travel::Forward),
             Start::Conflict(one, other) => {
                 return Err(Error::new(
                     ErrorKind::InvalidQuery,
@@ -399,14 +433,15 @@ impl<T> PageQuery<T> {
                 )
                 .with_hint("a page starts at one place: give one of them"));
             }
-        })
+        };
+        Ok((Arc::clone(best), place))
     }
 
     /// Reads the page.
     pub(crate) async fn fetch(self) -> Result<Page<T>> {
-        let planned = self.planned()?;
+        let candidates = self.planned()?;
+        let (planned, mut spec) = self.spec(&candidates).await?;
         let plan = &planned.plan;
-        let mut spec = self.spec(plan).await?;
         let shared = &self.core.shared;
         if planned.hides {
             spec.budget = spec.budget.blurred(&shared.environment);
@@ -431,7 +466,8 @@ impl<T: Send + 'static> PageQuery<T> {
                 return Ok::<_, Error>(None);
             };
             let page = query.clone().fetch().await?;
-            let next = page.next_position().map(|position| query.at(position));
+            let planned = Arc::clone(page.planned());
+            let next = page.next_position().map(|position| query.at(planned, position));
             Ok(Some((page, next)))
         });
         pages
@@ -451,12 +487,13 @@ impl<T: Send + 'static> IntoFuture for PageQuery<T> {
 
 impl Question {
     /// The plan, from the collection's plans if this was asked before.
-    fn planned_once(&self, core: &CollectionCore) -> Result<Arc<Planned>> {
-        let key = self.key();
+    fn planned_once(&self, core: &CollectionCore) -> Result<Candidates> {
+        let needed = core.fields_needed(&self.fields);
+        let key = self.key(needed.is_some());
         if let Some(planned) = key.as_ref().and_then(|key| core.plans.get(key)) {
             return Ok(planned);
         }
-        let planned = Arc::new(self.plan(core)?);
+        let planned = Arc::new(self.plan(core, needed.as_deref())?);
         if let Some(key) = key {
             core.plans.insert(key, &planned);
         }
@@ -464,7 +501,7 @@ impl Question {
     }
 
     /// What its plan is kept under; `None` if it is not all text.
-    fn key(&self) -> Option<Key> {
+    fn key(&self, depends_on_fields: bool) -> Option<Key> {
         let filter_text = match self.filter_texts.as_slice() {
             [] => "",
             [one] => one.as_str(),
@@ -474,22 +511,39 @@ impl Question {
             return None;
         }
         let row_filters = self.row_filters.iter().map(String::as_str);
-        let texts = [filter_text, self.sort_text.as_str()]
-            .into_iter()
-            .chain(row_filters);
+        let fields = if depends_on_fields {
+            self.fields.join(",")
+        } else {
+            String::new()
+        };
+        let texts = [filter_text, &self.sort_text, &self.view, &fields];
+        let texts = texts.into_iter().chain(row_filters);
         Key::new(texts, self.allow_residual)
     }
 
-    fn plan(&self, core: &CollectionCore) -> Result<Planned> {
-        let error = match self.plan_on(&core.definition, &core.arrangements) {
+    fn plan(&self, core: &CollectionCore, fields: Option<&[usize]>) -> Result<Vec<Arc<Planned>>> {
+        let is_known = |one: &Arc<Arrangement>| one.name == self.view;
+        if !self.view.is_empty() && !core.arrangements.iter().any(is_known) {
+            return Err(no_view(core, &self.view));
+        }
+        let wishes = Wishes {
+            allow_residual: self.allow_residual,
+            view: Some(self.view.as_str()).filter(|view| !view.is_empty()),
+            fields,
+        };
+        let error = match self.plan_on(&core.definition, &core.arrangements, wishes) {
             Err(error) if error.kind() == ErrorKind::NoPlan => error,
             planned => return planned,
         };
         // Who is restricted is not told what else there is.
         let others = core.schema.collections.iter().filter(|_| !self.is_restricted);
+        let wishes = Wishes {
+            allow_residual: self.allow_residual,
+            ..Wishes::default()
+        };
         let serves = |other: &&Arc<Collection>| {
-            holds_same_records(other, &core.definition)
-                && self.plan_on(other, &[Arc::new(Arrangement::base(other))]).is_ok()
+            let base = || [Arc::new(Arrangement::base(other))];
+            holds_same_records(other, &core.definition) && self.plan_on(other, &base(), wishes).is_ok()
         };
         Err(match others.into_iter().find(serves) {
             Some(other) => error.with_hint(format!("collection {} serves it: ask that", other.name)),
@@ -497,7 +551,12 @@ impl Question {
         })
     }
 
-    fn plan_on(&self, collection: &Collection, arrangements: &[Arc<Arrangement>]) -> Result<Planned> {
+    fn plan_on(
+        &self,
+        collection: &Collection,
+        arrangements: &[Arc<Arrangement>],
+        wishes: Wishes<'_>,
+    ) -> Result<Vec<Arc<Planned>>> {
         let mut conditions = Vec::new();
         for text in &self.filter_texts {
             conditions.extend(bind::conditions(collection, text)?);
@@ -514,23 +573,41 @@ impl Question {
                 .ok_or_else(|| no_field(ErrorKind::InvalidQuery, collection, name))?;
             sort.push((index, *direction));
         }
-        let query = Query::new(collection, &conditions, &sort)?;
-        let planned = planner::plan(collection, arrangements, &query, self.allow_residual);
-        let (plan, rejected) = planned.map_err(|refusal| {
+        let query = Arc::new(Query::new(collection, &conditions, &sort)?);
+        let planned = planner::plan(collection, arrangements, &query, &wishes);
+        let plans = planned.map_err(|refusal| {
             let error = Error::from(recto_plan::QueryError::from(refusal));
-            let would_do = || planner::plan(collection, arrangements, &query, true).is_ok();
+            let filtered = Wishes {
+                allow_residual: true,
+                ..wishes
+            };
+            let would_do = || planner::plan(collection, arrangements, &query, &filtered).is_ok();
             if self.allow_residual || row_filter::is_served(collection, arrangements, &of_rows) || !would_do()
             {
                 return error;
             }
             row_filter::unserved(collection, &of_rows, &error)
         })?;
-        Ok(Planned {
-            hides: row_filter::hides(&plan, &of_rows),
-            plan: Arc::new(plan),
-            rejected,
-        })
+        let planned = |(index, plan): (usize, &Arc<Plan>)| {
+            Arc::new(Planned {
+                hides: row_filter::hides(plan, &of_rows),
+                plan: Arc::clone(plan),
+                rejected: plans.rejected(index),
+            })
+        };
+        Ok(plans.plans.iter().enumerate().map(planned).collect())
     }
+}
+
+/// The refusal of a view that the collection does not have.
+#[cold]
+fn no_view(core: &CollectionCore, asked: &str) -> Error {
+    let names: Vec<&str> = core.arrangements.iter().map(|one| one.name.as_str()).collect();
+    Error::new(
+        ErrorKind::InvalidQuery,
+        format!("view: collection {} has no view {asked:?}", core.definition.name),
+    )
+    .with_hint(format!("its views are {}", names.join(", ")))
 }
 
 /// Whether two collections have the same fields, so that the records of one are written to the other, too.
@@ -591,36 +668,51 @@ fn position_of(
     count: usize,
     value: impl Fn(usize, &recto_model::Type) -> Result<recto_model::Value, String>,
 ) -> Result<Position> {
-    let order = || {
-        let names = plan
-            .order
+    let arrangement = &plan.arrangement;
+    // Nobody gives values of columns that are no fields; those that are derived follow from the field.
+    let is_field = |term: &&OrderTerm| arrangement.field_of(term.column).is_some();
+    let names = || {
+        plan.order
             .iter()
-            .map(|term| plan.arrangement.name_of(term.column));
-        names.collect::<Vec<_>>().join(", ")
+            .filter(is_field)
+            .map(|term| arrangement.name_of(term.column))
     };
-    if count > plan.order.len() {
+    let order = || names().collect::<Vec<_>>().join(", ");
+    if count > names().count() {
         return Err(from_error(format!(
             "from has {count} values; the query's order is {}",
             order()
         )));
     }
     let mut values = Cells::new();
-    for (index, term) in plan.order.iter().take(count).enumerate() {
-        let ty = plan.arrangement.type_of(term.column);
-        let name = plan.arrangement.name_of(term.column);
+    let mut given = 0;
+    for term in &plan.order {
+        if given == count {
+            break;
+        }
+        match arrangement.holds[term.column] {
+            Holds::Derived(_, derivation) => {
+                values.push(Some(derivation.of(Some(&[]))));
+                continue;
+            }
+            Holds::Hidden => break,
+            Holds::Field(_) => given += 1,
+        }
+        let ty = arrangement.type_of(term.column);
+        let name = arrangement.name_of(term.column);
         let wrong = |reason: String| {
-            let message = format!("from, value {} ({name}): {reason}", index + 1);
+            let message = format!("from, value {given} ({name}): {reason}");
             Error::new(ErrorKind::InvalidQuery, message)
                 .with_field(name)
                 .with_hint(format!("the values are those of the query's order: {}", order()))
         };
-        let value = value(index, ty).map_err(wrong)?;
+        let value = value(given - 1, ty).map_err(wrong)?;
         let mut bytes = Vec::new();
         cell::encode(ty, &value, &mut bytes).map_err(|error| wrong(error.to_string()))?;
         values
             .try_push_with(|out| cell::canonical_key(ty, &bytes, out))
             .map_err(|error| wrong(error.to_string()))?;
-        let longest = values.get(index).map_or(0, <[u8]>::len);
+        let longest = values.get(values.len() - 1).map_or(0, <[u8]>::len);
         if longest > MAX_KEY_PART_BYTES || values.byte_len() > MAX_FROM_BYTES {
             return Err(wrong("no key has values of so many bytes".to_owned()));
         }

@@ -233,9 +233,9 @@ pub(crate) fn row_of(
 ) -> Result<Cells> {
     let arrangement = core.base();
     let key_len = arrangement.table.key_len();
-    let mut cells = Cells::with_capacity(arrangement.field_of_column.len(), 128);
+    let mut cells = Cells::with_capacity(arrangement.holds.len(), 128);
     let mut bytes = Vec::new();
-    for (column, &field) in arrangement.field_of_column.iter().enumerate() {
+    for (column, field) in arrangement.fields() {
         let definition = &core.definition.fields[field];
         let invalid = |error: cell::CellError| {
             Error::new(ErrorKind::InvalidRecord, format!("{}: {error}", definition.name))

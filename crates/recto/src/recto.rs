@@ -438,6 +438,16 @@ impl Recto {
         *self.recorded.write().unwrap_or_else(PoisonError::into_inner) = recorded;
     }
 
+    /// Takes a schema for the one that the store holds, in this process only, whose tables and rows the caller sees
+    /// to: for tests of arrangements that no release makes yet.
+    #[doc(hidden)]
+    pub fn assume(&self, schema: Schema) {
+        self.record(Recorded {
+            generation: self.generation() + 1,
+            schema: Arc::new(schema),
+        });
+    }
+
     /// Whether what was read is newer: this process may have applied another meanwhile.
     fn record_newer(&self, recorded: Recorded) -> bool {
         let mut current = self.recorded.write().unwrap_or_else(PoisonError::into_inner);
@@ -461,7 +471,9 @@ impl Recto {
         self.shared.check_table(&declared.name)?;
         let core = self.new_core(&self.schema(), &declared.name)?;
         // Fields that the type does not know are no difference.
-        let declared = declared.keeping(&core.definition);
+        let mut declared = declared.keeping(&core.definition);
+        // Nor are views that it is not asked about.
+        declared.views.clone_from(&core.definition.views);
         let of = |collection| Schema {
             types: Vec::new(),
             collections: vec![collection],

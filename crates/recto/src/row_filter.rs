@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use recto_model::cell;
 use recto_model::schema::Collection as Definition;
+use recto_plan::planner::{self, Wishes};
 use recto_plan::query::{Condition, Constraint, Query};
-use recto_plan::{Arrangement, Plan, QueryError, bind, planner};
+use recto_plan::{Arrangement, Plan, QueryError, bind};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::DynamicRecord;
@@ -82,10 +83,8 @@ impl<'a> RowFilter<'a> {
     /// # Errors
     /// It does.
     pub(crate) fn check_lists_partitions(&self) -> Result<()> {
-        match self
-            .fields()
-            .find(|name| !self.definition.partition.contains(name))
-        {
+        let partition = self.definition.base().partition;
+        match self.fields().find(|name| !partition.contains(name)) {
             None => Ok(()),
             Some(name) => Err(forbidden(format!(
                 "partitions of {} cannot be listed: the row filter is on {name}, so that which of them have rows to see \
@@ -131,7 +130,7 @@ pub(crate) fn hides(plan: &Plan, conditions: &[Condition]) -> bool {
         .residual
         .iter()
         .flat_map(recto_plan::residual::Residual::columns);
-    let mut fields = columns.map(|column| plan.arrangement.field_of_column[*column]);
+    let mut fields = columns.filter_map(|column| plan.arrangement.field_of(*column));
     fields.any(|field| conditions.iter().any(|one| fields_of(one).contains(&field)))
 }
 
@@ -178,7 +177,9 @@ pub(crate) fn is_served(
             return false;
         };
         for column in 0..arrangement.partition_len() {
-            let field = arrangement.field_of_column[column];
+            let Some(field) = arrangement.field_of(column) else {
+                return false;
+            };
             // Which value it is pinned to does not matter to what is served.
             let any = Constraint::In(vec![Vec::new()]);
             match query
@@ -190,7 +191,8 @@ pub(crate) fn is_served(
                 Err(index) => query.constraints.insert(index, (field, any)),
             }
         }
-        planner::plan(definition, std::slice::from_ref(arrangement), &query, false).is_ok()
+        let arrangement = std::slice::from_ref(arrangement);
+        planner::plan(definition, arrangement, &Arc::new(query), &Wishes::default()).is_ok()
     };
     arrangements.iter().any(serves)
 }

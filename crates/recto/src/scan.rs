@@ -126,8 +126,9 @@ impl Rows {
         }
         let query = PageQuery::new(Arc::clone(&self.core), DynamicRecord::read);
         let query = query.filter(filter).restricted(row_filters);
+        let query = query.view(&self.arrangement.name);
         match query.planned() {
-            Ok(planned) => Ok(Arc::ptr_eq(&planned.plan.arrangement, &self.arrangement).then_some(query)),
+            Ok(_) => Ok(Some(query)),
             Err(error) if error.kind() == ErrorKind::NoPlan => Ok(None),
             Err(error) => Err(error),
         }

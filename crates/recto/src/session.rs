@@ -49,6 +49,8 @@ pub struct PageRequest {
     pub around: Option<String>,
     /// The fields to return; empty for all.
     pub fields: Vec<String>,
+    /// The view to read; empty: the planner chooses.
+    pub view: String,
     /// Whether conditions that no view serves may be checked row by row.
     pub allow_residual: bool,
     /// Whether to return a token per row.

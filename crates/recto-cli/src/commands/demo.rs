@@ -9,10 +9,10 @@ use recto::schema::Schema;
 use recto::session::{LoadReport, LoadRequest, PageReply, PageRequest};
 use recto::{LocalSession, OpenOptions, Session, StoreAddress};
 
+use super::collection_of;
 use super::load::load;
 use super::page::{View, cost};
 use super::serve::serve_console;
-use super::{arrangement, collection_of};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::progress::per_second;
@@ -176,7 +176,7 @@ pub(crate) async fn show(demo: Demo<'_>, console: &mut Console) -> Result<Exit> 
     );
     console.line(console.paint(Tone::Strong, &text))?;
     for collection in &schema.collections {
-        let shown = console.paint(Tone::Dim, &arrangement(collection));
+        let shown = console.paint(Tone::Dim, &collection.base().to_string());
         console.line(format_args!("  {:<20}  {shown}", collection.name))?;
     }
     console.line("")?;

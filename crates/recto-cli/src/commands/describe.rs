@@ -5,7 +5,7 @@ use recto::Session;
 use recto::schema::{Collection, Schema};
 use serde_json::{Map, Value as Json, json};
 
-use super::{arrangement, collection_of, print_json};
+use super::{collection_of, print_json};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};
 use crate::store::StoreArgs;
@@ -91,7 +91,7 @@ fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Conso
     let arranged = schema
         .collections
         .iter()
-        .map(|collection| arrangement(collection).len())
+        .map(|collection| collection.base().to_string().len())
         .max()
         .unwrap_or(0);
     console.line("")?;
@@ -101,7 +101,7 @@ fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Conso
         console.line(format_args!(
             "  {:width$}  {:arranged$}  {rest}",
             collection.name,
-            arrangement(collection)
+            collection.base().to_string()
         ))?;
     }
     Ok(())
@@ -109,12 +109,14 @@ fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Conso
 
 fn draw_collection(collection: &Collection, console: &mut Console) -> Result<()> {
     console.line(console.paint(Tone::Strong, &collection.name))?;
-    console.line(format_args!("  arrangement  {}", arrangement(collection)))?;
+    console.line(format_args!("  arrangement  {}", collection.base()))?;
     console.line(format_args!("  key          {}", collection.key.join(", ")))?;
     console.line(format_args!("  writes       {}", collection.writes))?;
-    let views: Vec<&str> = collection.views.iter().map(|view| view.name.as_str()).collect();
-    if !views.is_empty() {
-        console.line(format_args!("  views        {}", views.join(", ")))?;
+    for arrangement in collection.arrangements().iter().skip(1) {
+        console.line(format_args!(
+            "  view         {} {arrangement}",
+            arrangement.name()
+        ))?;
     }
     console.line("")?;
     let width = collection
@@ -136,12 +138,13 @@ fn collection_json(collection: &Collection) -> Json {
         .iter()
         .map(|field| (field.name.clone(), field.ty.to_string().into()))
         .collect();
+    let base = collection.base();
     json!({
         "name": collection.name,
         "fields": fields,
         "key": collection.key,
-        "partition": collection.partition,
-        "order": collection.order.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "partition": base.partition,
+        "order": base.order.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "writes": collection.writes.to_string(),
         "views": collection.views.iter().map(|view| view.name.clone()).collect::<Vec<_>>(),
     })

@@ -57,16 +57,6 @@ pub(crate) fn collection_of<'a>(schema: &'a Schema, name: &str) -> Result<&'a Ar
         .ok_or_else(|| recto::no_collection(schema, name).into())
 }
 
-/// A collection's base arrangement as the schema language has it: `(carrier), -time_hour, flight`.
-pub(crate) fn arrangement(collection: &Collection) -> String {
-    let partition = format!("({})", collection.partition.join(", "));
-    let order = collection.order.iter().map(ToString::to_string);
-    std::iter::once(partition)
-        .chain(order)
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
 /// Prints a JSON document: indented, since a person may read it and no program minds.
 pub(crate) fn print_json(console: &mut Console, json: &Json) -> Result<()> {
     console.line(format_args!("{json:#}"))?;

@@ -80,6 +80,9 @@ pub(crate) struct QueryArgs {
     /// Only these fields
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
+    /// The view to read; the planner chooses if absent
+    #[arg(long, value_name = "VIEW", default_value = "", hide_default_value = true)]
+    pub(crate) view: String,
     /// Allow conditions that no arrangement serves: rows are read and checked one by one
     #[arg(long)]
     pub(crate) allow_residual: bool,
@@ -116,6 +119,7 @@ impl QueryArgs {
             from: self.from.clone(),
             around: self.around.clone(),
             fields: self.fields.iter().map(|field| field.trim().to_owned()).collect(),
+            view: self.view.clone(),
             allow_residual: self.allow_residual,
             row_tokens: self.row_tokens,
             edges_both: self.edges_both,

@@ -11,7 +11,7 @@ use super::names::{check_name, nearest, proposed};
 use super::options::{Bucket, Width, is_locale};
 use super::problem::Problem;
 use super::type_text::check_type;
-use super::{MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW};
+use super::{BASE_ARRANGEMENT, MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW};
 use crate::Type;
 use crate::table::Direction;
 
@@ -349,18 +349,23 @@ impl<'a> Rules<'a, '_, '_> {
         } in declared.views.iter().take(MAX_VIEWS)
         {
             name(view, "view", self.context);
-            if sugar && view.text == PRIMARY_VIEW {
-                self.conflict(
-                    &view.span,
-                    format!(
-                        "`partition` and `order` of an update collection declare the view `{PRIMARY_VIEW}`"
-                    ),
-                    "give this view another name",
-                );
-            }
+            self.view_name(view, sugar);
             views.extend(self.view(&view.text, &view.span, arrangement));
         }
         views
+    }
+
+    /// Every arrangement of a collection has a name of its own, the base table's too.
+    fn view_name(&mut self, name: &Word, sugar: bool) {
+        let reason = match name.text.as_str() {
+            // Canonical text declares the view of an update collection by its name.
+            PRIMARY_VIEW if sugar || self.writes != WriteMode::Update => {
+                format!("`partition` and `order` of the collection declare the view `{PRIMARY_VIEW}`")
+            }
+            BASE_ARRANGEMENT => format!("`{BASE_ARRANGEMENT}` is the arrangement by the key"),
+            _ => return,
+        };
+        self.conflict(&name.span, reason, "give this view another name");
     }
 
     fn view(&mut self, name: &str, span: &Span, declared: &'a DeclaredArrangement) -> Option<View> {

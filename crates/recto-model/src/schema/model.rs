@@ -10,7 +10,7 @@ use super::options::{Bucket, Nulls, Width};
 use super::position::Position;
 use super::{check, names};
 use crate::Type;
-use crate::table::{Column, ColumnKind, Direction, Table, TableOptions, WriteKind};
+use crate::table::{Direction, Table};
 use crate::types::UdtType;
 
 /// A schema: the collections and UDTs of one store.
@@ -121,7 +121,7 @@ pub struct View {
 /// Records of one schema, with a key that identifies one record.
 ///
 /// Made by [`Schema::parse`] or [`Collection::new`], which check every rule of the language; the
-/// fields are there to be read.
+/// fields are there to be read. How its records are arranged, [`arrangements`](Self::arrangements) says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collection {
@@ -132,9 +132,9 @@ pub struct Collection {
     /// The key: names of the fields that identify one record, in order.
     pub key: Vec<String>,
     /// The base table's partition fields, in order. The whole key in an `update` collection.
-    pub partition: Vec<String>,
+    pub(super) partition: Vec<String>,
     /// The base table's order columns: as declared, completed with the key fields not named.
-    pub order: Vec<OrderColumn>,
+    pub(super) order: Vec<OrderColumn>,
     /// How records may be written.
     pub writes: WriteMode,
     /// How the base table's partitions are split.
@@ -209,66 +209,10 @@ impl Collection {
     /// The table of the base arrangement. Its name is the collection's; its columns are the
     /// partition fields, the order fields in their directions, and all other fields in the order they
     /// were declared, written plainly.
-    ///
-    /// # Panics
-    /// If the collection was changed after it was made so that it breaks the rules of
-    /// [`Collection::new`].
     pub fn base_table(&self) -> Table {
-        let column = |name: &str, kind| {
-            let (_, field) = self
-                .field(name)
-                .expect("partition and order name fields: checked when made");
-            Column {
-                name: field.name.clone(),
-                ty: field.ty.clone(),
-                kind,
-            }
-        };
-        let partition = self
-            .partition
-            .iter()
-            .map(|name| column(name, ColumnKind::Partition));
-        let order = self
-            .order
-            .iter()
-            .map(|order| column(&order.field, ColumnKind::Clustering(order.direction)));
-        let rest = self
-            .fields
-            .iter()
-            .filter(|field| !self.is_required(&field.name))
-            .map(|field| column(&field.name, ColumnKind::Regular(WriteKind::Plain)));
-        Table::new(
-            &self.name,
-            partition.chain(order).chain(rest).collect(),
-            TableOptions::default(),
-        )
-        .expect("a collection's key is orderable and its fields distinct: checked when made")
-    }
-
-    /// The base arrangement as one line of canonical text, with types and directions: what a
-    /// fingerprint of a position in it must cover. Two collections have the same text exactly if
-    /// positions in one are positions in the other.
-    pub fn arrangement(&self) -> String {
-        let ty = |name: &str| {
-            self.field(name)
-                .map_or_else(String::new, |(_, field)| field.ty.to_string())
-        };
-        let partition: Vec<String> = self
-            .partition
-            .iter()
-            .map(|name| format!("{name} {}", ty(name)))
-            .collect();
-        let order: Vec<String> = self
-            .order
-            .iter()
-            .map(|order| format!("{order} {}", ty(&order.field)))
-            .collect();
-        format!(
-            "{} partition({}) order({})",
-            self.name,
-            partition.join(", "),
-            order.join(", ")
-        )
+        let (table, _) = (self.base().table(&self.name))
+            .expect("a collection's key is orderable and its fields distinct: checked when made");
+        table
     }
 }
 

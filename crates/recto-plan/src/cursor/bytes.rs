@@ -57,7 +57,7 @@ impl<'b> Writer<'b> {
     }
 
     pub(crate) fn identity(&mut self, identity: &QueryIdentity) {
-        for part in [identity.collection, identity.arrangement, identity.query] {
+        for part in [identity.collection, identity.order, identity.query] {
             self.bytes(part.as_bytes());
         }
     }
@@ -143,7 +143,7 @@ impl<'b> Reader<'b> {
     pub(crate) fn identity(&mut self) -> Option<QueryIdentity> {
         Some(QueryIdentity {
             collection: Fingerprint::from_bytes(self.array()?),
-            arrangement: Fingerprint::from_bytes(self.array()?),
+            order: Fingerprint::from_bytes(self.array()?),
             query: Fingerprint::from_bytes(self.array()?),
         })
     }

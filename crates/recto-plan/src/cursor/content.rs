@@ -6,8 +6,11 @@ use super::bytes::{Reader, Writer, cells_len, varint_len};
 use super::{Fingerprint, OpenedCursor, Position, QueryIdentity, Side};
 use crate::plan::Travel;
 
-/// The version of the content's layout.
-const CONTENT_VERSION: u8 = 1;
+/// The version of the content. In version 1, of the same layout, a cursor was bound to the arrangement that was
+/// read, in place of the order.
+const CONTENT_VERSION: u8 = 2;
+/// The version that was bound to an arrangement.
+const BY_ARRANGEMENT: u8 = 1;
 
 const AFTER: u8 = 1;
 const EXPIRES: u8 = 2;
@@ -29,8 +32,11 @@ pub(super) struct Content<'a> {
 }
 
 /// What an authentic cursor says about itself.
+#[derive(Debug)]
 pub(super) struct Found {
     pub(super) identity: QueryIdentity,
+    /// Whether it is of version 1.
+    pub(super) is_by_arrangement: bool,
     pub(super) expires_at_seconds: Option<u64>,
 }
 
@@ -74,11 +80,11 @@ impl Content<'_> {
     }
 }
 
-/// Reads a content; `None` if it is not one of this version.
+/// Reads a content; `None` if it is not one of a version known here.
 pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
     let mut reader = Reader::new(bytes);
     let [version, flags] = reader.array()?;
-    if version != CONTENT_VERSION || flags & !KNOWN_FLAGS != 0 {
+    if !matches!(version, BY_ARRANGEMENT | CONTENT_VERSION) || flags & !KNOWN_FLAGS != 0 {
         return None;
     }
     let identity = reader.identity()?;
@@ -101,6 +107,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
     reader.is_at_end().then_some((
         Found {
             identity,
+            is_by_arrangement: version == BY_ARRANGEMENT,
             expires_at_seconds,
         },
         OpenedCursor {
@@ -128,7 +135,7 @@ mod tests {
             travel: Travel::Forward,
             identity: &QueryIdentity {
                 collection: one,
-                arrangement: one,
+                order: one,
                 query: one,
             },
             expires_at_seconds: Some(9),
@@ -157,7 +164,7 @@ mod tests {
                 let _ = read(&altered);
             }
         }
-        for (at, value) in [(0, 0), (0, 2), (1, 0x1f), (1, 0x87)] {
+        for (at, value) in [(0, 0), (0, 3), (1, 0x1f), (1, 0x87)] {
             let mut altered = bytes.clone();
             altered[at] = value;
             assert!(read(&altered).is_none());

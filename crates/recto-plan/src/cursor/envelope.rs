@@ -56,7 +56,7 @@ pub(crate) fn check_identity(found: &QueryIdentity, identity: &QueryIdentity) ->
     if found.collection != identity.collection {
         return Err(Unopened::OtherCollection);
     }
-    if found.arrangement != identity.arrangement {
+    if found.order != identity.order {
         return Err(Unopened::OtherArrangement);
     }
     if found.query != identity.query {

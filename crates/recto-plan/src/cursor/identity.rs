@@ -49,13 +49,14 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// The query that a cursor is bound to.
+/// What a sealed text is bound to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QueryIdentity {
     /// Of the collection.
     pub collection: Fingerprint,
-    /// Of the arrangement of the view that serves the query: its columns, types and directions.
-    pub arrangement: Fingerprint,
+    /// Of the query's total order: what it is by, types and directions. In the resume tokens of scans, which
+    /// have a store's own order, and in cursors of version 1: of the arrangement that is read.
+    pub order: Fingerprint,
     /// Of the normalised filter and sort.
     pub query: Fingerprint,
 }

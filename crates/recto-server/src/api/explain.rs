@@ -9,7 +9,6 @@ use serde_json::{Value as Json, json};
 
 use super::address;
 use super::caller::Caller;
-use super::collections::check_view;
 use super::question::Question;
 use crate::access::Operation;
 use crate::problem::Problem;
@@ -19,7 +18,7 @@ pub(super) async fn explain(caller: Caller, uri: Uri) -> Result<Response, Proble
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
     let question = Question::read(&uri, &["run"])?;
-    answer(&caller, &collection, &*session, &question).await
+    answer(&collection, &*session, &question).await
 }
 
 /// `POST …/records:explain`: the same, with the parameters as a JSON object.
@@ -27,19 +26,11 @@ pub(super) async fn explain_by_body(caller: Caller, uri: Uri, request: Request) 
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
     let question = Question::of_request(&uri, request, &["run"]).await?;
-    answer(&caller, &collection, &*session, &question).await
+    answer(&collection, &*session, &question).await
 }
 
-async fn answer(
-    caller: &Caller,
-    collection: &str,
-    session: &dyn Session,
-    question: &Question,
-) -> Result<Response, Problem> {
+async fn answer(collection: &str, session: &dyn Session, question: &Question) -> Result<Response, Problem> {
     let run = question.parameters.flag("run")?;
-    if let Some(view) = question.parameters.text("view") {
-        check_view(&*caller.definition(collection).await?, Some(view))?;
-    }
     let explained = session.explain(collection, &question.request, run).await;
     let explained = explained.map_err(|error| question.problem(error))?;
     Ok(super::answer::json_once(&explanation(&explained)))

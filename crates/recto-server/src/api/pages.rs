@@ -12,7 +12,6 @@ use serde_json::Value as Json;
 use super::address;
 use super::answer;
 use super::caller::Caller;
-use super::collections::check_view;
 use super::cost;
 use super::question::{PLACES, Question};
 use crate::access::Operation;
@@ -29,7 +28,7 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
     let question = Question::read(&uri, &[])?;
-    page(&caller, &collection, &*session, &question, Some(&headers)).await
+    page(&collection, &*session, &question, Some(&headers)).await
 }
 
 /// `POST …/records:query`: the same, with the parameters as a JSON object.
@@ -37,20 +36,16 @@ pub(super) async fn query(caller: Caller, uri: Uri, request: Request) -> Result<
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
     let question = Question::of_request(&uri, request, &[]).await?;
-    page(&caller, &collection, &*session, &question, None).await
+    page(&collection, &*session, &question, None).await
 }
 
 /// The page; for whom an entity tag is of use, that and what `asked` says of it.
 async fn page(
-    caller: &Caller,
     collection: &str,
     session: &dyn Session,
     question: &Question,
     asked: Option<&HeaderMap>,
 ) -> Result<Response, Problem> {
-    if let Some(view) = question.parameters.text("view") {
-        check_view(&*caller.definition(collection).await?, Some(view))?;
-    }
     let page = session.page_text(collection, &question.request).await;
     let PageText {
         records,

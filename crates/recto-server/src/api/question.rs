@@ -60,6 +60,7 @@ impl Question {
             from: parameters.text("from").map(str::to_owned),
             around: given("around"),
             fields: parameters.names("fields"),
+            view: text("view"),
             allow_residual: parameters.flag("allow_residual")?,
             row_tokens: parameters.flag("row_tokens")?,
             edges_both: edges(&parameters)?,
@@ -88,6 +89,8 @@ impl Question {
                 let mut of_field = of_field.filter(|field| Some(field.as_str()) == error.field());
                 if message.starts_with("filter") {
                     Some("filter")
+                } else if message.starts_with("view") {
+                    Some("view")
                 } else if message.starts_with("sort") {
                     Some("order_by")
                 } else if self.request.from.is_some() && message.starts_with("from") {

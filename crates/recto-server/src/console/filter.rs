@@ -235,7 +235,7 @@ pub(super) fn condition(field: &Field, operator: Operator, typed: &str) -> Strin
     }
 }
 
-/// The partition fields of a collection that a filter pins to no value.
+/// The partition fields of a collection's base table that a filter pins to no value.
 pub(super) fn unpinned<'a>(collection: &'a Collection, chips: &[Chip]) -> Vec<&'a Field> {
     let pinned = |name: &str| {
         chips.iter().filter_map(|chip| chip.parts.as_ref()).any(|parts| {
@@ -246,7 +246,7 @@ pub(super) fn unpinned<'a>(collection: &'a Collection, chips: &[Chip]) -> Vec<&'
                 )
         })
     };
-    let fields = collection.partition.iter().filter(|name| !pinned(name));
+    let fields = collection.base().partition.iter().filter(|name| !pinned(name));
     fields
         .filter_map(|name| collection.field(name).map(|(_, field)| field))
         .collect()

@@ -29,11 +29,12 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
 
 /// How a collection is arranged, in words.
 pub(super) fn arrangement(collection: &Collection) -> Markup {
+    let base = collection.base();
     html! {
-        "by " @for (index, name) in collection.partition.iter().enumerate() {
+        "by " @for (index, name) in base.partition.iter().enumerate() {
             @if index > 0 { ", " } b { (name) }
         }
-        @for (index, column) in collection.order.iter().enumerate() {
+        @for (index, column) in base.order.iter().enumerate() {
             @if index == 0 { ", sorted by " } @else { ", " }
             b { (column.field) }
             @if column.direction == Direction::Descending { " ↓" span.unseen { " descending" } }

@@ -89,6 +89,7 @@ impl PageUrl {
             from: self.from.clone(),
             around: self.around.clone(),
             fields: Vec::new(),
+            view: String::new(),
             allow_residual: self.allow_residual,
             row_tokens: false,
             edges_both: true,

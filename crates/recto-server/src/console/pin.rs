@@ -40,7 +40,7 @@ impl<'a> Asked<'a> {
         let fields = missing
             .iter()
             .map(|&field| (field, typed(field).unwrap_or_default()));
-        let pinned = browse.collection.partition.iter();
+        let pinned = browse.collection.base().partition.iter();
         let pinned = pinned.filter(|name| missing.iter().all(|field| field.name != **name));
         let held = |name: &str| {
             let parts = browse
@@ -122,7 +122,7 @@ impl Listed {
     fn take(&mut self, collection: &Collection, asked: &Asked<'_>, partitions: &[JsonRecord]) {
         self.read += partitions.len();
         for partition in partitions.iter().filter(|one| asked.admits(collection, one)) {
-            let names = collection.partition.iter();
+            let names = collection.base().partition.iter();
             let texts = names.map(|name| value::text(partition.get(name)).unwrap_or_default());
             self.found.push(texts.collect());
         }
@@ -160,7 +160,7 @@ pub(super) fn render(
     served_by: &[PageUrl],
 ) -> Markup {
     let collection = browse.collection;
-    let all = collection.partition.join(" and ");
+    let all = collection.base().partition.join(" and ");
     let missing: Vec<&str> = asked
         .fields
         .iter()
@@ -229,7 +229,7 @@ fn offered(browse: &Browse<'_>, asked: &Asked<'_>, listed: &Listed) -> Markup {
 fn link(browse: &Browse<'_>, partition: &[String]) -> Markup {
     let mut filter = browse.url.filter.clone();
     let mut shown = Vec::with_capacity(partition.len());
-    for (name, text) in browse.collection.partition.iter().zip(partition) {
+    for (name, text) in browse.collection.base().partition.iter().zip(partition) {
         let Some((_, field)) = browse.collection.field(name) else {
             continue;
         };

@@ -12,9 +12,12 @@ use super::value;
 /// The fields in the order they are shown: what rows are sorted by, what they are partitioned by, what
 /// else is in the key, the rest as declared.
 pub(super) fn columns(collection: &Collection) -> Vec<&str> {
-    let order = collection.order.iter().map(|column| column.field.as_str());
-    let partition = collection.partition.iter().map(String::as_str);
-    let mut names: Vec<&str> = order.chain(partition).collect();
+    let base = collection.base();
+    let mut fields: Vec<&str> = base.fields().collect();
+    // What rows are sorted by, then what they are partitioned by.
+    fields.rotate_left(base.partition.len());
+    let field = |name| collection.field(name).map(|(_, field)| field.name.as_str());
+    let mut names: Vec<&str> = fields.into_iter().filter_map(field).collect();
     for name in &collection.key {
         if !names.contains(&name.as_str()) {
             names.push(name);

@@ -15,7 +15,8 @@ const APPEND: &str = "Records are added and never changed: putting a record that
 
 /// What a collection is, in a sentence or two.
 pub(super) fn about(collection: &Collection) -> String {
-    let order: Vec<String> = collection.order.iter().map(ToString::to_string).collect();
+    let base = collection.base();
+    let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
     let writes = match collection.writes {
         WriteMode::Append => APPEND,
         _ => "A record that is put takes the place of one with its key.",
@@ -23,7 +24,7 @@ pub(super) fn about(collection: &Collection) -> String {
     format!(
         "Key: {}. A filter pins {}; rows of a partition are ordered by {}. {writes}",
         collection.key.join(", "),
-        collection.partition.join(", "),
+        base.partition.join(", "),
         if order.is_empty() {
             "nothing".to_owned()
         } else {

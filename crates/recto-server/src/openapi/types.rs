@@ -69,7 +69,8 @@ fn map(key: &Type, value: &Type, side: Side) -> Json {
 /// value is empty.
 pub(super) fn of_field(collection: &Collection, field: &Field, side: Side) -> Json {
     let mut schema = schema(&field.ty, side);
-    let is_alone = collection.partition.len() == 1 && collection.partition[0] == field.name;
+    let partition = collection.base().partition;
+    let is_alone = partition.len() == 1 && partition[0] == field.name;
     if is_alone && matches!(field.ty, Type::Ascii | Type::Text | Type::Blob) {
         schema["minLength"] = 1.into();
     }

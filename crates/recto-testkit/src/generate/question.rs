@@ -40,11 +40,12 @@ pub fn question(rng: &mut Rng, data: &Data) -> Question {
         draw.anchor = Some(&rows[draw.rng.usize(0..rows.len())]);
     }
     let order: Vec<(usize, Direction)> = collection
+        .base()
         .order
         .iter()
         .map(|column| (index(collection, &column.field), column.direction))
         .collect();
-    for name in &collection.partition {
+    for name in collection.base().partition {
         draw.pin(index(collection, name));
     }
     let pinned = match draw.rng.u8(0..4) {

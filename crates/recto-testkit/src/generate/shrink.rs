@@ -139,7 +139,8 @@ impl Case {
             |one: &Condition| matches!(one, Condition::Tuple { fields, .. } if fields.contains(&field));
         let is_asked = self.question.conditions.iter().any(is_tuple);
         let is_sorted = self.question.sort.iter().any(|(sorted, _)| *sorted == field);
-        let (partition, order) = (&self.collection.partition, &self.collection.order);
+        let base = self.collection.base();
+        let (partition, order) = (base.partition, &base.order);
         let is_only = *partition == [name.clone()] || (order.len() == 1 && order[0].field == *name);
         if is_asked || is_sorted || is_only {
             return None;

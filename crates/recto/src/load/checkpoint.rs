@@ -360,7 +360,7 @@ fn load_id(collections: &[Arc<CollectionCore>], request: &LoadRequest, content: 
     add(&[u8::from(request.ignore_unknown)]);
     let mut arrangements: Vec<String> = collections
         .iter()
-        .map(|collection| collection.definition.arrangement())
+        .map(|collection| collection.definition.base().canonical())
         .collect();
     arrangements.sort_unstable();
     for arrangement in arrangements {

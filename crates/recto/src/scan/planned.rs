@@ -1,5 +1,7 @@
 //! The rows of a plan, page after page.
 
+use std::sync::Arc;
+
 use futures::stream::{self, StreamExt};
 use recto_plan::scan_token::ScanProgress;
 
@@ -22,8 +24,9 @@ pub(super) async fn begin(
         let ScanProgress::Position(position) = seal.open(&token).await? else {
             return Err(Seal::unknown());
         };
-        check_position(&query.planned()?.plan, &position)?;
-        query = query.at(position);
+        let planned = Arc::clone(&query.planned()?[0]);
+        check_position(&planned.plan, &position)?;
+        query = query.at(planned, position);
     }
     let query = query.decoded_by(|_, _, _| Ok(()));
     let steps = stream::try_unfold((seal, Some(query)), |(seal, query)| async move {
@@ -36,7 +39,8 @@ pub(super) async fn begin(
             Some(position) => Some(seal.seal(&ScanProgress::Position(position.clone()))?),
             None => None,
         };
-        let next = next.map(|position| query.at(position));
+        let planned = Arc::clone(page.planned());
+        let next = next.map(|position| query.at(planned, position));
         let rows = page.into_rows();
         Ok(Some((Step { rows, resume }, (seal, next))))
     });

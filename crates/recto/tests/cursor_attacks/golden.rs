@@ -8,9 +8,12 @@ use recto_plan::cursor::CursorError;
 use crate::common::Subject;
 use crate::support::{SCHEMA, fresh, kind, refused, rows_of, times};
 
-/// A file of each version of the cursor's format: `key: value` lines, then one line a cursor. They
+/// A file of each version of a cursor's content: `key: value` lines, then one line a cursor. They
 /// must keep opening in every later release, and are never edited.
-const GOLDEN: [&str; 1] = [include_str!("golden/cursor-v1.txt")];
+const GOLDEN: [&str; 2] = [
+    include_str!("golden/cursor-v1.txt"),
+    include_str!("golden/cursor-v2.txt"),
+];
 
 struct File {
     keys: Vec<u8>,

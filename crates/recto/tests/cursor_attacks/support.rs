@@ -9,6 +9,7 @@ use recto_model::environment::Source;
 use recto_plan::cursor::CursorError;
 use serde_json::json;
 
+pub(crate) use crate::common::stores::kind_of as kind;
 use crate::common::stores::parse;
 use crate::common::{Fresh, Kind, Subject};
 
@@ -85,15 +86,6 @@ pub(crate) async fn fresh(kind: Kind, schema: &str, options: OpenOptions) -> Rec
     let mut recto = Fresh::new(kind).open_with(options).await;
     recto.apply(&parse(schema)).await.unwrap();
     recto
-}
-
-/// The kind of an open store.
-pub(crate) fn kind(recto: &Recto) -> Kind {
-    if recto.describe().starts_with("cassandra") {
-        Kind::Cassandra
-    } else {
-        Kind::Embedded
-    }
 }
 
 /// The other kind.

@@ -1,0 +1,271 @@
+//! The ways in which a collection's records are arranged: its base table's, and its views'.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::model::{Collection, OrderColumn, View, WriteMode};
+use super::options::Nulls;
+use super::{BASE_ARRANGEMENT, MAX_NAME_LENGTH, PRIMARY_VIEW};
+use crate::Type;
+use crate::table::{Column, ColumnKind, Direction, Table, TableError, TableOptions, WriteKind};
+
+/// What the columns are called that stand before nullable order fields: with the field's name behind it.
+const NULL_PREFIX: &str = "recto_null_";
+/// What the hidden column of views is called that holds the stamp of the entry.
+const VERSION_COLUMN: &str = "recto_version";
+
+/// One way in which the records of a collection are arranged: in partitions, each in an order.
+///
+/// ```
+/// use recto_model::schema::Schema;
+///
+/// let schema = Schema::parse(
+///     r#"
+/// [collection.flights]
+/// fields = { carrier = "text", at = "timestamp", number = "int" }
+/// key = ["carrier", "at", "number"]
+/// partition = ["carrier"]
+/// order = ["-at"]
+/// writes = "append"
+/// "#,
+/// )?;
+/// let flights = &schema.collections[0];
+/// assert_eq!(flights.base().to_string(), "(carrier), -at, number");
+/// assert_eq!(flights.arrangements().len(), 1);
+/// # Ok::<(), recto_model::schema::SchemaErrors>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Arrangement<'a> {
+    /// The collection.
+    pub collection: &'a Collection,
+    /// The view; none for the base table.
+    pub view: Option<&'a View>,
+    /// The partition fields, in order.
+    pub partition: &'a [String],
+    /// The order columns, completed with the key fields that are named nowhere.
+    pub order: Cow<'a, [OrderColumn]>,
+}
+
+/// What a column of an arrangement's table holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Holds {
+    /// The field of this index.
+    Field(usize),
+    /// What is derived from the order field of this index, before which it stands.
+    Derived(usize, Derivation),
+    /// What is Recto's own and no record has.
+    Hidden,
+}
+
+/// A pure function of an order field, by which rows are sorted before they are by the field itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Derivation {
+    /// Whether the field is null. The field's own column holds any value then, since no clustering column
+    /// can be null.
+    IsNull,
+}
+
+impl Derivation {
+    /// The type of what it gives.
+    pub fn ty(self) -> Type {
+        match self {
+            Self::IsNull => Type::Boolean,
+        }
+    }
+
+    /// The cell that it gives for a field's.
+    pub fn of(self, cell: Option<&[u8]>) -> &'static [u8] {
+        match (self, cell) {
+            (Self::IsNull, None) => &[1],
+            (Self::IsNull, Some(_)) => &[0],
+        }
+    }
+}
+
+impl<'a> Arrangement<'a> {
+    /// The name that a query calls it by: a view's own. The base table's is `primary`, or `base` where the
+    /// schema's `partition` and `order` declare the view `primary`.
+    pub fn name(&self) -> &'a str {
+        match self.view {
+            Some(view) => &view.name,
+            None if self.collection.writes == WriteMode::Update => BASE_ARRANGEMENT,
+            None => PRIMARY_VIEW,
+        }
+    }
+
+    /// The name of the table of a view: the collection's, the view's and a number, of which the longest that
+    /// fits is kept. The base table has the collection's.
+    pub fn table_name(&self, number: u64) -> String {
+        let Some(view) = self.view else {
+            return self.collection.name.clone();
+        };
+        let number = format!("_{number}");
+        let mut name = format!("{}_{}", self.collection.name, view.name);
+        name.truncate(MAX_NAME_LENGTH - number.len());
+        name + &number
+    }
+
+    /// The fields that it arranges records by: those of the partition, then those of the order.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        let order = self.order.iter().map(|column| column.field.as_str());
+        self.partition.iter().map(String::as_str).chain(order)
+    }
+
+    /// Whether it arranges records by this field.
+    pub fn is_by(&self, field: &str) -> bool {
+        self.fields().any(|name| name == field)
+    }
+
+    /// One line of canonical text, with types and directions: what a fingerprint of a position in it
+    /// must cover. Two arrangements have the same text exactly if positions in one are positions in the
+    /// other.
+    pub fn canonical(&self) -> String {
+        let ty = |name: &str| {
+            let field = self.collection.field(name);
+            field.map_or_else(String::new, |(_, field)| field.ty.to_string())
+        };
+        let partition = self.partition.iter().map(|name| format!("{name} {}", ty(name)));
+        let order = self.order.iter();
+        let order = order.map(|column| format!("{column} {}", ty(&column.field)));
+        format!(
+            "{} partition({}) order({})",
+            self.collection.name,
+            partition.collect::<Vec<_>>().join(", "),
+            order.collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    /// The table of this name that it is kept in, and what each column of it holds: the partition fields,
+    /// the order fields in their directions, each behind what is derived from it, then all other fields
+    /// that it has, in the order they were declared. Views have the entry's stamp besides.
+    ///
+    /// # Errors
+    /// A field that it names cannot be in a key: the schema's rules were not kept.
+    pub fn table(&self, name: &str) -> Result<(Table, Vec<Holds>), TableError> {
+        let mut columns = Vec::new();
+        let mut add = |name: String, ty: Type, kind: ColumnKind, holds: Holds| {
+            columns.push((Column { name, ty, kind }, holds));
+        };
+        let field = |name: &str| {
+            let (index, field) = self.collection.field(name)?;
+            Some((index, field.ty.clone()))
+        };
+        for name in self.partition {
+            if let Some((index, ty)) = field(name) {
+                add(name.clone(), ty, ColumnKind::Partition, Holds::Field(index));
+            }
+        }
+        for order in self.order.iter() {
+            let Some((index, ty)) = field(&order.field) else {
+                continue;
+            };
+            if let Some(nulls) = self.nulls_of(&order.field) {
+                let direction = match nulls {
+                    Nulls::First => Direction::Descending,
+                    Nulls::Last => Direction::Ascending,
+                };
+                let derivation = Derivation::IsNull;
+                let mut name = format!("{NULL_PREFIX}{}", order.field);
+                name.truncate(MAX_NAME_LENGTH);
+                let kind = ColumnKind::Clustering(direction);
+                add(name, derivation.ty(), kind, Holds::Derived(index, derivation));
+            }
+            let kind = ColumnKind::Clustering(order.direction);
+            add(order.field.clone(), ty, kind, Holds::Field(index));
+        }
+        let plain = ColumnKind::Regular(WriteKind::Plain);
+        for (index, field) in self.collection.fields.iter().enumerate() {
+            if !self.is_by(&field.name) && self.holds(&field.name) {
+                add(field.name.clone(), field.ty.clone(), plain, Holds::Field(index));
+            }
+        }
+        if self.view.is_some() {
+            add(VERSION_COLUMN.into(), Type::BigInt, plain, Holds::Hidden);
+        }
+        let (columns, holds) = columns.into_iter().unzip();
+        Ok((Table::new(name, columns, TableOptions::default())?, holds))
+    }
+
+    /// Where a nullable order field's nulls stand; none if the field is never null, or a record without it
+    /// is not in the view.
+    fn nulls_of(&self, field: &str) -> Option<Nulls> {
+        let nulls = self.view?.nulls?;
+        (!self.collection.is_required(field)).then_some(nulls)
+    }
+
+    /// Whether rows have this field's value.
+    fn holds(&self, field: &str) -> bool {
+        let narrowed = self.view.and_then(|view| view.fields.as_ref());
+        narrowed.is_none_or(|fields| fields.iter().any(|name| name == field))
+            || self.collection.is_required(field)
+    }
+}
+
+/// As the schema language has it, in one line: `(carrier), -time_hour, flight`.
+impl fmt::Display for Arrangement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({})", self.partition.join(", "))?;
+        self.order.iter().try_for_each(|column| write!(f, ", {column}"))
+    }
+}
+
+impl View {
+    /// A view that is declared in code: with all fields, of the records that have those it is by.
+    pub fn new(
+        name: impl Into<String>,
+        partition: impl IntoIterator<Item = String>,
+        order: impl IntoIterator<Item = OrderColumn>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            partition: partition.into_iter().collect(),
+            order: order.into_iter().collect(),
+            bucket: None,
+            nulls: None,
+            collate: std::collections::BTreeMap::new(),
+            grain: std::collections::BTreeMap::new(),
+            fields: None,
+            verify: true,
+        }
+    }
+}
+
+impl Collection {
+    /// The arrangement of the base table.
+    pub fn base(&self) -> Arrangement<'_> {
+        Arrangement {
+            collection: self,
+            view: None,
+            partition: &self.partition,
+            order: Cow::Borrowed(&self.order),
+        }
+    }
+
+    /// The arrangement of a view of it.
+    pub fn arranged<'a>(&'a self, view: &'a View) -> Arrangement<'a> {
+        let mut order = view.order.clone();
+        for key in &self.key {
+            let is_named = view.partition.contains(key) || order.iter().any(|column| column.field == *key);
+            if !is_named {
+                order.push(OrderColumn {
+                    field: key.clone(),
+                    direction: Direction::Ascending,
+                });
+            }
+        }
+        Arrangement {
+            collection: self,
+            view: Some(view),
+            partition: &view.partition,
+            order: Cow::Owned(order),
+        }
+    }
+
+    /// All arrangements it has: the base table's, then its views' as they were declared.
+    pub fn arrangements(&self) -> Vec<Arrangement<'_>> {
+        let views = self.views.iter().map(|view| self.arranged(view));
+        std::iter::once(self.base()).chain(views).collect()
+    }
+}
