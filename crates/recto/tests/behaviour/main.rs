@@ -16,6 +16,7 @@ mod queries;
 mod refusals;
 mod schemas;
 mod typed;
+mod views;
 mod writes;
 
 const SCHEMA: &str = r#"
@@ -152,5 +153,10 @@ on_both_stores! { crate::SCHEMA;
         records_are_the_dynamic_ones,
         a_type_that_differs_is_refused,
         what_is_a_field_is_a_condition_and_a_key,
+    }
+    views {
+        the_view_is_taken_that_reads_least,
+        records_come_whole_from_every_view,
+        a_cursor_goes_on_in_any_view_of_its_order,
     }
 }

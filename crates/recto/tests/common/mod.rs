@@ -2,6 +2,7 @@
 // Each test binary uses its part; what tests print is shown when they fail.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stdout)]
 
+pub(crate) mod entries;
 pub(crate) mod stores;
 pub(crate) mod subject;
 

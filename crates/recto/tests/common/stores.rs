@@ -34,6 +34,15 @@ pub(crate) async fn shared(kind: Kind, schema: &str) -> Recto {
     .clone()
 }
 
+/// The kind of an open store.
+pub(crate) fn kind_of(recto: &Recto) -> Kind {
+    if recto.describe().starts_with("cassandra") {
+        Kind::Cassandra
+    } else {
+        Kind::Embedded
+    }
+}
+
 /// The schema that `text` declares.
 pub(crate) fn parse(text: &str) -> Schema {
     Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))

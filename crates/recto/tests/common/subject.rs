@@ -1,13 +1,24 @@
 //! A collection under test with the oracle beside it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use recto::filter::{Filter, field, tuple};
-use recto::{Collection, DynamicRecord, ErrorKind, Page, PageQuery, Recto, Value, schema};
+use recto::{Collection, Direction, DynamicRecord, ErrorKind, Page, PageQuery, Recto, Type, Value, schema};
+use recto_model::{cell, key};
 use recto_plan::text::{MAX_TEXT_BYTES, Operator};
 use recto_testkit::oracle::{Comparison, Condition, Oracle, Question, Row};
 use serde_json::{Map, Value as Json};
+
+use super::entries::Entries;
+
+/// The kinds of views that tests keep: with all fields; without one that nobody looks at; and with order fields
+/// that may be null, before each of which stands whether it is.
+pub(crate) const FULL: &str = "full";
+pub(crate) const NARROW: &str = "narrow";
+pub(crate) const NULLS: &str = "nulls";
+pub(crate) const VIEWS: [&str; 3] = [FULL, NARROW, NULLS];
 
 /// Changes sent in one batch.
 const BATCH_CHANGES: usize = 100;
@@ -23,7 +34,23 @@ pub(crate) struct Subject {
     pub(crate) collection: Collection<DynamicRecord>,
     pub(crate) definition: Arc<schema::Collection>,
     pub(crate) oracle: Oracle,
+    /// The view that is asked, in place of the collection's own arrangement.
+    pub(crate) view: Option<View>,
 }
+
+/// A view that has the arrangement of the subject's definition. The store's collection is another one, of the same
+/// fields and two more: it is by a key of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    pub(crate) name: &'static str,
+    pub(crate) fields: Vec<String>,
+    stored: Arc<schema::Collection>,
+    entries: Entries,
+}
+
+/// The fields that only the store's collection has: its key, and one that a narrow view leaves out.
+const OWN_KEY: &str = "beyond_key";
+const LEFT_OUT: &str = "beyond_rest";
 
 impl Subject {
     /// The collection of this name, which holds nothing that the test will ask for.
@@ -35,15 +62,101 @@ impl Subject {
             collection,
             oracle: Oracle::new(Arc::clone(&definition)),
             definition,
+            view: None,
+        }
+    }
+
+    /// What is declared in a store for a definition that a view `name` of it has the arrangement of, and the
+    /// view: two texts.
+    pub(crate) fn declared(definition: &schema::Collection, name: &str) -> (String, String) {
+        let mut fields = definition.fields.clone();
+        for (name, ty) in [(OWN_KEY, Type::Blob), (LEFT_OUT, Type::Text)] {
+            fields.push(schema::Field {
+                name: name.into(),
+                ty,
+            });
+        }
+        let collection = schema::Collection::new(schema::Declaration {
+            name: definition.name.clone(),
+            fields,
+            key: vec![OWN_KEY.into()],
+            writes: schema::WriteMode::Append,
+            ..schema::Declaration::default()
+        });
+        let schema = schema::Schema {
+            types: Vec::new(),
+            collections: vec![Arc::new(collection.unwrap())],
+        };
+        let base = definition.base();
+        let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
+        let fields: Vec<&String> = definition.fields.iter().map(|field| &field.name).collect();
+        let more = match name {
+            NARROW => format!("fields = {fields:?}\n"),
+            NULLS => "nulls = \"last\"\n".to_owned(),
+            _ => String::new(),
+        };
+        let view = format!(
+            "[collection.{}.view.{name}]\npartition = {:?}\norder = {order:?}\n{more}\n",
+            definition.name, base.partition
+        );
+        (schema.to_toml(), view)
+    }
+
+    /// The view `name` of the collection of this definition's name, which is empty.
+    pub(crate) fn of_view(recto: &Recto, definition: &Arc<schema::Collection>, name: &'static str) -> Self {
+        let stored = Arc::clone(recto.schema().collection(&definition.name).unwrap());
+        Self {
+            recto: recto.clone(),
+            collection: recto.dynamic(&definition.name).unwrap(),
+            oracle: Oracle::new(Arc::clone(definition)),
+            definition: Arc::clone(definition),
+            view: Some(View {
+                name,
+                fields: definition.fields.iter().map(|field| field.name.clone()).collect(),
+                stored,
+                entries: Entries::new(recto, &definition.name),
+            }),
         }
     }
 
     pub(crate) fn record(&self, row: &Row) -> DynamicRecord {
-        let mut record = DynamicRecord::new(Arc::clone(&self.definition));
+        let stored = self.view.as_ref().map_or(&self.definition, |view| &view.stored);
+        let mut record = DynamicRecord::new(Arc::clone(stored));
         for (field, value) in self.definition.fields.iter().zip(row) {
             record.set(&field.name, value.clone()).unwrap();
         }
+        if self.view.is_some() {
+            record.set(OWN_KEY, Some(self.own_key(row))).unwrap();
+            record.set(LEFT_OUT, Some(Value::Text("rest".into()))).unwrap();
+        }
         record
+    }
+
+    /// A key of the store's collection: in the order of the partition, so that rows that are equal in the view's
+    /// order are in the order that the oracle has them in.
+    fn own_key(&self, row: &Row) -> Value {
+        let mut bytes = Vec::new();
+        for name in self.definition.base().partition {
+            let (index, field) = self.definition.field(name).unwrap();
+            let (mut cell, mut canonical) = (Vec::new(), Vec::new());
+            cell::encode(&field.ty, row[index].as_ref().unwrap(), &mut cell).unwrap();
+            cell::canonical_key(&field.ty, &cell, &mut canonical).unwrap();
+            key::encode(&field.ty, Direction::Ascending, &canonical, &mut bytes).unwrap();
+        }
+        let mut cells = Vec::new();
+        for name in &self.definition.key {
+            let (index, field) = self.definition.field(name).unwrap();
+            let mut cell = Vec::new();
+            cell::encode(&field.ty, row[index].as_ref().unwrap(), &mut cell).unwrap();
+            cells.push(Vec::new());
+            cell::canonical_key(&field.ty, &cell, cells.last_mut().unwrap()).unwrap();
+        }
+        for seed in 0..2_u8 {
+            let mut hasher = DefaultHasher::new();
+            (seed, &cells).hash(&mut hasher);
+            bytes.extend(hasher.finish().to_be_bytes());
+        }
+        Value::Blob(bytes.into())
     }
 
     /// The row that JSON writes.
@@ -58,6 +171,10 @@ impl Subject {
         let rows: Vec<Row> = rows.into_iter().collect();
         for chunk in rows.chunks(BATCH_CHANGES) {
             self.send(chunk).await;
+            if let Some(view) = &self.view {
+                let records: Vec<DynamicRecord> = chunk.iter().map(|row| self.record(row)).collect();
+                view.entries.put(records.iter()).await;
+            }
             for row in chunk {
                 self.oracle.put(row.clone());
             }
@@ -88,7 +205,11 @@ impl Subject {
 
     /// Deletes the row with the key of `row`, here and in the oracle.
     pub(crate) async fn delete(&mut self, row: &Row) {
-        let key = self.key(row);
+        let mut key = self.key(row);
+        if let Some(view) = &self.view {
+            view.entries.delete(&self.record(row)).await;
+            key = vec![self.own_key(row)];
+        }
         self.collection.delete(key.as_slice()).await.unwrap();
         self.oracle.delete(row);
     }
@@ -119,6 +240,9 @@ impl Subject {
             .query()
             .timeout(PAGE_TIMEOUT)
             .order_by(question.sort_text(&self.definition));
+        if let Some(view) = &self.view {
+            query = query.view(view.name).looking_at(&view.fields);
+        }
         query = if built || filter.len() > MAX_TEXT_BYTES {
             let filters = question.conditions.iter().map(|condition| self.filter(condition));
             query.matching(filters.fold(Filter::default(), Filter::and))
@@ -199,10 +323,14 @@ fn operator(comparison: Comparison) -> Operator {
 
 /// The rows of a page.
 pub(crate) fn rows(page: &Page<DynamicRecord>) -> Vec<Row> {
-    page.items()
-        .iter()
-        .map(|record| record.values().to_vec())
-        .collect()
+    page.items().iter().map(row_of).collect()
+}
+
+/// The row that a record is, without what only the store's collection has.
+fn row_of(record: &DynamicRecord) -> Row {
+    let fields = record.collection().fields.iter().zip(record.values());
+    let own = fields.filter(|(field, _)| ![OWN_KEY, LEFT_OUT].contains(&field.name.as_str()));
+    own.map(|(_, value)| value.clone()).collect()
 }
 
 /// The values of some fields of a page's rows, as text: `B01 D02, B01 D03`.

@@ -61,6 +61,16 @@ async fn explained(asked: &Asked<'_>) -> Result<Explanation, Failure> {
     let request = PageRequest {
         filter: asked.case.question.filter_text(&asked.case.collection),
         order_by: asked.case.question.sort_text(&asked.case.collection),
+        view: asked
+            .subject
+            .view
+            .as_ref()
+            .map_or(String::new(), |view| view.name.to_owned()),
+        fields: asked
+            .subject
+            .view
+            .as_ref()
+            .map_or(Vec::new(), |view| view.fields.clone()),
         ..PageRequest::default()
     };
     let session = LocalSession::new(asked.subject.recto.clone());

@@ -25,26 +25,34 @@ mod traversal;
 use std::sync::atomic::AtomicUsize;
 
 use common::{Kind, Scope, run};
+use drawn::Ground;
 use guarantee::Guarantee;
 
-/// Makes `embedded::NAME` and `cassandra::NAME` of each guarantee.
+/// Makes `embedded::NAME` and `cassandra::NAME` of each guarantee, and the same with pages of views that the test
+/// keeps, on three stores.
 macro_rules! properties {
     ($($name:ident: $guarantee:ident),+ $(,)?) => {
         /// The tests of this binary that have not ended.
         static TESTS: AtomicUsize = AtomicUsize::new(
-            2 * (0 $(+ { let _ = stringify!($name); 1 })+) + planted::TESTS + pasted::TESTS
+            5 * (0 $(+ { let _ = stringify!($name); 1 })+) + planted::TESTS + pasted::TESTS
         );
-        properties!(@store embedded, Embedded; $($name: $guarantee),+);
-        properties!(@store cassandra, Cassandra; $($name: $guarantee),+);
+        properties!(@store embedded, Ground::new(Kind::Embedded); $($name: $guarantee),+);
+        properties!(@store cassandra, Ground::new(Kind::Cassandra); $($name: $guarantee),+);
+        properties!(@store views_in_memory,
+            Ground { views: true, in_memory: true, ..Ground::new(Kind::Embedded) }; $($name: $guarantee),+);
+        properties!(@store views_embedded,
+            Ground { views: true, ..Ground::new(Kind::Embedded) }; $($name: $guarantee),+);
+        properties!(@store views_cassandra,
+            Ground { views: true, ..Ground::new(Kind::Cassandra) }; $($name: $guarantee),+);
     };
-    (@store $store:ident, $kind:ident; $($name:ident: $guarantee:ident),+) => {
+    (@store $store:ident, $ground:expr; $($name:ident: $guarantee:ident),+) => {
         mod $store {
             use super::*;
 
             $(#[test]
             fn $name() {
                 let _scope = Scope::new(&TESTS);
-                run(drawn::holds(Guarantee::$guarantee, Kind::$kind));
+                run(drawn::holds(Guarantee::$guarantee, $ground));
             })+
         }
     };

@@ -12,7 +12,7 @@ pub(crate) const TESTS: usize = 2;
 /// Asserts that a guarantee holds of a case.
 fn holds(guarantee: Guarantee, kind: Kind, case: &Case) {
     let _scope = Scope::new(&super::TESTS);
-    let ground = Ground { kind, planted: false };
+    let ground = Ground::new(kind);
     let pages = run(ground.check(guarantee, case)).unwrap_or_else(|failure| panic!("{}", failure.message));
     assert!(pages > 0);
 }

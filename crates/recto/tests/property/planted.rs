@@ -214,8 +214,8 @@ fn a_planted_defect_is_found_made_simple_and_printed() {
     let _scope = Scope::new(&super::TESTS);
     run(async {
         let planted = Ground {
-            kind: Kind::Embedded,
             planted: true,
+            ..Ground::new(Kind::Embedded)
         };
         let sound = Ground {
             planted: false,

@@ -171,6 +171,7 @@ struct Drawn<'a> {
 impl Drawn<'_> {
     fn is_partition(&self, column: usize) -> bool {
         self.collection
+            .base()
             .partition
             .contains(&self.collection.fields[column].name)
     }
@@ -283,6 +284,7 @@ impl Drawn<'_> {
         let index = |name: &String| self.collection.field(name).unwrap().0;
         let arranged: Vec<(usize, Direction)> = self
             .collection
+            .base()
             .order
             .iter()
             .map(|column| (index(&column.field), column.direction))
@@ -303,7 +305,7 @@ impl Drawn<'_> {
             } else {
                 Kind::PartitionsMerged
             });
-            let partition = self.collection.partition.iter();
+            let partition = self.collection.base().partition.iter();
             sort.extend(partition.map(|name| (index(name), Direction::Ascending)));
         } else if is_pinned_only {
             self.kinds.push(Kind::SortOfPinned);

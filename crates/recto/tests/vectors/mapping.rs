@@ -61,7 +61,7 @@ async fn entry(
         "{}\n  cql     {}\n  table   {}\n",
         vector.id,
         shown(&vector.cql),
-        subject.definition.arrangement()
+        subject.definition.base().canonical()
     );
     let kinds: Vec<String> = answer.kinds.iter().map(ToString::to_string).collect();
     writeln!(text, "  made of {}", kinds.join(", ")).unwrap();

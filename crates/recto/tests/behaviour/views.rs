@@ -1,0 +1,328 @@
+//! Pages of views. No release writes them yet: the tests do.
+
+use std::sync::Arc;
+
+use recto::session::{Explanation, PageReply, PageRequest};
+use recto::{DynamicRecord, ErrorKind, LocalSession, Record, Recto, Session};
+use serde_json::{Value as Json, json};
+
+use crate::common::Fresh;
+use crate::common::entries::{Entries, apply_with_views};
+use crate::common::stores::kind_of;
+
+const SCHEMA: &str = r#"
+[collection.posts]
+fields = { id = "int", author = "text", topic = "text", score = "int", body = "text" }
+key = ["id"]
+writes = "append"
+
+# views
+[collection.posts.view.scored]
+partition = ["author"]
+order = ["-score"]
+
+[collection.posts.view.narrow]
+partition = ["author"]
+order = ["-score"]
+fields = ["topic"]
+
+[collection.posts.view.all]
+partition = ["author"]
+order = ["-score"]
+nulls = "last"
+
+[collection.posts.view.by_topic]
+partition = ["author", "topic"]
+order = ["-score"]
+nulls = "last"
+"#;
+
+/// Ids of the posts in the order of `-score`: those without a score last.
+const BY_SCORE: [i64; 6] = [5, 4, 2, 1, 0, 3];
+
+#[derive(Debug, Record)]
+#[record(collection = "posts", key = ["id"], writes = "append")]
+struct Post {
+    id: i32,
+    author: Option<String>,
+    score: Option<i32>,
+}
+
+/// A store with six posts of one author, of which two have no score, and one of another's.
+async fn posts(recto: &Recto) -> Recto {
+    let mut recto = Fresh::new(kind_of(recto)).open().await;
+    apply_with_views(&mut recto, SCHEMA).await;
+    let posts = recto.dynamic("posts").unwrap();
+    let definition = Arc::new(posts.definition().clone());
+    let post = |id: i64| {
+        let mut post =
+            json!({ "id": id, "author": "ada", "topic": (["x", "y"][id as usize % 2]), "body": "text" });
+        if id % 3 != 0 {
+            post["score"] = (id * 10).into();
+        }
+        if id == 6 {
+            post["author"] = "bob".into();
+        }
+        DynamicRecord::from_json(Arc::clone(&definition), post.as_object().unwrap()).unwrap()
+    };
+    let records: Vec<DynamicRecord> = (0..7).map(post).collect();
+    posts.put_all(&records).await.unwrap();
+    Entries::new(&recto, "posts").put(records.iter()).await;
+    recto
+}
+
+fn request(filter: &str, order_by: &str, view: &str) -> PageRequest {
+    PageRequest {
+        filter: filter.to_owned(),
+        order_by: order_by.to_owned(),
+        view: view.to_owned(),
+        page_size: Some(2),
+        ..PageRequest::default()
+    }
+}
+
+fn ids(page: &PageReply) -> Vec<i64> {
+    page.records
+        .iter()
+        .map(|record| record["id"].as_i64().unwrap())
+        .collect()
+}
+
+/// The view that is read for a query, and why the others are not.
+async fn taken(session: &LocalSession, request: &PageRequest) -> (String, Explanation) {
+    let explained = session.explain("posts", request, false).await.unwrap();
+    (explained.table.clone(), explained)
+}
+
+pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
+    let session = LocalSession::new(posts(&recto).await);
+    let scored = r#"author = "ada" AND score >= 0"#;
+    let with_topic = format!(r#"{scored} AND topic = "x""#);
+    let allowing = |filter: &str, sort: &str, view: &str| PageRequest {
+        allow_residual: true,
+        ..request(filter, sort, view)
+    };
+    for (request, table, others) in [
+        // Of those that do with as little, the first; what has not all fields or records does not serve.
+        (
+            request(scored, "-score", ""),
+            "posts_scored_1",
+            "the first that does",
+        ),
+        (
+            request(r#"author = "ada""#, "-score", ""),
+            "posts_all_1",
+            "records without score",
+        ),
+        // Nothing to check row by row is better than to be first.
+        (
+            allowing(&with_topic, "-score", ""),
+            "posts_by_topic_1",
+            "checked row by row",
+        ),
+        // But without a sort the first that serves decides the order, whatever it costs.
+        (
+            allowing(&with_topic, "", ""),
+            "posts_scored_1",
+            "the first that does",
+        ),
+        // Partitions are merged rather than rows checked one by one.
+        (
+            allowing(r#"author = "ada" AND (topic = "x" OR topic = "y")"#, "-score", ""),
+            "posts_by_topic_1",
+            "checked row by row",
+        ),
+        (
+            request(r#"id = 4"#, "", ""),
+            "posts",
+            "partition column author is not pinned",
+        ),
+        // A view that is asked for decides alone.
+        (
+            request(r#"author = "ada""#, "-score", "scored"),
+            "posts_scored_1",
+            "",
+        ),
+        (allowing(&with_topic, "", "all"), "posts_all_1", ""),
+    ] {
+        let (found, explained) = taken(&session, &request).await;
+        assert_eq!(found, table, "{request:?}");
+        let mut reasons = explained.rejected.iter().map(|(_, reason)| reason);
+        assert_eq!(
+            explained.rejected.is_empty(),
+            others.is_empty(),
+            "{:?}",
+            explained.rejected
+        );
+        assert!(
+            others.is_empty() || reasons.any(|one| one.contains(others)),
+            "{:?}",
+            explained.rejected
+        );
+        assert!(!explained.order.contains("recto_"), "{}", explained.order);
+    }
+    let error = session.page("posts", &request("", "", "nine")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidQuery);
+    assert_eq!(
+        error.hint(),
+        Some("its views are primary, scored, narrow, all, by_topic")
+    );
+}
+
+pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
+    let recto = posts(&recto).await;
+    let session = LocalSession::new(recto.clone());
+    // Those without a score stand last, and have none; back from the end, too.
+    let asked = request(r#"author = "ada""#, "-score", "");
+    for back in [false, true] {
+        let (mut found, mut token) = (Vec::new(), String::new());
+        loop {
+            let last = back && token.is_empty();
+            let request = PageRequest {
+                page_token: token,
+                last,
+                ..asked.clone()
+            };
+            let page = session.page("posts", &request).await.unwrap();
+            let text = session.page_text("posts", &request).await.unwrap().records;
+            let records = Json::from(page.records.iter().cloned().map(Json::from).collect::<Vec<_>>());
+            assert_eq!(serde_json::from_str::<Json>(&text).unwrap(), records);
+            for record in &page.records {
+                let id = record["id"].as_i64().unwrap();
+                assert_eq!(
+                    record.get("score"),
+                    (id % 3 != 0).then(|| json!(id * 10)).as_ref()
+                );
+                assert_eq!(record["body"], "text");
+            }
+            let place = if back { 0 } else { found.len() };
+            found.splice(place..place, ids(&page));
+            token = if back {
+                page.previous_page_token
+            } else {
+                page.next_page_token
+            };
+            if token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(found, BY_SCORE);
+    }
+    // Conditions hold of no null, also where they are checked row by row.
+    let residual = PageRequest {
+        allow_residual: true,
+        ..request(r#"author = "ada" AND (score, id) < (1000, 9)"#, "", "all")
+    };
+    assert_eq!(
+        ids(&session
+            .page(
+                "posts",
+                &PageRequest {
+                    page_size: None,
+                    ..residual
+                }
+            )
+            .await
+            .unwrap()),
+        BY_SCORE[..4]
+    );
+    let from = PageRequest {
+        from: Some("[20]".into()),
+        ..asked.clone()
+    };
+    assert_eq!(ids(&session.page("posts", &from).await.unwrap()), [2, 1]);
+    // As Rust types, which know fewer fields.
+    let typed = recto.collection::<Post>().unwrap();
+    for (view, expected) in [
+        ("all", &BY_SCORE[..]),
+        ("scored", &BY_SCORE[..4]),
+        ("narrow", &BY_SCORE[..4]),
+    ] {
+        let page = typed
+            .query()
+            .filter(r#"author = "ada""#)
+            .view(view)
+            .await
+            .unwrap();
+        for (post, id) in page.iter().zip(expected) {
+            let score = (id % 3 != 0).then_some(*id as i32 * 10);
+            assert_eq!(
+                (post.id, post.author.as_deref(), post.score),
+                (*id as i32, Some("ada"), score)
+            );
+        }
+        assert_eq!(page.len(), expected.len(), "{view}");
+    }
+    // A view that has not all fields serves who does not look at the others.
+    let narrow = request(r#"author = "ada""#, "", "narrow");
+    let error = session.page("posts", &narrow).await.unwrap_err();
+    assert!(error.message().contains("it does not have body"), "{error}");
+    let looking = PageRequest {
+        fields: vec!["id".into(), "topic".into()],
+        ..narrow
+    };
+    let page = session.page("posts", &looking).await.unwrap();
+    assert_eq!(
+        Json::from(page.records[0].clone()),
+        json!({ "id": 5, "topic": "y" })
+    );
+}
+
+/// A cursor is of an order, not of a table.
+pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
+    let recto = posts(&recto).await;
+    let session = LocalSession::new(recto.clone());
+    let asked = |view: &str| PageRequest {
+        fields: vec!["id".into(), "topic".into()],
+        ..request(r#"author = "ada" AND score > 0"#, "-score", view)
+    };
+    let views = ["scored", "narrow", "all", ""];
+    for made in views {
+        let first = session.page("posts", &asked(made)).await.unwrap();
+        assert_eq!(ids(&first), [5, 4]);
+        for view in views {
+            let next = PageRequest {
+                page_token: first.next_page_token.clone(),
+                ..asked(view)
+            };
+            let next = session.page("posts", &next).await.unwrap();
+            assert_eq!(ids(&next), [2, 1], "{made} {view}");
+            let back = PageRequest {
+                page_token: next.previous_page_token,
+                ..asked(made)
+            };
+            assert_eq!(
+                ids(&session.page("posts", &back).await.unwrap()),
+                [5, 4],
+                "{made} {view}"
+            );
+        }
+    }
+    // Where nulls stand is part of the order, unless a condition leaves none.
+    let of_all = session
+        .page("posts", &request(r#"author = "ada""#, "-score", "all"))
+        .await
+        .unwrap();
+    let other = PageRequest {
+        page_token: of_all.next_page_token.clone(),
+        ..request(r#"author = "ada""#, "-score", "scored")
+    };
+    let error = session.page("posts", &other).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidCursor);
+    assert!(error.message().contains("another view"), "{error}");
+    // A view that comes before, or goes, changes nothing for who is on the way.
+    let first = session.page("posts", &asked("")).await.unwrap();
+    let (start, end) = (
+        SCHEMA.find("[collection.posts.view.scored]"),
+        SCHEMA.find("[collection.posts.view.all]"),
+    );
+    let fewer = format!("{}{}", &SCHEMA[..start.unwrap()], &SCHEMA[end.unwrap()..]);
+    recto.assume(crate::common::stores::parse(&fewer));
+    let (table, _) = taken(&session, &asked("")).await;
+    assert_eq!(table, "posts_all_1");
+    let next = PageRequest {
+        page_token: first.next_page_token,
+        ..asked("")
+    };
+    assert_eq!(ids(&session.page("posts", &next).await.unwrap()), [2, 1]);
+}

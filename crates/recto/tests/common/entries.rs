@@ -1,0 +1,151 @@
+//! Views that the tests keep themselves: no release writes them yet.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use recto::schema::{Collection, Holds, Schema};
+use recto::store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOptions, WriteOutcome};
+use recto::{DynamicRecord, Recto, Type};
+use recto_model::{Cells, cell};
+use recto_plan::Arrangement;
+
+/// How often entries are written until it is known that they are.
+const MAX_ATTEMPTS: u32 = 5;
+/// Entries of one write.
+const WRITE_ENTRIES: usize = 50;
+
+/// Applies what a release can of a schema's text, and takes the whole for what the store holds: its views are
+/// there, and empty.
+pub(crate) async fn apply_with_views(recto: &mut Recto, text: &str) {
+    let whole = super::stores::parse(text);
+    let (plain, _) = text.split_once("# views").unwrap_or((text, ""));
+    recto.apply(&super::stores::parse(plain)).await.unwrap();
+    make_tables(recto, &whole).await;
+    recto.assume(whole);
+}
+
+async fn make_tables(recto: &Recto, schema: &Schema) {
+    for collection in &schema.collections {
+        for view in views_of(collection) {
+            recto.store().create_table(&view.table).await.unwrap();
+        }
+    }
+}
+
+fn views_of(collection: &Collection) -> Vec<Arrangement> {
+    let views = collection.arrangements().into_iter().skip(1);
+    let views = views.map(|view| Arrangement::new(&view, view.table_name(1)).unwrap());
+    views.collect()
+}
+
+/// The views of a collection, to be written to.
+#[derive(Debug, Clone)]
+pub(crate) struct Entries {
+    recto: Recto,
+    views: Vec<Arrangement>,
+    collection: Arc<Collection>,
+}
+
+impl Entries {
+    pub(crate) fn new(recto: &Recto, collection: &str) -> Self {
+        let schema = recto.schema();
+        let collection = Arc::clone(schema.collection(collection).unwrap());
+        Self {
+            recto: recto.clone(),
+            views: views_of(&collection),
+            collection,
+        }
+    }
+
+    pub(crate) async fn put<'a>(&self, records: impl Iterator<Item = &'a DynamicRecord>) {
+        self.write(records, false).await;
+    }
+
+    pub(crate) async fn delete(&self, record: &DynamicRecord) {
+        self.write(std::iter::once(record), true).await;
+    }
+
+    async fn write<'a>(&self, records: impl Iterator<Item = &'a DynamicRecord>, deletes: bool) {
+        let stamp = Stamp(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64);
+        let mut writes = Vec::new();
+        for record in records {
+            for view in &self.views {
+                writes.extend(self.entry(view, record, stamp, deletes));
+            }
+        }
+        for chunk in writes.chunks(WRITE_ENTRIES) {
+            for attempt in 1.. {
+                let (store, options) = (self.recto.store(), WriteOptions::default());
+                match store.write_many(chunk.to_vec(), Atomicity::Each, options).await {
+                    Ok(WriteOutcome::Done) => break,
+                    Ok(WriteOutcome::Unknown(_)) if attempt < MAX_ATTEMPTS => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    /// The write of a record's entry; none if it has none.
+    fn entry(
+        &self,
+        view: &Arrangement,
+        record: &DynamicRecord,
+        stamp: Stamp,
+        deletes: bool,
+    ) -> Option<PartitionWrite> {
+        let field_cell = |field: usize| {
+            let mut bytes = Vec::new();
+            let value = record.values()[field].as_ref()?;
+            cell::encode(&self.collection.fields[field].ty, value, &mut bytes).unwrap();
+            Some(bytes)
+        };
+        let key_len = view.table.key_len();
+        let mut cells = Cells::new();
+        for (column, holds) in view.holds.iter().enumerate() {
+            match *holds {
+                Holds::Field(field) if column < key_len => {
+                    let ty = &self.collection.fields[field].ty;
+                    let derives = view.derives_nulls_of(column).then(|| any_value_of(ty));
+                    let bytes = field_cell(field).or(derives)?;
+                    cells
+                        .try_push_with(|out| cell::canonical_key(ty, &bytes, out))
+                        .unwrap();
+                }
+                Holds::Field(field) => cells.push(field_cell(field).as_deref()),
+                Holds::Derived(field, derivation) => {
+                    cells.push(Some(derivation.of(field_cell(field).as_deref())))
+                }
+                Holds::Hidden => cells.push(Some(&stamp.0.to_be_bytes())),
+            }
+        }
+        let part = |range: std::ops::Range<usize>| range.map(|index| cells.get(index)).collect::<Cells>();
+        let clustering = part(view.partition_len()..key_len);
+        let operation = if deletes {
+            Operation::DeleteRow { clustering }
+        } else {
+            Operation::Put {
+                clustering,
+                cells: part(key_len..cells.len()),
+                replace: true,
+            }
+        };
+        Some(PartitionWrite {
+            table: Arc::clone(&view.table),
+            partition: part(0..view.partition_len()),
+            mutations: vec![Mutation {
+                operation,
+                stamp: Some(stamp),
+                ttl_seconds: None,
+            }],
+        })
+    }
+}
+
+/// What stands where a null cannot.
+fn any_value_of(ty: &Type) -> Vec<u8> {
+    match ty {
+        Type::Int => 7_i32.to_be_bytes().to_vec(),
+        Type::Text => b"not null".to_vec(),
+        other => panic!("no test has a null {other}"),
+    }
+}
