@@ -317,7 +317,7 @@ impl AuthenticCursor {
         if self.found.is_by_arrangement {
             return Ok(check_identity(found, &of_version_1())?);
         }
-        // Another sort has another order, too.
+        // Another filter may have another order, too.
         if found.collection == identity.collection && found.query != identity.query {
             return Err(CursorError::OtherQuery);
         }

@@ -664,11 +664,6 @@ fn identity(
     query: &Query,
     order: &[OrderTerm],
 ) -> QueryIdentity {
-    let mut parts = conditions(collection, query);
-    for (field, direction) in query.sorts() {
-        let direction = direction_text(direction);
-        parts.push(format!("sort {} {direction}", collection.fields[field].name).into_bytes());
-    }
     let terms = order.iter().map(|term| {
         let (ty, direction) = (arrangement.type_of(term.column), direction_text(term.direction));
         match arrangement.holds[term.column] {
@@ -685,7 +680,7 @@ fn identity(
     QueryIdentity {
         collection: Fingerprint::of(&[collection.name.as_bytes()]),
         order: fingerprint(&terms.collect::<Vec<_>>()),
-        query: fingerprint(&parts),
+        query: fingerprint(&conditions(collection, query)),
     }
 }
 

@@ -132,7 +132,14 @@ impl CursorKeys {
                 .find(|(_, plan)| is_of(plan))
                 .or(plans.enumerate().next());
             let (index, plan) = found.expect("a query that is answered has a plan");
-            let opened = cursor.bind(&plan.identity, || of_version_1(plan))?;
+            let opened = cursor.bind(&plan.identity, || of_version_1(plan));
+            let opened = opened.map_err(|error| match error {
+                // The order is the sort's that was asked for, if one was.
+                CursorError::OtherArrangement if plan.query.sorts().next().is_some() => {
+                    CursorError::OtherQuery
+                }
+                error => error,
+            })?;
             Ok::<_, CursorError>((index, plan, opened))
         };
         let (index, plan, opened) = open().map_err(|error| {

@@ -11,7 +11,7 @@ async fn assert_pastes(recto: &Recto, hint: &str, name: &str, order: &[&str]) {
     let schema = format!("{}\n{pasted}", recto.schema().to_toml());
     let parsed = Schema::parse(&schema).unwrap_or_else(|errors| panic!("{errors}\n{schema}"));
     let added = parsed.collection(name).unwrap_or_else(|| panic!("{hint}"));
-    let found: Vec<String> = added.order.iter().map(ToString::to_string).collect();
+    let found: Vec<String> = added.base().order.iter().map(ToString::to_string).collect();
     assert!(
         found
             .iter()

@@ -105,8 +105,8 @@ impl Entries {
             match *holds {
                 Holds::Field(field) if column < key_len => {
                     let ty = &self.collection.fields[field].ty;
-                    let derives = view.derives_nulls_of(column).then(|| any_value_of(ty));
-                    let bytes = field_cell(field).or(derives)?;
+                    let any = || view.derives_nulls_of(column).then(|| any_value_of(ty));
+                    let bytes = field_cell(field).or_else(any)?;
                     cells
                         .try_push_with(|out| cell::canonical_key(ty, &bytes, out))
                         .unwrap();

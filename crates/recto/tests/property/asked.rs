@@ -1,6 +1,6 @@
 //! A case put to a store, and how it fails.
 
-use recto::{Cursor, DynamicRecord, Edge, Error, ErrorKind, Page, PageQuery};
+use recto::{Cursor, Direction, DynamicRecord, Edge, Error, ErrorKind, Page, PageQuery};
 use recto_testkit::generate::{Case, Change, Move, Place};
 use recto_testkit::oracle::{Cut, Row, Sequence};
 
@@ -135,7 +135,8 @@ impl<'a> Asked<'a> {
         }
         if page.place == Place::From {
             // Whether a field without a value left is pinned is nobody's business.
-            let is_open = !self.subject.oracle.leaves_no_value(&self.case.question);
+            let is_open = !self.subject.oracle.leaves_no_value(&self.case.question)
+                && self.can_start_at(sequence, page);
             return is_open.then(|| (query.from(page.from.clone()), sequence.from(&page.from, size)));
         }
         let (row, cursor) = row?;
@@ -145,6 +146,19 @@ impl<'a> Asked<'a> {
             Place::Around => (query.around(cursor), sequence.around(row, size)),
             Place::After | Place::From => (query.after(cursor), sequence.after(row, size)),
         })
+    }
+
+    /// Whether the values of `from` are of the subject's own columns: in a view, a key of the store's follows those
+    /// of the order, before the partition's.
+    fn can_start_at(&self, sequence: &Sequence, page: &Move) -> bool {
+        let base = self.case.collection.base();
+        let is_behind = |(field, _): &(usize, Direction)| {
+            let name = &self.case.collection.fields[*field].name;
+            base.partition.contains(name)
+                && !self.case.question.sort.iter().any(|(sorted, _)| sorted == field)
+        };
+        let own = sequence.order().iter().position(is_behind);
+        self.subject.view.is_none() || own.is_none_or(|own| page.from.len() <= own)
     }
 
     /// Writes what a move writes; the rows stored, and the rows deleted.
