@@ -71,6 +71,15 @@ impl Question {
     /// What was wrong with it, with the parameter it is in.
     pub(crate) fn problem(&self, error: Error) -> Problem {
         let parameter = self.parameter(&error);
+        if parameter == Some("view") {
+            // It is the name that is wrong, and nothing in the query.
+            let detail = error.message().trim_start_matches("view: ").to_owned();
+            let problem = Problem::invalid_parameter("view", detail);
+            return match error.hint() {
+                Some(hint) => problem.with_hint(hint),
+                None => problem,
+            };
+        }
         let problem = Problem::of_query(error);
         match parameter {
             Some(parameter) => problem.with_parameter(parameter),
