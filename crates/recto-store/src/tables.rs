@@ -181,6 +181,10 @@ pub const MAX_KEY_PART_BYTES: usize = 65_535;
 
 /// What one request may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what a store can do are facts of their own, no states of one thing"
+)]
 pub struct Limits {
     /// The most bytes of one mutation (one partition's write).
     pub mutation_bytes: usize,

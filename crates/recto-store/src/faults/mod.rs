@@ -466,13 +466,14 @@ impl Store for FaultyStore {
                 self.record(FaultKind::Lost, &what);
                 Ok(TransactionOutcome::Unknown(timeout(&what)))
             }
-            Fate::Unanswered => match self.inner.transact(conditional, plain, options).await? {
-                TransactionOutcome::Refused(error) => Ok(TransactionOutcome::Refused(error)),
-                _ => {
-                    self.record(FaultKind::Unanswered, &what);
-                    Ok(TransactionOutcome::Unknown(timeout(&what)))
+            Fate::Unanswered => {
+                let outcome = self.inner.transact(conditional, plain, options).await?;
+                if matches!(outcome, TransactionOutcome::Refused(_)) {
+                    return Ok(outcome);
                 }
-            },
+                self.record(FaultKind::Unanswered, &what);
+                Ok(TransactionOutcome::Unknown(timeout(&what)))
+            }
             Fate::Late => {
                 self.keep(FaultKind::Late, Late::Transaction(conditional, plain));
                 Ok(TransactionOutcome::Unknown(timeout(&what)))
