@@ -246,7 +246,7 @@ impl<'a> Row<'a> {
     fn encode_lengths(&self, wide: bool, out: &mut Vec<u8>) {
         for cell in &self.cells {
             if wide {
-                let length = cell.value.map_or(WIDE_NULL, |value| cell_len(value));
+                let length = cell.value.map_or(WIDE_NULL, cell_len);
                 out.extend_from_slice(&length.to_le_bytes());
             } else {
                 out.push(cell.value.map_or(NARROW_NULL, |value| value.len() as u8));
