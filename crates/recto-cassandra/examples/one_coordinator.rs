@@ -34,7 +34,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// One who changes the version.
 enum Client {
     /// By the driver alone.
-    Any(Box<Session>, PreparedStatement, PreparedStatement),
+    Any(Box<(Session, PreparedStatement, PreparedStatement)>),
     /// By the store.
     One(CassandraStore, Arc<Table>),
 }
@@ -72,7 +72,7 @@ impl Client {
         let update = format!("UPDATE {KEYSPACE}.versions SET ver = ? WHERE p = ?");
         let condition = session.prepare(format!("{update} IF ver = ?")).await.unwrap();
         let change = session.prepare(update).await.unwrap();
-        Self::Any(Box::new(session), condition, change)
+        Self::Any(Box::new((session, condition, change)))
     }
 
     async fn one(config: CassandraConfig, table: &Arc<Table>) -> Self {
@@ -84,7 +84,8 @@ impl Client {
 
     async fn cas(&self, partition: i32, expected: Option<i32>, new: i32) -> Outcome {
         match self {
-            Self::Any(session, condition, change) => {
+            Self::Any(prepared) => {
+                let (session, condition, change) = &**prepared;
                 let mut batch = Batch::new(BatchType::Unlogged);
                 batch.append_statement(condition.clone());
                 batch.append_statement(change.clone());

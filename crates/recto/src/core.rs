@@ -124,7 +124,7 @@ impl CollectionCore {
 
     /// For each field of the record type, its column in the table of one of the arrangements.
     pub(crate) fn columns_in(&self, arrangement: &Arrangement) -> &[u16] {
-        let is_it = |one: &Arc<Arrangement>| std::ptr::eq(&**one, arrangement);
+        let is_it = |one: &Arc<Arrangement>| std::ptr::eq(Arc::as_ptr(one), arrangement);
         let index = self.arrangements.iter().position(is_it);
         &self.columns[index.expect("rows are read from arrangements of the collection")]
     }
