@@ -87,12 +87,12 @@ async fn refused_collections_are_seen() {
             "ready\ncollections refused: 1 (the log says which, and why)\n"
         )
     );
-    assert_eq!(served.metric("recto_collections_refused").await, 1.0);
+    assert!(served.metric("recto_collections_refused").await > 0.5);
     let path = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22";
     assert_eq!(served.get(path).await.status, 200);
     recto.apply(&schema).await.unwrap();
     assert_eq!(served.get("/readyz").await.body, "ready\n");
-    assert_eq!(served.metric("recto_collections_refused").await, 0.0);
+    assert!(served.metric("recto_collections_refused").await < 0.5);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -491,7 +491,7 @@ writes = "append"
     const ROWS: usize = 4_000;
 
     /// A buffer of rows, each with a note of its own; every key `id_of` gives.
-    fn filled(plan: &Arc<Plan>, recto: &Recto, id_of: fn(usize) -> usize) -> Buffer {
+    fn filled(plan: &Arc<Plan>, recto: &Recto, id_of: impl Fn(usize) -> usize) -> Buffer {
         let note = "n".repeat(1_000);
         let text: String = (0..ROWS)
             .map(|number| format!("mon,{},{number}{note}\n", id_of(number)))

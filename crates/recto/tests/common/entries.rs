@@ -113,7 +113,7 @@ impl Entries {
                 }
                 Holds::Field(field) => cells.push(field_cell(field).as_deref()),
                 Holds::Derived(field, derivation) => {
-                    cells.push(Some(derivation.of(field_cell(field).as_deref())))
+                    cells.push(Some(derivation.of(field_cell(field).as_deref())));
                 }
                 Holds::Hidden => cells.push(Some(&stamp.0.to_be_bytes())),
             }

@@ -156,7 +156,7 @@ impl Subject {
             (seed, &cells).hash(&mut hasher);
             bytes.extend(hasher.finish().to_be_bytes());
         }
-        Value::Blob(bytes.into())
+        Value::Blob(bytes)
     }
 
     /// The row that JSON writes.
