@@ -1,6 +1,7 @@
 //! TLS in a build without it.
 
 use std::convert::Infallible;
+use std::future::Ready;
 use std::io;
 use std::path::Path;
 
@@ -21,7 +22,7 @@ impl Tls {
         })
     }
 
-    pub(crate) async fn accept(&self, _stream: TcpStream) -> io::Result<TcpStream> {
+    pub(crate) fn accept(&self, _stream: TcpStream) -> Ready<io::Result<TcpStream>> {
         match self.0 {}
     }
 
