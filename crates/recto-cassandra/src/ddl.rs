@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::cql::{push_quoted, quoted, string_literal, table_name};
 
-/// What the comment of a table of Recto begins with; the number is the version of what follows.
-const COMMENT_MARK: &str = "recto table 1 ";
+/// The version of what the comment of a table of Recto says.
+const COMMENT_VERSION: u8 = 1;
 /// The option of a table that is emptied and dropped without a snapshot; 5.0 is the first that knows it.
 pub(crate) const ALLOW_AUTO_SNAPSHOT: &str = "allow_auto_snapshot";
 /// How deep types may be nested.
@@ -216,6 +216,11 @@ pub(crate) fn push_type(text: &mut String, ty: &Type) {
     written.expect("a text takes all that is written to it");
 }
 
+/// What the comment of a table of Recto begins with.
+fn comment_mark() -> String {
+    format!("recto table {COMMENT_VERSION} ")
+}
+
 /// What the comment of `table` says.
 fn comment(table: &Table) -> String {
     let columns: Vec<Value> = table
@@ -235,7 +240,8 @@ fn comment(table: &Table) -> String {
         Compaction::Tombstones => "tombstones",
     };
     format!(
-        "{COMMENT_MARK}{}",
+        "{}{}",
+        comment_mark(),
         json!({ "columns": columns, "compaction": compaction })
     )
 }
@@ -262,7 +268,7 @@ pub(crate) struct SchemaTable {
 impl SchemaTable {
     /// Whether Recto made it.
     pub(crate) fn is_ours(&self) -> bool {
-        self.comment.starts_with(COMMENT_MARK)
+        self.comment.starts_with(&comment_mark())
     }
 
     /// The table that was made. Columns that its comment does not tell of are no part of it: an
@@ -275,7 +281,7 @@ impl SchemaTable {
     pub(crate) fn table(&self, udts: &[SchemaUdt]) -> Result<Table, String> {
         let comment = self
             .comment
-            .strip_prefix(COMMENT_MARK)
+            .strip_prefix(&comment_mark())
             .ok_or("it was not made by Recto")?;
         let comment: Value =
             serde_json::from_str(comment).map_err(|error| format!("its comment is damaged: {error}"))?;
@@ -586,6 +592,12 @@ mod tests {
                 ),
             ]
         );
+    }
+
+    #[test]
+    fn comments_are_written_as_every_release_reads_them() {
+        let golden = include_str!("golden/table-comment-v1.txt").trim_end();
+        assert_eq!(comment(&table()), golden);
     }
 
     #[test]

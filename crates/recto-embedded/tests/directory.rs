@@ -85,7 +85,12 @@ fn readers_share_a_store_and_change_nothing() {
 fn a_newer_format_is_refused_by_name() {
     let directory = tempfile::tempdir().unwrap();
     filled(directory.path());
-    fs::write(directory.path().join("format"), "recto-embedded 2\n").unwrap();
+    let format = directory.path().join("format");
+    assert_eq!(
+        fs::read_to_string(&format).unwrap(),
+        include_str!("golden/store-v1.txt")
+    );
+    fs::write(format, "recto-embedded 2\n").unwrap();
     assert!(refused(directory.path(), StoreErrorKind::Version).contains("format 2"));
 }
 

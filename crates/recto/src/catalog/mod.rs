@@ -396,3 +396,46 @@ fn read_schema(entry: Option<Entry>) -> Result<Recorded> {
         schema: Arc::new(schema),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use recto_store::memory::MemoryStore;
+
+    use super::*;
+
+    /// Version and generation in hexadecimal, then the body.
+    const GOLDEN: &str = include_str!("golden/catalog-v1.txt");
+
+    #[tokio::test]
+    async fn the_schema_is_recorded_as_every_release_reads_it() {
+        let environment = Environment::system();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(environment.clone()));
+        let catalog = Catalog::new(&store, &environment, None);
+        catalog.create().await.unwrap();
+        let (_, body) = GOLDEN.split_once('\n').unwrap();
+        let schema = Schema::parse(body).unwrap();
+        catalog.record_schema(&schema, 0).await.unwrap();
+        let row = PointRead {
+            table: Arc::clone(&catalog.table),
+            partition: partition(SCHEMA),
+            clustering: Cells::new(),
+        };
+        let found = store
+            .snapshot()
+            .unwrap()
+            .get(&row, &read_options(None))
+            .await
+            .unwrap();
+        let row = found.rows.iter().next().unwrap();
+        let hex = |column| -> String {
+            let cell: &[u8] = row.get(column).unwrap();
+            cell.iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        let body = std::str::from_utf8(row.get(3).unwrap()).unwrap();
+        assert_eq!(format!("{} {}\n{body}", hex(1), hex(2)), GOLDEN);
+        let read = catalog.known_schema_other_than(0).await.unwrap().unwrap();
+        assert_eq!((read.generation, &*read.schema), (1, &schema));
+    }
+}
