@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{FieldType, KeyType, malformed, null, scalar};
 use crate::Type;
 use crate::cell::CellError;
+use crate::order::sortable::timeuuid;
 
 /// Bytes. (`Vec<u8>` would be a list of numbers.)
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -140,9 +141,32 @@ impl FieldType for Ascii {
 
 impl KeyType for Ascii {}
 
-/// A version 1 UUID, which sorts by its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A version 1 UUID, which sorts as pages do: by its time, then by its other bytes, each signed
+/// (CASSANDRA-8730).
+///
+/// ```
+/// # use recto_model::native::TimeUuid;
+/// # use uuid::Uuid;
+/// // The time's lowest bits are written first.
+/// let earlier = Uuid::parse_str("ffffffff-0000-1000-8000-000000000000").unwrap();
+/// let later = Uuid::parse_str("00000000-0001-1000-8000-000000000000").unwrap();
+/// assert!(earlier > later);
+/// assert!(TimeUuid::try_from(earlier).unwrap() < TimeUuid::try_from(later).unwrap());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TimeUuid(Uuid);
+
+impl Ord for TimeUuid {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        timeuuid(self.0.into_bytes()).cmp(&timeuuid(other.0.into_bytes()))
+    }
+}
+
+impl PartialOrd for TimeUuid {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// A UUID of a version other than 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
