@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use recto::Type;
 use recto::schema::{Arrangement, Collection};
 use serde_json::Value as Json;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -59,7 +58,7 @@ impl Table {
                 name: name.clone(),
                 right: collection
                     .field(name)
-                    .is_some_and(|(_, field)| is_number(&field.ty)),
+                    .is_some_and(|(_, field)| field.ty.is_number()),
                 width: 0,
                 cells: records
                     .iter()
@@ -165,20 +164,6 @@ fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
         kept
     });
     hidden
-}
-
-fn is_number(ty: &Type) -> bool {
-    matches!(
-        ty,
-        Type::TinyInt
-            | Type::SmallInt
-            | Type::Int
-            | Type::BigInt
-            | Type::Varint
-            | Type::Decimal
-            | Type::Float
-            | Type::Double
-    )
 }
 
 /// A value as a cell: text without quotes, but for the text `null`; anything else as JSON; none for null.

@@ -70,6 +70,21 @@ impl Type {
         )
     }
 
+    /// Whether values of this type are numbers.
+    pub fn is_number(&self) -> bool {
+        matches!(
+            self,
+            Type::TinyInt
+                | Type::SmallInt
+                | Type::Int
+                | Type::BigInt
+                | Type::Varint
+                | Type::Decimal
+                | Type::Float
+                | Type::Double
+        )
+    }
+
     /// The eighteen order types.
     pub const ORDERABLE: [Type; 18] = [
         Type::Ascii,

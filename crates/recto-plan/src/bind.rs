@@ -157,7 +157,7 @@ impl Binder<'_> {
             (LiteralValue::Boolean(_), ty) => {
                 return Err(wrong(format!("{} is a {ty}, not a boolean", field.name)));
             }
-            (LiteralValue::Number(number), ty) if is_numeric(ty) => number.clone(),
+            (LiteralValue::Number(number), ty) if ty.is_number() => number.clone(),
             (LiteralValue::Number(number), ty) => {
                 return Err(wrong(format!("{} is a {ty}, not a number", field.name))
                     .with_hint(format!("write it in quotes: \"{number}\"")));
@@ -195,18 +195,4 @@ pub fn no_field_hint(collection: &Collection, name: &str) -> String {
         .map(|field| field.name.as_str())
         .collect();
     format!("its fields are {}", names.join(", "))
-}
-
-fn is_numeric(ty: &Type) -> bool {
-    matches!(
-        ty,
-        Type::TinyInt
-            | Type::SmallInt
-            | Type::Int
-            | Type::BigInt
-            | Type::Varint
-            | Type::Decimal
-            | Type::Float
-            | Type::Double
-    )
 }

@@ -132,7 +132,7 @@ pub fn write_part<F: FieldType>(part: &F, ty: &Type, out: &mut Vec<u8>) -> Resul
             Err(null(ty))
         };
     }
-    if own != Type::Text && !(is_number(&own) && is_number(ty)) {
+    if own != Type::Text && !(own.is_number() && ty.is_number()) {
         return Err(CellError::WrongType {
             expected: ty.to_string(),
         });
@@ -148,14 +148,6 @@ fn null(ty: &Type) -> CellError {
         type_name: ty.to_string(),
         reason: "it is null, and it is part of the key".to_owned(),
     }
-}
-
-fn is_number(ty: &Type) -> bool {
-    use Type::{BigInt, Decimal, Double, Float, Int, SmallInt, TinyInt, Varint};
-    matches!(
-        ty,
-        TinyInt | SmallInt | Int | BigInt | Varint | Decimal | Float | Double
-    )
 }
 
 /// Values that are parts of keys, and keys of one part.
@@ -213,7 +205,7 @@ key_parts!(write_part: time::Date, time::Time, time::OffsetDateTime, time::UtcDa
 
 /// Numbers that are no field types, because CQL has none of their range.
 fn write_number(number: &impl Display, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
-    if is_number(ty) {
+    if ty.is_number() {
         return write_text(&number.to_string(), ty, out);
     }
     Err(CellError::WrongType {

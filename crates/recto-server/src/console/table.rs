@@ -115,7 +115,7 @@ fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup 
 
 /// Numbers stand at the right of their column; the key stays where it is when the rest is scrolled.
 fn classes(collection: &Collection, field: &Field) -> Option<&'static str> {
-    match (value::is_number(&field.ty), collection.is_required(&field.name)) {
+    match (field.ty.is_number(), collection.is_required(&field.name)) {
         (true, true) => Some("number key"),
         (true, false) => Some("number"),
         (false, true) => Some("key"),

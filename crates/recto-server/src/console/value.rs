@@ -14,19 +14,6 @@ const MAX_TITLE_CHARACTERS: usize = 1_000;
 /// The most characters of a value in a record's own page.
 const MAX_DETAIL_CHARACTERS: usize = 100_000;
 
-/// Whether values are numbers, which stand at the right of their column.
-pub(super) fn is_number(ty: &Type) -> bool {
-    is_bare_number(ty) || matches!(ty, Type::BigInt | Type::Varint | Type::Decimal)
-}
-
-/// Whether record JSON writes values as JSON numbers.
-fn is_bare_number(ty: &Type) -> bool {
-    matches!(
-        ty,
-        Type::TinyInt | Type::SmallInt | Type::Int | Type::Float | Type::Double
-    )
-}
-
 /// Whether values are integers that every browser's number field keeps exactly.
 fn is_small_integer(ty: &Type) -> bool {
     matches!(ty, Type::TinyInt | Type::SmallInt | Type::Int)
@@ -101,7 +88,7 @@ pub(super) fn literal(ty: &Type, typed: &str) -> String {
     let typed = normal(ty, typed);
     let bare = match ty {
         Type::Boolean => typed == "true" || typed == "false",
-        _ if is_number(ty) => is_json_number(&typed),
+        _ if ty.is_number() => is_json_number(&typed),
         _ => false,
     };
     if bare {
@@ -210,7 +197,7 @@ impl Control<'_> {
             ("number", Some("numeric"))
         } else if *self.ty == Type::Date && is_for_date_field(self.value) {
             ("date", None)
-        } else if is_number(self.ty) {
+        } else if self.ty.is_number() {
             ("text", Some("decimal"))
         } else {
             ("text", None)
