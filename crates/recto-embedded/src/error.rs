@@ -3,9 +3,8 @@
 use std::cell::Cell;
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Once;
 
+use recto_store::panics::caught;
 use recto_store::{StoreError, StoreErrorKind};
 
 /// What to do about a damaged store.
@@ -136,12 +135,8 @@ pub(crate) fn timeout(what: &str) -> StoreError {
 /// does not come about since damaged pages are kept from the engine (`verified`).
 #[inline]
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    QUIET_HOOK.call_once(keep_caught_panics_quiet);
-    let outer = CAUGHT_HERE.replace(true);
     DAMAGED_PAGE.set(None);
-    let result = catch_unwind(AssertUnwindSafe(work));
-    CAUGHT_HERE.set(outer);
-    result.unwrap_or_else(|panic| Err(unwound(panic.as_ref())))
+    caught(work).unwrap_or_else(|panic| Err(unwound(panic.as_ref())))
 }
 
 /// What belongs to the engine and is closed when it is dropped. After a panic the engine may panic
@@ -172,13 +167,6 @@ impl<T> Drop for Closing<T> {
     }
 }
 
-static QUIET_HOOK: Once = Once::new();
-
-thread_local! {
-    /// Whether a panic of this thread, now, becomes an error.
-    static CAUGHT_HERE: Cell<bool> = const { Cell::new(false) };
-}
-
 thread_local! {
     /// Where the damaged page begins that this thread met in the work it does now.
     static DAMAGED_PAGE: Cell<Option<u64>> = const { Cell::new(None) };
@@ -197,17 +185,6 @@ fn damaged_page() -> Option<String> {
 /// A page of the data file does not hold.
 pub(crate) fn page_damage(offset: u64) -> String {
     format!("the page at byte {offset} of the data file is damaged: its checksum does not hold")
-}
-
-/// A panic that becomes an error is told by that error. The hook that prints panics is asked about
-/// all others as before.
-fn keep_caught_panics_quiet() {
-    let hook = take_hook();
-    set_hook(Box::new(move |panic| {
-        if !CAUGHT_HERE.get() {
-            hook(panic);
-        }
-    }));
 }
 
 /// What the engine panicked with.

@@ -13,6 +13,7 @@
 //! | [`check`] | what every store refuses |
 //! | [`error`] | [`StoreError`] |
 //! | [`metrics`] | what a store has seen of its servers |
+//! | [`panics`] | panics that become errors |
 //! | `conformance` (feature) | the suite every store passes |
 //! | `memory` (feature `testing`) | the reference store, in memory |
 //! | `faults` (feature `testing`) | a wrapper that makes a store fail, by seed |
@@ -116,6 +117,7 @@ pub mod kind;
 #[cfg(feature = "testing")]
 pub mod memory;
 pub mod metrics;
+pub mod panics;
 pub mod read;
 pub mod tables;
 pub mod write;

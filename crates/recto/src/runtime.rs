@@ -1,10 +1,8 @@
 //! What a store needs of the runtime that its futures run on.
 
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Once;
 use std::time::Duration;
 
+use recto_store::panics::caught;
 use tokio::runtime::Handle;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -24,30 +22,9 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-thread_local! {
-    /// Whether this thread finds out whether there are timers.
-    static FINDING_OUT: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Tokio does not say whether timers are on: a sleep panics where they are not. What it would print of that is
-/// told by an error; the hook that prints panics is asked about all others as before.
+/// Tokio does not say whether timers are on: a sleep panics where they are not.
 fn has_timers() -> bool {
-    static QUIET: Once = Once::new();
-    // Whoever opens a store while a panic unwinds must not touch the hook.
-    if !std::thread::panicking() {
-        QUIET.call_once(|| {
-            let hook = take_hook();
-            set_hook(Box::new(move |panic| {
-                if !FINDING_OUT.get() {
-                    hook(panic);
-                }
-            }));
-        });
-    }
-    FINDING_OUT.set(true);
-    let slept = catch_unwind(AssertUnwindSafe(|| drop(tokio::time::sleep(Duration::ZERO))));
-    FINDING_OUT.set(false);
-    slept.is_ok()
+    caught(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }
 
 #[cold]

@@ -1,0 +1,39 @@
+//! Panics that become errors.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+use std::thread;
+
+static QUIET_HOOK: Once = Once::new();
+
+thread_local! {
+    /// Whether a panic of this thread, now, becomes an error.
+    static CAUGHT_HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` and catches its panic, which its caller tells by an error and which is therefore not
+/// printed. The hook that prints panics is asked about all others as before.
+///
+/// # Errors
+/// What `work` panicked with.
+#[inline]
+pub fn caught<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
+    // While a panic unwinds, nobody may touch the hook.
+    if !QUIET_HOOK.is_completed() && !thread::panicking() {
+        QUIET_HOOK.call_once(keep_caught_panics_quiet);
+    }
+    let outer = CAUGHT_HERE.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    CAUGHT_HERE.set(outer);
+    result
+}
+
+fn keep_caught_panics_quiet() {
+    let hook = take_hook();
+    set_hook(Box::new(move |panic| {
+        if !CAUGHT_HERE.get() {
+            hook(panic);
+        }
+    }));
+}
