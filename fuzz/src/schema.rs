@@ -78,7 +78,6 @@ fn reads_back(schema: &Schema) {
     assert_eq!(&again, schema);
     assert_eq!(again.to_toml(), printed);
     assert!(schema.difference(&again).is_empty());
-    let _ = schema.unsupported();
     for collection in &schema.collections {
         let table = collection.base_table();
         assert!(!table.partition().is_empty());

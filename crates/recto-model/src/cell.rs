@@ -22,7 +22,7 @@
 //! | vector | the elements; after a varying-length integer each where their size is not fixed |
 
 mod decimal;
-mod nested;
+pub(crate) mod nested;
 mod scalar;
 mod vint;
 

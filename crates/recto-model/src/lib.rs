@@ -17,11 +17,12 @@
 //! | [`native`] | Rust types as fields, what `#[derive(Record)]` builds on |
 //! | [`record`] | [`Record`](record::Record): records as Rust types, and why a row is not one |
 //! | [`environment`] | the one handle on time and randomness |
-//! | [`extremes`] | values at the edges of each order type, for tests |
+//! | `extremes` | values at the edges of each order type, for tests, behind the feature `testing` |
 
 pub mod cell;
 pub mod cells;
 pub mod environment;
+#[cfg(any(test, feature = "testing"))]
 pub mod extremes;
 pub mod json;
 pub mod key;

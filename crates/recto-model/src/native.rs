@@ -14,7 +14,7 @@
 //! | duration | [`CqlDuration`] |
 //! | list, set, map | `Vec<T>`, `BTreeSet<T>` or `HashSet<T>`, `BTreeMap<K, V>` or `HashMap<K, V>` |
 //! | tuple | tuples of one to six fields, each of which may be an `Option` |
-//! | vector | `[T; N]` |
+//! | vector | `[T; N]`, [`Vector<T, N>`](Vector) on the heap |
 //! | text | [`Json<T>`](Json), of any type that serde reads and writes |
 //!
 //! `Option<T>` is a field that may be null. `#[derive(FieldType)]` makes fields of enums and of structs around one
@@ -62,6 +62,7 @@ use crate::cell::{self, CellError};
 use crate::{Type, Value};
 
 pub use json::Json;
+pub use nested::Vector;
 pub use time::{CqlDuration, Date, OutOfRange, Time, Timestamp};
 pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
 
@@ -270,6 +271,36 @@ mod tests {
                 .is_err()
         );
         assert!("2013-02-30".parse::<Date>().is_err());
+    }
+
+    /// Element by element or by way of decoded values: the same bytes, and the same back.
+    fn check_elements<T: FieldType + PartialEq + Debug>(value: &T) {
+        let (mut direct, mut decoded) = (vec![7], vec![7]);
+        assert!(value.write_cell(&mut direct).unwrap());
+        cell::encode(
+            &T::field_type(),
+            &value.to_value().unwrap().unwrap(),
+            &mut decoded,
+        )
+        .unwrap();
+        assert_eq!(direct, decoded);
+        assert_eq!(T::read_cell(Some(&direct[1..])).as_ref(), Ok(value));
+        assert!(T::read_cell(Some(&direct[1..direct.len() - 1])).is_err());
+    }
+
+    #[test]
+    fn lists_and_vectors_lie_as_their_values_do() {
+        check_elements(&vec![1_i32, -1, i32::MAX]);
+        check_elements(&vec![vec![String::from("日本"), String::new()], vec![]]);
+        check_elements(&[0.5_f32, -0.0, f32::MAX]);
+        check_elements(&[String::from("a"), "b".repeat(300)]);
+        check_elements(&[[1_i16, 2], [3, 4]]);
+        check_elements(&Vector::<f32, 3>::try_from(vec![1.0, 2.0, 3.0]).unwrap());
+        check_elements(&vec![(Some(1_i32), None::<String>)]);
+        let mut out = vec![7];
+        assert!(vec![Some(1_i32), None].write_cell(&mut out).is_err());
+        assert_eq!(out, [7], "nothing is appended");
+        assert!(<[i32; 2]>::read_cell(Some(&[0; 12])).is_err());
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Collections, views, and the TOML they are written in.
 //!
 //! [`Schema::parse`] reads the language, [`Schema::to_toml`] writes it in one canonical form (what a
-//! store records), [`Schema::difference`] says what changes between two schemas, and
-//! [`Schema::unsupported`] names what is declared and this release cannot do yet. A schema built in
+//! store records), and [`Schema::difference`] says what changes between two schemas. A schema built in
 //! code ([`Collection::new`], which `#[derive(Record)]` calls) goes through the same checks.
 //!
 //! | module | holds |
@@ -23,7 +22,6 @@
 //! | `print` | the model into canonical TOML |
 //! | `difference` | what changes between two schemas |
 //! | `keeping` | what of a recorded schema stays when another is applied |
-//! | `unsupported` | what this release cannot do |
 
 mod arrangement;
 mod check;
@@ -41,22 +39,19 @@ mod print;
 mod problem;
 mod type_order;
 mod type_text;
-mod unsupported;
 
 pub use arrangement::{Arrangement, Derivation, Holds};
 pub use declared::Declaration;
 pub use difference::{Change, ChangeKind};
 pub use errors::{CollectionError, SchemaError, SchemaErrors};
 pub use model::{Collection, Field, OrderColumn, Schema, View, WriteMode};
-pub use names::{NameError, check_name};
+pub use names::{NameError, check_name, nearest};
 pub use options::{Bucket, Nulls, Width, WidthUnit};
 pub use position::Position;
 pub use problem::Problem;
 pub use type_text::{TypeTextError, parse_type};
-pub use unsupported::Unsupported;
 
-/// A commented schema to start from, which `recto init` writes. It needs nothing that this release
-/// cannot do.
+/// A commented schema to start from, which `recto init` writes.
 pub const EXAMPLE: &str = include_str!("schema/example.toml");
 
 /// The name of the view that `partition` and `order` of an `update` collection declare.

@@ -138,41 +138,6 @@ fn canonical_text_gives_back_an_equal_schema() {
 }
 
 #[test]
-fn the_example_needs_nothing_unsupported() {
-    assert_eq!(parse(EXAMPLE).unsupported(), []);
-    assert!(parse(EXAMPLE).collections.len() >= 2);
-}
-
-#[test]
-fn what_is_not_supported_is_named_with_its_place() {
-    let unsupported: Vec<String> = parse(EVERYTHING)
-        .unsupported()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let starts: Vec<&str> = unsupported
-        .iter()
-        .map(|text| text.split(" (").next().unwrap())
-        .collect();
-    assert_eq!(
-        starts,
-        [
-            "8:13: not supported yet: writes = \"update\" of collection `suspensions`",
-            "11:10: not supported yet: unique of collection `suspensions`",
-            "13:30: not supported yet: view `by_status` of collection `suspensions`",
-            "16:10: not supported yet: bucket of view `by_status` of collection `suspensions`",
-            "17:9: not supported yet: nulls of view `by_status` of collection `suspensions`",
-            "18:11: not supported yet: collate of view `by_status` of collection `suspensions`",
-            "23:30: not supported yet: view `newest` of collection `suspensions`",
-            "25:10: not supported yet: bucket of view `newest` of collection `suspensions`",
-            "33:10: not supported yet: bucket of collection `timeline`",
-            "40:10: not supported yet: writes = \"update\" of collection `moves`",
-            "38:13: not supported yet: view `primary` of collection `moves`",
-        ]
-    );
-}
-
-#[test]
 fn an_error_shows_its_line_and_what_to_write() {
     assert_eq!(
         error("[collection.é]\nfields = { a = \"int\" }\nkey = [\"a\"]"),

@@ -25,7 +25,6 @@ pub use limits::{
     DEFAULT_TOKEN_SHARE, DEFAULT_URL_BYTES, Limits, MAX_HEADERS,
 };
 pub use settings::{SETTINGS, Setting};
-pub(crate) use sources::nearest;
 pub use sources::{Effective, MAX_CONFIG_BYTES, Origin, Sources};
 
 /// The port a server listens on unless told otherwise.

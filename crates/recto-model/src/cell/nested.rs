@@ -172,12 +172,10 @@ pub(super) fn encode(
     depth_left: usize,
 ) -> Result<(), CellError> {
     match (ty, value) {
-        (Type::List(element), Value::List(values)) => {
-            write_length(ty, values.len(), out)?;
-            for value in values {
-                write_part(ty, element, Some(value), out, depth_left)?;
-            }
-            Ok(())
+        (Type::List(element), Value::List(values)) | (Type::Vector(element, _), Value::Vector(values)) => {
+            write_elements(ty, values, out, |value, out| {
+                encode_at(element, value, out, depth_left)
+            })
         }
         (Type::Set(element), Value::Set(values)) => encode_set(ty, element, values, out, depth_left),
         (Type::Map(key, value), Value::Map(entries)) => {
@@ -189,35 +187,70 @@ pub(super) fn encode(
         (Type::Udt(udt), Value::Udt(values)) => {
             encode_fields(ty, udt.fields.iter().map(|(_, ty)| ty), values, out, depth_left)
         }
-        (Type::Vector(element, dimension), Value::Vector(values)) => {
-            if values.len() != usize::from(*dimension) {
-                return Err(CellError::malformed(ty, format!("{} elements", values.len())));
+        _ => Err(CellError::wrong_type(ty)),
+    }
+}
+
+/// Appends the cell of a list or a vector, each of whose elements `write` appends.
+fn write_elements<T>(
+    ty: &Type,
+    elements: &[T],
+    out: &mut Vec<u8>,
+    mut write: impl FnMut(&T, &mut Vec<u8>) -> Result<(), CellError>,
+) -> Result<(), CellError> {
+    match ty {
+        Type::List(_) => {
+            write_length(ty, elements.len(), out)?;
+            elements
+                .iter()
+                .try_for_each(|element| write_part(ty, out, |out| write(element, out)))
+        }
+        Type::Vector(_, dimension) if elements.len() != usize::from(*dimension) => {
+            Err(CellError::malformed(ty, format!("{} elements", elements.len())))
+        }
+        Type::Vector(element, _) if fixed_size(element).is_some() => {
+            elements.iter().try_for_each(|element| write(element, out))
+        }
+        Type::Vector(..) => {
+            let mut cell = Vec::new();
+            for element in elements {
+                cell.clear();
+                write(element, &mut cell)?;
+                vint::write_unsigned(cell.len() as u64, out);
+                out.extend_from_slice(&cell);
             }
-            encode_vector(element, values, out, depth_left)
+            Ok(())
         }
         _ => Err(CellError::wrong_type(ty)),
     }
 }
 
-fn encode_vector(
-    element: &Type,
-    values: &[Value],
+/// Appends the cell of a list or a vector without decoded values in between; on error nothing is appended.
+pub(crate) fn encode_elements<T>(
+    ty: &Type,
+    elements: &[T],
     out: &mut Vec<u8>,
-    depth_left: usize,
+    write: impl FnMut(&T, &mut Vec<u8>) -> Result<(), CellError>,
 ) -> Result<(), CellError> {
-    if fixed_size(element).is_some() {
-        return values
-            .iter()
-            .try_for_each(|value| encode_at(element, value, out, depth_left));
-    }
-    let mut cell = Vec::new();
-    for value in values {
-        cell.clear();
-        encode_at(element, value, &mut cell, depth_left)?;
-        vint::write_unsigned(cell.len() as u64, out);
-        out.extend_from_slice(&cell);
-    }
-    Ok(())
+    let start = out.len();
+    write_elements(ty, elements, out, write).inspect_err(|_| out.truncate(start))
+}
+
+/// The elements of the cell of a list or a vector without decoded values in between.
+pub(crate) fn decode_elements<'a, T>(
+    ty: &Type,
+    cell: &'a [u8],
+    mut read: impl FnMut(Option<&'a [u8]>) -> Result<T, CellError>,
+) -> Result<Vec<T>, CellError> {
+    let mut elements = match ty {
+        Type::Vector(_, dimension) => Vec::with_capacity(usize::from(*dimension)),
+        _ => Vec::new(),
+    };
+    walk(ty, cell, &mut |_, element| {
+        elements.push(read(element)?);
+        Ok(())
+    })?;
+    Ok(elements)
 }
 
 fn encode_fields<'t>(
@@ -231,7 +264,10 @@ fn encode_fields<'t>(
         return Err(CellError::malformed(ty, format!("{} fields", values.len())));
     }
     for (field, value) in fields.zip(values) {
-        write_part(ty, field, value.as_ref(), out, depth_left)?;
+        match value {
+            Some(value) => write_part(ty, out, |out| encode_at(field, value, out, depth_left))?,
+            None => out.extend_from_slice(&NULL_LENGTH.to_be_bytes()),
+        }
     }
     Ok(())
 }
@@ -279,7 +315,7 @@ fn encode_map(
     for (cell, entry) in sorted {
         write_length(ty, cell.len(), out)?;
         out.extend_from_slice(cell);
-        write_part(ty, value, Some(entry), out, depth_left)?;
+        write_part(ty, out, |out| encode_at(value, entry, out, depth_left))?;
     }
     Ok(())
 }
@@ -305,21 +341,15 @@ fn write_length(ty: &Type, length: usize, out: &mut Vec<u8>) -> Result<(), CellE
     Ok(())
 }
 
-/// Appends one part of a cell of `ty` after its length.
+/// Appends one part of a cell of `ty`, which `write` appends, after its length.
 fn write_part(
     ty: &Type,
-    part: &Type,
-    value: Option<&Value>,
     out: &mut Vec<u8>,
-    depth_left: usize,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), CellError>,
 ) -> Result<(), CellError> {
-    let Some(value) = value else {
-        out.extend_from_slice(&NULL_LENGTH.to_be_bytes());
-        return Ok(());
-    };
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
-    encode_at(part, value, out, depth_left)?;
+    write(out)?;
     let length =
         i32::try_from(out.len() - at - 4).map_err(|_| CellError::malformed(ty, "longer than 2 GiB"))?;
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());

@@ -1,18 +1,22 @@
-//! Rust's collections, tuples and arrays. They go by way of decoded values, so that
-//! [`cell`](crate::cell) alone knows how nested values lie in bytes, and in which order.
+//! Rust's collections, tuples and arrays. [`cell`](crate::cell) alone knows how nested values lie in bytes, and in
+//! which order: sets, maps and tuples go by way of decoded values.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
+use std::ops::{Deref, DerefMut};
 
 use super::{FieldType, KeyType, malformed, null};
-use crate::cell::{self, CellError};
+use crate::cell::{self, CellError, nested};
 use crate::schema::MAX_VECTOR_DIMENSION;
 use crate::{Type, Value};
 
 fn element<T: FieldType>(value: &T) -> Result<Value, CellError> {
-    value
-        .to_value()?
-        .ok_or_else(|| malformed::<T>("null, which cannot be inside a list, set, map or vector"))
+    value.to_value()?.ok_or_else(null_inside::<T>)
+}
+
+#[cold]
+fn null_inside<T: FieldType>() -> CellError {
+    malformed::<T>("null, which cannot be inside a list, set, map or vector")
 }
 
 fn elements<'a, T: FieldType + 'a>(values: impl Iterator<Item = &'a T>) -> Result<Vec<Value>, CellError> {
@@ -46,12 +50,31 @@ fn other<T: FieldType>(value: Option<&Value>) -> CellError {
     }
 }
 
+/// Cells of lists and vectors, element by element: a vector of 1,536 floats is that many floats, and no more.
+macro_rules! cells_by_element {
+    ($of_elements:expr) => {
+        fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
+            let write = |element: &T, out: &mut Vec<u8>| match element.write_cell(out)? {
+                true => Ok(()),
+                false => Err(null_inside::<T>()),
+            };
+            nested::encode_elements(&Self::field_type(), self, out, write).map(|()| true)
+        }
+
+        fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError> {
+            let cell = cell.ok_or_else(null::<Self>)?;
+            let elements = nested::decode_elements(&Self::field_type(), cell, T::read_cell)?;
+            $of_elements(elements)
+        }
+    };
+}
+
 impl<T: FieldType> FieldType for Vec<T> {
     fn field_type() -> Type {
         Type::List(Box::new(T::field_type()))
     }
 
-    cells_by_value!();
+    cells_by_element!(Ok);
 
     fn to_value(&self) -> Result<Option<Value>, CellError> {
         Ok(Some(Value::List(elements(self.iter())?)))
@@ -147,7 +170,7 @@ impl<T: FieldType, const N: usize> FieldType for [T; N] {
         Type::Vector(Box::new(T::field_type()), N as u16)
     }
 
-    cells_by_value!();
+    cells_by_element!(of_length);
 
     fn to_value(&self) -> Result<Option<Value>, CellError> {
         Ok(Some(Value::Vector(elements(self.iter())?)))
@@ -157,13 +180,84 @@ impl<T: FieldType, const N: usize> FieldType for [T; N] {
         let Some(Value::Vector(values)) = value else {
             return Err(other::<Self>(value.as_ref()));
         };
-        let values: Vec<T> = values
-            .into_iter()
-            .map(|value| T::from_value(Some(value)))
-            .collect::<Result<_, _>>()?;
-        values
-            .try_into()
-            .map_err(|values: Vec<T>| malformed::<Self>(&format!("{} elements, not {N}", values.len())))
+        let values = values.into_iter().map(|value| T::from_value(Some(value)));
+        of_length(values.collect::<Result<_, _>>()?)
+    }
+}
+
+fn of_length<T: FieldType, const N: usize>(elements: Vec<T>) -> Result<[T; N], CellError> {
+    elements
+        .try_into()
+        .map_err(|elements: Vec<T>| malformed::<[T; N]>(&format!("{} elements, not {N}", elements.len())))
+}
+
+/// A vector of 1 to 8,192 elements whose elements are a [`Vec`]'s: what an array is where it should not lie in the
+/// record itself, as an embedding of 1,536 floats.
+///
+/// ```
+/// use recto_model::native::{FieldType, Vector};
+///
+/// let embedding: Vector<f32, 3> = vec![0.25, -1.0, 0.5].try_into()?;
+/// assert_eq!(embedding[2], 0.5);
+/// assert_eq!(Vector::<f32, 3>::field_type().to_string(), "vector<float, 3>");
+/// assert!(Vector::<f32, 3>::try_from(vec![0.25]).is_err());
+/// # Ok::<(), recto_model::cell::CellError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
+pub struct Vector<T, const N: usize>(Vec<T>);
+
+impl<T: FieldType, const N: usize> TryFrom<Vec<T>> for Vector<T, N> {
+    type Error = CellError;
+
+    fn try_from(elements: Vec<T>) -> Result<Self, CellError> {
+        if elements.len() == N {
+            Ok(Self(elements))
+        } else {
+            Err(malformed::<Self>(&format!(
+                "{} elements, not {N}",
+                elements.len()
+            )))
+        }
+    }
+}
+
+impl<T, const N: usize> From<Vector<T, N>> for Vec<T> {
+    fn from(vector: Vector<T, N>) -> Self {
+        vector.0
+    }
+}
+
+impl<T, const N: usize> Deref for Vector<T, N> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T, const N: usize> DerefMut for Vector<T, N> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
+impl<T: FieldType, const N: usize> FieldType for Vector<T, N> {
+    fn field_type() -> Type {
+        <[T; N]>::field_type()
+    }
+
+    cells_by_element!(Self::try_from);
+
+    fn to_value(&self) -> Result<Option<Value>, CellError> {
+        Ok(Some(Value::Vector(elements(self.iter())?)))
+    }
+
+    fn from_value(value: Option<Value>) -> Result<Self, CellError> {
+        let Some(Value::Vector(values)) = value else {
+            return Err(other::<Self>(value.as_ref()));
+        };
+        let values = values.into_iter().map(|value| T::from_value(Some(value)));
+        values.collect::<Result<Vec<T>, _>>()?.try_into()
     }
 }
 

@@ -564,7 +564,7 @@ impl<'a> Rules<'a, '_, '_> {
         sets
     }
 
-    /// Where the things stand that [`unsupported`](super::Schema::unsupported) may name.
+    /// Where the parts stand that [`Collection::position`](super::Collection::position) names.
     fn places(&self, declared: &Declared) -> Places {
         let mut places = BTreeMap::new();
         let mut add = |path: String, span: Option<&Span>| {

@@ -1,8 +1,8 @@
-//! What changes between two schemas, and whether a store with data can follow.
+//! What changes between two schemas, and what stored records have against it.
 
 use std::fmt;
 
-use super::model::{Collection, OrderColumn, Schema, WriteMode};
+use super::model::{Collection, Schema};
 use super::options::print_size;
 use super::{Bucket, View};
 use crate::types::UdtType;
@@ -13,10 +13,8 @@ use crate::types::UdtType;
 pub struct Change {
     /// What changes.
     pub kind: ChangeKind,
-    /// Whether a store with data under the old schema can take it up as it is.
-    pub compatible: bool,
-    /// Why not, if it is not compatible.
-    pub reason: Option<&'static str>,
+    /// What of records that are stored stands against it; `None` if nothing does.
+    pub obstacle: Option<&'static str>,
 }
 
 /// What changes from a schema to another.
@@ -53,40 +51,14 @@ pub enum ChangeKind {
     },
     /// The fields that stay stand in another order.
     FieldsReordered { collection: String },
-    /// Other fields, or the same in another order, identify a record.
-    KeyChanged {
+    /// An option of a collection says something else: `writes`, `key`, `partition`, `order`, `bucket`, and, without
+    /// what they said and say, `collations` and `unique fields`.
+    OptionChanged {
         collection: String,
-        from: Vec<String>,
-        to: Vec<String>,
+        option: &'static str,
+        from: String,
+        to: String,
     },
-    /// Other fields group records.
-    PartitionChanged {
-        collection: String,
-        from: Vec<String>,
-        to: Vec<String>,
-    },
-    /// The base table's order is another.
-    OrderChanged {
-        collection: String,
-        from: Vec<OrderColumn>,
-        to: Vec<OrderColumn>,
-    },
-    /// Records are written in another mode.
-    WritesChanged {
-        collection: String,
-        from: WriteMode,
-        to: WriteMode,
-    },
-    /// The base table is split differently.
-    BucketChanged {
-        collection: String,
-        from: Option<Bucket>,
-        to: Option<Bucket>,
-    },
-    /// The base table's order is by other collations.
-    CollateChanged { collection: String },
-    /// Other fields are unique.
-    UniqueChanged { collection: String },
     /// A view is new.
     ViewAdded { collection: String, view: String },
     /// A view is gone.
@@ -103,7 +75,7 @@ impl Schema {
         let mut changes = Changes(Vec::new());
         for udt in &to.types {
             match self.types.iter().find(|old| old.name == udt.name) {
-                None => changes.online(ChangeKind::TypeAdded {
+                None => changes.possible(ChangeKind::TypeAdded {
                     name: udt.name.clone(),
                 }),
                 Some(old) => changes.udt(old, udt),
@@ -111,7 +83,7 @@ impl Schema {
         }
         for collection in &to.collections {
             match self.collection(&collection.name) {
-                None => changes.online(ChangeKind::CollectionAdded {
+                None => changes.possible(ChangeKind::CollectionAdded {
                     name: collection.name.clone(),
                 }),
                 Some(old) => changes.collection(old, collection),
@@ -139,26 +111,20 @@ impl Schema {
     }
 }
 
+const MODES_NEVER_MEET: &str =
+    "plain and conditional writes must never meet on a record, and each mode keeps other promises";
 const MOVES_RECORDS: &str = "every stored record would have to move: copy them into a new collection";
-const NOT_YET: &str = "this release cannot change it for records that are stored";
 
 struct Changes(Vec<Change>);
 
 impl Changes {
-    fn online(&mut self, kind: ChangeKind) {
-        self.0.push(Change {
-            kind,
-            compatible: true,
-            reason: None,
-        });
+    fn possible(&mut self, kind: ChangeKind) {
+        self.0.push(Change { kind, obstacle: None });
     }
 
-    fn refused(&mut self, kind: ChangeKind, reason: &'static str) {
-        self.0.push(Change {
-            kind,
-            compatible: false,
-            reason: Some(reason),
-        });
+    fn refused(&mut self, kind: ChangeKind, obstacle: &'static str) {
+        let obstacle = Some(obstacle);
+        self.0.push(Change { kind, obstacle });
     }
 
     fn udt(&mut self, old: &UdtType, new: &UdtType) {
@@ -177,7 +143,7 @@ impl Changes {
                 .iter()
                 .map(|(field, _)| field.clone())
                 .collect();
-            self.online(ChangeKind::TypeExtended { name, fields });
+            self.possible(ChangeKind::TypeExtended { name, fields });
         } else {
             self.refused(
                 ChangeKind::TypeChanged { name },
@@ -187,76 +153,44 @@ impl Changes {
     }
 
     fn collection(&mut self, old: &Collection, new: &Collection) {
-        let collection = || new.name.clone();
-        if old.writes != new.writes {
-            let (from, to) = (old.writes, new.writes);
-            self.refused(
-                ChangeKind::WritesChanged { collection: collection(), from, to },
-                "plain and conditional writes must never meet on a record, and each mode keeps other promises",
-            );
-        }
-        if old.key != new.key {
-            let (from, to) = (old.key.clone(), new.key.clone());
-            self.refused(
-                ChangeKind::KeyChanged {
-                    collection: collection(),
-                    from,
-                    to,
-                },
-                MOVES_RECORDS,
-            );
-        }
-        if old.partition != new.partition {
-            let (from, to) = (old.partition.clone(), new.partition.clone());
-            self.refused(
-                ChangeKind::PartitionChanged {
-                    collection: collection(),
-                    from,
-                    to,
-                },
-                MOVES_RECORDS,
-            );
-        }
-        if old.order != new.order {
-            let (from, to) = (old.order.clone(), new.order.clone());
-            self.refused(
-                ChangeKind::OrderChanged {
-                    collection: collection(),
-                    from,
-                    to,
-                },
-                MOVES_RECORDS,
-            );
+        let texts = |of: &Collection| {
+            [
+                ("writes", of.writes.to_string(), Some(MODES_NEVER_MEET)),
+                ("key", list(&of.key), Some(MOVES_RECORDS)),
+                ("partition", list(&of.partition), Some(MOVES_RECORDS)),
+                ("order", list(&of.order), Some(MOVES_RECORDS)),
+                ("bucket", bucket(of.bucket.as_ref()), None),
+            ]
+        };
+        let options = texts(old).into_iter().zip(texts(new));
+        for ((option, from, obstacle), (_, to, _)) in options.filter(|(old, new)| old.1 != new.1) {
+            self.option(new, option, (from, to), obstacle);
         }
         self.fields(old, new);
-        if old.bucket != new.bucket {
-            let (from, to) = (old.bucket.clone(), new.bucket.clone());
-            self.refused(
-                ChangeKind::BucketChanged {
-                    collection: collection(),
-                    from,
-                    to,
-                },
-                NOT_YET,
-            );
-        }
         if old.collate != new.collate {
-            self.refused(
-                ChangeKind::CollateChanged {
-                    collection: collection(),
-                },
-                MOVES_RECORDS,
-            );
+            self.option(new, "collations", Default::default(), Some(MOVES_RECORDS));
         }
         if old.unique != new.unique {
-            self.refused(
-                ChangeKind::UniqueChanged {
-                    collection: collection(),
-                },
-                NOT_YET,
-            );
+            self.option(new, "unique fields", Default::default(), None);
         }
         self.views(old, new);
+    }
+
+    fn option(
+        &mut self,
+        of: &Collection,
+        option: &'static str,
+        (from, to): (String, String),
+        obstacle: Option<&'static str>,
+    ) {
+        let collection = of.name.clone();
+        let kind = ChangeKind::OptionChanged {
+            collection,
+            option,
+            from,
+            to,
+        };
+        self.0.push(Change { kind, obstacle });
     }
 
     fn fields(&mut self, old: &Collection, new: &Collection) {
@@ -272,7 +206,7 @@ impl Changes {
                     },
                     "stored records have no value for it, and every record has its key",
                 ),
-                None => self.online(ChangeKind::FieldAdded {
+                None => self.possible(ChangeKind::FieldAdded {
                     collection: collection(),
                     field: field.name.clone(),
                     type_name,
@@ -313,51 +247,30 @@ impl Changes {
     }
 
     fn views(&mut self, old: &Collection, new: &Collection) {
-        let find = |of: &'_ Collection, name: &str| -> Option<View> {
-            of.views.iter().find(|view| view.name == name).cloned()
-        };
-        let named = |view: &View| (new.name.clone(), view.name.clone());
-        for view in &new.views {
-            let (collection, name) = named(view);
-            match find(old, &view.name) {
-                None => self.refused(
-                    ChangeKind::ViewAdded {
-                        collection,
-                        view: name,
-                    },
-                    NOT_YET,
-                ),
-                Some(before) if before != *view => {
-                    self.refused(
-                        ChangeKind::ViewChanged {
-                            collection,
-                            view: name,
-                        },
-                        NOT_YET,
-                    );
+        let collection = || new.name.clone();
+        for View { name: view, .. } in old.views.iter().filter(|view| new.view(&view.name).is_none()) {
+            let (collection, view) = (collection(), view.clone());
+            self.possible(ChangeKind::ViewRemoved { collection, view });
+        }
+        for declared in &new.views {
+            let (collection, view) = (collection(), declared.name.clone());
+            match old.view(&view) {
+                None => self.possible(ChangeKind::ViewAdded { collection, view }),
+                Some(before) if before != declared => {
+                    self.possible(ChangeKind::ViewChanged { collection, view });
                 }
                 Some(_) => {}
             }
         }
-        for view in old.views.iter().filter(|view| find(new, &view.name).is_none()) {
-            let (collection, name) = named(view);
-            self.refused(
-                ChangeKind::ViewRemoved {
-                    collection,
-                    view: name,
-                },
-                NOT_YET,
-            );
-        }
     }
 }
 
-/// The change in plain words, with the reason if it is refused.
+/// The change in plain words, with what stands against it.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
-        if let Some(reason) = self.reason {
-            write!(f, " (not possible: {reason})")?;
+        if let Some(obstacle) = self.obstacle {
+            write!(f, " (not possible: {obstacle})")?;
         }
         Ok(())
     }
@@ -394,43 +307,18 @@ impl fmt::Display for ChangeKind {
             Self::FieldsReordered { collection } => {
                 write!(f, "collection {collection}: fields in another order")
             }
-            Self::KeyChanged { collection, from, to } => {
-                write!(
-                    f,
-                    "collection {collection}: key from {} to {}",
-                    list(from),
-                    list(to)
-                )
+            Self::OptionChanged {
+                collection,
+                option,
+                from,
+                to,
+            } => {
+                if from == to {
+                    write!(f, "collection {collection}: other {option}")
+                } else {
+                    write!(f, "collection {collection}: {option} from {from} to {to}")
+                }
             }
-            Self::PartitionChanged { collection, from, to } => {
-                write!(
-                    f,
-                    "collection {collection}: partition from {} to {}",
-                    list(from),
-                    list(to)
-                )
-            }
-            Self::OrderChanged { collection, from, to } => {
-                write!(
-                    f,
-                    "collection {collection}: order from {} to {}",
-                    list(from),
-                    list(to)
-                )
-            }
-            Self::WritesChanged { collection, from, to } => {
-                write!(f, "collection {collection}: writes from {from} to {to}")
-            }
-            Self::BucketChanged { collection, from, to } => {
-                write!(
-                    f,
-                    "collection {collection}: bucket from {} to {}",
-                    bucket(from.as_ref()),
-                    bucket(to.as_ref())
-                )
-            }
-            Self::CollateChanged { collection } => write!(f, "collection {collection}: other collations"),
-            Self::UniqueChanged { collection } => write!(f, "collection {collection}: other unique fields"),
             Self::ViewAdded { collection, view } => write!(f, "collection {collection}: new view {view}"),
             Self::ViewRemoved { collection, view } => {
                 write!(f, "collection {collection}: view {view} removed")

@@ -196,6 +196,18 @@ impl Collection {
             .find(|(_, field)| field.name == name)
     }
 
+    /// The view of this name.
+    pub fn view(&self, name: &str) -> Option<&View> {
+        self.views.iter().find(|view| view.name == name)
+    }
+
+    /// Where a part of it stands in the schema's text, if it was parsed from one: `writes`, `unique`, `bucket`,
+    /// `collate`, `view.by_status`, `view.by_status.nulls`. What is there by default stands where the collection does.
+    pub fn position(&self, part: &str) -> Option<Position> {
+        let Places(places) = &self.places;
+        places.get(part).or_else(|| places.get("")).copied()
+    }
+
     /// The field name most like `name`, for "did you mean"; none if nothing is close.
     pub fn nearest_field(&self, name: &str) -> Option<&str> {
         names::nearest(name, self.fields.iter().map(|field| field.name.as_str()))
@@ -216,8 +228,8 @@ impl Collection {
     }
 }
 
-/// Where parts of a collection stood in the text it was parsed from, by path (`writes`,
-/// `view.by_status.bucket`; the collection itself is the empty path). All places are equal: where a
+/// Where parts of a collection stood in the text it was parsed from, by path ([`Collection::position`]; the
+/// collection itself is the empty path). All places are equal: where a
 /// schema was written is no part of what it says.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places(pub(super) BTreeMap<String, Position>);

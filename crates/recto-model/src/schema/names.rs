@@ -72,50 +72,28 @@ pub(super) fn proposed(text: &str) -> Option<String> {
     check_name(name).is_ok().then(|| name.to_owned())
 }
 
-/// The candidate most like `word`: the fewest edits away, at most a third of its length.
-pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let word: Vec<char> = word
-        .chars()
-        .take(MAX_COMPARED_LENGTH + 1)
-        .map(|character| character.to_ascii_lowercase())
-        .collect();
+/// The candidate most like `word`: the fewest edits away, at most a third of its length, whatever the case.
+///
+/// ```
+/// use recto_model::schema::nearest;
+///
+/// assert_eq!(nearest("fileds", ["fields", "key"].into_iter()), Some("fields"));
+/// assert_eq!(nearest("colour", ["fields", "key"].into_iter()), None);
+/// ```
+pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > MAX_COMPARED_LENGTH {
         return None;
     }
-    let reach = (word.len() / 3).max(1);
+    let word = word.to_lowercase();
+    let length = word.chars().count();
+    let reach = (length / 3).max(1);
     candidates
         .filter(|candidate| candidate.len() <= MAX_COMPARED_LENGTH)
-        .map(|candidate| {
-            (
-                edit_distance(&word, &candidate.chars().collect::<Vec<_>>()),
-                candidate,
-            )
-        })
+        .map(|candidate| (strsim::osa_distance(&word, candidate), candidate))
         // Something of the word must be left, or a name of one letter is like every other.
-        .filter(|(distance, _)| *distance <= reach && *distance < word.len())
+        .filter(|(distance, _)| *distance <= reach && *distance < length)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
-}
-
-/// How many single-character insertions, deletions, replacements and swaps of neighbours lead from
-/// one word to the other (optimal string alignment distance).
-fn edit_distance(from: &[char], to: &[char]) -> usize {
-    let width = to.len() + 1;
-    let mut before_last = vec![0; width];
-    let mut last: Vec<usize> = (0..width).collect();
-    for (row, &left) in from.iter().enumerate() {
-        let mut current = vec![row + 1; width];
-        for (column, &right) in to.iter().enumerate() {
-            let replaced = last[column] + usize::from(left != right);
-            let mut best = replaced.min(last[column + 1] + 1).min(current[column] + 1);
-            if row > 0 && column > 0 && left == to[column - 1] && from[row - 1] == right {
-                best = best.min(before_last[column - 1] + 1);
-            }
-            current[column + 1] = best;
-        }
-        before_last = std::mem::replace(&mut last, current);
-    }
-    last[to.len()]
 }
 
 #[cfg(test)]
@@ -160,7 +138,5 @@ mod tests {
         assert_eq!(near("kye"), Some("key"));
         assert_eq!(near("colour"), None);
         assert_eq!(near(""), None);
-        assert_eq!(edit_distance(&['a', 'b'], &['b', 'a']), 1);
-        assert_eq!(edit_distance(&[], &['b', 'a']), 2);
     }
 }

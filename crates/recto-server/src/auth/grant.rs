@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use recto::schema::nearest;
+
 use super::TokenError;
 use crate::access::{COLLECTION_OPERATIONS, EVERY_COLLECTION, Grant, Operation, STORE, STORE_OPERATIONS};
-use crate::config::nearest;
 
 /// Stands for all operations there are: of a collection, or of the store.
 const ALL: &str = "all";

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use recto::schema::nearest;
+
 use super::settings::setting;
 use super::{Config, ConfigError, SETTINGS, Setting};
 
@@ -13,8 +15,6 @@ const ENVIRONMENT_PREFIX: &str = "RECTO_SERVE_";
 const STORE_KEYS: [&str; 4] = ["store", "wait_seconds", "cassandra", "http"];
 /// The file's table of settings.
 const TABLE: &str = "serve";
-/// How many letters may differ for a name to be what was meant.
-const MAX_TYPOS: usize = 3;
 
 /// What was said, and where.
 #[derive(Debug, Clone, Default)]
@@ -180,31 +180,6 @@ fn value_text(value: toml::Value) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// The name that was meant, if one is near.
-pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    names
-        .map(|name| (distance(word, name), name))
-        .min()
-        .filter(|(typos, name)| *typos <= MAX_TYPOS.min(name.len() / 2))
-        .map(|(_, name)| name)
-}
-
-/// How many letters must be added, left out or changed to make one word the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, candidate) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *candidate);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

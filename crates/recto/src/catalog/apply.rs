@@ -9,6 +9,7 @@ use recto_store::tables::added_columns;
 
 use super::change::{TableChange, change_table};
 use super::tables::Found;
+use super::unsupported::unsupported;
 use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Applied, ApplyOptions, SchemaPlan};
@@ -42,7 +43,7 @@ impl Intent {
         let mut plan = SchemaPlan {
             generation: recorded.generation,
             kept: kept(&schema, asked, found),
-            refused: schema.unsupported().iter().map(ToString::to_string).collect(),
+            refused: unsupported(&schema).iter().map(ToString::to_string).collect(),
             ..SchemaPlan::default()
         };
         for change in recorded.schema.difference(&schema) {
@@ -159,8 +160,8 @@ fn refusal(change: &Change) -> Option<String> {
         ChangeKind::CollectionRemoved { .. }
         | ChangeKind::CollectionAdded { .. }
         | ChangeKind::TypeAdded { .. } => None,
-        ChangeKind::FieldAdded { .. } if change.compatible => None,
-        _ if !change.compatible => Some(change.to_string()),
+        _ if change.obstacle.is_some() => Some(change.to_string()),
+        ChangeKind::FieldAdded { .. } => None,
         ChangeKind::TypeExtended { .. } => Some(format!(
             "{change}: this release cannot change a type that is there"
         )),
@@ -237,7 +238,7 @@ fn refused(first: &str, more: usize, asked: &Schema) -> Error {
         0 => first.to_owned(),
         more => format!("{first} (and {more} more)"),
     };
-    let kind = if asked.unsupported().is_empty() {
+    let kind = if unsupported(asked).is_empty() {
         ErrorKind::SchemaMismatch
     } else {
         ErrorKind::Unsupported

@@ -12,6 +12,7 @@
 pub(crate) mod apply;
 pub(crate) mod change;
 pub(crate) mod tables;
+mod unsupported;
 
 use std::sync::Arc;
 use std::time::Duration;
