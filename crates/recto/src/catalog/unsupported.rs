@@ -158,7 +158,7 @@ writes = "update"
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
                 "20:10: not supported yet: bucket of collection `timeline`",
                 "26:10: not supported yet: writes = \"update\" of collection `moves`",
-                "22:13: not supported yet: view `primary` of collection `moves`",
+                "25:13: not supported yet: view `primary` of collection `moves`",
             ]
         );
     }
