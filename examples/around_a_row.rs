@@ -17,7 +17,7 @@ struct Name {
 async fn main() -> recto::Result<()> {
     let folder = tempfile::tempdir().expect("a folder for the example");
     let address: StoreAddress = folder.path().join("store").display().to_string().parse()?;
-    let mut store = Recto::open_with(&address, OpenOptions::new().create()).await?;
+    let store = Recto::open_with(&address, OpenOptions::new().create()).await?;
     store.apply(&recto::schema_of([Name::collection()])).await?;
     let names = store.collection::<Name>()?;
     for name in [

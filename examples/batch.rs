@@ -19,7 +19,7 @@ struct Seat {
 async fn main() -> recto::Result<()> {
     let folder = tempfile::tempdir().expect("a folder for the example");
     let address: StoreAddress = folder.path().join("store").display().to_string().parse()?;
-    let mut store = Recto::open_with(&address, OpenOptions::new().create()).await?;
+    let store = Recto::open_with(&address, OpenOptions::new().create()).await?;
     store.apply(&recto::schema_of([Seat::collection()])).await?;
     let seats = store.collection::<Seat>()?;
     let seat = |seat: &str, passenger: Option<&str>| Seat {

@@ -23,7 +23,7 @@ async fn main() -> recto::Result<()> {
     let folder = tempfile::tempdir().expect("a folder for the example");
     let address: StoreAddress = folder.path().join("store").display().to_string().parse()?;
     let schema = Schema::parse(SCHEMA).expect("the schema is valid");
-    let mut store = Recto::open_with(&address, OpenOptions::new().create()).await?;
+    let store = Recto::open_with(&address, OpenOptions::new().create()).await?;
     store.apply(&schema).await?;
 
     let timeline = store.dynamic("timeline")?;

@@ -26,7 +26,7 @@ struct Reading {
 async fn main() -> recto::Result<()> {
     let folder = tempfile::tempdir().expect("a folder for the example");
     let address: StoreAddress = folder.path().join("store").display().to_string().parse()?;
-    let mut store = Recto::open_with(&address, OpenOptions::new().create()).await?;
+    let store = Recto::open_with(&address, OpenOptions::new().create()).await?;
     store.apply(&recto::schema_of([Reading::collection()])).await?;
     let readings = store.collection::<Reading>()?;
     for sensor in ["attic", "cellar"] {

@@ -28,7 +28,7 @@ async fn main() -> recto::Result<()> {
     let default = folder.path().join("shop").display().to_string();
     let address: StoreAddress = std::env::args().nth(1).unwrap_or(default).parse()?;
 
-    let mut store = Recto::open_with(&address, OpenOptions::new().create()).await?;
+    let store = Recto::open_with(&address, OpenOptions::new().create()).await?;
     store.apply(&recto::schema_of([Order::collection()])).await?;
     let orders = store.collection::<Order>()?;
     for id in 1..=100 {

@@ -18,7 +18,7 @@ struct Number {
 async fn main() -> recto::Result<()> {
     let folder = tempfile::tempdir().expect("a folder for the example");
     let address: StoreAddress = folder.path().join("store").display().to_string().parse()?;
-    let mut store = Recto::open_with(&address, OpenOptions::new().create()).await?;
+    let store = Recto::open_with(&address, OpenOptions::new().create()).await?;
     store.apply(&recto::schema_of([Number::collection()])).await?;
     let numbers = store.collection::<Number>()?;
     let squares: Vec<Number> = (0..5_000)

@@ -44,7 +44,7 @@ impl Ours {
             .create()
             .cache_bytes(usize::try_from(cache_bytes).unwrap());
         let recto = runtime.block_on(async {
-            let mut recto = Recto::open_with(&address(folder), options).await.unwrap();
+            let recto = Recto::open_with(&address(folder), options).await.unwrap();
             recto
                 .apply(&recto::schema_of([<Flight as recto::Record>::collection()]))
                 .await

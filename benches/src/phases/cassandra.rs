@@ -180,7 +180,7 @@ async fn open(
         keyspace,
     )));
     let options = OpenOptions::new().create().request_timeout(TIMEOUT);
-    let mut recto = Recto::open_with(&store, options)
+    let recto = Recto::open_with(&store, options)
         .await
         .map_err(|error| format!("Cassandra: {error}; `recto-rig start` starts one"))?;
     let schema = recto::schema_of([Flight::collection(), FlightDown::collection()]);

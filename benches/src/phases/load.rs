@@ -106,13 +106,13 @@ fn load(folder: &Path, file: &Path, collections: &[&str]) -> Loaded {
         .build()
         .unwrap();
     let (rows, seconds) = runtime.block_on(async {
-        let mut recto = Recto::open_with(&address(&store), OpenOptions::new().create())
+        let recto = Recto::open_with(&address(&store), OpenOptions::new().create())
             .await
             .unwrap();
         recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
         let session = LocalSession::new(recto);
         let started = Instant::now();
-        let report = session.load(&request, &|_| {}).await.unwrap();
+        let report = session.tools().unwrap().load(&request, &|_| {}).await.unwrap();
         let seconds = started.elapsed().as_secs_f64();
         (
             report

@@ -81,7 +81,10 @@ fn compacted(store: &Path, copy: &Path) -> u64 {
     }
     let ours = Ours::open(copy, CACHE_BYTES);
     let session = LocalSession::new(ours.recto.clone());
-    let (_, bytes) = ours.runtime.block_on(session.compact(&|_| {})).unwrap();
+    let (_, bytes) = ours
+        .runtime
+        .block_on(session.tools().unwrap().compact(&|_| {}))
+        .unwrap();
     fs::remove_dir_all(copy).unwrap();
     bytes
 }

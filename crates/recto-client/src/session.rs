@@ -9,8 +9,8 @@ use hyper::Method;
 use recto::schema::{Collection, Schema};
 use recto::session::{
     Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
-    LoadReport, LoadRequest, PageReply, PageRequest, Progress, RecordChange, ScanRequest, ScanStep,
-    SchemaPlan, StoreDescription, StoreProgress, Written, json_of_text,
+    LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, RecordChange, Records, ScanRequest,
+    ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, Written, json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -228,18 +228,13 @@ impl Session for HttpSession {
         self.parse(&recorded).map(Arc::new)
     }
 
-    async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
-        let body = schema_body(schema, options);
-        let ask = Ask::post("/v1/store:plan", &body);
-        let reply = self.transport.ask(&ask).await?;
-        replies::read(self.transport.server(), &reply.body)
+    fn tools(&self) -> Result<&dyn Tools> {
+        Ok(self)
     }
+}
 
-    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
-        let body = schema_body(schema, options);
-        self.work("/v1/store:apply", Some(&body), &unheard).await
-    }
-
+#[async_trait]
+impl Pages for HttpSession {
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
         let path = |rest| target::of_collection(collection, rest);
         let ask = question(request).ask(&path("/records"), &path("/records:query"));
@@ -263,6 +258,13 @@ impl Session for HttpSession {
         Ok(body.into())
     }
 
+    fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
+        export::steps(&self.transport, collection, request)
+    }
+}
+
+#[async_trait]
+impl Records for HttpSession {
     async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
         let target = target::of_record(collection, key);
         match self.transport.get(&target).await {
@@ -311,9 +313,20 @@ impl Session for HttpSession {
         let changes = changes.into_iter().map(|change| change_json(&schema, change));
         self.change(&collection, changes.collect::<Result<_>>()?).await
     }
+}
 
-    fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
-        export::steps(&self.transport, collection, request)
+#[async_trait]
+impl Tools for HttpSession {
+    async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
+        let body = schema_body(schema, options);
+        let ask = Ask::post("/v1/store:plan", &body);
+        let reply = self.transport.ask(&ask).await?;
+        replies::read(self.transport.server(), &reply.body)
+    }
+
+    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+        let body = schema_body(schema, options);
+        self.work("/v1/store:apply", Some(&body), &unheard).await
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {

@@ -7,8 +7,8 @@ use std::error::Error;
 
 use axum::Extension;
 use recto::schema::Schema;
-use recto::session::RecordChange;
-use recto::{LocalSession, OpenOptions, Recto, Session as _, StoreAddress};
+use recto::session::{RecordChange, Records};
+use recto::{LocalSession, OpenOptions, Recto, StoreAddress};
 use recto_server::access::Access;
 use recto_server::{App, router};
 use serde_json::json;
@@ -21,7 +21,7 @@ const ROWS: i32 = 200;
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let address = StoreAddress::Embedded(folder.path().join("suite"));
-    let mut recto = Recto::open_with(&address, OpenOptions::new().create()).await?;
+    let recto = Recto::open_with(&address, OpenOptions::new().create()).await?;
     recto.apply(&Schema::parse(SCHEMA)?).await?;
     let session = LocalSession::new(recto);
     let row = |at: i32| {

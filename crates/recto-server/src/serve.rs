@@ -262,11 +262,11 @@ async fn finish(
 /// Takes over schemas and cursor keys that other processes put into the store.
 async fn refresh(session: LocalSession, observer: Arc<Observer>) {
     let mut failing = false;
-    let mut refused = tell_refused(&session, &[]).await;
+    let mut refused = tell_refused(&session, &[]);
     loop {
         tokio::time::sleep(REFRESH_INTERVAL).await;
         let refreshed = session.refresh().await;
-        refused = tell_refused(&session, &refused).await;
+        refused = tell_refused(&session, &refused);
         match &refreshed {
             Ok(true) => {
                 tracing::info!("another process applied a schema");
@@ -284,8 +284,8 @@ async fn refresh(session: LocalSession, observer: Arc<Observer>) {
 }
 
 /// Logs which collections are refused for their tables, if they are others than `before`.
-async fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
-    let errors = session.refused_collections().await;
+fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
+    let errors = session.refused_collections();
     let refused: Vec<String> = errors.iter().map(ToString::to_string).collect();
     for error in errors.iter().filter(|error| !before.contains(&error.to_string())) {
         tracing::error!(

@@ -31,7 +31,7 @@ use crate::writes::{Change, Changes};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> recto::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();
-/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
 /// # store.apply(&recto::schema_of([Event::collection()])).await?;
 /// # let events = store.collection::<Event>()?;
 /// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };

@@ -12,7 +12,7 @@
 //!
 //! fn main() -> recto::Result<()> {
 //!     # let folder = tempfile::tempdir().unwrap();
-//!     let mut store = blocking::Recto::open_with(folder.path().join("notes"), OpenOptions::new().create())?;
+//!     let store = blocking::Recto::open_with(folder.path().join("notes"), OpenOptions::new().create())?;
 //!     store.apply(&recto::schema_of([Note::collection()]))?;
 //!     let notes = store.collection::<Note>()?;
 //!     notes.put(&Note { id: 7, text: Some("seven".into()) })?;
@@ -89,12 +89,12 @@ impl Recto {
     }
 
     /// Makes the store hold `schema`; see [`crate::Recto::apply`].
-    pub fn apply(&mut self, schema: &Schema) -> Result<Applied> {
+    pub fn apply(&self, schema: &Schema) -> Result<Applied> {
         wait(self.inner.apply(schema))?
     }
 
     /// Makes the store hold `schema`, and removes what the options name; see [`crate::Recto::apply_with`].
-    pub fn apply_with(&mut self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+    pub fn apply_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
         wait(self.inner.apply_with(schema, options))?
     }
 

@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> recto::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();
-/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
 /// # store.apply(&recto::schema_of([Event::collection()])).await?;
 /// # let events = store.collection::<Event>()?;
 /// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
@@ -51,7 +51,7 @@ pub trait Key {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> recto::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();
-/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
 /// # store.apply(&recto::schema_of([Event::collection()])).await?;
 /// # let events = store.collection::<Event>()?;
 /// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
@@ -95,7 +95,7 @@ impl Key for &[Value] {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> recto::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();
-/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
 /// # store.apply(&recto::schema_of([Event::collection()])).await?;
 /// # let events = store.collection::<Event>()?;
 /// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };

@@ -27,7 +27,7 @@
 //! # async fn main() -> recto::Result<()> {
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let folder = folder.path().join("shop");
-//! let mut store = Recto::open_with(folder, OpenOptions::new().create()).await?;
+//! let store = Recto::open_with(folder, OpenOptions::new().create()).await?;
 //! store.apply(&recto::schema_of([Order::collection()])).await?;
 //!
 //! let orders = store.collection::<Order>()?;
@@ -162,7 +162,7 @@ pub use recto_model::{Direction, Environment, Type, Value, schema};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir().unwrap();
-/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
 /// # store.apply(&recto::schema_of([Event::collection()])).await?;
 /// # let events = store.collection::<Event>()?;
 /// # let event = |id| Event { day: "mon".into(), id };

@@ -40,7 +40,7 @@ const OPEN_INTERVAL: Duration = Duration::from_millis(250);
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> recto::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();
-/// # let mut store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
 /// # store.apply(&recto::schema_of([Event::collection()])).await?;
 /// # let events = store.collection::<Event>()?;
 /// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
@@ -407,7 +407,7 @@ impl Recto {
     /// [`ErrorKind::SchemaMismatch`] for a change that data in the store stands against,
     /// [`ErrorKind::Unsupported`] for parts of the schema that this release cannot do; nothing is
     /// changed then.
-    pub async fn apply(&mut self, schema: &Schema) -> Result<Applied> {
+    pub async fn apply(&self, schema: &Schema) -> Result<Applied> {
         self.apply_with(schema, &ApplyOptions::default()).await
     }
 
@@ -415,7 +415,7 @@ impl Recto {
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
-    pub async fn apply_with(&mut self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+    pub async fn apply_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
         let _one_at_a_time = self.applying.lock().await;
         let first = self.generation() == 0;
         let catalog = self.catalog();

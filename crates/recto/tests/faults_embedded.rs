@@ -117,11 +117,11 @@ struct Faulted {
 
 impl Faulted {
     async fn new(seed: u64) -> Self {
-        let mut plain = Fresh::new(Kind::Embedded).open().await;
+        let plain = Fresh::new(Kind::Embedded).open().await;
         plain.apply(&parse(SCHEMA)).await.unwrap();
         let faulty = FaultyStore::new(Arc::clone(plain.store()), seed, FaultRates::NONE);
         let options = OpenOptions::new().request_timeout(Duration::from_secs(30));
-        let mut recto = Recto::with_store(Arc::new(faulty.clone()), options)
+        let recto = Recto::with_store(Arc::new(faulty.clone()), options)
             .await
             .unwrap();
         recto.apply(&parse(SCHEMA)).await.unwrap();
@@ -365,7 +365,7 @@ fn a_clock_that_was_set_back_makes_no_write_older() {
         for (round, hours_back) in [(1_i64, 0), (2, 1), (3, 1_000), (4, 0)] {
             clock.0.fetch_sub(hours_back * 3_600_000_000, Ordering::Relaxed);
             let environment = Environment::new(clock.clone());
-            let mut recto = fresh.open_with(OpenOptions::new().environment(environment)).await;
+            let recto = fresh.open_with(OpenOptions::new().environment(environment)).await;
             recto.apply(&parse(SCHEMA)).await.unwrap();
             let slots = recto.dynamic("slots").unwrap();
             let definition = Arc::clone(recto.schema().collection("slots").unwrap());

@@ -28,7 +28,7 @@ async fn store() -> (Recto, FaultyStore) {
     let memory = MemoryStore::new(Environment::system());
     let faulty = FaultyStore::new(Arc::new(memory), 1, FaultRates::NONE);
     let store: Arc<dyn Store> = Arc::new(faulty.clone());
-    let mut recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+    let recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
     let events = recto.dynamic("events").unwrap();
     let definition = Arc::clone(recto.schema().collection("events").unwrap());
@@ -181,7 +181,7 @@ async fn a_batch_of_unknown_outcome_is_settled_later() {
         let memory = MemoryStore::new(Environment::system());
         let faulty = FaultyStore::new(Arc::new(memory), 1, FaultRates::NONE);
         let store: Arc<dyn Store> = Arc::new(faulty.clone());
-        let mut recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+        let recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
         recto
             .apply(&recto::schema_of([Reading::collection()]))
             .await

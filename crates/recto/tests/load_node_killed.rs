@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
 use recto::schema::Schema;
-use recto::session::{LoadProgress, LoadReport, LoadRequest, ScanRequest};
+use recto::session::{LoadProgress, LoadReport, LoadRequest, Pages, ScanRequest};
 use recto::{CassandraAddress, ErrorKind, LocalSession, OpenOptions, Recto, Session, StoreAddress};
 use recto_testkit::rig::{Cluster, ClusterOptions, Node, Nodes, unique_keyspace};
 
@@ -72,7 +72,7 @@ async fn load(session: &LocalSession, file: &Path, course: &Course) -> LoadRepor
     let begun = Instant::now();
     loop {
         let progress = |at: LoadProgress| course.stored.store(at.rows_stored, Ordering::Relaxed);
-        let error = match session.load(&request, &progress).await {
+        let error = match session.tools().unwrap().load(&request, &progress).await {
             Ok(report) => return report,
             Err(error) => error,
         };
@@ -129,7 +129,7 @@ fn a_load_outlives_the_node_it_loads_into() {
         .build()
         .unwrap();
     let session = runtime.block_on(async {
-        let mut recto = Recto::open_with(&address, OpenOptions::new().create())
+        let recto = Recto::open_with(&address, OpenOptions::new().create())
             .await
             .unwrap();
         recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use recto::filter::{Operator, field, tuple};
 use recto::schema::Schema;
-use recto::session::{PageRequest, ScanRequest, Session};
+use recto::session::{PageRequest, Pages, ScanRequest};
 use recto::{
     Collection, Direction, DynamicRecord, Edge, Environment, ErrorKind, LocalSession, OpenOptions, Page,
     PageQuery, Record, Recto, Stop,
@@ -39,7 +39,7 @@ fn schema() -> Schema {
 
 async fn open_with(options: OpenOptions) -> Recto {
     let store = Arc::new(MemoryStore::new(Environment::system()));
-    let mut recto = Recto::with_store(store, options).await.unwrap();
+    let recto = Recto::with_store(store, options).await.unwrap();
     recto.apply(&schema()).await.unwrap();
     recto
 }
@@ -177,7 +177,7 @@ async fn a_stream_outlives_the_cursors_that_pages_give() {
 #[tokio::test]
 async fn clones_made_before_the_first_schema_open_one_anothers_cursors() {
     let store = Arc::new(MemoryStore::new(Environment::system()));
-    let mut recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+    let recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
     let clone = recto.clone();
     recto.apply(&schema()).await.unwrap();
     let (_, query) = events(&recto, 3).await;
@@ -189,11 +189,11 @@ async fn clones_made_before_the_first_schema_open_one_anothers_cursors() {
 #[tokio::test]
 async fn a_schema_can_be_applied_after_another_process_applied_one() {
     let store = Arc::new(MemoryStore::new(Environment::system()));
-    let mut here = Recto::with_store(store.clone(), OpenOptions::new())
+    let here = Recto::with_store(store.clone(), OpenOptions::new())
         .await
         .unwrap();
     here.apply(&schema()).await.unwrap();
-    let mut there = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+    let there = Recto::with_store(store, OpenOptions::new()).await.unwrap();
     let collection = |name: &str| {
         format!("[collection.{name}]\nfields = {{ id = \"int\" }}\nkey = [\"id\"]\nwrites = \"append\"\n")
     };
@@ -296,7 +296,7 @@ async fn too_many_sources_are_a_limit_and_not_a_missing_view() {
 /// some rows only.
 #[tokio::test]
 async fn the_collection_that_serves_is_named() {
-    let mut recto = open().await;
+    let recto = open().await;
     let by_note = SCHEMA[..SCHEMA.find("[collection.pairs]").unwrap()]
         .replace("events", "events_by_note")
         .replace(r#"partition = ["stream"]"#, r#"partition = ["note"]"#)
@@ -361,7 +361,7 @@ async fn an_empty_key_is_of_no_record() {
 
 async fn open_schema(text: &str) -> Recto {
     let store = Arc::new(MemoryStore::new(Environment::system()));
-    let mut recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+    let recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
     recto.apply(&Schema::parse(text).unwrap()).await.unwrap();
     recto
 }
@@ -441,7 +441,7 @@ async fn the_time_of_a_request_is_the_one_that_the_store_was_opened_with() {
     let inner = Arc::new(MemoryStore::new(Environment::system()));
     let store = Arc::new(FaultyStore::new(inner, 1, FaultRates::NONE));
     let options = OpenOptions::new().request_timeout(Duration::from_millis(1));
-    let mut recto = Recto::with_store(Arc::clone(&store) as Arc<dyn Store>, options)
+    let recto = Recto::with_store(Arc::clone(&store) as Arc<dyn Store>, options)
         .await
         .unwrap();
     recto.apply(&schema()).await.unwrap();
@@ -486,7 +486,7 @@ async fn keys_are_one_value_or_several_and_text_or_a_number_stands_for_a_type() 
         n: i64,
     }
     let memory = Arc::new(MemoryStore::new(Environment::system()));
-    let mut store = Recto::with_store(memory, OpenOptions::new()).await.unwrap();
+    let store = Recto::with_store(memory, OpenOptions::new()).await.unwrap();
     store
         .apply(&recto::schema_of([Counter::collection()]))
         .await

@@ -118,7 +118,7 @@ fn names(recto: &Recto, collection: &str) -> Vec<String> {
 
 async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let mut recto = fresh.open().await;
+    let recto = fresh.open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     let old = recto.dynamic("events").unwrap();
     let event = |id: i32| json!({ "day": 1, "id": id, "what": format!("old {id}") });
@@ -229,7 +229,7 @@ struct NotedSetting {
 }
 
 async fn record_types_may_declare_fields_in_any_order(kind: Kind) {
-    let mut recto = Fresh::new(kind).open().await;
+    let recto = Fresh::new(kind).open().await;
     recto
         .apply(&recto::schema_of([Setting::collection()]))
         .await
@@ -268,7 +268,7 @@ async fn record_types_may_declare_fields_in_any_order(kind: Kind) {
 
 async fn handles_from_before_keep_working(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let mut recto = fresh.open().await;
+    let recto = fresh.open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     // Another process where there can be one.
     let other = match kind {
@@ -304,7 +304,7 @@ async fn an_older_program_beside_a_newer_one(kind: Kind) {
         name: String,
         owner: Option<String>,
     }
-    let mut recto = Fresh::new(kind).open().await;
+    let recto = Fresh::new(kind).open().await;
     for collection in [
         Setting::collection(),
         NotedSetting::collection(),
@@ -379,7 +379,7 @@ async fn older_and_newer_programs_append(kind: Kind) {
         text: Option<String>,
         rating: Option<i32>,
     }
-    let mut recto = Fresh::new(kind).open().await;
+    let recto = Fresh::new(kind).open().await;
     for collection in [Note::collection(), RatedNote::collection()] {
         recto.apply(&recto::schema_of([collection])).await.unwrap();
     }
@@ -444,7 +444,7 @@ writes = "append"
 "#;
 
 async fn what_a_schema_does_not_name_stays(kind: Kind) {
-    let mut recto = Fresh::new(kind).open().await;
+    let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(AFTER)).await.unwrap();
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a", "value": "1" })]).await;
@@ -471,7 +471,7 @@ async fn what_a_schema_does_not_name_stays(kind: Kind) {
 
 async fn a_collection_is_removed_by_name(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let mut recto = fresh.open().await;
+    let recto = fresh.open().await;
     recto.apply(&parse(&format!("{BEFORE}{MORE}"))).await.unwrap();
     let more = recto.dynamic("more").unwrap();
     put(&more, &[json!({ "id": 1 }), json!({ "id": 2 })]).await;
@@ -511,7 +511,7 @@ async fn a_collection_is_removed_by_name(kind: Kind) {
 /// The schema is recorded and the table not dropped yet: so a removal stops that is interrupted.
 async fn an_interrupted_removal_is_finished(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let mut recto = fresh.open().await;
+    let recto = fresh.open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     let table = parse(MORE).collection("more").unwrap().base_table();
     recto.store().create_table(&table).await.unwrap();
@@ -542,7 +542,7 @@ async fn an_interrupted_removal_is_finished(kind: Kind) {
 /// One removes a collection while another adds a field to it: if the field is recorded, the rows are there.
 async fn who_lost_to_another_removes_nothing(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let (mut one, mut two) = two_handles(&fresh, kind).await;
+    let (one, two) = two_handles(&fresh, kind).await;
     put(&one.dynamic("settings").unwrap(), &[json!({ "name": "a" })]).await;
     let events = parse(&BEFORE[..BEFORE.find("[collection.settings]").unwrap()]);
     let (remove, noted) = (ApplyOptions::new().remove("settings"), with_note(BEFORE));
@@ -593,7 +593,7 @@ fn message<T: std::fmt::Debug>(result: recto::Result<T>) -> String {
 
 async fn a_table_that_is_gone_is_made_again(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let mut recto = fresh.open().await;
+    let recto = fresh.open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     let setting = json!({ "name": "a", "value": "1" });
     put(
@@ -602,7 +602,7 @@ async fn a_table_that_is_gone_is_made_again(kind: Kind) {
     )
     .await;
     recto.store().drop_table("settings").await.unwrap();
-    let mut recto = looked(recto, &fresh).await;
+    let recto = looked(recto, &fresh).await;
     let refused = message(recto.dynamic("settings"));
     assert!(refused.contains("table settings is gone"), "{refused}");
     assert!(message(recto.collection::<Setting>()).contains("applying the schema again"));
@@ -647,13 +647,13 @@ async fn a_table_that_is_gone_is_made_again(kind: Kind) {
 
 async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let mut recto = fresh.open().await;
+    let recto = fresh.open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     let table = recto.schema().collection("events").unwrap().base_table();
     let ascending = parse(&BEFORE.replace("-id", "id"));
     let events = recto.dynamic("events").unwrap();
     replace_table(&recto, &ascending.collection("events").unwrap().base_table()).await;
-    let mut recto = match kind {
+    let recto = match kind {
         // A handle of before is refused, too.
         Kind::Cassandra => {
             let recto = looked(recto, &fresh).await;
@@ -701,7 +701,7 @@ async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
 
 async fn a_column_of_another_type_is_refused(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let mut recto = fresh.open().await;
+    let recto = fresh.open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a", "value": "1234" })]).await;
@@ -718,7 +718,7 @@ async fn a_column_of_another_type_is_refused(kind: Kind) {
 }
 
 async fn what_cannot_be_done_is_refused_and_changes_nothing(kind: Kind) {
-    let mut recto = Fresh::new(kind).open().await;
+    let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(AFTER)).await.unwrap();
     let tables = recto.store().list_tables().await.unwrap();
     let replaced = |from: &str, to: &str| {
@@ -755,7 +755,7 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing(kind: Kind) {
 }
 
 async fn an_interrupted_apply_is_finished(kind: Kind) {
-    let mut recto = Fresh::new(kind).open().await;
+    let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     let noted = with_note(BEFORE).keeping(&recto.schema());
     // The table is changed, the schema not recorded: so an apply stops that is interrupted.
@@ -793,7 +793,7 @@ async fn an_interrupted_apply_is_finished(kind: Kind) {
 /// Of two who add different fields at once, the one whose schema is not recorded may be the last to say of the
 /// table what it has. The next who applies goes on from the schema that is recorded.
 async fn an_addition_that_lost_is_in_nobodys_way(kind: Kind) {
-    let mut recto = Fresh::new(kind).open().await;
+    let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     let before = recto.schema();
     let table = |schema: &Schema| schema.collection("settings").unwrap().base_table();
@@ -826,7 +826,7 @@ async fn an_addition_that_lost_is_in_nobodys_way(kind: Kind) {
 
 /// Two handles on a store with the first schema: of two processes, where a store allows that.
 async fn two_handles(fresh: &Fresh, kind: Kind) -> (Recto, Recto) {
-    let mut one = fresh.open().await;
+    let one = fresh.open().await;
     one.apply(&parse(BEFORE)).await.unwrap();
     let two = match kind {
         Kind::Embedded => one.clone(),
@@ -838,13 +838,13 @@ async fn two_handles(fresh: &Fresh, kind: Kind) -> (Recto, Recto) {
 /// One adds a field and the other a collection: whichever is recorded, what the other left stands in nobody's way.
 async fn two_who_apply_different_things_at_once(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let (mut one, mut two) = two_handles(&fresh, kind).await;
+    let (one, two) = two_handles(&fresh, kind).await;
     let field = with_note(BEFORE);
     let collection = parse(&format!("{BEFORE}{MORE}"));
     let (first, second) = tokio::join!(one.apply(&collection), two.apply(&field));
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     // Without the note, if that was not recorded.
-    let mut recto = one;
+    let recto = one;
     let noted = second.is_ok();
     let value = if noted {
         r#"value = "text", note = "text""#
@@ -865,7 +865,7 @@ async fn two_who_apply_different_things_at_once(kind: Kind) {
 
 async fn two_who_apply_at_once(kind: Kind) {
     let fresh = Fresh::new(kind);
-    let (mut one, mut two) = two_handles(&fresh, kind).await;
+    let (one, two) = two_handles(&fresh, kind).await;
     let with = |name: &str| {
         parse(&BEFORE.replace(
             r#"value = "text""#,
@@ -915,7 +915,7 @@ fn applying_again_settles_every_fault() {
     const MAX_APPLIES: usize = 200;
     let in_time = async |seed: u64| {
         let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
-        let mut calm = Recto::with_store(Arc::clone(&memory), OpenOptions::new())
+        let calm = Recto::with_store(Arc::clone(&memory), OpenOptions::new())
             .await
             .unwrap();
         calm.apply(&parse(BEFORE)).await.unwrap();
@@ -923,7 +923,7 @@ fn applying_again_settles_every_fault() {
         put(&settings, &[json!({ "name": "a", "value": "1" })]).await;
         let faulty = FaultyStore::new(Arc::clone(&memory), seed, FaultRates::all(FAULTS));
         for _ in 0..MAX_APPLIES {
-            let Ok(mut recto) = Recto::with_store(Arc::new(faulty.clone()), OpenOptions::new()).await else {
+            let Ok(recto) = Recto::with_store(Arc::new(faulty.clone()), OpenOptions::new()).await else {
                 continue;
             };
             if recto.apply(&with_note(BEFORE)).await.is_ok() {

@@ -24,7 +24,7 @@ const PAGES: usize = 300;
 async fn a_page_over_many_partitions_is_of_one_moment() {
     let folder = tempfile::tempdir().unwrap();
     let address = StoreAddress::Embedded(folder.path().join("store"));
-    let mut recto = Recto::open_with(&address, OpenOptions::new().create())
+    let recto = Recto::open_with(&address, OpenOptions::new().create())
         .await
         .unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();

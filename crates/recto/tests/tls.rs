@@ -114,7 +114,7 @@ async fn the_parameters_of_an_address_make_the_handshake() {
         "a key of another certificate"
     );
 
-    let mut recto = open(&with_client(&tls, &client)).await.unwrap();
+    let recto = open(&with_client(&tls, &client)).await.unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
     page_through(&recto).await;
 }

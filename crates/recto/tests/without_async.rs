@@ -20,7 +20,7 @@ fn note(id: i32) -> Note {
 }
 
 fn store(folder: &std::path::Path) -> (blocking::Recto, blocking::Collection<Note>) {
-    let mut store = blocking::Recto::open_with(folder.join("notes"), OpenOptions::new().create()).unwrap();
+    let store = blocking::Recto::open_with(folder.join("notes"), OpenOptions::new().create()).unwrap();
     store.apply(&recto::schema_of([Note::collection()])).unwrap();
     let notes = store.collection().unwrap();
     (store, notes)

@@ -88,11 +88,11 @@ impl CursorKeysArgs {
 pub(crate) async fn run(args: &CursorKeysArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     match &args.command {
         CursorKeysCommand::List(args) => {
-            let keys = session.cursor_keys().await?;
+            let keys = session.tools()?.cursor_keys().await?;
             show(&keys, args.json, console)?;
         }
         CursorKeysCommand::Rotate(args) => {
-            let keys = session.rotate_cursor_keys(args.earlier).await?;
+            let keys = session.tools()?.rotate_cursor_keys(args.earlier).await?;
             if !args.json {
                 let sealing = keys.iter().find(|key| key.seals).map_or(0, |key| key.id);
                 let earlier = counted(keys.len().saturating_sub(1) as u64, "earlier key", "earlier keys");

@@ -205,7 +205,10 @@ async fn apply_schema(session: &dyn Session) -> Result<Schema> {
         )
         .with_hint("name another: recto demo --store ./another-folder"));
     }
-    session.apply(&schema, &recto::ApplyOptions::new()).await?;
+    session
+        .tools()?
+        .apply(&schema, &recto::ApplyOptions::new())
+        .await?;
     Ok(schema)
 }
 

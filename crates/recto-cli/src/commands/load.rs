@@ -123,8 +123,12 @@ pub(crate) async fn load(
     let meter = Arc::new(Meter::start(console, quiet));
     let shown = Arc::clone(&meter);
     // A task of its own, so that a signal is heard while a step of the load is busy.
-    let mut work =
-        tokio::spawn(async move { session.load(&request, &|progress| shown.load(progress)).await });
+    let mut work = tokio::spawn(async move {
+        session
+            .tools()?
+            .load(&request, &|progress| shown.load(progress))
+            .await
+    });
     let outcome = tokio::select! {
         outcome = &mut work => outcome,
         () = stop.requested() => {

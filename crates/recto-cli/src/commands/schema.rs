@@ -154,7 +154,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
         Some(session) => session,
         None => place.open_or_create().await?,
     };
-    let applied = session.apply(&schema, &args.remove.options()).await?;
+    let applied = session.tools()?.apply(&schema, &args.remove.options()).await?;
     show_applied(&applied, args.json, console)
 }
 
@@ -173,7 +173,7 @@ impl Planned {
         session: Option<&dyn Session>,
     ) -> Result<Self> {
         let plan = match session {
-            Some(session) => session.plan(schema, options).await?,
+            Some(session) => session.tools()?.plan(schema, options).await?,
             None => recto::plan_without_store(&place.address, schema, options).await?,
         };
         Ok(Self {

@@ -177,22 +177,22 @@ async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mu
             collection_of(&schema, name)?;
         }
         for name in names.into_iter().filter(|_| !grant.rows.is_empty()) {
-            check_rows(&session, &name, grant).await?;
-            warn_of_hidden_rows(&session, &name, grant, console).await?;
+            check_rows(&session, &name, grant)?;
+            warn_of_hidden_rows(&session, &name, grant, console)?;
         }
     }
     Ok(())
 }
 
 /// Says what a row filter means that no view serves: such a token is good for less than it seems.
-async fn warn_of_hidden_rows(
+fn warn_of_hidden_rows(
     session: &LocalSession,
     collection: &str,
     grant: &Grant,
     console: &mut Console,
 ) -> Result<()> {
     let reads = grant.operations.contains(&Operation::Read);
-    if !reads || session.is_row_filter_served(collection, &grant.rows).await? {
+    if !reads || session.is_row_filter_served(collection, &grant.rows)? {
         return Ok(());
     }
     let warning = console.err_paint(Tone::Warning, "warning:");
@@ -208,16 +208,16 @@ async fn warn_of_hidden_rows(
 
 /// Refuses a row filter that does not fit the collection's fields, or that what the grant allows cannot
 /// be done through: records are written and deleted through filters on the key only.
-async fn check_rows(session: &LocalSession, collection: &str, grant: &Grant) -> Result<()> {
+fn check_rows(session: &LocalSession, collection: &str, grant: &Grant) -> Result<()> {
     let is_write = |operation: &Operation| matches!(operation, Operation::Write | Operation::Delete);
     let writes = grant.operations.iter().any(is_write);
-    let Err(error) = session.check_row_filter(collection, &grant.rows, writes).await else {
+    let Err(error) = session.check_row_filter(collection, &grant.rows, writes) else {
         return Ok(());
     };
     let hint = error.hint().unwrap_or_default().to_owned();
     let mut failure = Failure::from(error);
     failure.exit = Exit::Refused;
-    let fits = session.check_row_filter(collection, &grant.rows, false).await;
+    let fits = session.check_row_filter(collection, &grant.rows, false);
     Err(failure.with_hint(if fits.is_ok() {
         format!("grant read and export only; {hint}")
     } else {

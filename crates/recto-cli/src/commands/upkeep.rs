@@ -84,6 +84,7 @@ pub(crate) struct OutputArgs {
 pub(crate) async fn backup(args: &BackupArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let meter = Meter::start(console, args.output.quiet);
     let copied = session
+        .tools()?
         .backup(&args.to, &|progress| meter.store(progress))
         .await?;
     let elapsed = meter.elapsed();
@@ -110,7 +111,10 @@ pub(crate) async fn compact(
     console: &mut Console,
 ) -> Result<Exit> {
     let meter = Meter::start(console, args.output.quiet);
-    let (before, after) = session.compact(&|progress| meter.store(progress)).await?;
+    let (before, after) = session
+        .tools()?
+        .compact(&|progress| meter.store(progress))
+        .await?;
     let elapsed = meter.elapsed();
     meter.finish();
     if args.output.json {
@@ -130,7 +134,7 @@ pub(crate) async fn compact(
 /// Checks every row.
 pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let meter = Meter::start(console, args.output.quiet);
-    let outcome = session.check(&|progress| meter.store(progress)).await?;
+    let outcome = session.tools()?.check(&|progress| meter.store(progress)).await?;
     let elapsed = meter.elapsed();
     meter.finish();
     let exit = if outcome.problems.is_empty() {

@@ -10,7 +10,8 @@ use recto::schema::Schema;
 use recto::session::{
     Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, ExplainedSource, Explanation,
     JsonRecord, LoadProgress, LoadReport, LoadRequest, LoadedCollection, PageCost, PageReply, PageRequest,
-    Progress, RecordChange, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Written,
+    Pages, Progress, RecordChange, Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
+    StoreProgress, Tools, Written,
 };
 use recto::{Error, ErrorKind, Result, Session};
 use serde_json::{Value as Json, json};
@@ -135,35 +136,13 @@ impl Session for FakeSession {
         Ok(Arc::new(if self.empty { Schema::default() } else { flights() }))
     }
 
-    async fn plan(&self, _: &Schema, _: &ApplyOptions) -> Result<SchemaPlan> {
-        if !self.empty && self.refused.is_empty() {
-            return Ok(SchemaPlan {
-                generation: 2,
-                ..SchemaPlan::default()
-            });
-        }
-        Ok(SchemaPlan {
-            generation: 0,
-            changes: vec![
-                "collection posts is made".into(),
-                "collection readings is made".into(),
-            ],
-            statements: vec!["CREATE TABLE posts (\n  user_id uuid,\n  PRIMARY KEY (user_id)\n)".into()],
-            refused: self.refused.clone(),
-            ..SchemaPlan::default()
-        })
+    fn tools(&self) -> Result<&dyn Tools> {
+        Ok(self)
     }
+}
 
-    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
-        self.ask(format!("apply {}", schema.collections.len()));
-        let changes = self.plan(schema, options).await?.changes;
-        Ok(Applied {
-            generation: 1,
-            changes,
-            ..Applied::default()
-        })
-    }
-
+#[async_trait]
+impl Pages for FakeSession {
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
         Self::check_query(request)?;
         let page = match (request.page_token.as_str(), request.last) {
@@ -227,6 +206,31 @@ impl Session for FakeSession {
         })
     }
 
+    fn scan<'a>(&'a self, _collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
+        self.ask(format!("scan {request:?}"));
+        let step = |records: &[JsonRecord], resume: Option<&str>| {
+            Ok(ScanStep {
+                records: records.to_vec(),
+                resume: resume.map(str::to_owned),
+            })
+        };
+        let records = records();
+        let end = if self.failing_scan {
+            Err(Error::new(ErrorKind::Unavailable, "no node answers").with_hint("see whether Cassandra runs"))
+        } else {
+            step(&records[2..], None)
+        };
+        futures::stream::iter([
+            step(&records[..1], Some("T1")),
+            step(&records[1..2], Some("T2")),
+            end,
+        ])
+        .boxed()
+    }
+}
+
+#[async_trait]
+impl Records for FakeSession {
     async fn get(&self, _collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
         self.ask(format!("get {key:?}"));
         Ok((key[1] == "UA").then(|| records()[0].clone()))
@@ -261,27 +265,37 @@ impl Session for FakeSession {
         self.ask(format!("write {changes:?}"));
         Ok(Written::default())
     }
+}
 
-    fn scan<'a>(&'a self, _collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
-        self.ask(format!("scan {request:?}"));
-        let step = |records: &[JsonRecord], resume: Option<&str>| {
-            Ok(ScanStep {
-                records: records.to_vec(),
-                resume: resume.map(str::to_owned),
-            })
-        };
-        let records = records();
-        let end = if self.failing_scan {
-            Err(Error::new(ErrorKind::Unavailable, "no node answers").with_hint("see whether Cassandra runs"))
-        } else {
-            step(&records[2..], None)
-        };
-        futures::stream::iter([
-            step(&records[..1], Some("T1")),
-            step(&records[1..2], Some("T2")),
-            end,
-        ])
-        .boxed()
+#[async_trait]
+impl Tools for FakeSession {
+    async fn plan(&self, _: &Schema, _: &ApplyOptions) -> Result<SchemaPlan> {
+        if !self.empty && self.refused.is_empty() {
+            return Ok(SchemaPlan {
+                generation: 2,
+                ..SchemaPlan::default()
+            });
+        }
+        Ok(SchemaPlan {
+            generation: 0,
+            changes: vec![
+                "collection posts is made".into(),
+                "collection readings is made".into(),
+            ],
+            statements: vec!["CREATE TABLE posts (\n  user_id uuid,\n  PRIMARY KEY (user_id)\n)".into()],
+            refused: self.refused.clone(),
+            ..SchemaPlan::default()
+        })
+    }
+
+    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+        self.ask(format!("apply {}", schema.collections.len()));
+        let changes = self.plan(schema, options).await?.changes;
+        Ok(Applied {
+            generation: 1,
+            changes,
+            ..Applied::default()
+        })
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {

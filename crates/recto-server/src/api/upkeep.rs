@@ -58,8 +58,15 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
     let told = Told::default();
     let tells = told.clone();
     let work = async move {
-        let copied = session.backup(&to, &|at| tells.tell(store_progress(at))).await;
-        let result = copied.map(|copy| json!({ "bytes": copy.bytes, "folder": copy.folder }));
+        let copied = async {
+            session
+                .tools()?
+                .backup(&to, &|at| tells.tell(store_progress(at)))
+                .await
+        };
+        let result = copied
+            .await
+            .map(|copy| json!({ "bytes": copy.bytes, "folder": copy.folder }));
         running.end(result)
     };
     run_on(caller.upkeep(), told, work).await
@@ -73,9 +80,14 @@ pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Proble
     let told = Told::default();
     let tells = told.clone();
     let work = async move {
-        let compacted = session.compact(&|at| tells.tell(store_progress(at))).await;
+        let compacted = async {
+            session
+                .tools()?
+                .compact(&|at| tells.tell(store_progress(at)))
+                .await
+        };
         let result = |(before, after)| json!({ "bytes_before": before, "bytes_after": after });
-        running.end(compacted.map(result))
+        running.end(compacted.await.map(result))
     };
     run_on(caller.upkeep(), told, work).await
 }
@@ -88,8 +100,8 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
     let told = Told::default();
     let tells = told.clone();
     let work = async move {
-        let checked = session.check(&|at| tells.tell(store_progress(at))).await;
-        running.end(checked.map(|outcome| check_json(&outcome)))
+        let checked = async { session.tools()?.check(&|at| tells.tell(store_progress(at))).await };
+        running.end(checked.await.map(|outcome| check_json(&outcome)))
     };
     run_on(caller.upkeep(), told, work).await
 }
@@ -101,7 +113,7 @@ pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<R
     Parameters::read(&uri, &[])?;
     let (schema, options) = schema(body::json(request).await?)?;
     Ok(answer::json_once(&plan_json(
-        &session.plan(&schema, &options).await?,
+        &session.tools()?.plan(&schema, &options).await?,
     )))
 }
 
@@ -112,8 +124,8 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
     let (schema, options) = schema(body::json(request).await?)?;
     let running = caller.begin(Operation::Apply)?;
     let work = async move {
-        let applied = session.apply(&schema, &options).await;
-        running.end(applied.map(|applied| {
+        let applied = async { session.tools()?.apply(&schema, &options).await };
+        running.end(applied.await.map(|applied| {
             json!({ "generation": applied.generation, "changes": applied.changes, "kept": applied.kept })
         }))
     };
@@ -124,7 +136,9 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
 pub(super) async fn cursor_keys(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::CursorKeys)?;
     Parameters::read(&uri, &[])?;
-    Ok(answer::json_once(&keys_json(&session.cursor_keys().await?)))
+    Ok(answer::json_once(&keys_json(
+        &session.tools()?.cursor_keys().await?,
+    )))
 }
 
 /// `POST /v1/store:rotateCursorKeys`: `{"earlier": 3}`, how many of the keys before it still open cursors.
@@ -141,7 +155,7 @@ pub(super) async fn rotate_cursor_keys(
     let earlier =
         earlier.ok_or_else(|| Problem::invalid_body("earlier is a whole number").with_field("earlier"))?;
     Ok(answer::json_once(&keys_json(
-        &session.rotate_cursor_keys(earlier).await?,
+        &session.tools()?.rotate_cursor_keys(earlier).await?,
     )))
 }
 

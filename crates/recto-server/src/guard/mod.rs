@@ -321,22 +321,22 @@ impl Guard {
             HEALTH => (text.clone(), "ok\n").into_response(),
             READINESS if self.stopping.load(Ordering::Relaxed) => unready("stopping\n"),
             READINESS => match self.readiness.obstacle().await {
-                None => (text.clone(), self.ready().await).into_response(),
+                None => (text.clone(), self.ready()).into_response(),
                 Some(why) => unready(why),
             },
-            _ => self.metrics(request, who).await?,
+            _ => self.metrics(request, who)?,
         })
     }
 
     /// What `/readyz` says where it answers 200. It names no collection: it is told to anyone.
-    async fn ready(&self) -> String {
-        match self.readiness.refused_collections().await {
+    fn ready(&self) -> String {
+        match self.readiness.refused_collections() {
             0 => "ready\n".to_owned(),
             refused => format!("ready\ncollections refused: {refused} (the log says which, and why)\n"),
         }
     }
 
-    async fn metrics<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Response, Turned> {
+    fn metrics<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Response, Turned> {
         if self.config.metrics == MetricsAccess::Token
             && !self.authenticate(request, who)?.access.reads_everything()
         {
@@ -345,7 +345,7 @@ impl Guard {
             return Ok(problem.into_response());
         }
         let text = [(header::CONTENT_TYPE, crate::operation::METRICS_TYPE)];
-        let of_store = self.readiness.store_metrics().await;
+        let of_store = self.readiness.store_metrics();
         Ok((text, format!("{}{of_store}", self.observer.metrics)).into_response())
     }
 

@@ -44,14 +44,14 @@ impl Readiness {
 
     /// How many collections are refused, as the store was last looked at, and what it has seen of its nodes, as
     /// text for `/metrics`. Asks it nothing.
-    pub(crate) async fn store_metrics(&self) -> String {
-        let refused = RefusedText(self.refused_collections().await);
-        format!("{refused}{}", StoreText(&self.session.store_metrics().await))
+    pub(crate) fn store_metrics(&self) -> String {
+        let refused = RefusedText(self.refused_collections());
+        format!("{refused}{}", StoreText(&self.session.store_metrics()))
     }
 
     /// How many collections are refused, because their tables are not what the schema says.
-    pub(crate) async fn refused_collections(&self) -> usize {
-        self.session.refused_collections().await.len()
+    pub(crate) fn refused_collections(&self) -> usize {
+        self.session.refused_collections().len()
     }
 
     /// Why the store cannot be asked, if it cannot: a line of text.

@@ -12,8 +12,8 @@ use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
     Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
-    LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Progress, RecordChange, ScanRequest,
-    ScanStep, SchemaPlan, StoreDescription, StoreProgress, Written,
+    LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress, RecordChange,
+    Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, Written,
 };
 use recto::{Result, Session};
 use serde_json::{Map, json};
@@ -54,6 +54,16 @@ impl<S: Session> Observed<S> {
         let result = self.seen(work.await);
         deed.end(&result);
         result
+    }
+
+    /// Something that looks after the store, and stands in the audit log.
+    async fn tool<'a, T, W: Future<Output = Result<T>>>(
+        &'a self,
+        deed: Deed,
+        work: impl FnOnce(&'a dyn Tools) -> W,
+    ) -> Result<T> {
+        self.audited(deed, async { work(self.session.tools()?).await })
+            .await
     }
 
     fn deed(&self, action: &'static str) -> Deed {
@@ -216,20 +226,14 @@ impl<S: Session> Session for Observed<S> {
         self.seen(self.session.schema().await)
     }
 
-    async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
-        self.seen(self.session.plan(schema, options).await)
+    fn tools(&self) -> Result<&dyn Tools> {
+        self.seen(self.session.tools())?;
+        Ok(self)
     }
+}
 
-    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
-        let mut deed = self.change("apply");
-        let applied = self.seen(self.session.apply(schema, options).await);
-        deed.end(&applied);
-        if let Ok(applied) = &applied {
-            deed.detail("generation", applied.generation);
-        }
-        applied
-    }
-
+#[async_trait]
+impl<S: Session> Pages for Observed<S> {
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
         let page = self.session.page(collection, request);
         let mut reply = self
@@ -252,6 +256,28 @@ impl<S: Session> Session for Observed<S> {
         self.seen(self.session.explain(collection, request, run).await)
     }
 
+    fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
+        let mut has_begun = false;
+        let steps = self.session.scan(collection, request);
+        let watched = steps.map(move |step| {
+            let step = self.seen(step);
+            if let (true, Err(error)) = (has_begun, &step) {
+                self.log_cut_short(error);
+            }
+            has_begun = true;
+            step
+        });
+        watched.boxed()
+    }
+
+    fn partitions<'a>(&'a self, collection: &str) -> BoxStream<'a, Result<Vec<JsonRecord>>> {
+        let steps = self.session.partitions(collection);
+        steps.map(|step| self.seen(step)).boxed()
+    }
+}
+
+#[async_trait]
+impl<S: Session> Records for Observed<S> {
     async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
         self.seen(self.session.get(collection, key).await)
     }
@@ -286,52 +312,50 @@ impl<S: Session> Session for Observed<S> {
         count_changes(&mut deed, &changes);
         self.audited(deed, self.session.write(changes)).await
     }
+}
 
-    fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
-        let mut has_begun = false;
-        let steps = self.session.scan(collection, request);
-        let watched = steps.map(move |step| {
-            let step = self.seen(step);
-            if let (true, Err(error)) = (has_begun, &step) {
-                self.log_cut_short(error);
-            }
-            has_begun = true;
-            step
-        });
-        watched.boxed()
+#[async_trait]
+impl<S: Session> Tools for Observed<S> {
+    async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
+        self.seen(self.session.tools()?.plan(schema, options).await)
     }
 
-    fn partitions<'a>(&'a self, collection: &str) -> BoxStream<'a, Result<Vec<JsonRecord>>> {
-        let steps = self.session.partitions(collection);
-        steps.map(|step| self.seen(step)).boxed()
+    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+        let mut deed = self.change("apply");
+        let applied = self.seen(self.session.tools()?.apply(schema, options).await);
+        deed.end(&applied);
+        if let Ok(applied) = &applied {
+            deed.detail("generation", applied.generation);
+        }
+        applied
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
         let deed = self.change("load");
-        self.audited(deed, self.session.load(request, progress)).await
+        self.tool(deed, |tools| tools.load(request, progress)).await
     }
 
     async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup> {
         let deed = self.deed("backup");
-        self.audited(deed, self.session.backup(to, progress)).await
+        self.tool(deed, |tools| tools.backup(to, progress)).await
     }
 
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
         let deed = self.change("compact");
-        self.audited(deed, self.session.compact(progress)).await
+        self.tool(deed, |tools| tools.compact(progress)).await
     }
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
-        self.seen(self.session.cursor_keys().await)
+        self.seen(self.session.tools()?.cursor_keys().await)
     }
 
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
         let deed = self.change("rotate cursor keys");
-        self.audited(deed, self.session.rotate_cursor_keys(earlier)).await
+        self.tool(deed, |tools| tools.rotate_cursor_keys(earlier)).await
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
         let deed = self.deed("check");
-        self.audited(deed, self.session.check(progress)).await
+        self.tool(deed, |tools| tools.check(progress)).await
     }
 }

@@ -1,9 +1,9 @@
 //! What an access does not allow is neither shown nor done.
 
+use recto::session::Records as _;
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
-use recto::Session as _;
 use recto_server::access::{Access, Grant, Operation};
 
 use crate::fixture::Fixture;

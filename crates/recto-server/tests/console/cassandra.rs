@@ -1,7 +1,7 @@
 //! The same console on Cassandra: what is read, what it cost there, and what is changed.
 
 use axum::http::StatusCode;
-use recto::Session as _;
+use recto::session::Records as _;
 use recto_server::access::Access;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Adding, changing and deleting records by forms.
 
 use axum::http::StatusCode;
-use recto::Session as _;
+use recto::session::Records as _;
 use recto_server::access::Access;
 use serde_json::json;
 

@@ -4,7 +4,8 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use axum::{Extension, Router};
 use recto::schema::Schema;
-use recto::{CassandraAddress, Environment, LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use recto::session::Records as _;
+use recto::{CassandraAddress, Environment, LocalSession, OpenOptions, Recto, StoreAddress};
 use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_server::access::Access;
 use recto_server::{App, router};
@@ -91,7 +92,7 @@ impl Fixture {
     }
 
     async fn at(address: &StoreAddress, place: Place) -> Self {
-        let mut recto = Recto::open_with(address, OpenOptions::new().create())
+        let recto = Recto::open_with(address, OpenOptions::new().create())
             .await
             .unwrap();
         recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();

@@ -4,7 +4,7 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, Request, StatusCode};
 use h2::Reason;
 use h2::client::{ResponseFuture, SendRequest};
-use recto::Session as _;
+use recto::session::Records as _;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::task::JoinHandle;

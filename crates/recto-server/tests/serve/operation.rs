@@ -71,12 +71,12 @@ async fn refused_collections_are_seen() {
     let folder = tempfile::tempdir().unwrap();
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
     let open = || Recto::open_with(&address, OpenOptions::new().create());
-    let mut recto = open().await.unwrap();
+    let recto = open().await.unwrap();
     let schema = Schema::parse(SCHEMA).unwrap();
     recto.apply(&schema).await.unwrap();
     recto.store().drop_table("secrets").await.unwrap();
     recto.close().await.unwrap();
-    let mut recto = open().await.unwrap();
+    let recto = open().await.unwrap();
     let session = LocalSession::new(recto.clone());
     let served = serve_store(session, folder, |_| {}).await;
     let ready = served.get("/readyz").await;

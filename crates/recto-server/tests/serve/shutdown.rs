@@ -1,8 +1,8 @@
 //! What is in flight when the server is told to stop.
 
+use recto::session::Records as _;
 use std::time::Duration;
 
-use recto::Session as _;
 use recto_server::ServeError;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;

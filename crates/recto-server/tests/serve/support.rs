@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use recto::schema::Schema;
-use recto::{Environment, LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use recto::session::Records as _;
+use recto::{Environment, LocalSession, OpenOptions, Recto, StoreAddress};
 use recto_server::auth::{TokenFile, parse_grants};
 use recto_server::{Config, ServeError, Server};
 use serde_json::{Value as Json, json};
@@ -84,7 +85,7 @@ pub(crate) async fn store(folder: &tempfile::TempDir) -> LocalSession {
 
 /// The same at an address.
 pub(crate) async fn store_at(address: &StoreAddress) -> LocalSession {
-    let mut recto = Recto::open_with(address, OpenOptions::new().create())
+    let recto = Recto::open_with(address, OpenOptions::new().create())
         .await
         .unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use recto::Session as _;
+use recto::session::Pages as _;
 use recto_server::ServeError;
 use serde_json::Value as Json;
 use tokio::io::AsyncWriteExt as _;

@@ -514,7 +514,7 @@ writes = "append"
     #[tokio::test]
     async fn refused_rows_take_the_memory_they_are_counted_with() {
         let store = Arc::new(MemoryStore::new(Environment::system()));
-        let mut recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
+        let recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
         recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
         let core = recto.core("events").unwrap();
         let mut splitter = Splitter::new(Format::Csv);

@@ -29,7 +29,7 @@ use crate::query::Decode;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> recto::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();
-/// # let mut store = Recto::open_with(folder.path().join("notes"), OpenOptions::new().create()).await?;
+/// # let store = Recto::open_with(folder.path().join("notes"), OpenOptions::new().create()).await?;
 /// # store.apply(&recto::schema_of([Note::collection()])).await?;
 /// let notes = store.collection::<Note>()?;
 /// for id in 0..3 {

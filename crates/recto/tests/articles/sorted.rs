@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use futures::StreamExt;
-use recto::session::ScanRequest;
-use recto::{DynamicRecord, Edge, LocalSession, PageQuery, Recto, Session};
+use recto::session::{Pages, ScanRequest};
+use recto::{DynamicRecord, Edge, LocalSession, PageQuery, Recto};
 use serde_json::{Value as Json, json};
 
 use crate::common::Subject;

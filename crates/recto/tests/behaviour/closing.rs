@@ -10,7 +10,7 @@ use crate::schemas::fresh;
 
 pub(crate) async fn gives_the_store_up_for_every_handle(shared: Recto) {
     let store = fresh(&shared);
-    let mut recto = store.open().await;
+    let recto = store.open().await;
     recto.apply(&parse(crate::SCHEMA)).await.unwrap();
     let subject = Subject::new(&recto, "notes");
     for id in 0..3 {

@@ -178,7 +178,7 @@ fn kind(recto: &Recto) -> Kind {
 pub(crate) async fn of_other_keys_are_refused(recto: Recto) {
     let (_, query) = events(&recto, "cursor_keys", 3).await;
     let cursor = query.await.unwrap().cursor(0);
-    let mut stranger = Fresh::new(Kind::Embedded).open().await;
+    let stranger = Fresh::new(Kind::Embedded).open().await;
     stranger.apply(&parse(SMALL)).await.unwrap();
     let (_, query) = events(&stranger, "cursor_keys", 3).await;
     let error = query.after(cursor).await.unwrap_err();
@@ -192,7 +192,7 @@ pub(crate) async fn continue_on_the_other_store(recto: Recto) {
     let page = query.first(3).await.unwrap();
     let keys = recto.export_cursor_keys();
     let fresh = Fresh::new(other(kind(&recto)));
-    let mut moved = fresh.open_with(OpenOptions::new().cursor_keys(&keys)).await;
+    let moved = fresh.open_with(OpenOptions::new().cursor_keys(&keys)).await;
     moved.apply(&parse(SMALL)).await.unwrap();
     let (_, query) = events(&moved, "cursor_moved", 9).await;
     let next = query

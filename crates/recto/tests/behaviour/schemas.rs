@@ -23,7 +23,7 @@ pub(crate) fn fresh(recto: &Recto) -> Fresh {
 }
 
 pub(crate) async fn applying_twice_changes_nothing(recto: Recto) {
-    let mut own = fresh(&recto).open().await;
+    let own = fresh(&recto).open().await;
     assert_eq!(own.generation(), 0);
     let schema = parse(NOTES);
     let plan = own.plan(&schema).await.unwrap();
@@ -64,7 +64,7 @@ pub(crate) async fn a_plan_shows_all_that_is_run(recto: Recto) {
         .await
         .unwrap();
     assert!(before.changes[0].contains("is made"), "{before:?}");
-    let mut own = store.open().await;
+    let own = store.open().await;
     let first = own.plan(&schema).await.unwrap().statements;
     let mut expected = match &store.address {
         StoreAddress::Cassandra(address) => vec![
@@ -119,7 +119,7 @@ pub(crate) async fn a_plan_shows_all_that_is_run(recto: Recto) {
 }
 
 pub(crate) async fn another_schema_is_refused_with_the_difference(recto: Recto) {
-    let mut own = fresh(&recto).open().await;
+    let own = fresh(&recto).open().await;
     own.apply(&parse(NOTES)).await.unwrap();
     let mut notes = Subject::new(&own, "notes");
     notes.put([json!({ "id": 1, "text": "kept" })]).await;
@@ -142,7 +142,7 @@ pub(crate) async fn another_schema_is_refused_with_the_difference(recto: Recto) 
 }
 
 pub(crate) async fn a_collection_may_be_added(recto: Recto) {
-    let mut own = fresh(&recto).open().await;
+    let own = fresh(&recto).open().await;
     own.apply(&parse(NOTES)).await.unwrap();
     let mut before = Subject::new(&own, "notes");
     let both = format!("{NOTES}{}", NOTES.replace("notes", "letters"));
@@ -184,7 +184,7 @@ pub(crate) async fn several_who_apply_at_once(recto: Recto) {
 }
 
 pub(crate) async fn what_this_release_cannot_do_is_refused_by_name(recto: Recto) {
-    let mut own = fresh(&recto).open().await;
+    let own = fresh(&recto).open().await;
     let updated = NOTES.replace("writes = \"overwrite\"", "");
     for (schema, part) in [
         (updated.clone(), "writes = \"update\""),
@@ -211,7 +211,7 @@ pub(crate) async fn opening_again_finds_schema_and_records(recto: Recto) {
     let store = fresh(&recto);
     let schema = parse(NOTES);
     let keys = {
-        let mut own = store.open().await;
+        let own = store.open().await;
         own.apply(&schema).await.unwrap();
         Subject::new(&own, "notes")
             .put([json!({ "id": 1, "text": "still here" })])

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use recto::session::{Explanation, PageReply, PageRequest};
-use recto::{DynamicRecord, ErrorKind, LocalSession, Record, Recto, Session};
+use recto::session::{Explanation, PageReply, PageRequest, Pages};
+use recto::{DynamicRecord, ErrorKind, LocalSession, Record, Recto};
 use serde_json::{Value as Json, json};
 
 use crate::common::Fresh;
@@ -50,8 +50,8 @@ struct Post {
 
 /// A store with six posts of one author, of which two have no score, and one of another's.
 async fn posts(recto: &Recto) -> Recto {
-    let mut recto = Fresh::new(kind_of(recto)).open().await;
-    apply_with_views(&mut recto, SCHEMA).await;
+    let recto = Fresh::new(kind_of(recto)).open().await;
+    apply_with_views(&recto, SCHEMA).await;
     let posts = recto.dynamic("posts").unwrap();
     let definition = Arc::new(posts.definition().clone());
     let post = |id: i64| {

@@ -16,7 +16,7 @@ const WRITE_ENTRIES: usize = 50;
 
 /// Applies what a release can of a schema's text, and takes the whole for what the store holds: its views are
 /// there, and empty.
-pub(crate) async fn apply_with_views(recto: &mut Recto, text: &str) {
+pub(crate) async fn apply_with_views(recto: &Recto, text: &str) {
     let whole = super::stores::parse(text);
     let (plain, _) = text.split_once("# views").unwrap_or((text, ""));
     recto.apply(&super::stores::parse(plain)).await.unwrap();

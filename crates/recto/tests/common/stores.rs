@@ -26,7 +26,7 @@ pub(crate) async fn shared(kind: Kind, schema: &str) -> Recto {
         Kind::Cassandra => &CASSANDRA,
     };
     cell.get_or_init(|| async {
-        let mut recto = Fresh::new(kind).open().await;
+        let recto = Fresh::new(kind).open().await;
         recto.apply(&parse(schema)).await.unwrap();
         recto
     })

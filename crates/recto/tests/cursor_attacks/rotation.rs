@@ -84,7 +84,7 @@ pub(crate) async fn another_handle_learns_of_a_new_key(recto: Recto) {
 
 pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto) {
     // Opened before there is a schema, so before there are lasting keys.
-    let mut one = Fresh::new(kind(&recto)).open_with(OpenOptions::new()).await;
+    let one = Fresh::new(kind(&recto)).open_with(OpenOptions::new()).await;
     let two = second_handle(&one, OpenOptions::new()).await;
     assert!(!two.refresh().await.unwrap());
     one.apply(&parse(SCHEMA)).await.unwrap();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::StreamExt as _;
-use recto::session::{PageRequest, ScanRequest, ScanStep};
-use recto::{Error, ErrorKind, LocalSession, OpenOptions, Recto, Session as _};
+use recto::session::{PageRequest, Pages, ScanRequest, ScanStep};
+use recto::{Error, ErrorKind, LocalSession, OpenOptions, Recto};
 use recto_plan::cursor::CursorError;
 use recto_plan::scan_token::ScanTokenError;
 

@@ -83,7 +83,7 @@ pub(crate) async fn refused(query: &PageQuery<DynamicRecord>, text: &str) -> Cur
 
 /// A new store of a kind that holds `schema`.
 pub(crate) async fn fresh(kind: Kind, schema: &str, options: OpenOptions) -> Recto {
-    let mut recto = Fresh::new(kind).open_with(options).await;
+    let recto = Fresh::new(kind).open_with(options).await;
     recto.apply(&parse(schema)).await.unwrap();
     recto
 }

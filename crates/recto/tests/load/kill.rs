@@ -74,7 +74,7 @@ fn both(request: &mut LoadRequest) {
 
 async fn open(folder: &Path) -> LocalSession {
     let address: StoreAddress = folder.join("store").to_str().unwrap().parse().unwrap();
-    let mut recto = Recto::open_with(&address, OpenOptions::new().create())
+    let recto = Recto::open_with(&address, OpenOptions::new().create())
         .await
         .unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_load_whose_process_is_killed_ends_as_if_it_had_not_been() {
         }
         let rejects = std::fs::read_to_string(folder.path().join("a.csv.rejects.csv")).unwrap();
         assert_eq!(rejects, expected.text("a.csv.rejects.csv"), "load {load}");
-        let check = session.check(&|_| {}).await.unwrap();
+        let check = session.tools().unwrap().check(&|_| {}).await.unwrap();
         assert!(check.problems.is_empty(), "load {load}: {:?}", check.problems);
     }
     assert!(resumed > 0, "no child lived to a checkpoint");
@@ -174,7 +174,7 @@ fn note(part: i32, slot: i32, round: i64) -> String {
 
 async fn open_slots(folder: &Path) -> Recto {
     let address: StoreAddress = folder.join("store").to_str().unwrap().parse().unwrap();
-    let mut recto = Recto::open_with(&address, OpenOptions::new().create())
+    let recto = Recto::open_with(&address, OpenOptions::new().create())
         .await
         .unwrap();
     recto.apply(&Schema::parse(SLOTS).unwrap()).await.unwrap();
@@ -328,7 +328,7 @@ async fn puts_and_batches_that_were_acknowledged_survive_a_kill() {
             batched.iter().all(|part| *part == batched[0]),
             "life {life}: a batch is torn: {batched:?}"
         );
-        let check = session.check(&|_| {}).await.unwrap();
+        let check = session.tools().unwrap().check(&|_| {}).await.unwrap();
         assert!(check.problems.is_empty(), "life {life}: {:?}", check.problems);
     }
     println!("{rounds} rounds acknowledged");

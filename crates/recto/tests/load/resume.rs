@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use recto::session::{LoadReport, LoadRequest};
-use recto::{ErrorKind, Session};
+use recto::ErrorKind;
+use recto::session::{LoadReport, LoadRequest, Records};
 
 use crate::support::{Bench, Fault, load_into};
 

@@ -143,6 +143,8 @@ async fn progress_rises_to_the_end() {
     };
     let (session, _) = bench.unreliable(crate::support::Fault::Slow, 2, 2).await;
     session
+        .tools()
+        .unwrap()
         .load(&request, &|progress| seen.lock().unwrap().push(progress))
         .await
         .unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 use recto::schema::Schema;
-use recto::session::{LoadReport, LoadRequest, ScanRequest};
+use recto::session::{LoadReport, LoadRequest, Pages, ScanRequest};
 use recto::store::memory::MemoryStore;
 use recto::store::{
     Atomicity, Cas, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadOptions, Snapshot, Stamp,
@@ -198,7 +198,7 @@ impl Source for Clocks {
 async fn open(store: Arc<dyn Store>) -> LocalSession {
     let start = Instant::now();
     let options = OpenOptions::new().environment(Environment::new(Clocks { start }));
-    let mut recto = Recto::with_store(store, options).await.unwrap();
+    let recto = Recto::with_store(store, options).await.unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
     LocalSession::new(recto)
 }
@@ -329,5 +329,5 @@ pub(crate) async fn load_into(
         ..LoadRequest::default()
     };
     change(&mut request);
-    session.load(&request, &|_| {}).await
+    session.tools().unwrap().load(&request, &|_| {}).await
 }

@@ -79,7 +79,7 @@ collection!(
 );
 
 /// Makes the collections and stores their rows.
-pub(crate) async fn store(recto: &mut Recto) {
+pub(crate) async fn store(recto: &Recto) {
     let collections = [Reading::collection(), Event::collection(), Task::collection()];
     recto.apply(&recto::schema_of(collections)).await.unwrap();
     Reading::store(recto).await;

@@ -1,7 +1,7 @@
 //! Guarantee 6: what a page reads.
 
-use recto::session::{Explanation, PageRequest};
-use recto::{DynamicRecord, LocalSession, Page, Session};
+use recto::session::{Explanation, PageRequest, Pages};
+use recto::{DynamicRecord, LocalSession, Page};
 use recto_plan::text::MAX_TEXT_BYTES;
 use recto_testkit::generate::Place;
 

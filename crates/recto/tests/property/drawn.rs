@@ -107,11 +107,7 @@ impl Ground {
     }
 
     /// The collections of these numbers, made in a store.
-    async fn subjects(
-        self,
-        mut recto: Recto,
-        collections: &[(u64, Arc<schema::Collection>)],
-    ) -> Vec<Subject> {
+    async fn subjects(self, recto: Recto, collections: &[(u64, Arc<schema::Collection>)]) -> Vec<Subject> {
         if !self.views {
             let schema = schema_of(collections.iter().map(|(_, one)| Arc::clone(one)).collect());
             recto.apply(&schema).await.unwrap();
@@ -122,7 +118,7 @@ impl Ground {
         let declared = collections.iter();
         let declared = declared.map(|(number, one)| Subject::declared(one, kind(*number)));
         let (plain, views): (String, String) = declared.unzip();
-        apply_with_views(&mut recto, &format!("{plain}\n# views\n{views}")).await;
+        apply_with_views(&recto, &format!("{plain}\n# views\n{views}")).await;
         let subjects = collections.iter();
         let subjects = subjects.map(|(number, one)| Subject::of_view(&recto, one, kind(*number)));
         subjects.collect()

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use recto::session::ScanRequest;
-use recto::{LocalSession, Session};
+use recto::LocalSession;
+use recto::session::{Pages, ScanRequest};
 use recto_plan::text::MAX_TEXT_BYTES;
 use recto_testkit::generate::Change;
 use recto_testkit::oracle::{Oracle, Row};

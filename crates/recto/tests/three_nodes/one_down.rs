@@ -43,7 +43,7 @@ fn no_page_is_wrong_and_no_acknowledged_row_missing() {
     let runtime = super::runtime();
     let address = address(cluster);
     let recto = runtime.block_on(async {
-        let mut recto = open(&address).await.unwrap();
+        let recto = open(&address).await.unwrap();
         recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
         recto
     });
@@ -199,7 +199,7 @@ async fn hurt(
 /// With one node down, a store can be opened, a schema applied, and keys rotated by two at once.
 async fn while_down(address: &CassandraAddress, recto: &Recto, how: &str) -> BTreeSet<u32> {
     let begun = Instant::now();
-    let mut other = until_settled(how, "open", || open(address)).await;
+    let other = until_settled(how, "open", || open(address)).await;
     let generation_before = other.generation();
     let added = format!(
         "{SCHEMA}\n[collection.made_{how}]\nfields = {{ id = \"bigint\" }}\nkey = [\"id\"]\nwrites = \"append\"\n{}",

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Atomic};
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
-use recto::session::ScanRequest;
-use recto::{DynamicRecord, Edge, Error, ErrorKind, LocalSession, Page, Session};
+use recto::session::{Pages, ScanRequest};
+use recto::{DynamicRecord, Edge, Error, ErrorKind, LocalSession, Page};
 
 use super::data::{COLLECTIONS, SHAPES, Shape, Tables, may_be, read_record};
 use super::history::{History, Key, Span, State};

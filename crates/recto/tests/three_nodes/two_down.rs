@@ -33,7 +33,7 @@ fn without_a_quorum_requests_fail_at_once_and_come_back_with_the_nodes() {
     let cluster = lease.cluster();
     super::runtime().block_on(async {
         let address = address(cluster);
-        let mut recto = open(&address).await.unwrap();
+        let recto = open(&address).await.unwrap();
         recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
         let generation = recto.generation();
         let tables = Tables::new(&recto);

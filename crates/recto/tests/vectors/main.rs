@@ -48,7 +48,7 @@ fn mapping_is_as_written() {
 /// A store of this kind that holds the rows of all vectors, a collection for each different set.
 async fn subjects(kind: Kind, sets: &[vector::Set]) -> Vec<Subject> {
     let collections: Vec<Arc<schema::Collection>> = sets.iter().map(vector::Set::collection).collect();
-    let mut recto = Fresh::new(kind).open().await;
+    let recto = Fresh::new(kind).open().await;
     recto
         .apply(&schema::Schema {
             types: Vec::new(),

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use recto::session::PageRequest;
-use recto::{LocalSession, Session};
+use recto::LocalSession;
+use recto::session::{PageRequest, Pages};
 use recto_testkit::oracle::Question;
 
 use super::answer::{Answer, answer};

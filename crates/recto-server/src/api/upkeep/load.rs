@@ -53,7 +53,13 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
     let told = Told::default();
     let tells = told.clone();
     let work = async move {
-        let loaded = session.load(&asked, &|at| tells.tell(progress(at))).await;
+        let load = async {
+            session
+                .tools()?
+                .load(&asked, &|at| tells.tell(progress(at)))
+                .await
+        };
+        let loaded = load.await;
         let unreadable = loaded
             .as_ref()
             .err()

@@ -42,7 +42,7 @@ async fn open(kind: Kind) -> Recto {
             StoreAddress::Cassandra(Box::new(CassandraAddress::new(hosts, name)))
         }
     };
-    let mut recto = Recto::open_with(&address, OpenOptions::new().create())
+    let recto = Recto::open_with(&address, OpenOptions::new().create())
         .await
         .unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();

@@ -1,0 +1,173 @@
+//! Pages, scans and partitions of an open store, as tools ask for them.
+
+use async_trait::async_trait;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+
+use super::LocalSession;
+use crate::error::{Error, ErrorKind, Result};
+use crate::explain;
+use crate::page::Page;
+use crate::page_text;
+use crate::paging::Place;
+use crate::partitions;
+use crate::query::PageQuery;
+use crate::record::{DynamicRecord, check_fields};
+use crate::scan;
+use crate::session::{
+    Explanation, JsonRecord, PageReply, PageRequest, PageText, Pages, ScanRequest, ScanStep,
+};
+
+#[async_trait]
+impl Pages for LocalSession {
+    async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
+        let page = self.query(collection, request).await?.await;
+        let page = page.map_err(|error| told(error, request))?;
+        let masked = |record: &DynamicRecord| record.to_json_of(&request.fields);
+        Ok(PageReply {
+            records: page.items().iter().map(masked).collect(),
+            ..reply(&page, request)
+        })
+    }
+
+    async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
+        let query = self.query(collection, request).await?;
+        // The rows are written as they are stored: no record is made of them.
+        let page = query.decoded_by(|_, _, _| Ok(())).await;
+        let page = page.map_err(|error| told(error, request))?;
+        let records = page_text::records(&page, &request.fields)?;
+        Ok(PageText {
+            digest: Some(page.core().shared.keys.ring().digest(records.as_bytes())),
+            records,
+            count: page.len(),
+            reply: reply(&page, request),
+        })
+    }
+
+    async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
+        let query = self.query(collection, request).await?;
+        let spec = query.spec(&query.planned()?).await;
+        let (planned, mut spec) = spec.map_err(|error| told(error, request))?;
+        if planned.hides {
+            // A page that ended among hidden rows goes on at the key of one.
+            spec.place = Place::First;
+        }
+        let mut explanation = explain::explain(query.core(), &planned, &spec);
+        if run && !planned.hides {
+            let page = query.await?;
+            explanation.actual = Some(page.cost());
+            explanation.actual_rows_returned = Some(page.len() as u64);
+        }
+        Ok(explanation)
+    }
+
+    fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
+        let collection = collection.to_owned();
+        let request = request.clone();
+        let begin = async move {
+            let core = self.recto().core(&collection)?;
+            let filters = self.filters(&collection).unwrap_or_default().to_vec();
+            Ok::<_, Error>(scan::steps(core, filters, request))
+        };
+        futures::stream::once(begin).try_flatten().boxed()
+    }
+
+    fn partitions<'a>(&'a self, collection: &str) -> BoxStream<'a, Result<Vec<JsonRecord>>> {
+        let collection = collection.to_owned();
+        let begin = async move {
+            let core = self.recto().core(&collection)?;
+            let filters = self.filters(&collection).unwrap_or_default().to_vec();
+            Ok::<_, Error>(partitions::steps(core, filters))
+        };
+        futures::stream::once(begin).try_flatten().boxed()
+    }
+}
+
+impl LocalSession {
+    async fn query(&self, collection: &str, request: &PageRequest) -> Result<PageQuery<DynamicRecord>> {
+        let collection = self.recto().dynamic(collection)?;
+        check_fields(collection.definition(), &request.fields)?;
+        let mut query = collection
+            .query()
+            .filter(&request.filter)
+            .order_by(&request.order_by)
+            .view(&request.view)
+            .looking_at(&request.fields)
+            .page_size(page_size(request.page_size)?);
+        if self.rows.is_some() {
+            let filters = self.filters(&collection.definition().name);
+            query = query.restricted(filters.unwrap_or_default());
+        }
+        if request.allow_residual {
+            query = query.allow_residual();
+        }
+        if request.edges_both {
+            query = query.both_edges();
+        }
+        if !request.page_token.is_empty() {
+            query = query.page_token(&request.page_token);
+        }
+        if request.last {
+            let size = page_size(request.page_size)?;
+            query = query.last(size);
+        }
+        if let Some(from) = &request.from {
+            query = query.from_json(from);
+        }
+        if let Some(around) = &request.around {
+            query = query.around(around);
+        }
+        Ok(query)
+    }
+}
+
+/// AIP-158: absent or 0 is the default, negative is refused, above the most is coerced.
+fn page_size(asked: Option<i64>) -> Result<u32> {
+    match asked.unwrap_or(0) {
+        negative if negative < 0 => Err(Error::new(
+            ErrorKind::InvalidQuery,
+            format!("page_size is {negative}; it cannot be negative"),
+        )
+        .with_field("page_size")),
+        asked => Ok(u32::try_from(asked).unwrap_or(u32::MAX)),
+    }
+}
+
+/// An error as those say it who know cursors as tokens: of pages, or of rows.
+fn told(error: Error, request: &PageRequest) -> Error {
+    if error.kind() != ErrorKind::InvalidCursor {
+        return error;
+    }
+    let token = match request.around {
+        Some(_) => "row token",
+        None => "page token",
+    };
+    // The keys keep the name that `recto cursor-keys` knows them by.
+    let words = |text: &str| {
+        let text = text.replace("cursor key", "\0");
+        text.replace("cursor", token).replace('\0', "cursor key")
+    };
+    let said = Error::new(error.kind(), words(error.message()));
+    match error.hint() {
+        Some(hint) => said.with_hint(words(hint)),
+        None => said,
+    }
+}
+
+/// What is told of a page beside its records.
+fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
+    let text = |cursor: Option<recto_plan::cursor::Cursor>| cursor.map(String::from).unwrap_or_default();
+    PageReply {
+        records: Vec::new(),
+        next_page_token: text(page.next_cursor()),
+        previous_page_token: text(page.previous_cursor()),
+        stop: page.stop().map(|stop| stop.name().to_owned()),
+        row_tokens: request.row_tokens.then(|| {
+            (0..page.len())
+                .map(|index| page.cursor(index).into_string())
+                .collect()
+        }),
+        shape: page.shape(),
+        cost: page.cost(),
+        cost_hidden: page.hides(),
+    }
+}

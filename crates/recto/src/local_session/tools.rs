@@ -1,0 +1,61 @@
+//! What looks after an open store.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use recto_model::schema::Schema;
+
+use crate::error::Result;
+use crate::open;
+use crate::recto::Recto;
+use crate::session::{
+    Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, LoadProgress, LoadReport, LoadRequest, Progress,
+    SchemaPlan, StoreProgress, Tools,
+};
+
+/// The tools of an open store. Only a session that is not restricted shows them.
+#[derive(Debug, Clone)]
+pub(super) struct LocalTools {
+    pub(super) recto: Recto,
+}
+
+#[async_trait]
+impl Tools for LocalTools {
+    async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
+        self.recto.plan_with(schema, options).await
+    }
+
+    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+        self.recto.apply_with(schema, options).await
+    }
+
+    async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
+        let names = request.collections.iter();
+        let collections = names
+            .map(|name| self.recto.core(name))
+            .collect::<Result<Vec<_>>>()?;
+        crate::load::load(&collections, request, progress).await
+    }
+
+    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup> {
+        let bytes = open::backup(self.recto.operations(), to, progress).await?;
+        let folder = to.display().to_string();
+        Ok(Backup { bytes, folder })
+    }
+
+    async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
+        open::compact(self.recto.operations(), progress).await
+    }
+
+    async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
+        self.recto.cursor_keys().await
+    }
+
+    async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
+        self.recto.rotate_cursor_keys(earlier).await
+    }
+
+    async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
+        open::check(self.recto.operations(), &self.recto.schema(), progress).await
+    }
+}

@@ -1,0 +1,276 @@
+//! Looking after a store: its schema, its files, its keys.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use recto_model::schema::Schema;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value as Json;
+
+use crate::error::Result;
+
+/// What a schema needs of the store it is applied to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct SchemaPlan {
+    /// The generation recorded in the store; 0 where there is none.
+    pub generation: u64,
+    /// Changes in plain words, a line each; empty where the store holds this schema.
+    pub changes: Vec<String>,
+    /// What would be run to make and change keyspace, types and tables, in order: CQL, or the embedded store's
+    /// tables in words. After it, rows of the table `recto_catalog` record the schema and, the first time, cursor keys.
+    pub statements: Vec<String>,
+    /// What the store has and the schema does not name, a line each: it is left as it is.
+    #[serde(default)]
+    pub kept: Vec<String>,
+    /// What cannot be done, with the reason; `apply` refuses while there is any.
+    pub refused: Vec<String>,
+}
+
+/// What `apply` shall do beside making the store hold a schema.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ApplyOptions {
+    /// Collections to remove with all their records, which the schema does not name. What a schema does
+    /// not name and this neither is left as it is. Also Recto's tables that no schema names, such as an
+    /// interrupted or refused `apply` may leave.
+    pub remove: Vec<String>,
+}
+
+impl ApplyOptions {
+    /// Nothing beside.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes a collection with all its records.
+    #[must_use]
+    pub fn remove(mut self, collection: impl Into<String>) -> Self {
+        self.remove.push(collection.into());
+        self
+    }
+
+    pub(crate) fn removes(&self, name: &str) -> bool {
+        self.remove.iter().any(|one| one == name)
+    }
+}
+
+/// What `apply` did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Applied {
+    /// The generation now recorded.
+    pub generation: u64,
+    /// What was changed, a line each; empty where nothing was to be done.
+    pub changes: Vec<String>,
+    /// What the store has and the schema does not name, a line each: it was left as it is.
+    #[serde(default)]
+    pub kept: Vec<String>,
+}
+
+/// How to load a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadRequest {
+    /// The file: .csv or .ndjson, plain or in .gz, .zst, .zip.
+    pub file: PathBuf,
+    /// Collections to load it into, at least one; each row goes to all.
+    pub collections: Vec<String>,
+    /// Text that stands for null in CSV cells beside the empty cell.
+    pub null: Option<String>,
+    /// Load a file again that was loaded to its end.
+    pub again: bool,
+    /// Leave out columns that are not fields.
+    pub ignore_unknown: bool,
+    /// Where bad rows go; `None`: beside the file, named after it.
+    pub rejects: Option<PathBuf>,
+    /// The most memory for rows being sorted and written, in bytes; `None`: the default.
+    pub buffer_bytes: Option<u64>,
+}
+
+/// How far a load is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct LoadProgress {
+    /// Rows of the file read.
+    pub rows_read: u64,
+    /// Rows stored, all collections together, those that were there before among them.
+    pub rows_stored: u64,
+    /// Rows rejected, all collections together.
+    pub rows_rejected: u64,
+    /// Bytes of the (compressed) file consumed.
+    pub bytes_consumed: u64,
+    /// Bytes of the (compressed) file.
+    pub bytes_total: u64,
+}
+
+/// How a load ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct LoadReport {
+    /// Rows of the file.
+    pub rows_read: u64,
+    /// Rows of the file that an earlier, interrupted load had stored.
+    pub rows_resumed: u64,
+    /// What became of the rows, per collection. Each row is stored, replaced, repeated or rejected.
+    pub collections: Vec<LoadedCollection>,
+    /// The reject file, if any row was rejected.
+    #[serde(skip)]
+    pub rejects: Option<PathBuf>,
+    /// Whether the file had been loaded to its end before, so that nothing was done.
+    pub already_loaded: bool,
+}
+
+/// What a load did to one collection.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct LoadedCollection {
+    /// The collection.
+    pub name: String,
+    /// Rows stored whose key was not there before, as far as the store knows that without reading:
+    /// Cassandra knows it of rows that are sorted together only.
+    pub rows_stored: u64,
+    /// Rows that took the place of another record, which was there before or came earlier in the file.
+    pub rows_replaced: u64,
+    /// Rows whose record was there before or came earlier in the file, the same.
+    pub rows_repeated: u64,
+    /// Rows rejected.
+    pub rows_rejected: u64,
+    /// Reasons with how many rows each, most first; at most ten.
+    #[serde(deserialize_with = "read_reasons")]
+    pub reasons: Vec<(String, u64)>,
+}
+
+impl LoadedCollection {
+    /// The JSON that `load --json` prints of it and a server answers.
+    pub fn to_json(&self) -> Json {
+        let reasons: Vec<Json> = self
+            .reasons
+            .iter()
+            .map(|(reason, rows)| serde_json::json!({ "reason": reason, "rows": rows }))
+            .collect();
+        serde_json::json!({
+            "name": self.name,
+            "rows_stored": self.rows_stored,
+            "rows_replaced": self.rows_replaced,
+            "rows_repeated": self.rows_repeated,
+            "rows_rejected": self.rows_rejected,
+            "reasons": reasons,
+        })
+    }
+}
+
+/// Reads reasons as [`LoadedCollection::to_json`] writes them.
+fn read_reasons<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, u64)>, D::Error> {
+    #[derive(Deserialize)]
+    struct Counted {
+        reason: String,
+        rows: u64,
+    }
+    let reasons = Vec::<Counted>::deserialize(deserializer)?.into_iter();
+    Ok(reasons.map(|one| (one.reason, one.rows)).collect())
+}
+
+/// Called with the progress of long work; never more often than some ten times a second.
+pub type Progress<'a, T> = &'a (dyn Fn(T) + Send + Sync);
+
+/// What `check` found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct CheckOutcome {
+    /// Records of all collections; those that were deleted or have expired are none.
+    pub rows: u64,
+    /// The collections, with the records of each.
+    pub collections: Vec<CheckedCollection>,
+    /// Rows that were checked as well and are no records: what Recto records of itself, and of loads.
+    pub internal_rows: u64,
+    /// Tables that were compared with the recorded schema. Where there are no `collections` that is all
+    /// that was checked: rows are left to Cassandra's own tools.
+    #[serde(default)]
+    pub tables: u64,
+    /// Problems, a line each; empty where all is well.
+    pub problems: Vec<String>,
+    /// What is no problem and worth knowing, a line each.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A copy of a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Backup {
+    /// Its size.
+    pub bytes: u64,
+    /// The folder it is, on the machine where the store is.
+    pub folder: String,
+}
+
+/// A collection that was checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct CheckedCollection {
+    /// Its name.
+    pub name: String,
+    /// Its records.
+    pub rows: u64,
+}
+
+/// What may be told of a key that cursors are sealed with: never the key itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct CursorKey {
+    /// Its number, which cursors carry in the clear.
+    pub id: u32,
+    /// Whether it seals new cursors; the others only open old ones.
+    pub seals: bool,
+    /// When it was made, in seconds since 1970-01-01T00:00:00Z; absent for keys of releases that did
+    /// not record it.
+    pub made_at_seconds: Option<u64>,
+    /// How long ago that was, in seconds.
+    pub age_seconds: Option<u64>,
+}
+
+/// How far work over a whole store is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct StoreProgress {
+    /// Units (bytes or rows) done.
+    pub done: u64,
+    /// Units in all, where known.
+    pub total: Option<u64>,
+}
+
+/// How far a [scrub](crate::LocalSession::scrub_step) has come. The default is its beginning.
+#[derive(Debug, Clone, Default)]
+pub struct ScrubPosition {
+    #[cfg(feature = "embedded")]
+    pub(crate) embedded: recto_embedded::ScrubPosition,
+}
+
+/// What a step of a [scrub](crate::LocalSession::scrub_step) read and found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScrubStep {
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Rows that were verified.
+    pub rows: u64,
+    /// Whether all of the store was read since the beginning.
+    pub is_last: bool,
+    /// What is damaged.
+    pub problems: Vec<String>,
+    /// What whoever used the store met that was damaged, since it was opened.
+    pub met: Vec<String>,
+}
+
+/// What looks after a store: see [`Session::tools`](super::Session::tools).
+#[async_trait]
+pub trait Tools: Send + Sync {
+    /// What applying `schema` would do.
+    async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan>;
+    /// Makes the store hold `schema`, beside what it has.
+    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied>;
+    /// Loads a file.
+    async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
+    /// Copies an open embedded store to a new folder. Through a server that is a name, in a folder of
+    /// the server's.
+    async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup>;
+    /// Gives unused space of an embedded store back; returns bytes before and after.
+    async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)>;
+    /// The keys that cursors are sealed with, as the store holds them; never the keys themselves.
+    async fn cursor_keys(&self) -> Result<Vec<CursorKey>>;
+    /// Adds a cursor key, which seals from now on, and keeps `earlier` of those before it; returns all.
+    async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>>;
+    /// Checks every row of an embedded store.
+    async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome>;
+}
