@@ -86,6 +86,7 @@ fn base_tables_are_as_declared() {
         columns(&timeline.base_table()),
         [
             ("user_id", ColumnKind::Partition),
+            ("recto_bucket", ColumnKind::Partition),
             ("post_id", ColumnKind::Clustering(Direction::Descending)),
             ("content", regular),
             ("at", regular),

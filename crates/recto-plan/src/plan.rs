@@ -10,7 +10,7 @@ use crate::arrangement::Arrangement;
 use crate::cursor::{Position, QueryIdentity, Side};
 use crate::query::Query;
 use crate::residual::Residual;
-use crate::segments::{earlier, later};
+use crate::segments::{Segment, earlier, later};
 
 /// The most sources one plan may read: the products of all IN lists and split ranges.
 pub const MAX_SOURCES: usize = 128;
@@ -52,7 +52,7 @@ pub struct OrderTerm {
 /// One contiguous piece of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The cells of all partition columns.
+    /// The cells of the partition columns that hold fields.
     pub partition: Cells,
     /// The cells of the leading clustering columns that the filter pins.
     pub pinned: Cells,
@@ -96,37 +96,27 @@ impl Plan {
     /// The slice of a source that lies beyond `edge` in the direction of `travel`, or all of it
     /// without an edge; `None` if nothing of it does.
     ///
-    /// This is the one place where going backwards is done: whoever reads the slice gets rows in the
-    /// order of travel.
+    /// This and the functions beside it are the one place where going backwards is done: whoever reads the slice
+    /// gets rows in the order of travel.
     pub fn slice(&self, source: usize, edge: Option<&Position>, travel: Travel, limit: u32) -> Option<Slice> {
         let source = &self.sources[source];
-        let table = &self.arrangement.table;
         let with_clustering_order = (travel == Travel::Forward) != self.reversed;
-        let mut from = &source.from;
-        let mut to = &source.to;
-        let bound = edge.map(|position| self.edge(source, position));
-        if let Some(bound) = &bound {
-            if with_clustering_order {
-                from = later(from, bound, table);
-            } else {
-                to = earlier(to, bound, table);
-            }
-            if from.compare(to, table).is_ge() {
-                return None;
-            }
-        }
-        Some(Slice {
-            table: Arc::clone(table),
+        let whole = Slice {
+            table: Arc::clone(&self.arrangement.table),
             partition: source.partition.clone(),
-            from: from.clone(),
-            to: to.clone(),
+            from: source.from.clone(),
+            to: source.to.clone(),
             direction: if with_clustering_order {
                 ReadDirection::Forward
             } else {
                 ReadDirection::Backward
             },
             limit,
-        })
+        };
+        match edge {
+            Some(position) => beyond(whole, self.edge(source, position)),
+            None => Some(whole),
+        }
     }
 
     /// Where a position of the query's order lies within a source, as an edge in clustering order.
@@ -195,4 +185,68 @@ impl Plan {
             .iter()
             .all(|residual| residual.matches(&self.arrangement, row))
     }
+}
+
+/// One of the pieces that a partition as queries name it is kept in: a partition of the table by itself.
+///
+/// The pieces of a partition lie side by side in clustering order, without gap or overlap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The cells of the hidden partition columns.
+    pub hidden: Cells,
+    /// Which rows are read from there: what else lies there is garbage.
+    pub rows: Segment,
+}
+
+impl Piece {
+    /// The part of a slice of the whole partition that lies in this piece of it; `None` if nothing does.
+    pub fn slice(&self, whole: &Slice) -> Option<Slice> {
+        let table = &whole.table;
+        let from = later(&whole.from, &self.rows.from, table);
+        let to = earlier(&whole.to, &self.rows.to, table);
+        if from.compare(to, table).is_ge() {
+            return None;
+        }
+        let partition = whole.partition.iter().chain(self.hidden.iter());
+        Some(Slice {
+            table: Arc::clone(table),
+            partition: partition.collect(),
+            from: from.clone(),
+            to: to.clone(),
+            direction: whole.direction,
+            limit: whole.limit,
+        })
+    }
+}
+
+/// What of a slice lies beyond a row of it, in the direction it is read in.
+pub fn beyond_row(slice: Slice, row: RowRef<'_>) -> Option<Slice> {
+    let table = &slice.table;
+    let clustering = table.partition().len()..table.key_len();
+    let cells: Cells = clustering.map(|column| row.get(column)).collect();
+    let edge = match slice.direction {
+        ReadDirection::Forward => Bound::After(cells),
+        ReadDirection::Backward => Bound::Before(cells),
+    };
+    beyond(slice, edge)
+}
+
+/// What of a slice lies beyond one of the pieces of its partition, in the direction it is read in.
+pub fn beyond_piece(slice: Slice, piece: &Piece) -> Option<Slice> {
+    let edge = match slice.direction {
+        ReadDirection::Forward => piece.rows.to.clone(),
+        ReadDirection::Backward => piece.rows.from.clone(),
+    };
+    beyond(slice, edge)
+}
+
+/// What of a slice lies beyond an edge, in the direction it is read in; `None` if nothing does.
+fn beyond(mut slice: Slice, edge: Bound) -> Option<Slice> {
+    let table = &slice.table;
+    match slice.direction {
+        ReadDirection::Forward if edge.compare(&slice.from, table).is_gt() => slice.from = edge,
+        ReadDirection::Backward if edge.compare(&slice.to, table).is_lt() => slice.to = edge,
+        _ => {}
+    }
+    slice.from.compare(&slice.to, table).is_lt().then_some(slice)
 }

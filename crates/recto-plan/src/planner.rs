@@ -217,7 +217,7 @@ fn check_holds(
 /// The plan of a query that no row can match and that the arrangement could not serve either.
 fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Arc<Query>) -> Plan {
     let partition_len = arrangement.partition_len();
-    let columns = (partition_len..arrangement.table.key_len()).chain(0..partition_len);
+    let columns = (partition_len..arrangement.table.key_len()).chain(0..arrangement.logical_len());
     let order: Vec<OrderTerm> = columns
         .map(|column| OrderTerm {
             column,
@@ -240,7 +240,7 @@ fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Arc<
 struct Layout<'a> {
     arrangement: &'a Arrangement,
     /// The values of every partition column, then of the leading clustering columns that have an
-    /// IN or an `=`.
+    /// IN or an `=`. A hidden partition column has a value of each piece: here one that is not used.
     pinned: Vec<Cow<'a, [Vec<u8>]>>,
     /// The range on the clustering column after them.
     range: Option<&'a Constraint>,
@@ -261,6 +261,10 @@ impl<'a> Layout<'a> {
                 Holds::Derived(field, derivation) if query.fields().any(|one| one == field) => {
                     // No condition holds of null.
                     pinned.push(Cow::Owned(vec![derivation.of(Some(&[])).to_vec()]));
+                    continue;
+                }
+                Holds::Hidden if arrangement.is_partition(column) => {
+                    pinned.push(Cow::Owned(vec![Vec::new()]));
                     continue;
                 }
                 Holds::Derived(..) | Holds::Hidden => None,
@@ -450,7 +454,8 @@ impl<'a> Layout<'a> {
             if partition_len == 1 && values[0].is_empty() {
                 continue;
             }
-            let partition: Cells = values[..partition_len].iter().copied().map(Some).collect();
+            let logical_len = self.arrangement.logical_len();
+            let partition: Cells = values[..logical_len].iter().copied().map(Some).collect();
             let pinned: Cells = values[partition_len..].iter().copied().map(Some).collect();
             for segment in self.segments(&values, &pinned) {
                 sources.push(Source {

@@ -118,6 +118,8 @@ pub use local_session::LocalSession;
 pub use options::OpenOptions;
 pub use page::Page;
 pub use paging::{Edge, Stop};
+#[doc(hidden)]
+pub use paging::{Found, Pieces};
 pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};
 pub use record::DynamicRecord;
 pub use recto::{Recto, no_collection};

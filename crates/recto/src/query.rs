@@ -446,7 +446,7 @@ impl<T> PageQuery<T> {
         if planned.hides {
             spec.budget = spec.budget.blurred(&shared.environment);
         }
-        let raw = fetch(&shared.store, &shared.environment, plan, &spec).await?;
+        let raw = fetch(&shared.store, &shared.environment, &*shared.pieces, plan, &spec).await?;
         let mut items = Vec::with_capacity(raw.rows.len());
         for row in raw.rows.iter() {
             items.push((self.decode)(&self.core, &plan.arrangement, row)?);

@@ -12,6 +12,7 @@ use crate::catalog::tables::Problem;
 use crate::error::Result;
 use crate::keys::CursorKeys;
 use crate::options::{OpenOptions, read_options, write_options};
+use crate::paging::{Pieces, Undivided};
 use crate::stamps::Stamps;
 
 /// What every handle on one open store shares.
@@ -20,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) environment: Environment,
     pub(crate) keys: CursorKeys,
     pub(crate) stamps: Stamps,
+    /// Where the rows lie of partitions that are kept in pieces.
+    pub(crate) pieces: Arc<dyn Pieces>,
     /// The collections whose tables cannot serve them, as last looked at.
     problems: RwLock<Arc<BTreeMap<String, Problem>>>,
     request_timeout: Option<Duration>,
@@ -43,6 +46,7 @@ impl Shared {
         Self {
             keys: CursorKeys::new(Arc::clone(&store), environment.clone(), keys, options),
             stamps: Stamps::after(store.newest_stamp(), environment.clone()),
+            pieces: options.pieces.clone().unwrap_or_else(|| Arc::new(Undivided)),
             store,
             environment,
             problems: RwLock::default(),

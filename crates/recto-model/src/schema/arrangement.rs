@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::model::{Collection, OrderColumn, View, WriteMode};
-use super::options::Nulls;
+use super::options::{Bucket, Nulls};
 use super::{BASE_ARRANGEMENT, MAX_NAME_LENGTH, PRIMARY_VIEW};
 use crate::Type;
 use crate::table::{Column, ColumnKind, Direction, Table, TableError, TableOptions, WriteKind};
@@ -13,6 +13,9 @@ use crate::table::{Column, ColumnKind, Direction, Table, TableError, TableOption
 const NULL_PREFIX: &str = "recto_null_";
 /// What the hidden column of views is called that holds the stamp of the entry.
 const VERSION_COLUMN: &str = "recto_version";
+/// What the hidden partition column of arrangements in buckets is called: which bucket of its partition a row
+/// lies in.
+const BUCKET_COLUMN: &str = "recto_bucket";
 
 /// One way in which the records of a collection are arranged: in partitions, each in an order.
 ///
@@ -137,8 +140,14 @@ impl<'a> Arrangement<'a> {
         )
     }
 
+    /// How its partitions are split; none if each is one.
+    pub fn bucket(&self) -> Option<&'a Bucket> {
+        self.view
+            .map_or(self.collection.bucket.as_ref(), |view| view.bucket.as_ref())
+    }
+
     /// The table of this name that it is kept in, and what each column of it holds: the partition fields,
-    /// the order fields in their directions, each behind what is derived from it, then all other fields
+    /// the bucket where it is split into such, the order fields in their directions, each behind what is derived from it, then all other fields
     /// that it has, in the order they were declared. Views have the entry's stamp besides.
     ///
     /// # Errors
@@ -156,6 +165,14 @@ impl<'a> Arrangement<'a> {
             if let Some((index, ty)) = field(name) {
                 add(name.clone(), ty, ColumnKind::Partition, Holds::Field(index));
             }
+        }
+        if self.bucket().is_some() {
+            add(
+                BUCKET_COLUMN.into(),
+                Type::BigInt,
+                ColumnKind::Partition,
+                Holds::Hidden,
+            );
         }
         for order in self.order.iter() {
             let Some((index, ty)) = field(&order.field) else {

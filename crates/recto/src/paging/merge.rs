@@ -3,9 +3,10 @@
 use futures::future::try_join_all;
 use recto_model::{RowRef, RowSet};
 use recto_plan::{Position, Travel};
-use recto_store::RowsRead;
+use recto_store::{ReadOptions, RowsRead};
 
 use super::budget::{Meter, Stop};
+use super::pieces::Rest;
 use super::reader::{Keeper, Reader, Run, out_of_time};
 use crate::error::{Error, Result};
 
@@ -27,7 +28,7 @@ const MIN_REMOTE_AHEAD_ROWS: u64 = 64;
 
 /// A source being merged: rows read and not yet taken.
 struct Stream {
-    source: usize,
+    rest: Rest,
     rows: RowSet,
     next: usize,
     exhausted: bool,
@@ -131,34 +132,14 @@ async fn open(
         // A row of each at least, so that the page gets on.
         limit.min(each(scanned).max(1))
     };
-    let mut reads: Vec<(usize, RowsRead)> = Vec::with_capacity(count);
-    let mut waiting = Vec::new();
-    for source in 0..count {
-        let Some(slice) = reader.plan.slice(source, edge, reader.travel, limit) else {
-            continue;
-        };
-        match reader.snapshot.slice_now(&slice, &options) {
-            Some(read) => reads.push((source, read?)),
-            None => waiting.push(async move {
-                let read = reader.snapshot.slice(&slice, &options).await?;
-                Ok::<(usize, RowsRead), Error>((source, read))
-            }),
-        }
-        if reads.len() % SOURCES_PER_TURN == SOURCES_PER_TURN - 1 {
-            tokio::task::yield_now().await;
-        }
-    }
-    if !waiting.is_empty() {
-        reads.extend(try_join_all(waiting).await?);
-        reads.sort_unstable_by_key(|(source, _)| *source);
-    }
+    let reads = first_reads(reader, edge, limit, &options, meter).await?;
     let mut streams = Vec::with_capacity(count);
     let mut round_trips = 0;
-    for (source, read) in reads {
+    for (rest, read) in reads {
         meter.count_read(&read);
         round_trips = round_trips.max(read.round_trips);
         streams.push(Stream {
-            source,
+            rest,
             rows: read.rows,
             next: 0,
             exhausted: read.exhausted,
@@ -168,23 +149,49 @@ async fn open(
     Ok(streams)
 }
 
+/// The first rows of every source that has any, in the plan's order.
+async fn first_reads(
+    reader: &Reader<'_>,
+    edge: Option<&Position>,
+    limit: u32,
+    options: &ReadOptions,
+    meter: &Meter,
+) -> Result<Vec<(Rest, RowsRead)>> {
+    let count = reader.plan.sources.len();
+    let mut reads: Vec<(usize, Rest, RowsRead)> = Vec::with_capacity(count);
+    let mut waiting = Vec::new();
+    for source in 0..count {
+        let Some(mut rest) = reader.rest(source, edge, limit) else {
+            continue;
+        };
+        match rest.next_now(reader, options) {
+            Some(read) => reads.push((source, rest, read?)),
+            None => waiting.push(async move {
+                let read = rest.first_rows(reader, limit, options.max_bytes, meter).await?;
+                Ok::<_, Error>((source, rest, read.ok_or_else(out_of_time)?))
+            }),
+        }
+        if reads.len() % SOURCES_PER_TURN == SOURCES_PER_TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    if !waiting.is_empty() {
+        reads.extend(try_join_all(waiting).await?);
+        reads.sort_unstable_by_key(|(source, ..)| *source);
+    }
+    Ok(reads.into_iter().map(|(_, rest, read)| (rest, read)).collect())
+}
+
 /// Reads on in a source that has run dry; false if the time is over.
 async fn refill(reader: &Reader<'_>, stream: &mut Stream, limit: u32, meter: &mut Meter) -> Result<bool> {
-    let edge = stream
-        .rows
-        .iter()
-        .next_back()
-        .map(|last| reader.position_beyond(last));
-    let Some(slice) = reader
-        .plan
-        .slice(stream.source, edge.as_ref(), reader.travel, limit)
-    else {
-        stream.exhausted = true;
-        return Ok(true);
-    };
-    let Some(read) = reader.slice(&slice, meter).await? else {
+    if let Some(last) = stream.rows.iter().next_back() {
+        stream.rest.pass(last);
+    }
+    meter.take_turns().await;
+    let Some(read) = stream.rest.first_rows(reader, limit, u64::MAX, meter).await? else {
         return Ok(false);
     };
+    meter.count_read(&read);
     meter.count_round_trips(read.round_trips);
     stream.rows = read.rows;
     stream.next = 0;

@@ -7,6 +7,7 @@ use recto_plan::{Plan, Position, Side, Travel};
 use recto_store::{Snapshot, Store};
 
 use super::budget::{Budget, Meter, PageCost, Stop};
+use super::pieces::Pieces;
 use super::reader::{Reader, Run};
 use crate::error::{ErrorKind, Result};
 
@@ -90,6 +91,7 @@ pub(crate) struct RawPage {
 pub(crate) async fn fetch(
     store: &Arc<dyn Store>,
     environment: &Environment,
+    pieces: &dyn Pieces,
     plan: &Plan,
     spec: &PageSpec,
 ) -> Result<RawPage> {
@@ -97,6 +99,7 @@ pub(crate) async fn fetch(
     let fetcher = Fetcher {
         plan,
         snapshot: &snapshot,
+        pieces,
         remote: store.limits().remote,
         spec,
     };
@@ -114,6 +117,7 @@ pub(crate) async fn fetch(
 struct Fetcher<'a> {
     plan: &'a Plan,
     snapshot: &'a Arc<dyn Snapshot>,
+    pieces: &'a dyn Pieces,
     remote: bool,
     spec: &'a PageSpec,
 }
@@ -123,6 +127,7 @@ impl Fetcher<'_> {
         Reader {
             plan: self.plan,
             snapshot: self.snapshot,
+            pieces: self.pieces,
             travel,
             remote: self.remote,
         }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use recto_model::{RowSet, Slice};
 use recto_plan::{Plan, Position, Shape, Side, Travel};
-use recto_store::{RowsRead, Snapshot, StoreErrorKind};
+use recto_store::{RowsRead, Snapshot};
 
 use super::budget::{Meter, Stop};
 use super::merge;
+use super::pieces::{Pieces, Rest, in_time};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The fewest rows read at once where conditions are checked row by row.
@@ -30,6 +31,8 @@ pub(super) struct Run {
 pub(super) struct Reader<'a> {
     pub(super) plan: &'a Plan,
     pub(super) snapshot: &'a Arc<dyn Snapshot>,
+    /// Where the rows lie of partitions that are kept in pieces.
+    pub(super) pieces: &'a dyn Pieces,
     pub(super) travel: Travel,
     /// Whether asking the store twice costs more than reading rows in vain.
     pub(super) remote: bool,
@@ -40,7 +43,9 @@ impl Reader<'_> {
     pub(super) async fn read(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         match self.plan.shape {
             Shape::Empty => Ok(finished(RowSet::new(self.width()))),
-            Shape::Scan if self.plan.residual.is_empty() => self.scan(edge, want, meter).await,
+            Shape::Scan if self.plan.residual.is_empty() && !self.plan.arrangement.is_in_pieces() => {
+                self.scan(edge, want, meter).await
+            }
             Shape::Scan | Shape::Concat => self.concat(edge, want, meter).await,
             Shape::Merge => merge::read(self, edge, want, meter).await,
         }
@@ -65,9 +70,11 @@ impl Reader<'_> {
         let Some(slice) = self.plan.slice(0, edge, self.travel, want) else {
             return Ok(finished(RowSet::new(self.width())));
         };
-        let Some(read) = self.slice(&slice, meter).await? else {
+        meter.take_turns().await;
+        let Some(read) = self.slice(&slice, u64::MAX, meter).await? else {
             return Err(out_of_time());
         };
+        meter.count_read(&read);
         meter.count_round_trips(read.round_trips);
         let stop = (!read.exhausted && read.rows.len() < want as usize).then_some(Stop::Bytes);
         Ok(Run {
@@ -88,18 +95,19 @@ impl Reader<'_> {
             } else {
                 count - 1 - step
             };
-            let mut edge = edge.cloned();
+            let Some(mut rest) = self.rest(source, edge, 0) else {
+                continue;
+            };
             loop {
                 let limit = keeper.chunk(meter);
                 if limit == 0 {
                     return Ok(keeper.stopped(Stop::Scanned));
                 }
-                let Some(slice) = self.plan.slice(source, edge.as_ref(), self.travel, limit) else {
-                    break;
-                };
-                let Some(read) = self.slice(&slice, meter).await? else {
+                meter.take_turns().await;
+                let Some(read) = rest.next(self, limit, u64::MAX, meter).await? else {
                     return keeper.timed_out();
                 };
+                meter.count_read(&read);
                 meter.count_round_trips(read.round_trips);
                 for row in read.rows.iter() {
                     if let Some(run) = keeper.offer(row, meter) {
@@ -110,7 +118,7 @@ impl Reader<'_> {
                     break;
                 }
                 if let Some(last) = read.rows.iter().next_back() {
-                    edge = Some(self.position_beyond(last));
+                    rest.pass(last);
                 }
             }
         }
@@ -127,26 +135,26 @@ impl Reader<'_> {
         self.plan.position(row, side)
     }
 
-    /// Reads a slice within the time left; `None` if there is none left.
-    pub(super) async fn slice(&self, slice: &Slice, meter: &mut Meter) -> Result<Option<RowsRead>> {
-        meter.take_turns().await;
-        let Some(options) = meter.read_options() else {
-            return Ok(None);
-        };
-        let read = match self.snapshot.slice_now(slice, &options) {
-            Some(read) => read,
-            None => self.snapshot.slice(slice, &options).await,
-        };
-        match read {
-            Ok(read) => {
-                meter.count_read(&read);
-                Ok(Some(read))
+    /// What is to be read of a source beyond an edge; `None` if there is nothing.
+    pub(super) fn rest(&self, source: usize, edge: Option<&Position>, limit: u32) -> Option<Rest> {
+        let slice = self.plan.slice(source, edge, self.travel, limit)?;
+        Some(Rest::new(slice, self.plan.arrangement.is_in_pieces()))
+    }
+
+    /// Reads a slice of a partition of the table within the time left; `None` if there is none left.
+    pub(super) async fn slice(
+        &self,
+        slice: &Slice,
+        max_bytes: u64,
+        meter: &Meter,
+    ) -> Result<Option<RowsRead>> {
+        let read = |options| async move {
+            match self.snapshot.slice_now(slice, &options) {
+                Some(read) => read,
+                None => self.snapshot.slice(slice, &options).await,
             }
-            Err(error) if error.kind() == StoreErrorKind::Timeout && meter.read_options().is_none() => {
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
+        };
+        in_time(read, max_bytes, meter).await
     }
 }
 

@@ -12,6 +12,7 @@ mod closing;
 mod cursors;
 mod edges;
 mod pages;
+mod pieces;
 mod queries;
 mod refusals;
 mod schemas;
@@ -153,6 +154,12 @@ on_both_stores! { crate::SCHEMA;
         records_are_the_dynamic_ones,
         a_type_that_differs_is_refused,
         what_is_a_field_is_a_condition_and_a_key,
+    }
+    pieces {
+        read_as_one_partition,
+        are_under_the_pages_budgets,
+        are_found_as_the_page_comes_to_them,
+        are_no_sources_of_a_plan,
     }
     views {
         the_view_is_taken_that_reads_least,

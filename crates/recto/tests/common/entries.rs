@@ -1,5 +1,6 @@
 //! Views that the tests keep themselves: no release writes them yet.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,6 +9,8 @@ use recto::store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteO
 use recto::{DynamicRecord, Recto, Type};
 use recto_model::{Cells, cell};
 use recto_plan::Arrangement;
+
+use super::pieces::Cuts;
 
 /// How often entries are written until it is known that they are.
 const MAX_ATTEMPTS: u32 = 5;
@@ -44,16 +47,23 @@ pub(crate) struct Entries {
     recto: Recto,
     views: Vec<Arrangement>,
     collection: Arc<Collection>,
+    cuts: Arc<Cuts>,
 }
 
 impl Entries {
     pub(crate) fn new(recto: &Recto, collection: &str) -> Self {
+        Self::cut_by(recto, collection, Cuts::shared())
+    }
+
+    /// Where views are in pieces, they are cut by `cuts`.
+    pub(crate) fn cut_by(recto: &Recto, collection: &str, cuts: Arc<Cuts>) -> Self {
         let schema = recto.schema();
         let collection = Arc::clone(schema.collection(collection).unwrap());
         Self {
             recto: recto.clone(),
             views: views_of(&collection),
             collection,
+            cuts,
         }
     }
 
@@ -67,11 +77,21 @@ impl Entries {
 
     async fn write<'a>(&self, records: impl Iterator<Item = &'a DynamicRecord>, deletes: bool) {
         let stamp = Stamp(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64);
+        let records: Vec<&DynamicRecord> = records.collect();
         let mut writes = Vec::new();
-        for record in records {
-            for view in &self.views {
-                writes.extend(self.entry(view, record, stamp, deletes));
+        for view in &self.views {
+            let entries = records
+                .iter()
+                .filter_map(|record| self.cells(view, record, stamp));
+            let entries: Vec<Cells> = entries.collect();
+            if view.is_in_pieces() {
+                self.cut(view, &entries);
             }
+            writes.extend(
+                entries
+                    .iter()
+                    .map(|cells| self.entry(view, cells, stamp, deletes)),
+            );
         }
         for chunk in writes.chunks(WRITE_ENTRIES) {
             for attempt in 1.. {
@@ -85,25 +105,18 @@ impl Entries {
         }
     }
 
-    /// The write of a record's entry; none if it has none.
-    fn entry(
-        &self,
-        view: &Arrangement,
-        record: &DynamicRecord,
-        stamp: Stamp,
-        deletes: bool,
-    ) -> Option<PartitionWrite> {
+    /// The cells of a record's entry, without those of hidden partition columns; none if it has none.
+    fn cells(&self, view: &Arrangement, record: &DynamicRecord, stamp: Stamp) -> Option<Cells> {
         let field_cell = |field: usize| {
             let mut bytes = Vec::new();
             let value = record.values()[field].as_ref()?;
             cell::encode(&self.collection.fields[field].ty, value, &mut bytes).unwrap();
             Some(bytes)
         };
-        let key_len = view.table.key_len();
         let mut cells = Cells::new();
         for (column, holds) in view.holds.iter().enumerate() {
             match *holds {
-                Holds::Field(field) if column < key_len => {
+                Holds::Field(field) if column < view.table.key_len() => {
                     let ty = &self.collection.fields[field].ty;
                     let any = || view.derives_nulls_of(column).then(|| any_value_of(ty));
                     let bytes = field_cell(field).or_else(any)?;
@@ -115,30 +128,61 @@ impl Entries {
                 Holds::Derived(field, derivation) => {
                     cells.push(Some(derivation.of(field_cell(field).as_deref())));
                 }
+                Holds::Hidden if view.is_partition(column) => {}
                 Holds::Hidden => cells.push(Some(&stamp.0.to_be_bytes())),
             }
         }
-        let part = |range: std::ops::Range<usize>| range.map(|index| cells.get(index)).collect::<Cells>();
-        let clustering = part(view.partition_len()..key_len);
+        Some(cells)
+    }
+
+    /// Cuts the partitions that entries are of.
+    fn cut(&self, view: &Arrangement, entries: &[Cells]) {
+        let mut rows: HashMap<Cells, Vec<Cells>> = HashMap::new();
+        for cells in entries {
+            let (partition, clustering, _) = parts(view, cells);
+            rows.entry(partition).or_default().push(clustering);
+        }
+        for (partition, rows) in rows {
+            self.cuts.cut(&view.table, &partition, &rows);
+        }
+    }
+
+    /// The write of an entry.
+    fn entry(&self, view: &Arrangement, cells: &Cells, stamp: Stamp, deletes: bool) -> PartitionWrite {
+        let (mut partition, clustering, cells) = parts(view, cells);
+        if view.is_in_pieces() {
+            let hidden = self.cuts.hidden(&view.table, &partition, &clustering);
+            hidden.iter().for_each(|cell| partition.push(cell));
+        }
         let operation = if deletes {
             Operation::DeleteRow { clustering }
         } else {
             Operation::Put {
                 clustering,
-                cells: part(key_len..cells.len()),
+                cells,
                 replace: true,
             }
         };
-        Some(PartitionWrite {
+        PartitionWrite {
             table: Arc::clone(&view.table),
-            partition: part(0..view.partition_len()),
+            partition,
             mutations: vec![Mutation {
                 operation,
                 stamp: Some(stamp),
                 ttl_seconds: None,
             }],
-        })
+        }
     }
+}
+
+/// The cells of an entry's logical partition, of its clustering key, and the rest.
+fn parts(view: &Arrangement, cells: &Cells) -> (Cells, Cells, Cells) {
+    let (partition, key) = (
+        view.logical_len(),
+        view.logical_len() + view.table.clustering().len(),
+    );
+    let part = |range: std::ops::Range<usize>| range.map(|index| cells.get(index)).collect();
+    (part(0..partition), part(partition..key), part(key..cells.len()))
 }
 
 /// What stands where a null cannot.

@@ -14,11 +14,12 @@ use serde_json::{Map, Value as Json};
 use super::entries::Entries;
 
 /// The kinds of views that tests keep: with all fields; without one that nobody looks at; and with order fields
-/// that may be null, before each of which stands whether it is.
+/// that may be null, before each of which stands whether it is; and with partitions in pieces.
 pub(crate) const FULL: &str = "full";
 pub(crate) const NARROW: &str = "narrow";
 pub(crate) const NULLS: &str = "nulls";
-pub(crate) const VIEWS: [&str; 3] = [FULL, NARROW, NULLS];
+pub(crate) const PIECES: &str = "pieces";
+pub(crate) const VIEWS: [&str; 4] = [PIECES, FULL, NARROW, NULLS];
 
 /// Changes sent in one batch.
 const BATCH_CHANGES: usize = 100;
@@ -93,6 +94,7 @@ impl Subject {
         let more = match name {
             NARROW => format!("fields = {fields:?}\n"),
             NULLS => "nulls = \"last\"\n".to_owned(),
+            PIECES => "bucket = { rows = 3 }\n".to_owned(),
             _ => String::new(),
         };
         let view = format!(

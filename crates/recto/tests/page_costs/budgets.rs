@@ -110,7 +110,7 @@ pub(crate) const BUDGETS: &[Budget] = &[
     budget("residual", First, [256, 1, 89, 50493], [256, 1, 1, 1]),
     budget("residual", After, [256, 1, 122, 51241], [256, 1, 1, 1]),
     budget("residual", Before, [256, 1, 121, 51231], [256, 1, 1, 1]),
-    budget("merge of partitions", First, [70, 9, 211, 35104], [168, 8, 8, 1]),
+    budget("merge of partitions", First, [70, 9, 202, 36895], [168, 8, 8, 1]),
     budget("merge of partitions", After, [59, 9, 258, 33826], [168, 8, 16, 2]),
     budget("merge of partitions", Before, [61, 9, 258, 34263], [168, 8, 16, 2]),
     budget("merge of values of an order column", First, [70, 10, 260, 46215], [210, 10, 10, 1]),

@@ -11,6 +11,7 @@ use recto_testkit::oracle::Condition;
 
 use super::asked::Failure;
 use super::common::entries::apply_with_views;
+use super::common::pieces::Cuts;
 use super::common::subject::{NULLS, VIEWS};
 use super::common::{Fresh, Kind, Subject};
 use super::guarantee::Guarantee;
@@ -83,7 +84,8 @@ impl Ground {
     async fn open(self) -> Recto {
         if self.in_memory {
             let store = Arc::new(MemoryStore::new(Environment::system()));
-            return Recto::with_store(store, OpenOptions::new()).await.unwrap();
+            let options = OpenOptions::new().pieces(Cuts::shared());
+            return Recto::with_store(store, options).await.unwrap();
         }
         let recto = Fresh::new(self.kind).open().await;
         if !self.planted {

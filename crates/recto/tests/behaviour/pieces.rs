@@ -1,0 +1,225 @@
+//! Pages of partitions that are kept in pieces. No release splits any yet: the tests do.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use recto::session::PageRequest;
+use recto::{DynamicRecord, Edge, LocalSession, OpenOptions, Page, PageQuery, Recto, Session, Stop, Value};
+use serde_json::json;
+
+use crate::common::Fresh;
+use crate::common::entries::{Entries, apply_with_views};
+use crate::common::pieces::Cuts;
+use crate::common::stores::kind_of;
+
+const SCHEMA: &str = r#"
+[collection.posts]
+fields = { id = "int", author = "text", score = "int" }
+key = ["id"]
+writes = "append"
+
+# views
+[collection.posts.view.split]
+partition = ["author"]
+order = ["-score"]
+bucket = { rows = 5 }
+"#;
+
+/// Rows of each piece.
+const PIECE_ROWS: usize = 5;
+/// Posts of each of the authors: 8 pieces, 3, and 1.
+const POSTS: [(&str, i64); 3] = [("ada", 38), ("bob", 13), ("cyd", 2)];
+
+struct Split {
+    recto: Recto,
+    cuts: Arc<Cuts>,
+}
+
+impl Split {
+    async fn new(recto: &Recto) -> Self {
+        let cuts = Arc::new(Cuts::every(PIECE_ROWS));
+        let options = OpenOptions::new().pieces(Arc::clone(&cuts) as _);
+        let mut recto = Fresh::new(kind_of(recto)).open_with(options).await;
+        apply_with_views(&mut recto, SCHEMA).await;
+        let posts = recto.dynamic("posts").unwrap();
+        let definition = Arc::new(posts.definition().clone());
+        let record = |author: &str, index: i64, id: usize| {
+            // In pairs of one score, so that cuts lie between rows of one.
+            let record = json!({ "id": id, "author": author, "score": index / 2 });
+            DynamicRecord::from_json(Arc::clone(&definition), record.as_object().unwrap()).unwrap()
+        };
+        let posts = POSTS
+            .iter()
+            .flat_map(|(author, count)| (0..*count).map(move |index| (*author, index)));
+        let records = posts
+            .enumerate()
+            .map(|(id, (author, index))| record(author, index, id));
+        let records: Vec<DynamicRecord> = records.collect();
+        Entries::cut_by(&recto, "posts", Arc::clone(&cuts))
+            .put(records.iter())
+            .await;
+        Self { recto, cuts }
+    }
+
+    fn query(&self, filter: &str, sort: &str) -> PageQuery<DynamicRecord> {
+        let posts = self.recto.dynamic("posts").unwrap();
+        posts.query().view("split").filter(filter).order_by(sort)
+    }
+
+    /// How many pieces were looked for since this was last asked.
+    fn found(&self) -> usize {
+        self.cuts.found.swap(0, Ordering::SeqCst)
+    }
+}
+
+fn ids(page: &Page<DynamicRecord>) -> Vec<i32> {
+    let id = |record: &DynamicRecord| match record.get("id") {
+        Some(Value::Int(id)) => *id,
+        other => panic!("{other:?}"),
+    };
+    page.items().iter().map(id).collect()
+}
+
+/// The ids of some authors' posts in the order of `-score, id`, then of the authors.
+fn expected(authors: &[&str]) -> Vec<i32> {
+    let posts = POSTS
+        .iter()
+        .flat_map(|(author, count)| (0..*count).map(move |index| (*author, index)));
+    let posts = posts
+        .enumerate()
+        .filter(|(_, (author, _))| authors.contains(author));
+    let mut posts: Vec<(i64, i32)> = posts.map(|(id, (_, index))| (-(index / 2), id as i32)).collect();
+    posts.sort_unstable();
+    posts.into_iter().map(|(_, id)| id).collect()
+}
+
+/// All rows of a query in pages of `size`, forwards by cursors, then backwards, each in the query's order.
+async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i32>, Vec<i32>) {
+    let (mut forwards, mut page) = (Vec::new(), query.clone().first(size).await.unwrap());
+    loop {
+        forwards.extend(ids(&page));
+        let Some(next) = page.next_cursor() else { break };
+        page = query.clone().page_size(size).page_token(next).await.unwrap();
+    }
+    assert_eq!(page.has_next(), Edge::No);
+    let (mut backwards, mut page) = (Vec::new(), query.clone().last(size).await.unwrap());
+    loop {
+        backwards.splice(0..0, ids(&page));
+        let Some(previous) = page.previous_cursor() else {
+            break;
+        };
+        page = query.clone().page_size(size).page_token(previous).await.unwrap();
+    }
+    (forwards, backwards)
+}
+
+pub(crate) async fn read_as_one_partition(recto: Recto) {
+    let split = Split::new(&recto).await;
+    let any = r#"(author = "ada" OR author = "bob" OR author = "cyd")"#;
+    let all: Vec<i32> = expected(&["ada", "bob", "cyd"]);
+    for (filter, sort, expected) in [
+        (r#"author = "ada""#, "", expected(&["ada"])),
+        (r#"author = "nobody""#, "", Vec::new()),
+        (
+            r#"author = "ada""#,
+            "score",
+            expected(&["ada"]).into_iter().rev().collect(),
+        ),
+        (any, "-score", all.clone()),
+        (
+            any,
+            "author, -score",
+            ["ada", "bob", "cyd"].map(|one| expected(&[one])).concat(),
+        ),
+        (
+            r#"author = "ada" AND score < 14"#,
+            "",
+            expected(&["ada"])[10..].to_vec(),
+        ),
+    ] {
+        let query = split.query(filter, sort);
+        for size in [1, PIECE_ROWS as u32, 7, 100] {
+            let (forwards, backwards) = both_ways(&query, size).await;
+            assert_eq!(forwards, expected, "{filter} {sort}: forwards by {size}");
+            assert_eq!(backwards, expected, "{filter} {sort}: backwards by {size}");
+        }
+    }
+    let page = split.query(any, "-score").first(9).await.unwrap();
+    let around = split
+        .query(any, "-score")
+        .around(page.cursor(7))
+        .first(8)
+        .await
+        .unwrap();
+    assert_eq!(ids(&around), all[3..11]);
+    assert_eq!((around.has_previous(), around.has_next()), (Edge::Yes, Edge::Yes));
+}
+
+pub(crate) async fn are_under_the_pages_budgets(recto: Recto) {
+    let split = Split::new(&recto).await;
+    let even = split
+        .query(r#"author = "ada" AND (id = 0 OR id = 34)"#, "")
+        .allow_residual();
+    let mut found = Vec::new();
+    let mut query = even.clone().scan_budget(7);
+    for pages in 1.. {
+        let page = query.await.unwrap();
+        assert!(page.cost().rows_read <= 7);
+        found.extend(ids(&page));
+        let Some(next) = page.next_cursor() else {
+            assert_eq!(pages, 6, "38 rows by 7");
+            break;
+        };
+        assert_eq!(page.stop(), Some(Stop::Scanned));
+        query = even.clone().scan_budget(7).page_token(next);
+    }
+    assert_eq!(found, [34, 0]);
+    let page = split
+        .query(r#"author = "ada""#, "")
+        .byte_budget(1)
+        .first(9)
+        .await
+        .unwrap();
+    assert_eq!((page.items().len(), page.stop()), (1, Some(Stop::Bytes)));
+}
+
+pub(crate) async fn are_found_as_the_page_comes_to_them(recto: Recto) {
+    let split = Split::new(&recto).await;
+    let query = split.query(r#"author = "ada""#, "");
+    for (size, pieces) in [(3, 1), (4, 1), (5, 2), (11, 3), (100, 8)] {
+        split.found();
+        let first = query.clone().first(size).await.unwrap();
+        assert_eq!(split.found(), pieces, "first {size}");
+        // The last piece has 3 rows.
+        query.clone().last(size).await.unwrap();
+        assert_eq!(
+            split.found(),
+            (size as usize + 1 + 2).div_ceil(PIECE_ROWS).min(8),
+            "last {size}"
+        );
+        let Some(next) = first.next_cursor() else { continue };
+        split.found();
+        query.clone().first(1).page_token(next).await.unwrap();
+        assert!(split.found() <= 2, "after {size}");
+    }
+    // Of each source its own, and not more than its share of the page needs.
+    let merged = split.query(r#"author = "ada" OR author = "bob""#, "-score");
+    merged.first(4).await.unwrap();
+    assert!(split.found() <= 4);
+}
+
+pub(crate) async fn are_no_sources_of_a_plan(recto: Recto) {
+    let split = Split::new(&recto).await;
+    let request = PageRequest {
+        filter: r#"author = "ada""#.to_owned(),
+        view: "split".to_owned(),
+        page_size: Some(100),
+        ..PageRequest::default()
+    };
+    let session = LocalSession::new(split.recto.clone());
+    let explained = session.explain("posts", &request, false).await.unwrap();
+    assert_eq!((explained.sources.len(), explained.expected_rows), (1, 101));
+    assert_eq!(explained.arrangement, "(author), -score, id");
+    assert_eq!(explained.order, "score desc, id asc");
+    assert_eq!(explained.sources[0].partition, r#"author = "ada""#);
+}
