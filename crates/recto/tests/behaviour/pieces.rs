@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use recto::session::PageRequest;
-use recto::{DynamicRecord, Edge, LocalSession, OpenOptions, Page, PageQuery, Recto, Session, Stop, Value};
+use recto::session::{PageRequest, Pages};
+use recto::{DynamicRecord, Edge, LocalSession, OpenOptions, Page, PageQuery, Recto, Stop, Value};
 use serde_json::json;
 
 use crate::common::Fresh;
