@@ -335,7 +335,7 @@ fn grants_that_the_schema_does_not_know_are_refused() {
         (
             "orders:read,write where note = \"a\"",
             2,
-            "note, which is no part of the key",
+            "note, which is not part of the key",
         ),
         (
             "orders:delete where tenant = \"a\" AND note = \"b\"",

@@ -187,7 +187,7 @@ fn backup_name(to: &Path) -> Result<&str> {
         _ => None,
     }
     .ok_or_else(|| {
-        let message = format!("{} is no name of a backup through a server", to.display());
+        let message = format!("{} is not a name for a backup made by a server", to.display());
         Error::new(ErrorKind::InvalidArgument, message).with_hint(
             "give a name without a path: it is made in the folder that the server's operator named",
         )

@@ -264,7 +264,7 @@ fn check_own(path: &Path) -> Result<(), StoreError> {
             return Err(StoreError::new(
                 StoreErrorKind::Invalid,
                 format!(
-                    "{} has other files in it ({name}) and is no store",
+                    "{} has other files in it ({name}) and is not a store",
                     path.display()
                 ),
             )

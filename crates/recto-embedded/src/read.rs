@@ -27,7 +27,7 @@ pub(crate) fn damaged(table: &StoredTable, key: &[u8], damage: Damage) -> StoreE
     match damage {
         Damage::Checksum => corrupt(format!("a row of table {name} is damaged (key {at})")),
         Damage::Layout => corrupt(format!(
-            "a row of table {name} has a checksum that holds and bytes that are no row (key {at})"
+            "a row of table {name} has a checksum that holds and bytes that are not a row (key {at})"
         )),
         Damage::Version(version) => StoreError::new(
             recto_store::StoreErrorKind::Version,

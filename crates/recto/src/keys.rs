@@ -15,7 +15,7 @@ use crate::options::OpenOptions;
 
 /// The most cursor keys beside the one that seals.
 pub const MAX_EARLIER_CURSOR_KEYS: u32 = 15;
-/// How many cursor keys beside the one that seals a rotation should keep, for who has no wish.
+/// How many cursor keys beside the one that seals a rotation should keep, unless asked for otherwise.
 pub const DEFAULT_EARLIER_CURSOR_KEYS: u32 = 3;
 
 /// How soon after one look at the catalog for cursor keys the next may follow, in nanoseconds. Anybody can

@@ -117,7 +117,7 @@ pub use load::{check_load_file, check_load_name};
 pub use local_session::LocalSession;
 pub use options::OpenOptions;
 pub use page::Page;
-pub use paging::{Edge, Stop};
+pub use paging::Stop;
 #[doc(hidden)]
 pub use paging::{Found, Pieces};
 pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};

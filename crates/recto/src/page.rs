@@ -7,7 +7,7 @@ use recto_plan::cursor::Cursor;
 use recto_plan::{Arrangement, Position, Side, Travel};
 
 use crate::core::CollectionCore;
-use crate::paging::{Edge, PageCost, RawPage, Stop};
+use crate::paging::{PageCost, RawPage, Stop};
 use crate::planned::Planned;
 
 /// One page: rows in the query's order, and where to go on at both ends.
@@ -108,13 +108,35 @@ impl<T> Page<T> {
         self.items.is_empty()
     }
 
-    /// Whether there are rows after the page.
-    pub fn has_next(&self) -> Edge {
+    /// Whether there are rows after the page; `None` if that is not known. A page that goes on from somewhere looks that
+    /// way only, unless asked for [both edges](crate::PageQuery::both_edges), and a budget may end the look.
+    ///
+    /// ```
+    /// # use recto::{OpenOptions, Record, Recto};
+    /// # #[derive(Debug, Clone, PartialEq, Record)]
+    /// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+    /// # struct Event { day: String, id: i64, kind: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> recto::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+    /// # store.apply(&recto::schema_of([Event::collection()])).await?;
+    /// # let events = store.collection::<Event>()?;
+    /// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+    /// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+    /// let query = events.query().filter(r#"day = "mon""#).from([59]).first(10);
+    /// let page = query.clone().await?;
+    /// assert_eq!((page.has_previous(), page.has_next()), (None, Some(false)));
+    /// assert_eq!(query.both_edges().await?.has_previous(), Some(true));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn has_next(&self) -> Option<bool> {
         self.raw.after
     }
 
-    /// Whether there are rows before the page.
-    pub fn has_previous(&self) -> Edge {
+    /// Whether there are rows before the page, or `None`, as [`has_next`](Self::has_next).
+    pub fn has_previous(&self) -> Option<bool> {
         self.raw.before
     }
 
@@ -131,7 +153,7 @@ impl<T> Page<T> {
 
     /// Where the next page begins; `None` only if it is known that nothing follows.
     pub(crate) fn next_position(&self) -> Option<Position> {
-        if self.raw.after == Edge::No {
+        if self.raw.after == Some(false) {
             return None;
         }
         match (&self.raw.end, self.raw.rows.iter().next_back()) {
@@ -144,7 +166,7 @@ impl<T> Page<T> {
     /// The cursor to continue before the page with; absent only if it is known that nothing comes
     /// before.
     pub fn previous_cursor(&self) -> Option<Cursor> {
-        if self.raw.before == Edge::No {
+        if self.raw.before == Some(false) {
             return None;
         }
         let position = match (&self.raw.start, self.raw.rows.iter().next()) {

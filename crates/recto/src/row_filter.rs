@@ -57,7 +57,7 @@ impl<'a> RowFilter<'a> {
         for name in self.fields() {
             if !self.definition.key.contains(name) {
                 let message = format!(
-                    "records of {} can only be read: the row filter is on {name}, which is no part of the key",
+                    "records of {} can only be read: the row filter is on {name}, which is not part of the key",
                     self.definition.name
                 );
                 let key = self.definition.key.join(", ");

@@ -460,7 +460,7 @@ impl<'a> Rules<'a, '_, '_> {
                 } else if !matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date) {
                     self.conflict(
                         &field.span,
-                        format!("`{}` is no time: it is {ty}", field.text),
+                        format!("`{}` is not a time: it is {ty}", field.text),
                         "use a timestamp, timeuuid or date, or split by size: bucket = { target = \"10MB\" }",
                     );
                 }

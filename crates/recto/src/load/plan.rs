@@ -225,7 +225,7 @@ fn header_columns(header: &[u8], record: &Record) -> Result<Vec<String>> {
     Ok(columns)
 }
 
-/// Refuses columns that are no fields, and a header that lacks a key field.
+/// Refuses columns that are not fields, and a header that lacks a key field.
 fn check_columns(columns: &[String], collection: &CollectionCore, ignore_unknown: bool) -> Result<()> {
     let definition = &collection.definition;
     let unknown: Vec<&String> = columns
@@ -269,4 +269,4 @@ fn check_columns(columns: &[String], collection: &CollectionCore, ignore_unknown
     Ok(())
 }
 
-const IGNORE_HINT: &str = "--ignore-unknown leaves out columns that are no fields";
+const IGNORE_HINT: &str = "--ignore-unknown leaves out columns that are not fields";

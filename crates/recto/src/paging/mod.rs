@@ -12,7 +12,6 @@ mod reader;
 
 pub(crate) use budget::{Budget, blurred};
 pub use budget::{PageCost, Stop};
-pub use page::Edge;
 pub(crate) use page::{PageSpec, Place, RawPage, fetch};
 pub(crate) use pieces::Undivided;
 pub use pieces::{Found, Pieces};

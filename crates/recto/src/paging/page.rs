@@ -35,49 +35,15 @@ pub(crate) struct PageSpec {
     pub(crate) both_edges: bool,
 }
 
-/// Whether there is more beyond an end of a page.
-///
-/// ```
-/// # use recto::{OpenOptions, Record, Recto};
-/// # #[derive(Debug, Clone, PartialEq, Record)]
-/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
-/// # struct Event { day: String, id: i64, kind: String }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> recto::Result<()> {
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
-/// # store.apply(&recto::schema_of([Event::collection()])).await?;
-/// # let events = store.collection::<Event>()?;
-/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
-/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
-/// use recto::Edge;
-///
-/// let query = events.query().filter(r#"day = "mon""#).from([59]).first(10);
-/// let page = query.clone().await?;
-/// assert_eq!((page.has_previous(), page.has_next()), (Edge::Unknown, Edge::No));
-/// assert_eq!(query.both_edges().await?.has_previous(), Edge::Yes);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Edge {
-    /// There is more.
-    Yes,
-    /// There is nothing more.
-    No,
-    /// It was not looked for, or a budget ended the look.
-    Unknown,
-}
-
 /// A page before its rows are decoded.
 #[derive(Debug)]
 pub(crate) struct RawPage {
     /// The rows, in the query's order.
     pub(crate) rows: RowSet,
-    /// Whether there are rows before the page.
-    pub(crate) before: Edge,
-    /// Whether there are rows after it.
-    pub(crate) after: Edge,
+    /// Whether there are rows before the page, if that is known.
+    pub(crate) before: Option<bool>,
+    /// Whether there are rows after it, if that is known.
+    pub(crate) after: Option<bool>,
     /// Where its beginning lies, if it has no row there: a page that reads backwards goes on here.
     pub(crate) start: Option<Position>,
     /// Where its end lies, if it has no row there.
@@ -160,9 +126,9 @@ impl Fetcher<'_> {
         let ahead = known(&run, run.rows.len() > size);
         run.rows.truncate(size);
         let behind = match (edge, behind) {
-            (None, _) => Edge::No,
+            (None, _) => Some(false),
             (Some(_), Some(behind)) => known(&behind, !behind.rows.is_empty()),
-            (Some(_), None) => Edge::Unknown,
+            (Some(_), None) => None,
         };
         let beyond = run
             .scanned_to
@@ -259,10 +225,10 @@ fn reversed(travel: Travel) -> Travel {
 }
 
 /// What a run knows of what lies beyond the rows taken of it.
-fn known(run: &Run, seen_more: bool) -> Edge {
+fn known(run: &Run, seen_more: bool) -> Option<bool> {
     match (seen_more, run.exhausted) {
-        (true, _) => Edge::Yes,
-        (false, true) => Edge::No,
-        (false, false) => Edge::Unknown,
+        (true, _) => Some(true),
+        (false, true) => Some(false),
+        (false, false) => None,
     }
 }

@@ -1,6 +1,6 @@
 //! *Paging and Filtering with Apache Cassandra*.
 
-use recto::{DynamicRecord, Edge, ErrorKind, Page, PageQuery, Recto};
+use recto::{DynamicRecord, ErrorKind, Page, PageQuery, Recto};
 use recto_model::Direction;
 use recto_model::Value;
 use recto_testkit::oracle::{Comparison, Condition, Question};
@@ -73,7 +73,7 @@ pub(crate) async fn exact_match_ascending(recto: Recto) {
         ),
         "A01 B01 C01 01, A01 B01 C01 02"
     );
-    assert_eq!(pages[1].has_next(), Edge::No);
+    assert_eq!(pages[1].has_next(), Some(false));
     let wider = query.clone().first(100).after(pages[0].cursor(1)).await.unwrap();
     assert_eq!(names(&wider), "D03, D04");
 
@@ -85,10 +85,10 @@ pub(crate) async fn exact_match_ascending(recto: Recto) {
     assert_eq!(all_names(&pages), ["D01, D02", "D03, D04", "D05, D06"]);
     let back = previous(&query, &pages[2]).await;
     assert_eq!(names(&back), "D03, D04");
-    assert_eq!(back.has_previous(), Edge::Yes);
+    assert_eq!(back.has_previous(), Some(true));
     let first = previous(&query, &back).await;
     assert_eq!(names(&first), "D01, D02");
-    assert_eq!(first.has_previous(), Edge::No);
+    assert_eq!(first.has_previous(), Some(false));
 }
 
 pub(crate) async fn exact_match_descending(recto: Recto) {

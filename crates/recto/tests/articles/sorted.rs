@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::StreamExt;
 use recto::session::{Pages, ScanRequest};
-use recto::{DynamicRecord, Edge, LocalSession, PageQuery, Recto};
+use recto::{DynamicRecord, LocalSession, PageQuery, Recto};
 use serde_json::{Value as Json, json};
 
 use crate::common::Subject;
@@ -43,7 +43,7 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
     // "It will return four rows sorted by post_id DESC."
     let page = timeline.text(&of_user, "").await.unwrap();
     assert_eq!(words(&page, &["content"]), "Hi, Hola, Bye, Ciao");
-    assert_eq!((page.has_previous(), page.has_next()), (Edge::No, Edge::No));
+    assert_eq!((page.has_previous(), page.has_next()), (Some(false), Some(false)));
 
     // "LIMIT 1 … will return Hi."
     let page = timeline.text(&of_user, "").first(1).await.unwrap();
@@ -79,7 +79,7 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
         .unwrap();
     assert_eq!(
         (nobody.len(), nobody.has_previous(), nobody.has_next()),
-        (0, Edge::No, Edge::No)
+        (0, Some(false), Some(false))
     );
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn the_timeline_in_pages(recto: Recto) {
         .await
         .unwrap();
     assert_eq!(words(&last, &["content"]), expected(4, 0));
-    assert_eq!(last.has_next(), Edge::No);
+    assert_eq!(last.has_next(), Some(false));
     let previous = query
         .clone()
         .page_token(last.previous_cursor().unwrap())
@@ -193,7 +193,7 @@ pub(crate) async fn suspended_users_by_bucket_and_status(recto: Recto) {
     assert_eq!(reasons(&second), "4/1, 3/31");
     let third = both.clone().after(second.next_cursor().unwrap()).await.unwrap();
     assert_eq!(reasons(&third), "3/15, 3/1");
-    assert_eq!(third.has_next(), Edge::No);
+    assert_eq!(third.has_next(), Some(false));
     let back = both.page_token(third.previous_cursor().unwrap()).await.unwrap();
     assert_eq!(reasons(&back), "4/1, 3/31");
 

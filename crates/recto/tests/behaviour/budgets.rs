@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use recto::{DynamicRecord, Edge, ErrorKind, PageQuery, Recto, Stop};
+use recto::{DynamicRecord, ErrorKind, PageQuery, Recto, Stop};
 use serde_json::json;
 
 use crate::common::Subject;
@@ -56,7 +56,7 @@ pub(crate) async fn of_rows_looked_at(recto: Recto) {
     assert_eq!(times(&first), "39 36", "the rows 39, 38, 37, 36 were looked at");
     assert_eq!(
         (first.stop(), first.has_previous(), first.has_next()),
-        (Some(Stop::Scanned), Edge::No, Edge::Unknown)
+        (Some(Stop::Scanned), Some(false), None)
     );
     for forwards in [true, false] {
         let (found, stops) = traverse(&query, forwards).await;
@@ -73,7 +73,7 @@ pub(crate) async fn of_rows_looked_at(recto: Recto) {
     let empty = query.clone().await.unwrap();
     assert_eq!(
         (empty.len(), empty.has_next(), empty.stop()),
-        (0, Edge::Unknown, Some(Stop::Scanned))
+        (0, None, Some(Stop::Scanned))
     );
     assert_eq!(traverse(&query, true).await.0, ["0"]);
     assert_eq!(traverse(&query, false).await.0, ["0"]);

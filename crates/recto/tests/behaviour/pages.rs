@@ -1,7 +1,7 @@
 //! Guarantees 1, 2 and 6: which rows a page holds, and what it reads for them.
 
 use futures::{StreamExt, TryStreamExt};
-use recto::{DynamicRecord, Edge, ErrorKind, MAX_PAGE_SIZE, Page, PageQuery, Recto};
+use recto::{DynamicRecord, ErrorKind, MAX_PAGE_SIZE, Page, PageQuery, Recto};
 use serde_json::json;
 
 use crate::common::Subject;
@@ -114,7 +114,7 @@ pub(crate) async fn a_page_around_a_row(recto: Recto) {
             .await
             .unwrap();
         assert_eq!(times(&page), expected, "{size} around row {index}");
-        let edge = |has: bool| if has { Edge::Yes } else { Edge::No };
+        let edge = |has: bool| Some(has);
         assert_eq!(
             page.has_previous(),
             edge(!expected.starts_with('9')),
@@ -190,7 +190,7 @@ pub(crate) async fn page_sizes_have_a_default_and_a_most(recto: Recto) {
     assert_eq!(query.clone().page_size(0).await.unwrap().len(), 50);
     let most = query.page_size(1_000_000).await.unwrap();
     assert_eq!(most.len(), MAX_PAGE_SIZE as usize);
-    assert_eq!(most.has_next(), Edge::Yes);
+    assert_eq!(most.has_next(), Some(true));
 }
 
 pub(crate) async fn a_partition_without_rows_is_an_empty_page(recto: Recto) {
@@ -199,7 +199,7 @@ pub(crate) async fn a_partition_without_rows_is_an_empty_page(recto: Recto) {
     for query in [query.clone(), query.clone().last(3), query.from([3]).both_edges()] {
         let page = query.await.unwrap();
         assert!(page.is_empty());
-        assert_eq!((page.has_previous(), page.has_next()), (Edge::No, Edge::No));
+        assert_eq!((page.has_previous(), page.has_next()), (Some(false), Some(false)));
         assert!(page.next_cursor().is_none() && page.previous_cursor().is_none());
     }
 }

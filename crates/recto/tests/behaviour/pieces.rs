@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use recto::session::{PageRequest, Pages};
-use recto::{DynamicRecord, Edge, LocalSession, OpenOptions, Page, PageQuery, Recto, Stop, Value};
+use recto::{DynamicRecord, LocalSession, OpenOptions, Page, PageQuery, Recto, Stop, Value};
 use serde_json::json;
 
 use crate::common::Fresh;
@@ -101,7 +101,7 @@ async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i32>, Ve
         let Some(next) = page.next_cursor() else { break };
         page = query.clone().page_size(size).page_token(next).await.unwrap();
     }
-    assert_eq!(page.has_next(), Edge::No);
+    assert_eq!(page.has_next(), Some(false));
     let (mut backwards, mut page) = (Vec::new(), query.clone().last(size).await.unwrap());
     loop {
         backwards.splice(0..0, ids(&page));
@@ -152,7 +152,10 @@ pub(crate) async fn read_as_one_partition(recto: Recto) {
         .await
         .unwrap();
     assert_eq!(ids(&around), all[3..11]);
-    assert_eq!((around.has_previous(), around.has_next()), (Edge::Yes, Edge::Yes));
+    assert_eq!(
+        (around.has_previous(), around.has_next()),
+        (Some(true), Some(true))
+    );
 }
 
 pub(crate) async fn are_under_the_pages_budgets(recto: Recto) {

@@ -1,6 +1,6 @@
 //! A case put to a store, and how it fails.
 
-use recto::{Cursor, Direction, DynamicRecord, Edge, Error, ErrorKind, Page, PageQuery};
+use recto::{Cursor, Direction, DynamicRecord, Error, ErrorKind, Page, PageQuery};
 use recto_testkit::generate::{Case, Change, Move, Place};
 use recto_testkit::oracle::{Cut, Row, Sequence};
 
@@ -200,15 +200,15 @@ impl<'a> Asked<'a> {
 }
 
 /// What a page says of an end that it knows.
-pub(crate) fn edge(more: bool) -> Edge {
-    if more { Edge::Yes } else { Edge::No }
+pub(crate) fn edge(more: bool) -> Option<bool> {
+    Some(more)
 }
 
 /// A page says this of its ends, and has a cursor wherever there may be more.
 pub(crate) fn edges_are(
     page: &Page<DynamicRecord>,
-    before: Edge,
-    after: Edge,
+    before: Option<bool>,
+    after: Option<bool>,
     what: &str,
 ) -> Result<(), Failure> {
     ensure!(
@@ -218,11 +218,11 @@ pub(crate) fn edges_are(
         page.has_next()
     );
     ensure!(
-        page.previous_cursor().is_none() == (before == Edge::No),
+        page.previous_cursor().is_none() == (before == Some(false)),
         "{what}: it says {before:?} of what is before it, and its cursor something else"
     );
     ensure!(
-        page.next_cursor().is_none() == (after == Edge::No),
+        page.next_cursor().is_none() == (after == Some(false)),
         "{what}: it says {after:?} of what is after it, and its cursor something else"
     );
     Ok(())

@@ -1,6 +1,6 @@
 //! Guarantees 2, 4 and 7: from one end of a query to the other.
 
-use recto::{DynamicRecord, Edge, Page, PageQuery, Stop};
+use recto::{DynamicRecord, Page, PageQuery, Stop};
 use recto_testkit::generate::Place;
 use recto_testkit::oracle::Row;
 
@@ -137,9 +137,9 @@ pub(crate) async fn edges(asked: &mut Asked<'_>) -> Result<(), Failure> {
             let page = asked.page(query, &what).await?;
             let before = traversal.found.len();
             let behind = match (traversal.pages, page_move.both_edges) {
-                (0, _) => Edge::No,
+                (0, _) => Some(false),
                 (_, true) => edge(before > 0),
-                (_, false) => Edge::Unknown,
+                (_, false) => None,
             };
             let ahead = edge(before + page.len() < all.len());
             let (start, end) = if backwards {
@@ -165,8 +165,8 @@ pub(crate) async fn edges(asked: &mut Asked<'_>) -> Result<(), Failure> {
         let (before, after) = match page.place {
             Place::Around => (before, after),
             _ if page.both_edges => (before, after),
-            Place::Before => (before, Edge::Unknown),
-            Place::After | Place::From => (Edge::Unknown, after),
+            Place::Before => (before, None),
+            Place::After | Place::From => (None, after),
         };
         edges_are(&found, before, after, &what)?;
     }
@@ -272,12 +272,12 @@ fn said_why(
         page.len()
     );
     ensure!(
-        page.stop().is_some() || page.len() == size || ahead == Edge::No,
+        page.stop().is_some() || page.len() == size || ahead == Some(false),
         "{what}: {} of {size} rows, more to come, and no reason why",
         page.len()
     );
     ensure!(
-        page.stop().is_none() || ahead != Edge::No,
+        page.stop().is_none() || ahead != Some(false),
         "{what}: it is the last, and says that {:?} cut it short",
         page.stop()
     );
@@ -288,9 +288,9 @@ fn said_why(
     );
     ensure!(page.stop() != Some(Stop::Time), "{what}: its time was over");
     match ahead {
-        Edge::Yes => ensure!(seen < all, "{what}: it says that there is more"),
-        Edge::No => ensure!(seen == all, "{what}: it says that there is no more"),
-        Edge::Unknown => ensure!(page.stop().is_some(), "{what}: it does not know if there is more"),
+        Some(true) => ensure!(seen < all, "{what}: it says that there is more"),
+        Some(false) => ensure!(seen == all, "{what}: it says that there is no more"),
+        None => ensure!(page.stop().is_some(), "{what}: it does not know if there is more"),
     }
     Ok(())
 }

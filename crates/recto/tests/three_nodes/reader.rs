@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
 use recto::session::{Pages, ScanRequest};
-use recto::{DynamicRecord, Edge, Error, ErrorKind, LocalSession, Page};
+use recto::{DynamicRecord, Error, ErrorKind, LocalSession, Page};
 
 use super::data::{COLLECTIONS, SHAPES, Shape, Tables, may_be, read_record};
 use super::history::{History, Key, Span, State};
@@ -164,7 +164,7 @@ impl Reader<'_> {
         let keys: Vec<Key> = page_keys(shape, page);
         let limit = if backward { keys.first() } else { keys.last() };
         let covered = |key: &Key| match (more, limit) {
-            (Edge::No, _) => true,
+            (Some(false), _) => true,
             (_, None) => false,
             (_, Some(limit)) => shape.compare(*key, *limit).is_le() != backward || key == limit,
         };
@@ -181,7 +181,7 @@ impl Reader<'_> {
             ));
         }
         if keys.len() > size as usize
-            || (keys.len() < size as usize && more != Edge::No && page.stop().is_none())
+            || (keys.len() < size as usize && more != Some(false) && page.stop().is_none())
         {
             return Err(format!("{} rows, {more:?} beyond", keys.len()));
         }
@@ -191,7 +191,7 @@ impl Reader<'_> {
                 && !covered(key)
                 && states.iter().any(Option::is_some)
         });
-        if more == Edge::Yes && !could_follow {
+        if more == Some(true) && !could_follow {
             return Err(format!("nothing can be beyond {limit:?}, and more is promised"));
         }
         Ok(())

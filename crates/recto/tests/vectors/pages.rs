@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use recto::{DynamicRecord, Edge, ErrorKind, Page, PageQuery};
+use recto::{DynamicRecord, ErrorKind, Page, PageQuery};
 use recto_testkit::oracle::{Condition, Question, Row, order};
 
 use super::answer::{Answer, Beyond, Reason, answer};
@@ -178,8 +178,8 @@ impl Asking<'_> {
             .assert_rows(&rows(page), expected, &self.context(what));
     }
 
-    fn assert_edge(&self, found: Edge, more: bool, what: &str) {
-        let expected = if more { Edge::Yes } else { Edge::No };
+    fn assert_edge(&self, found: Option<bool>, more: bool, what: &str) {
+        let expected = Some(more);
         assert_eq!(found, expected, "{}", self.context(what));
     }
 

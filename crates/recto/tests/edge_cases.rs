@@ -10,8 +10,8 @@ use recto::filter::{Operator, field, tuple};
 use recto::schema::Schema;
 use recto::session::{PageRequest, Pages, ScanRequest};
 use recto::{
-    Collection, Direction, DynamicRecord, Edge, Environment, ErrorKind, LocalSession, OpenOptions, Page,
-    PageQuery, Record, Recto, Stop,
+    Collection, Direction, DynamicRecord, Environment, ErrorKind, LocalSession, OpenOptions, Page, PageQuery,
+    Record, Recto, Stop,
 };
 use recto_model::environment::Source;
 use recto_store::Store;
@@ -107,7 +107,7 @@ async fn going_back_from_an_empty_page_after_the_last_row_gives_that_row() {
     let (_, query) = events(&open().await, 5).await;
     let last = query.clone().last(1).await.unwrap().cursor(0);
     let beyond = query.clone().first(2).after(last).await.unwrap();
-    assert_eq!((beyond.len(), beyond.has_previous()), (0, Edge::Unknown));
+    assert_eq!((beyond.len(), beyond.has_previous()), (0, None));
     let back = query
         .last(2)
         .before(beyond.previous_cursor().unwrap())
@@ -121,7 +121,7 @@ async fn going_on_from_an_empty_page_before_the_first_row_gives_that_row() {
     let (_, query) = events(&open().await, 5).await;
     let first = query.clone().first(1).await.unwrap().cursor(0);
     let beyond = query.clone().last(2).before(first).await.unwrap();
-    assert_eq!((beyond.len(), beyond.has_next()), (0, Edge::Unknown));
+    assert_eq!((beyond.len(), beyond.has_next()), (0, None));
     let on = query.first(2).after(beyond.next_cursor().unwrap()).await.unwrap();
     assert_eq!(times(&on), [0, 1]);
 }
@@ -139,7 +139,7 @@ async fn a_page_whose_time_is_over_is_given_though_both_edges_were_asked_for() {
     let page = timed.await.unwrap();
     assert_eq!(
         (page.stop(), page.has_next(), page.has_previous()),
-        (Some(Stop::Time), Edge::Unknown, Edge::Unknown)
+        (Some(Stop::Time), None, None)
     );
 }
 
@@ -156,10 +156,7 @@ async fn a_page_around_a_row_is_given_though_one_side_took_all_the_time() {
         .await
         .unwrap();
     assert_eq!(times(&page)[0], 9);
-    assert_eq!(
-        (page.stop(), page.has_previous()),
-        (Some(Stop::Time), Edge::Unknown)
-    );
+    assert_eq!((page.stop(), page.has_previous()), (Some(Stop::Time), None));
 }
 
 #[tokio::test]
@@ -404,14 +401,17 @@ async fn every_row_with_its_key_pinned_is_a_page_with_cursors() {
     let page = query.clone().await.unwrap();
     assert_eq!(
         (times(&page), page.has_previous(), page.has_next()),
-        (vec![1], Edge::No, Edge::No)
+        (vec![1], Some(false), Some(false))
     );
     let cursor = page.cursor(0);
     assert!(query.clone().after(cursor.clone()).await.unwrap().is_empty());
     assert!(query.clone().before(cursor.clone()).await.unwrap().is_empty());
     assert_eq!(times(&query.clone().around(cursor.clone()).await.unwrap()), [1]);
     let after = query.clone().after(cursor).both_edges().await.unwrap();
-    assert_eq!((after.has_previous(), after.has_next()), (Edge::Yes, Edge::No));
+    assert_eq!(
+        (after.has_previous(), after.has_next()),
+        (Some(true), Some(false))
+    );
     let back = query.page_token(after.previous_cursor().unwrap()).await.unwrap();
     assert_eq!(times(&back), [1]);
 }
