@@ -20,7 +20,7 @@ use crate::session::{
 #[async_trait]
 impl Pages for LocalSession {
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
-        let page = self.query(collection, request).await?.await;
+        let page = self.query(collection, request)?.await;
         let page = page.map_err(|error| told(error, request))?;
         let masked = |record: &DynamicRecord| record.to_json_of(&request.fields);
         Ok(PageReply {
@@ -30,7 +30,7 @@ impl Pages for LocalSession {
     }
 
     async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
-        let query = self.query(collection, request).await?;
+        let query = self.query(collection, request)?;
         // The rows are written as they are stored: no record is made of them.
         let page = query.decoded_by(|_, _, _| Ok(())).await;
         let page = page.map_err(|error| told(error, request))?;
@@ -44,7 +44,7 @@ impl Pages for LocalSession {
     }
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
-        let query = self.query(collection, request).await?;
+        let query = self.query(collection, request)?;
         let spec = query.spec(&query.planned()?).await;
         let (planned, mut spec) = spec.map_err(|error| told(error, request))?;
         if planned.hides {
@@ -83,7 +83,7 @@ impl Pages for LocalSession {
 }
 
 impl LocalSession {
-    async fn query(&self, collection: &str, request: &PageRequest) -> Result<PageQuery<DynamicRecord>> {
+    fn query(&self, collection: &str, request: &PageRequest) -> Result<PageQuery<DynamicRecord>> {
         let collection = self.recto().dynamic(collection)?;
         check_fields(collection.definition(), &request.fields)?;
         let mut query = collection
