@@ -1,7 +1,7 @@
 //! Problems (RFC 9457) as errors: the same kind, field, column and hint as where the store is.
 
 use hyper::StatusCode;
-use recto::{Error, ErrorKind};
+use recto::{Error, ErrorKind, ErrorPart};
 use serde::Deserialize;
 
 /// What a problem's `type` begins with.
@@ -13,9 +13,11 @@ pub(crate) struct Problem {
     #[serde(rename = "type")]
     name: String,
     detail: String,
+    part: Option<String>,
     field: Option<String>,
-    parameter: Option<String>,
     position: Option<usize>,
+    #[serde(default)]
+    unpinned: Vec<String>,
     hint: Option<String>,
 }
 
@@ -39,7 +41,11 @@ impl Problem {
     fn into_error(self, status: StatusCode) -> Error {
         let name = self.name.strip_prefix(TYPE_PREFIX).unwrap_or_default();
         let kind = kind(name).unwrap_or_else(|| kind_of_status(status));
-        let mut error = Error::new(kind, self.detail);
+        let mut error = Error::new(kind, self.detail).with_unpinned(self.unpinned);
+        let part = self.part.as_deref().and_then(ErrorPart::named);
+        if let Some(part) = part {
+            error = error.with_part(part);
+        }
         if let Some(whole) = self.field.as_deref() {
             let (change, field) = place(whole);
             if let Some(change) = change {
@@ -49,8 +55,8 @@ impl Problem {
                 error = error.with_field(field);
             }
         }
-        // Of the parameters, only these two are texts whose places are shown.
-        let is_text = matches!(self.parameter.as_deref(), Some("filter" | "order_by"));
+        // Only these two are texts whose places are shown.
+        let is_text = matches!(part, Some(ErrorPart::Filter | ErrorPart::Sort));
         if let Some(column) = self.position.filter(|_| is_text) {
             error = error.with_column(column);
         }
@@ -145,13 +151,24 @@ mod tests {
         let found = read(
             400,
             r#"{"type": "urn:recto:problem:invalid-query", "title": "t", "status": 400,
-                "detail": "filter, column 9: no", "field": "carrier", "parameter": "filter",
-                "position": 9, "hint": "do this"}"#,
+                "detail": "filter, column 9: no", "part": "filter", "field": "carrier",
+                "parameter": "filter", "position": 9, "hint": "do this"}"#,
         );
         assert_eq!(found.kind(), ErrorKind::InvalidQuery);
         assert_eq!(found.message(), "filter, column 9: no");
+        assert_eq!(found.part(), Some(ErrorPart::Filter));
         assert_eq!((found.field(), found.column()), (Some("carrier"), Some(9)));
         assert_eq!(found.hint(), Some("do this"));
+    }
+
+    #[test]
+    fn what_is_not_pinned_is_restored() {
+        let found = read(
+            400,
+            r#"{"type": "urn:recto:problem:no-view", "detail": "d", "part": "of later", "unpinned": ["a", "b"]}"#,
+        );
+        assert_eq!((found.kind(), found.part()), (ErrorKind::NoPlan, None));
+        assert_eq!(found.unpinned(), ["a", "b"]);
     }
 
     #[test]

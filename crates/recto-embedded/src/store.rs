@@ -487,11 +487,10 @@ pub(crate) fn open_data(
     })
 }
 
-/// What reading finds in a file that was not closed.
-const UNCLEAN: &str = "the store was not closed";
-
+/// Whether reading found a file that was not closed.
 fn is_unclean(error: &StoreError) -> bool {
-    error.to_string() == UNCLEAN
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    matches!(cause, Some(redb::DatabaseError::RepairAborted))
 }
 
 fn open_read_only(
@@ -505,8 +504,11 @@ fn open_read_only(
             .set_cache_size(options.cache_bytes)
             .open_read_only_with_backend(backend)
             .map_err(|error| match error {
-                redb::DatabaseError::RepairAborted => StoreError::new(StoreErrorKind::Storage, UNCLEAN)
-                    .with_hint("open it for writing once: that brings it in order"),
+                redb::DatabaseError::RepairAborted => {
+                    StoreError::new(StoreErrorKind::Storage, "the store was not closed")
+                        .with_hint("open it for writing once: that brings it in order")
+                        .with_source(error)
+                }
                 error => engine(error),
             })
     });

@@ -95,6 +95,12 @@ impl Arrangement {
         })
     }
 
+    /// The names of those columns, of the ones given, that hold fields.
+    pub fn field_names(&self, columns: &[usize]) -> Vec<String> {
+        let of_fields = columns.iter().filter(|column| self.field_of(**column).is_some());
+        of_fields.map(|column| self.name_of(*column).to_owned()).collect()
+    }
+
     /// Whether rows have the values of all fields.
     pub fn is_full(&self) -> bool {
         self.column_of_field.iter().all(Option::is_some)

@@ -10,9 +10,7 @@ pub enum QueryErrorKind {
     Filter,
     /// The sort's text or fields.
     Sort,
-    /// The page: its size, `from` values, or arguments that exclude one another.
-    Page,
-    /// A limit of queries.
+    /// A limit of the filter's conditions and values.
     Limit,
     /// No view serves the query.
     NoPlan,
@@ -29,6 +27,8 @@ pub struct QueryError {
     pub field: Option<String>,
     /// The column in the filter or sort text, 1-based, in characters.
     pub column: Option<usize>,
+    /// The fields that a view is partitioned by and the query does not pin, where that is why none serves it.
+    pub unpinned: Vec<String>,
     /// What to do about it.
     pub hint: Option<String>,
 }
@@ -41,6 +41,7 @@ impl QueryError {
             message: message.into(),
             field: None,
             column: None,
+            unpinned: Vec::new(),
             hint: None,
         }
     }

@@ -12,6 +12,7 @@
 //! | [`segments`] | ranges of values as pieces of clustering order |
 //! | [`residual`] | conditions checked row by row |
 //! | [`plan`] | the plan, its slices and its order |
+//! | [`choices`] | what else can be asked, field by field |
 //! | [`refusal`] | no plan: the view that is missing |
 //! | [`cursor`] | sealed positions |
 //! | [`scan_token`] | how far a scan is, sealed |
@@ -19,6 +20,7 @@
 
 pub mod arrangement;
 pub mod bind;
+pub mod choices;
 pub mod cursor;
 pub mod error;
 pub mod plan;

@@ -74,18 +74,24 @@ pub fn plan(
     let mut plans = Vec::new();
     let mut rejected = Vec::new();
     let mut too_many = None;
+    let mut unpinned = Vec::new();
     let is_asked = |arrangement: &&Arc<Arrangement>| wishes.view.is_none_or(|name| arrangement.name == name);
     for arrangement in arrangements.iter().filter(is_asked) {
         match plan_on(collection, arrangement, query, wishes) {
             Ok(plan) => plans.push(Arc::new(plan)),
             Err(why) => {
-                let (Unserved::Arrangement(reason) | Unserved::Sources(reason)) = &why;
                 rejected.push(RejectedView {
                     view: arrangement.title(),
-                    reason: reason.clone(),
+                    reason: why.reason(arrangement),
                 });
-                if let Unserved::Sources(reason) = why {
-                    too_many.get_or_insert(reason);
+                match why {
+                    Unserved::Sources(reason) => {
+                        too_many.get_or_insert(reason);
+                    }
+                    Unserved::Unpinned(columns) if unpinned.is_empty() => {
+                        unpinned = arrangement.field_names(&columns);
+                    }
+                    Unserved::Unpinned(_) | Unserved::Arrangement(_) => {}
                 }
             }
         }
@@ -100,10 +106,12 @@ pub fn plan(
         }),
         Some(message) => Err(Refusal {
             rejected,
+            unpinned,
             advice: Advice::FewerValues(message),
         }),
         None => Err(Refusal {
             rejected,
+            unpinned,
             advice: advice(collection, query),
         }),
     }
@@ -113,8 +121,33 @@ pub fn plan(
 enum Unserved {
     /// Its columns are not those that the query needs.
     Arrangement(String),
+    /// These columns of its partition are not pinned.
+    Unpinned(Vec<usize>),
     /// It would be read at more places than a plan may.
     Sources(String),
+}
+
+impl Unserved {
+    fn reason(&self, arrangement: &Arrangement) -> String {
+        match self {
+            Self::Arrangement(reason) | Self::Sources(reason) => reason.clone(),
+            Self::Unpinned(columns) => {
+                let names: Vec<&str> = columns
+                    .iter()
+                    .map(|column| arrangement.name_of(*column))
+                    .collect();
+                let (noun, verb) = if names.len() == 1 {
+                    ("column", "is")
+                } else {
+                    ("columns", "are")
+                };
+                format!(
+                    "partition {noun} {} {verb} not pinned by = or an OR of equalities",
+                    names.join(", ")
+                )
+            }
+        }
+    }
 }
 
 impl From<String> for Unserved {
@@ -155,17 +188,16 @@ fn plan_on(
     wishes: &Wishes<'_>,
 ) -> Result<Plan, Unserved> {
     check_holds(collection, arrangement, query, wishes)?;
-    let laid_out = Layout::new(arrangement, query)
-        .and_then(|layout| layout.order(collection, query).map(|order| (layout, order)));
-    let (layout, (order, reversed)) = match laid_out {
+    let LaidOut {
+        layout,
+        order,
+        reversed,
+        residual,
+    } = match lay_out(collection, arrangement, query, wishes.allow_residual) {
         // Conditions that contradict give an empty page, whatever else is asked.
         Err(_) if query.contradiction => return Ok(nothing(collection, arrangement, query)),
         laid_out => laid_out?,
     };
-    let residual = layout.residual(query);
-    if !residual.is_empty() && !wishes.allow_residual && !query.contradiction {
-        return Err(residual_reason(arrangement, &residual).into());
-    }
     let identity = identity(collection, arrangement, query, &order);
     let mut plan = Plan {
         arrangement: Arc::clone(arrangement),
@@ -236,6 +268,80 @@ fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Arc<
     }
 }
 
+/// What an arrangement serves of a query, whatever values are compared with.
+struct LaidOut<'a> {
+    layout: Layout<'a>,
+    order: Vec<OrderTerm>,
+    reversed: bool,
+    residual: Vec<Residual>,
+}
+
+fn lay_out<'a>(
+    collection: &Collection,
+    arrangement: &'a Arrangement,
+    query: &'a Query,
+    allow_residual: bool,
+) -> Result<LaidOut<'a>, Unserved> {
+    let layout = Layout::new(arrangement, query)?;
+    let (order, reversed) = layout.order(collection, query)?;
+    let residual = layout.residual(query);
+    if !residual.is_empty() && !allow_residual && !query.contradiction {
+        return Err(residual_reason(arrangement, &residual).into());
+    }
+    Ok(LaidOut {
+        layout,
+        order,
+        reversed,
+        residual,
+    })
+}
+
+/// What an arrangement serves of a query, as [`serves`] finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serves {
+    /// The fields of the query's total order, the first deciding first.
+    pub order: Vec<usize>,
+    /// The fields whose conditions are checked row by row.
+    pub residual: Vec<usize>,
+}
+
+/// What an arrangement serves of a query, if it does; what is compared with does not matter and is not looked at,
+/// nor how many sources that makes.
+pub fn serves(
+    collection: &Collection,
+    arrangement: &Arrangement,
+    query: &Query,
+    wishes: &Wishes<'_>,
+) -> Option<Serves> {
+    if wishes.view.is_some_and(|name| arrangement.name != name) {
+        return None;
+    }
+    check_holds(collection, arrangement, query, wishes).ok()?;
+    let laid_out = lay_out(collection, arrangement, query, wishes.allow_residual).ok()?;
+    let residual = laid_out.residual.iter().flat_map(Residual::columns);
+    Some(Serves {
+        order: laid_out
+            .order
+            .iter()
+            .filter_map(|term| arrangement.field_of(term.column))
+            .collect(),
+        residual: residual
+            .filter_map(|column| arrangement.field_of(*column))
+            .collect(),
+    })
+}
+
+/// The columns of an arrangement's partition that a query does not pin.
+pub(crate) fn unpinned(arrangement: &Arrangement, query: &Query) -> Vec<usize> {
+    let is_pinned = |column: &usize| match arrangement.holds[*column] {
+        Holds::Field(field) => matches!(query.constraint(field), Some(Constraint::In(_))),
+        Holds::Derived(field, _) => query.fields().any(|one| one == field),
+        Holds::Hidden => false,
+    };
+    let columns = 0..arrangement.partition_len();
+    columns.filter(|column| !is_pinned(column)).collect()
+}
+
 /// How a query's conditions fall on an arrangement's columns.
 struct Layout<'a> {
     arrangement: &'a Arrangement,
@@ -251,7 +357,7 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn new(arrangement: &'a Arrangement, query: &'a Query) -> Result<Self, String> {
+    fn new(arrangement: &'a Arrangement, query: &'a Query) -> Result<Self, Unserved> {
         let mut pinned: Vec<Cow<'_, [Vec<u8>]>> = Vec::new();
         let mut range = None;
         let mut served = Vec::new();
@@ -275,10 +381,7 @@ impl<'a> Layout<'a> {
                     served.push(column);
                 }
                 _ if arrangement.is_partition(column) => {
-                    return Err(format!(
-                        "partition column {} is not pinned by = or an OR of equalities",
-                        arrangement.name_of(column)
-                    ));
+                    return Err(Unserved::Unpinned(unpinned(arrangement, query)));
                 }
                 Some(constraint @ Constraint::Range { .. }) => {
                     range = Some(constraint);

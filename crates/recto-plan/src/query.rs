@@ -338,6 +338,14 @@ impl Query {
         Ok(())
     }
 
+    /// Puts a constraint in the place of the field's own.
+    pub fn constrain(&mut self, field: usize, constraint: Constraint) {
+        match self.constraints.binary_search_by_key(&field, |(field, _)| *field) {
+            Ok(index) => self.constraints[index].1 = constraint,
+            Err(index) => self.constraints.insert(index, (field, constraint)),
+        }
+    }
+
     /// Narrows a field's constraint by another.
     fn merge(&mut self, ty: &Type, field: usize, constraint: Constraint) {
         let slot = match self.constraints.binary_search_by_key(&field, |(field, _)| *field) {

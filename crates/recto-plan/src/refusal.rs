@@ -24,6 +24,9 @@ pub struct RejectedView {
 pub struct Refusal {
     /// The views there are, and why each does not serve.
     pub rejected: Vec<RejectedView>,
+    /// The fields that the first of them without a pinned partition is partitioned by, as far as they are not
+    /// pinned.
+    pub unpinned: Vec<String>,
     /// What would help.
     pub advice: Advice,
 }
@@ -59,7 +62,10 @@ impl std::error::Error for Refusal {}
 impl From<Refusal> for QueryError {
     fn from(refusal: Refusal) -> Self {
         let message = refusal.to_string();
-        let no_plan = |hint: String| QueryError::new(QueryErrorKind::NoPlan, message).with_hint(hint);
+        let no_plan = |hint: String| QueryError {
+            unpinned: refusal.unpinned,
+            ..QueryError::new(QueryErrorKind::NoPlan, message).with_hint(hint)
+        };
         match refusal.advice {
             Advice::Collection(text) => no_plan(format!("a second collection of the same records serves it{text}")),
             Advice::CollectionWithResidual(text) => no_plan(format!(

@@ -512,3 +512,26 @@ fn sorts() {
 fn quoting() {
     assert_eq!(quote("a\"b\\c\n\u{1}\u{9f}é*"), r#""a\"b\\c\n\u0001\u009fé*""#);
 }
+
+#[test]
+fn each_term_says_where_it_stands() {
+    let text =
+        " a = 1 AND ( b = \"x AND y \" OR b = 'ß' )AND startsWith( c, \"AND\" )\n AND (d, e) > (1, 2) ";
+    let found: Vec<&str> = filter::parse_terms(text)
+        .unwrap()
+        .iter()
+        .map(|(_, span)| &text[span.start..span.end])
+        .collect();
+    let expected = [
+        "a = 1",
+        "( b = \"x AND y \" OR b = 'ß' )",
+        "startsWith( c, \"AND\" )",
+        "(d, e) > (1, 2)",
+    ];
+    assert_eq!(found, expected);
+    assert!(filter::parse_terms("  ").unwrap().is_empty());
+    // Each of them alone is filter text with the same meaning.
+    for ((term, _), text) in filter::parse_terms(text).unwrap().iter().zip(expected) {
+        assert_eq!(terms(text), [term.clone()]);
+    }
+}

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use recto::{Error, ErrorKind};
+use recto::{Error, ErrorKind, ErrorPart};
 use serde_json::{Map, Value, json};
 
 use crate::access::{Operation, STORE};
@@ -12,7 +12,9 @@ use crate::access::{Operation, STORE};
 ///
 /// `type` is stable, `urn:recto:problem:<kind>`; `title` is the kind in
 /// words, `detail` what went wrong; `field` (of the record), `parameter` (of the query) and `position`
-/// (1-based, in characters of the parameter or of the body) say where, `hint` what to do.
+/// (1-based, in characters of the parameter or of the body) say where, `hint` what to do. `part` is the part
+/// of what was asked that the engine names, whatever the request calls it; `unpinned` are the fields of a
+/// partition that a query must pin.
 #[derive(Debug)]
 pub struct Problem {
     pub(crate) status: StatusCode,
@@ -25,9 +27,11 @@ pub struct Problem {
 /// What not every problem has; boxed, because results carry problems.
 #[derive(Debug, Default)]
 struct More {
+    part: Option<ErrorPart>,
     field: Option<String>,
     parameter: Option<String>,
     position: Option<usize>,
+    unpinned: Vec<String>,
     hint: Option<String>,
     /// What to do about it, for programs only.
     hint_for_programs: Option<&'static str>,
@@ -292,6 +296,9 @@ impl Problem {
         body.insert("title".into(), self.title.into());
         body.insert("status".into(), self.status.as_u16().into());
         body.insert("detail".into(), self.detail.clone().into());
+        if let Some(part) = self.more.part {
+            body.insert("part".into(), part.name().into());
+        }
         if let Some(field) = &self.more.field {
             body.insert("field".into(), field.clone().into());
         }
@@ -300,6 +307,9 @@ impl Problem {
         }
         if let Some(position) = self.more.position {
             body.insert("position".into(), json!(position));
+        }
+        if !self.more.unpinned.is_empty() {
+            body.insert("unpinned".into(), json!(self.more.unpinned));
         }
         if let Some(hint) = self.hint().or(self.more.hint_for_programs) {
             body.insert("hint".into(), hint.into());
@@ -383,6 +393,8 @@ impl From<Error> for Problem {
             title,
             detail: error.message().to_owned(),
             more: Box::new(More {
+                part: error.part(),
+                unpinned: error.unpinned().to_vec(),
                 field,
                 position: error.column(),
                 hint: error.hint().map(str::to_owned),

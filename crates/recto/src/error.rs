@@ -76,6 +76,68 @@ pub enum ErrorKind {
     Store,
 }
 
+/// Which part of what was asked an error is about, where it is about one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Part {
+    /// The filter: its text, its values, or how many there are.
+    Filter,
+    /// The sort.
+    Sort,
+    /// The order values that a page starts at.
+    From,
+    /// A cursor: the token of a page, of a row or of a scan.
+    Cursor,
+    /// The view that was asked for by name.
+    View,
+    /// The fields that were asked for.
+    Fields,
+    /// The page's size.
+    PageSize,
+    /// A record.
+    Record,
+    /// A key.
+    Key,
+    /// Where rows go that a load rejects.
+    Rejects,
+}
+
+impl Part {
+    const ALL: [Self; 10] = [
+        Self::Filter,
+        Self::Sort,
+        Self::From,
+        Self::Cursor,
+        Self::View,
+        Self::Fields,
+        Self::PageSize,
+        Self::Record,
+        Self::Key,
+        Self::Rejects,
+    ];
+
+    /// What HTTP calls it: `filter`, `page_size`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Sort => "sort",
+            Self::From => "from",
+            Self::Cursor => "cursor",
+            Self::View => "view",
+            Self::Fields => "fields",
+            Self::PageSize => "page_size",
+            Self::Record => "record",
+            Self::Key => "key",
+            Self::Rejects => "rejects",
+        }
+    }
+
+    /// The part of this [`name`](Self::name), if this release knows it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+}
+
 /// Why something failed: a kind to decide by, a message, where, and what to do about it.
 ///
 /// `Display` gives the message and the hint, which may have lines of its own; [`message`](Self::message) and
@@ -97,9 +159,11 @@ pub struct Error {
 struct Inner {
     kind: ErrorKind,
     message: String,
+    part: Option<Part>,
     field: Option<String>,
     column: Option<usize>,
     change: Option<usize>,
+    unpinned: Vec<String>,
     hint: Option<String>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -114,9 +178,11 @@ impl Error {
             inner: Box::new(Inner {
                 kind,
                 message: message.into(),
+                part: None,
                 field: None,
                 column: None,
                 change: None,
+                unpinned: Vec::new(),
                 hint: None,
                 source: None,
             }),
@@ -127,6 +193,20 @@ impl Error {
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.inner.hint = Some(hint.into());
+        self
+    }
+
+    /// Says which part of what was asked it is about.
+    #[must_use]
+    pub fn with_part(mut self, part: Part) -> Self {
+        self.inner.part = Some(part);
+        self
+    }
+
+    /// Says that these fields, of which a partition is made, have no `=`.
+    #[must_use]
+    pub fn with_unpinned(mut self, fields: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.inner.unpinned = fields.into_iter().map(Into::into).collect();
         self
     }
 
@@ -176,6 +256,42 @@ impl Error {
     /// What went wrong, without the hint.
     pub fn message(&self) -> &str {
         &self.inner.message
+    }
+
+    /// The part of what was asked that it is about, where it is about one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> recto::Result<()> {
+    /// use recto::{ErrorPart, OpenOptions, Record, Recto};
+    ///
+    /// # #[derive(Debug, Record)]
+    /// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+    /// # struct Event { day: String, id: i64 }
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+    /// # store.apply(&recto::schema_of([Event::collection()])).await?;
+    /// let events = store.collection::<Event>()?;
+    /// let error = events.query().filter("day = 7").await.unwrap_err();
+    /// assert_eq!((error.part(), error.column()), (Some(ErrorPart::Filter), Some(7)));
+    /// // What has no partition is no mistake of one part.
+    /// let error = events.query().await.unwrap_err();
+    /// assert_eq!((error.part(), error.unpinned()), (None, &["day".to_owned()][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn part(&self) -> Option<Part> {
+        self.inner.part.or(match self.inner.kind {
+            ErrorKind::InvalidCursor => Some(Part::Cursor),
+            ErrorKind::InvalidRecord => Some(Part::Record),
+            _ => None,
+        })
+    }
+
+    /// The fields to pin with `=`, where no view serves a query because it says of no partition that it is to
+    /// be read.
+    pub fn unpinned(&self) -> &[String] {
+        &self.inner.unpinned
     }
 
     /// The field it is about.
@@ -265,6 +381,12 @@ impl From<QueryError> for Error {
             _ => ErrorKind::InvalidQuery,
         };
         let mut converted = Self::new(kind, error.to_string());
+        converted.inner.part = match error.kind {
+            QueryErrorKind::Filter | QueryErrorKind::Limit => Some(Part::Filter),
+            QueryErrorKind::Sort => Some(Part::Sort),
+            _ => None,
+        };
+        converted.inner.unpinned = error.unpinned;
         converted.inner.field = error.field;
         converted.inner.column = error.column;
         converted.inner.hint = error.hint;

@@ -8,7 +8,7 @@ use recto_model::{Type, Value, cell, json};
 use recto_plan::query::Condition;
 pub use recto_plan::text::Operator;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Part, Result};
 use crate::record::no_field;
 
 /// A field to put a condition on.
@@ -192,7 +192,8 @@ impl Built {
                             fields.len(),
                             literals.len()
                         ),
-                    ));
+                    )
+                    .with_part(Part::Filter));
                 }
                 Condition::Tuple {
                     fields,
@@ -207,14 +208,16 @@ impl Built {
 fn index(collection: &Collection, name: &str) -> Result<usize> {
     match collection.field(name) {
         Some((index, _)) => Ok(index),
-        None => Err(no_field(ErrorKind::InvalidQuery, collection, name)),
+        None => Err(no_field(ErrorKind::InvalidQuery, collection, name).with_part(Part::Filter)),
     }
 }
 
 fn bytes(collection: &Collection, field: usize, literal: &Literal) -> Result<Vec<u8>> {
     let field = &collection.fields[field];
     let invalid = |message: String| {
-        Error::new(ErrorKind::InvalidQuery, format!("{}: {message}", field.name)).with_field(&field.name)
+        Error::new(ErrorKind::InvalidQuery, format!("{}: {message}", field.name))
+            .with_part(Part::Filter)
+            .with_field(&field.name)
     };
     let value = literal.value(&field.ty).map_err(invalid)?;
     let mut out = Vec::new();

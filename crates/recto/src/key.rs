@@ -7,7 +7,7 @@ use recto_model::native::{Ascii, Blob, Date, FieldType, Time, TimeUuid, Timestam
 use recto_model::{Cells, Type, Value, cell, json};
 
 use crate::core::CollectionCore;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Part, Result};
 
 /// The values of a collection's key, in the order its schema gives them: one value, a tuple of
 /// values, or the texts of all of them ([`KeyText`]).
@@ -287,6 +287,7 @@ pub(crate) fn key_cells(core: &CollectionCore, key: &impl Key) -> Result<Cells> 
                 key.len()
             ),
         )
+        .with_part(Part::Key)
         .with_hint(format!("its key is {}", names.join(", "))));
     }
     let arrangement = core.base();
@@ -300,6 +301,7 @@ pub(crate) fn key_cells(core: &CollectionCore, key: &impl Key) -> Result<Cells> 
         let ty = arrangement.type_of(column);
         let invalid = |error: CellError| {
             Error::new(ErrorKind::InvalidRecord, format!("{}: {error}", definition.name))
+                .with_part(Part::Key)
                 .with_field(&definition.name)
         };
         let mut bytes = Vec::new();

@@ -110,7 +110,7 @@ use std::sync::Arc;
 pub use address::{CASSANDRA_PORT, CassandraAddress, HttpAddress, Secret, StoreAddress};
 pub use batch::WriteBatch;
 pub use collection::Collection;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Part as ErrorPart, Result};
 pub use key::{Key, KeyPart, KeyText};
 pub use keys::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS};
 pub use load::{check_load_file, check_load_name};

@@ -19,7 +19,7 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::core::CollectionCore;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Part, Result};
 use crate::filter::{Filter, Literal};
 use crate::page::Page;
 use crate::paging::{Budget, PageSpec, Place, fetch};
@@ -570,7 +570,7 @@ impl Question {
         for (name, direction) in &self.sort {
             let (index, _) = collection
                 .field(name)
-                .ok_or_else(|| no_field(ErrorKind::InvalidQuery, collection, name))?;
+                .ok_or_else(|| no_field(ErrorKind::InvalidQuery, collection, name).with_part(Part::Sort))?;
             sort.push((index, *direction));
         }
         let query = Arc::new(Query::new(collection, &conditions, &sort)?);
@@ -605,8 +605,9 @@ fn no_view(core: &CollectionCore, asked: &str) -> Error {
     let names: Vec<&str> = core.arrangements.iter().map(|one| one.name.as_str()).collect();
     Error::new(
         ErrorKind::InvalidQuery,
-        format!("view: collection {} has no view {asked:?}", core.definition.name),
+        format!("collection {} has no view {asked:?}", core.definition.name),
     )
+    .with_part(Part::View)
     .with_hint(format!("its views are {}", names.join(", ")))
 }
 
@@ -634,7 +635,8 @@ fn before(opened: OpenedCursor) -> Position {
 }
 
 fn from_error(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidQuery, message).with_hint(
+    let error = Error::new(ErrorKind::InvalidQuery, message).with_part(Part::From);
+    error.with_hint(
         "from is a JSON array: values of the first columns of the query's order that the filter leaves unpinned",
     )
 }
@@ -703,8 +705,10 @@ fn position_of(
         let wrong = |reason: String| {
             let message = format!("from, value {given} ({name}): {reason}");
             Error::new(ErrorKind::InvalidQuery, message)
+                .with_part(Part::From)
                 .with_field(name)
                 .with_hint(format!("the values are those of the query's order: {}", order()))
+                .with_source(reason)
         };
         let value = value(given - 1, ty).map_err(wrong)?;
         let mut bytes = Vec::new();

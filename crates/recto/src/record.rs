@@ -9,7 +9,7 @@ use recto_plan::bind::no_field_hint;
 use serde_json::error::Category;
 
 use crate::core::CollectionCore;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Part, Result};
 use crate::session::JsonRecord;
 
 /// A record of a collection known only at run time: a value or null for each of its fields.
@@ -221,7 +221,7 @@ pub(crate) fn no_field(kind: ErrorKind, definition: &Collection, name: &str) -> 
 pub(crate) fn check_fields(definition: &Collection, fields: &[String]) -> Result<()> {
     match fields.iter().find(|name| definition.field(name).is_none()) {
         None => Ok(()),
-        Some(unknown) => Err(no_field(ErrorKind::InvalidQuery, definition, unknown)),
+        Some(unknown) => Err(no_field(ErrorKind::InvalidQuery, definition, unknown).with_part(Part::Fields)),
     }
 }
 

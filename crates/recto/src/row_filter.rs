@@ -7,7 +7,7 @@ use recto_model::cell;
 use recto_model::schema::Collection as Definition;
 use recto_plan::planner::{self, Wishes};
 use recto_plan::query::{Condition, Constraint, Query};
-use recto_plan::{Arrangement, Plan, QueryError, bind};
+use recto_plan::{Arrangement, Plan, QueryError, bind, choices};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::DynamicRecord;
@@ -159,7 +159,8 @@ pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error:
         definition.name,
         names.join(", ")
     );
-    Error::new(ErrorKind::NoPlan, message).with_hint(
+    let unserved = Error::new(ErrorKind::NoPlan, message).with_unpinned(error.unpinned());
+    unserved.with_hint(
         "allow_residual=true reads other rows, too, and leaves them out, some thousands a page: an \
          empty page may have a next one",
     )
@@ -180,19 +181,11 @@ pub(crate) fn is_served(
             let Some(field) = arrangement.field_of(column) else {
                 return false;
             };
-            // Which value it is pinned to does not matter to what is served.
-            let any = Constraint::In(vec![Vec::new()]);
-            match query
-                .constraints
-                .binary_search_by_key(&field, |(field, _)| *field)
-            {
-                Ok(index) if matches!(query.constraints[index].1, Constraint::In(_)) => {}
-                Ok(index) => query.constraints[index].1 = any,
-                Err(index) => query.constraints.insert(index, (field, any)),
+            if !matches!(query.constraint(field), Some(Constraint::In(_))) {
+                query.constrain(field, choices::any_value());
             }
         }
-        let arrangement = std::slice::from_ref(arrangement);
-        planner::plan(definition, arrangement, &Arc::new(query), &Wishes::default()).is_ok()
+        planner::serves(definition, arrangement, &query, &Wishes::default()).is_some()
     };
     arrangements.iter().any(serves)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use recto::schema::Collection;
 use recto::session::{PageReply, PageRequest};
-use recto::{ErrorKind, Session};
+use recto::{ErrorKind, ErrorPart, Session};
 
 use super::{collection_of, print_json};
 use crate::console::{Console, Key, Tone};
@@ -130,11 +130,10 @@ impl QueryArgs {
     pub(crate) fn failure(&self, error: recto::Error) -> Failure {
         let column = error.column();
         let is_query = error.kind() == ErrorKind::InvalidQuery;
-        // The engine's message begins with the name of the text that its column is in.
-        let text = if error.message().starts_with("sort") {
-            &self.order_by
-        } else {
-            &self.filter
+        let text = match error.part() {
+            Some(ErrorPart::Filter) => &self.filter,
+            Some(ErrorPart::Sort) => &self.order_by,
+            _ => return Failure::from(error),
         };
         let failure = Failure::from(error);
         match column {

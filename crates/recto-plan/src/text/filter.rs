@@ -18,6 +18,7 @@
 
 use std::fmt;
 
+use super::Span;
 use super::error::TextError;
 use super::filter_parser;
 use super::literal::{Literal, Name};
@@ -107,12 +108,36 @@ pub enum Term {
     },
 }
 
+impl Term {
+    /// The fields it is about.
+    pub fn fields(&self) -> &[Name] {
+        match self {
+            Self::Compare { field, .. } | Self::AnyOf { field, .. } | Self::StartsWith { field, .. } => {
+                std::slice::from_ref(field)
+            }
+            Self::Tuple { fields, .. } => fields,
+        }
+    }
+}
+
 /// Reads filter text. Text without a word in it has no terms.
 ///
 /// # Errors
 /// [`TextError`], pointing at what is not filter text or goes over a limit
 /// ([`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES), [`MAX_CONDITIONS`], [`MAX_VALUES`]).
 pub fn parse(text: &str) -> Result<FilterText, TextError> {
+    let terms = parse_terms(text)?.into_iter();
+    Ok(FilterText {
+        terms: terms.map(|(term, _)| term).collect(),
+    })
+}
+
+/// Reads filter text as [`parse`] does; with each term where it stands, its parentheses included, so that it can
+/// be shown, changed or taken away alone.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_terms(text: &str) -> Result<Vec<(Term, Span)>, TextError> {
     filter_parser::parse(text)
 }
 

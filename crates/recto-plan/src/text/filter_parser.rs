@@ -5,7 +5,7 @@
 
 use super::Span;
 use super::error::{Subject, TextError, TextErrorKind as Kind};
-use super::filter::{FilterText, MAX_CONDITIONS, MAX_VALUES, Operator, Term};
+use super::filter::{MAX_CONDITIONS, MAX_VALUES, Operator, Term};
 use super::literal::{Literal, LiteralValue, Name, is_number, quote};
 use super::scanner::{Scanner, shorten};
 
@@ -16,7 +16,7 @@ const STARTS_WITH: &str = "startsWith";
 const OR_HINT: &str = "OR joins equalities of one field: `a = 1 OR a = 2`. Ask anything else in two queries.";
 const NEGATION_HINT: &str = "Name the values that are wanted (`a = 1 OR a = 2`), or ask for the ranges on either side in two queries.";
 
-pub(super) fn parse(text: &str) -> Parsed<FilterText> {
+pub(super) fn parse(text: &str) -> Parsed<Vec<(Term, Span)>> {
     let mut parser = Parser {
         scanner: Scanner::new(Subject::Filter, text)?,
         values: 0,
@@ -37,28 +37,28 @@ struct Parser<'t> {
 }
 
 impl Parser<'_> {
-    fn filter(&mut self) -> Parsed<FilterText> {
+    fn filter(&mut self) -> Parsed<Vec<(Term, Span)>> {
         let mut terms = Vec::new();
         self.scanner.skip_white();
         if self.scanner.peek().is_none() {
-            return Ok(FilterText { terms });
+            return Ok(terms);
         }
         loop {
             self.scanner.skip_white();
             let start = self.scanner.at();
             let term = self.term()?;
+            let span = Span::new(start, start + self.scanner.since(start).trim_end().len());
             if terms.len() == MAX_CONDITIONS {
-                let span = Span::new(start, self.scanner.at());
                 let message = format!("more than {MAX_CONDITIONS} conditions");
                 return Err(self
                     .scanner
                     .error(Kind::TooManyConditions, span, message)
                     .with_hint("Leave conditions out, or ask in several queries."));
             }
-            terms.push(term);
+            terms.push((term, span));
             self.scanner.skip_white();
             if self.scanner.peek().is_none() {
-                return Ok(FilterText { terms });
+                return Ok(terms);
             }
             if !self.keyword("AND") {
                 return Err(self.not_joined("AND or the end"));

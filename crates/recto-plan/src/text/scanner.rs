@@ -47,6 +47,11 @@ impl<'t> Scanner<'t> {
         self.at = at;
     }
 
+    /// What was read since an offset taken from [`at`](Self::at).
+    pub(super) fn since(&self, start: usize) -> &'t str {
+        &self.text[start..self.at]
+    }
+
     /// What is still to be read.
     pub(super) fn rest(&self) -> &'t str {
         &self.text[self.at..]

@@ -14,7 +14,7 @@ use axum::http::{HeaderValue, Uri};
 use axum::response::Response;
 use futures::StreamExt as _;
 use recto::session::{ScanRequest, ScanStep};
-use recto::{Error, ErrorKind, Session};
+use recto::{Error, ErrorPart, Session};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -170,7 +170,6 @@ async fn stream(
     lines: Lines,
 ) -> Result<Body, Problem> {
     let (sender, receiver) = mpsc::channel(STEPS_AHEAD);
-    let fields = request.fields.clone();
     let mut deed = Deed::begin(Context::current().as_ref(), "export", "cut");
     deed.detail("collection", collection.as_str());
     tokio::spawn(async move {
@@ -193,7 +192,7 @@ async fn stream(
         records: 0,
     };
     let first = match delivery.next().await {
-        Some(Piece::Failed(error)) => return Err(refused(error, &fields)),
+        Some(Piece::Failed(error)) => return Err(refused(error)),
         first => first,
     };
     let rest = futures::stream::unfold(Some(delivery), |delivery| async move {
@@ -214,17 +213,11 @@ async fn stream(
 }
 
 /// What is wrong with the export that was asked for, with the parameter it is in.
-fn refused(error: Error, fields: &[String]) -> Problem {
-    let parameter = match error.kind() {
-        ErrorKind::InvalidCursor => Some("resume_token"),
-        // The engine's message begins with the name of the text.
-        ErrorKind::InvalidQuery | ErrorKind::LimitExceeded if error.message().starts_with("filter") => {
-            Some("filter")
-        }
-        ErrorKind::InvalidQuery => {
-            let is_its_own = |field: &str| fields.iter().any(|one| one == field);
-            error.field().is_some_and(is_its_own).then_some("fields")
-        }
+fn refused(error: Error) -> Problem {
+    let parameter = match error.part() {
+        Some(ErrorPart::Cursor) => Some("resume_token"),
+        Some(ErrorPart::Filter) => Some("filter"),
+        Some(ErrorPart::Fields) => Some("fields"),
         _ => None,
     };
     let problem = Problem::of_query(error);

@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use axum::http::Uri;
 use recto::session::PageRequest;
-use recto::{Error, ErrorKind};
+use recto::{Error, ErrorPart};
 
 use super::parameters::Parameters;
 use crate::problem::Problem;
@@ -73,8 +73,7 @@ impl Question {
         let parameter = self.parameter(&error);
         if parameter == Some("view") {
             // It is the name that is wrong, and nothing in the query.
-            let detail = error.message().trim_start_matches("view: ").to_owned();
-            let problem = Problem::invalid_parameter("view", detail);
+            let problem = Problem::invalid_parameter("view", error.message());
             return match error.hint() {
                 Some(hint) => problem.with_hint(hint),
                 None => problem,
@@ -87,29 +86,19 @@ impl Question {
         }
     }
 
-    /// The parameter that an error is about. The engine's message begins with the name of the text.
+    /// The parameter that an error is about.
     fn parameter(&self, error: &Error) -> Option<&'static str> {
-        let message = error.message();
-        match error.kind() {
-            ErrorKind::InvalidCursor if self.request.around.is_some() => Some("around"),
-            ErrorKind::InvalidCursor => Some("page_token"),
-            ErrorKind::InvalidQuery | ErrorKind::LimitExceeded => {
-                let of_field = self.request.fields.iter();
-                let mut of_field = of_field.filter(|field| Some(field.as_str()) == error.field());
-                if message.starts_with("filter") {
-                    Some("filter")
-                } else if message.starts_with("view") {
-                    Some("view")
-                } else if message.starts_with("sort") {
-                    Some("order_by")
-                } else if self.request.from.is_some() && message.starts_with("from") {
-                    Some("from")
-                } else {
-                    of_field.next().map(|_| "fields")
-                }
-            }
-            _ => None,
-        }
+        Some(match error.part()? {
+            ErrorPart::Filter => "filter",
+            ErrorPart::Sort => "order_by",
+            ErrorPart::View => "view",
+            ErrorPart::From => "from",
+            ErrorPart::Fields => "fields",
+            ErrorPart::PageSize => "page_size",
+            ErrorPart::Cursor if self.request.around.is_some() => "around",
+            ErrorPart::Cursor => "page_token",
+            _ => return None,
+        })
     }
 }
 

@@ -9,10 +9,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use recto::schema::{Collection, Field};
 use recto::session::{Explanation, PageReply};
-use recto::{Error, ErrorKind, Session};
+use recto::{Error, Session};
 use serde_json::Value as Json;
 
-use super::filter::{Chip, Operator, chips, condition, unpinned, with};
+use super::filter::{Chip, Operator, chips, condition, with};
 use super::layout::{Failure, Layout, page};
 use super::options::{FieldOptions, probe};
 use super::page_url::{PageUrl, Parameters, first, parameters};
@@ -102,7 +102,7 @@ pub(super) async fn get(
     let asked = changed.unwrap_or(url);
     // A page that is asked for from another is only gone to if it is there: nothing is read to know that.
     match session.explain(&name, &asked.request(), false).await {
-        Err(error) if !asking.is_without_partition(&asked, &error) => {
+        Err(error) if error.unpinned().is_empty() => {
             let refused = Refused::new(asked, error, &*session, &asking.others).await;
             Ok(asking.page(&was, Some(&refused)).await)
         }
@@ -144,13 +144,13 @@ impl Asking<'_> {
         if let Some(held) = &browse.chips {
             browse.options = probe(&**session, self.collection, url, held).await;
         }
-        let error = match found {
+        let error: Error = match found {
             Ok((explanation, reply)) => return browse.answer(&browse.rows(&explanation, &reply)),
             Err(error) => error,
         };
         if refused.is_none() {
-            if self.is_without_partition(url, &error) {
-                return self.ask_partition(browse).await;
+            if !error.unpinned().is_empty() {
+                return self.ask_partition(browse, &error).await;
             }
             alone = Refused::new(url.clone(), error, &**session, &self.others).await;
             browse.refused = Some(&alone);
@@ -159,23 +159,13 @@ impl Asking<'_> {
         browse.answer(&controls::query(&browse))
     }
 
-    /// The partition fields that a query does not pin.
-    fn unpinned(&self, url: &PageUrl) -> Vec<&Field> {
-        let chips = chips(&url.filter);
-        chips.map_or_else(Vec::new, |chips| unpinned(self.collection, &chips))
-    }
-
-    /// Whether all that a query lacks is its partition. Where it is the sort that is refused, though a
-    /// partition is missing too, the sort is the news.
-    fn is_without_partition(&self, url: &PageUrl, error: &Error) -> bool {
-        let is_sort = !url.order_by.is_empty() && !error.message().contains("is not pinned");
-        error.kind() == ErrorKind::NoPlan && !is_sort && !self.unpinned(url).is_empty()
-    }
-
-    async fn ask_partition(&self, mut browse: Browse<'_>) -> Response {
+    /// Asks for the partition fields that a query does not pin, as its refusal says.
+    async fn ask_partition(&self, mut browse: Browse<'_>, refusal: &Error) -> Response {
         browse.has_rows = false;
         let browse = &browse;
-        let missing = self.unpinned(browse.url);
+        let fields = refusal.unpinned().iter();
+        let fields = fields.filter_map(|name| self.collection.field(name));
+        let missing: Vec<&Field> = fields.map(|(_, field)| field).collect();
         let asked = pin::Asked::new(browse, &missing, self.parameters);
         let served_by = match browse.url.filter.as_str() {
             "" => Vec::new(),

@@ -1,7 +1,7 @@
 //! Filter text as chips: one per condition, to be removed, replaced and added.
 
 use recto::Type;
-use recto::schema::{Collection, Field};
+use recto::schema::Field;
 
 use super::value::literal;
 
@@ -233,23 +233,6 @@ pub(super) fn condition(field: &Field, operator: Operator, typed: &str) -> Strin
         }
         _ => format!("{name} {} {}", operator.name(), literal(&field.ty, typed)),
     }
-}
-
-/// The partition fields of a collection's base table that a filter pins to no value.
-pub(super) fn unpinned<'a>(collection: &'a Collection, chips: &[Chip]) -> Vec<&'a Field> {
-    let pinned = |name: &str| {
-        chips.iter().filter_map(|chip| chip.parts.as_ref()).any(|parts| {
-            parts.field == name
-                && matches!(
-                    Operator::named(&parts.operator),
-                    Some(Operator::Equal | Operator::OneOf)
-                )
-        })
-    };
-    let fields = collection.base().partition.iter().filter(|name| !pinned(name));
-    fields
-        .filter_map(|name| collection.field(name).map(|(_, field)| field))
-        .collect()
 }
 
 #[cfg(test)]

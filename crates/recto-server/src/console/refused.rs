@@ -1,9 +1,11 @@
 //! What is said of a query that is refused: above the page one came from, if there is one.
 
+use std::error::Error as _;
+
 use axum::http::StatusCode;
 use maud::{Markup, html};
 use recto::schema::{Collection, Schema};
-use recto::{Error, ErrorKind, LocalSession, Session};
+use recto::{Error, ErrorKind, ErrorPart, LocalSession, Session};
 
 use super::layout::problem_with;
 use super::page_url::PageUrl;
@@ -59,7 +61,7 @@ impl Refused {
         } else {
             Vec::new()
         };
-        let place = Place::of(&error, &asked);
+        let place = Place::of(&error);
         Self {
             place,
             column: error.column(),
@@ -144,9 +146,8 @@ fn no_start(error: Error) -> Problem {
     let Some(field) = error.field().map(str::to_owned) else {
         return Problem::from(error);
     };
-    let message = error.message();
-    let reason = message.split_once("): ").map_or(message, |(_, reason)| reason);
-    let detail = format!("{field}: {reason}");
+    let reason = error.source().map(ToString::to_string);
+    let detail = format!("{field}: {}", reason.as_deref().unwrap_or(error.message()));
     Problem::new(
         StatusCode::BAD_REQUEST,
         "invalid-query",
@@ -175,14 +176,11 @@ fn end_of_word(text: &[char], start: usize) -> usize {
 }
 
 impl Place {
-    fn of(error: &Error, asked: &PageUrl) -> Option<Self> {
-        // The engine's message begins with the name of the text that it is about.
-        let message = error.message();
-        let begins = |word: &str| message.starts_with(word);
-        match error.kind() {
-            ErrorKind::InvalidQuery | ErrorKind::LimitExceeded if begins("sort") => Some(Self::Sort),
-            ErrorKind::InvalidQuery if asked.from.is_some() && begins("from") => Some(Self::Start),
-            ErrorKind::InvalidQuery | ErrorKind::LimitExceeded if begins("filter") => Some(Self::Filter),
+    fn of(error: &Error) -> Option<Self> {
+        match error.part()? {
+            ErrorPart::Filter => Some(Self::Filter),
+            ErrorPart::Sort => Some(Self::Sort),
+            ErrorPart::From => Some(Self::Start),
             _ => None,
         }
     }

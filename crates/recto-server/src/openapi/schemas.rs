@@ -200,10 +200,14 @@ fn problem() -> Json {
         "title": text("What it is, in words."),
         "status": { "type": "integer", "minimum": 400, "maximum": 599 },
         "detail": text("What went wrong this time."),
+        "part": text("The part of what was asked that it is about, whatever the request calls it: `filter`, `sort`, \
+            `from`, `cursor`, `view`, `fields`, `page_size`, `record`, `key`. There may be others."),
         "field": text("The field it is about, of the record or inside the body."),
         "parameter": text("The parameter it is about."),
         "position": { "type": "integer", "minimum": 1,
             "description": "Where, in the parameter's text or in the body, in characters." },
+        "unpinned": { "type": "array", "items": { "type": "string" },
+            "description": "The fields to pin with `=`: no view serves a query that names no partition." },
         "hint": text("What to do about it."),
     });
     object(members(properties), &["type", "title", "status", "detail"])

@@ -64,6 +64,7 @@ pub(crate) async fn say_where_a_filter_is_wrong(client: Client) {
         let reply = client.get(&notes(&[("filter", filter)])).await;
         let problem = reply.problem(400, "invalid-query");
         assert_eq!(problem["parameter"], "filter", "{filter}: {problem}");
+        assert_eq!(problem["part"], "filter", "{filter}: {problem}");
         assert_eq!(problem["position"], position, "{filter}: {problem}");
         if !field.is_null() {
             assert_eq!(problem["field"], field, "{filter}: {problem}");
@@ -87,6 +88,7 @@ pub(crate) async fn say_where_a_sort_is_wrong(client: Client) {
         let target = notes(&[("filter", "tenant = \"a\""), ("order_by", sort)]);
         let problem = client.get(&target).await.problem(400, "invalid-query");
         assert_eq!(problem["parameter"], "order_by", "{sort}: {problem}");
+        assert_eq!(problem["part"], "sort", "{sort}: {problem}");
         assert_eq!(problem["position"], position, "{sort}: {problem}");
     }
     let filter = seed(&client, "sorted").await;
@@ -111,10 +113,14 @@ pub(crate) async fn name_the_view_that_is_missing(client: Client) {
         problem["hint"].as_str().unwrap().contains("partition"),
         "{problem}"
     );
+    assert_eq!(problem.get("unpinned"), None, "{problem}");
     let page = client
         .notes(&[("filter", &filter), ("allow_residual", "true")])
         .await;
     assert_eq!(ats(&page), [4, 2, 0]);
+    let problem = client.get(&notes(&[("filter", "at > 1")])).await;
+    let problem = problem.problem(400, "no-view");
+    assert_eq!(problem["unpinned"], json!(["tenant"]), "{problem}");
 }
 
 pub(crate) async fn hold_the_fields_asked_for(client: Client) {

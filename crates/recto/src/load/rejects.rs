@@ -20,7 +20,7 @@ use super::buffer::Origin;
 use super::convert::Reason;
 use super::plan::Plan;
 use super::source::Format;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Part, Result};
 
 /// How much text is written at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -218,6 +218,7 @@ fn taken(path: &Path, what: &str) -> Error {
         ErrorKind::InvalidArgument,
         format!("rejects cannot go to {}: it is {what}", path.display()),
     )
+    .with_part(Part::Rejects)
     .with_field("rejects")
     .with_hint("move it away, or name another file with --rejects; nothing was changed")
 }
@@ -237,6 +238,7 @@ fn file_error(path: &Path, error: io::Error) -> Error {
         ErrorKind::Io,
         format!("the reject file {} cannot be written: {error}", path.display()),
     )
+    .with_part(Part::Rejects)
     .with_hint("name another with --rejects, or make room; the load goes on where it stopped")
     .with_source(error)
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use super::LocalSession;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Part, Result};
 use crate::explain;
 use crate::page::Page;
 use crate::page_text;
@@ -127,7 +127,7 @@ fn page_size(asked: Option<i64>) -> Result<u32> {
             ErrorKind::InvalidQuery,
             format!("page_size is {negative}; it cannot be negative"),
         )
-        .with_field("page_size")),
+        .with_part(Part::PageSize)),
         asked => Ok(u32::try_from(asked).unwrap_or(u32::MAX)),
     }
 }

@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::Response;
 use recto::session::{LoadProgress, LoadReport, LoadRequest, LoadedCollection};
-use recto::{Error, ErrorKind};
+use recto::{Error, ErrorKind, ErrorPart};
 use serde_json::{Value as Json, json};
 
 use super::spool::Spool;
@@ -75,7 +75,7 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
 
 /// Whether the file cannot be read or unpacked; that of the rejects is the server's own.
 fn is_of_file(error: &Error) -> bool {
-    error.kind() == ErrorKind::Io && !error.message().starts_with("the reject file")
+    error.kind() == ErrorKind::Io && error.part() != Some(ErrorPart::Rejects)
 }
 
 fn unreadable(error: &Error) -> Problem {

@@ -1,0 +1,232 @@
+//! What can be asked of a collection beside what is asked of it: the conditions and sorts that a view serves, and
+//! the fields that a partition lacks.
+//!
+//! Only what a view has in its key can be served, so that the answer takes three looks at each such field,
+//! however many fields there are.
+
+use std::sync::Arc;
+
+use recto_model::schema::Collection;
+use recto_model::table::Direction;
+
+use crate::arrangement::Arrangement;
+use crate::planner::{self, Serves, Wishes};
+use crate::query::{Constraint, Query, RangeEnd};
+
+/// What can be asked of a collection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// Of each field, in the collection's order.
+    pub fields: Vec<FieldChoices>,
+    /// The fields to pin with `=` before anything is served: those of the first view's partition that are not
+    /// pinned.
+    pub unpinned: Vec<String>,
+}
+
+/// What a field can be asked, beside the other conditions and in the order that was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldChoices {
+    /// The field.
+    pub name: String,
+    /// Whether a view serves `=`, and an OR of equalities.
+    pub equality: bool,
+    /// Whether a view serves `<`, `<=`, `>`, `>=`, and `startsWith` of text.
+    pub range: bool,
+    /// Whether rows can be sorted by it.
+    pub sort: SortChoice,
+}
+
+/// Whether rows can be sorted by a field.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SortChoice {
+    /// A view serves it.
+    Served,
+    /// All rows have one value of it, or its type has no order.
+    #[default]
+    Pointless,
+    /// No view serves it.
+    Unserved,
+}
+
+/// What can be asked of a collection that is asked `query`, to which the conditions of `rows` belong, which no one
+/// can take back. A new condition on a field stands in the place of those that `query` has on it.
+pub fn choices(
+    collection: &Collection,
+    arrangements: &[Arc<Arrangement>],
+    query: &Query,
+    rows: &Query,
+    wishes: &Wishes<'_>,
+) -> Choices {
+    choices_by(collection, arrangements, query, rows, |arrangement, query| {
+        planner::serves(collection, arrangement, query, wishes)
+    })
+}
+
+fn choices_by(
+    collection: &Collection,
+    arrangements: &[Arc<Arrangement>],
+    query: &Query,
+    rows: &Query,
+    mut serves: impl FnMut(&Arrangement, &Query) -> Option<Serves>,
+) -> Choices {
+    let mut taken = |query: &Query| -> Option<Serves> {
+        let mut serving = arrangements.iter().filter_map(|one| serves(one, query));
+        if query.sorts().next().is_some() {
+            serving.min_by_key(|one| !one.residual.is_empty())
+        } else {
+            serving.next()
+        }
+    };
+    let is_in_a_key = |field: usize| {
+        let column =
+            |one: &Arc<Arrangement>| one.column_of_field[field].map(|column| (column, one.table.key_len()));
+        arrangements
+            .iter()
+            .filter_map(column)
+            .any(|(column, key_len)| column < key_len)
+    };
+    let fields = collection.fields.iter().enumerate().map(|(index, field)| {
+        let mut choices = FieldChoices {
+            name: field.name.clone(),
+            ..FieldChoices::default()
+        };
+        if !field.ty.is_orderable() {
+            return choices;
+        }
+        if !is_in_a_key(index) {
+            if query.pinned(index).is_none() {
+                choices.sort = SortChoice::Unserved;
+            }
+            return choices;
+        }
+        let mut is_served = |constraint| {
+            let changed = with_constraint(query, rows, index, constraint);
+            taken(&changed).is_some_and(|serves| !serves.residual.contains(&index))
+        };
+        choices.equality = is_served(any_value());
+        choices.range = is_served(any_range());
+        choices.sort = match taken(&sorted_by(query, index)) {
+            None => SortChoice::Unserved,
+            Some(serves) if serves.order.first() == Some(&index) => SortChoice::Served,
+            Some(_) => SortChoice::Pointless,
+        };
+        choices
+    });
+    Choices {
+        fields: fields.collect(),
+        unpinned: arrangements.first().map_or_else(Vec::new, |first| {
+            first.field_names(&planner::unpinned(first, query))
+        }),
+    }
+}
+
+/// An equality; which value it is with does not matter to what is served.
+pub fn any_value() -> Constraint {
+    Constraint::In(vec![Vec::new()])
+}
+
+fn any_range() -> Constraint {
+    Constraint::Range {
+        lower: Some(RangeEnd {
+            value: Vec::new(),
+            inclusive: true,
+        }),
+        upper: None,
+    }
+}
+
+/// The query with another constraint on a field, unless `rows` pins it.
+fn with_constraint(query: &Query, rows: &Query, field: usize, constraint: Constraint) -> Query {
+    let mut changed = Query {
+        contradiction: false,
+        ..query.clone()
+    };
+    if !matches!(rows.constraint(field), Some(Constraint::In(_))) {
+        changed.constrain(field, constraint);
+    }
+    changed
+}
+
+fn sorted_by(query: &Query, field: usize) -> Query {
+    Query {
+        sort: vec![(field, Direction::Ascending)],
+        contradiction: false,
+        ..query.clone()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use recto_model::schema::Schema;
+
+    use super::*;
+    use crate::bind;
+
+    /// A hundred fields, three of them in the key.
+    fn wide() -> Arc<Collection> {
+        let others: Vec<String> = (0..97).map(|index| format!("f{index} = \"int\"")).collect();
+        let text = format!(
+            "[collection.wide]\nfields = {{ day = \"text\", at = \"int\", id = \"int\", {} }}\n\
+             key = [\"day\", \"at\", \"id\"]\npartition = [\"day\"]\norder = [\"-at\", \"id\"]\nwrites = \"append\"\n",
+            others.join(", ")
+        );
+        Arc::clone(&Schema::parse(&text).unwrap().collections[0])
+    }
+
+    fn asked(collection: &Collection, filter: &str, sort: &str, rows: &str) -> (Choices, usize) {
+        let arrangements = [Arc::new(Arrangement::base(collection))];
+        let rows = bind::conditions(collection, rows).unwrap();
+        let mut conditions = bind::conditions(collection, filter).unwrap();
+        conditions.extend(rows.iter().cloned());
+        let sort = bind::sort_terms(collection, sort).unwrap();
+        let query = Query::new(collection, &conditions, &sort).unwrap();
+        let rows = Query::new(collection, &rows, &[]).unwrap();
+        let mut looks = 0;
+        let choices = choices_by(collection, &arrangements, &query, &rows, |arrangement, query| {
+            looks += 1;
+            planner::serves(collection, arrangement, query, &Wishes::default())
+        });
+        (choices, looks)
+    }
+
+    fn of<'c>(choices: &'c Choices, name: &str) -> &'c FieldChoices {
+        choices.fields.iter().find(|field| field.name == name).unwrap()
+    }
+
+    #[test]
+    fn a_hundred_fields_take_as_many_looks_as_the_key_has_fields() {
+        let (choices, looks) = asked(&wide(), "day = \"mon\"", "", "");
+        assert_eq!((choices.fields.len(), looks), (100, 9));
+        let at = of(&choices, "at");
+        assert!(at.equality && at.range && at.sort == SortChoice::Served);
+        // Rows of one time are sorted by `id`, those of many are not.
+        let id = of(&choices, "id");
+        assert!(!id.equality && !id.range && id.sort == SortChoice::Unserved);
+        let day = of(&choices, "day");
+        assert!(day.equality && !day.range && day.sort == SortChoice::Pointless);
+        assert_eq!(of(&choices, "f96").sort, SortChoice::Unserved);
+        assert_eq!(choices.unpinned, [""; 0]);
+    }
+
+    #[test]
+    fn what_is_asked_already_decides_what_more_can_be() {
+        let wide = wide();
+        let (nothing, _) = asked(&wide, "", "", "");
+        assert_eq!(nothing.unpinned, ["day"]);
+        assert!(of(&nothing, "day").equality && !of(&nothing, "at").equality);
+        let (pinned, _) = asked(&wide, "day = \"mon\" AND at = 1", "", "");
+        assert!(of(&pinned, "id").range && of(&pinned, "id").sort == SortChoice::Served);
+        assert_eq!(of(&pinned, "at").sort, SortChoice::Pointless);
+        // A contradiction is taken back by the condition that stands in its place.
+        let (contradiction, _) = asked(&wide, "day = \"mon\" AND at > 2 AND at < 1", "", "");
+        assert!(of(&contradiction, "at").equality && !of(&contradiction, "f0").equality);
+    }
+
+    #[test]
+    fn what_row_filters_pin_stays_pinned() {
+        let (choices, _) = asked(&wide(), "", "", "day = \"mon\"");
+        assert_eq!(choices.unpinned, [""; 0]);
+        assert!(of(&choices, "day").range && of(&choices, "at").range);
+    }
+}
