@@ -18,11 +18,14 @@ const MAX_CUTS: usize = 5;
 /// The most pieces that are told of at a time.
 const MAX_WINDOW: usize = 2;
 
+/// A partition of a table.
+type Partition = (Arc<Table>, Cells);
+
 /// Where partitions are cut: each between rows that are written to it first, once and for all.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     /// The cuts of a partition of a table, in clustering order.
-    by_partition: Mutex<HashMap<(Arc<Table>, Cells), Vec<Bound>>>,
+    by_partition: Mutex<HashMap<Partition, Vec<Bound>>>,
     /// How many rows each piece has; none for as many as it happens to be.
     every: Option<usize>,
     /// How many pieces were asked for.
@@ -63,10 +66,10 @@ impl Cuts {
         let mut edges = vec![Bound::start()];
         edges.extend(cuts.iter().cloned());
         edges.push(Bound::end());
-        let pieces = edges.windows(2).enumerate();
-        let piece = |(index, edges): (usize, &[Bound])| Piece {
+        let pieces = (0..).zip(edges.windows(2));
+        let piece = |(index, edges): (i64, &[Bound])| Piece {
             // Numbers say nothing of the order.
-            hidden: Cells::from_iter([Some((index as i64 * 5 % 7).to_be_bytes().as_slice())]),
+            hidden: Cells::from_iter([Some((index * 5 % 7).to_be_bytes().as_slice())]),
             rows: Segment {
                 from: edges[0].clone(),
                 to: edges[1].clone(),
