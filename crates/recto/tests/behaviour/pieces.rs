@@ -39,8 +39,8 @@ impl Split {
     async fn new(recto: &Recto) -> Self {
         let cuts = Arc::new(Cuts::every(PIECE_ROWS));
         let options = OpenOptions::new().pieces(Arc::clone(&cuts) as _);
-        let mut recto = Fresh::new(kind_of(recto)).open_with(options).await;
-        apply_with_views(&mut recto, SCHEMA).await;
+        let recto = Fresh::new(kind_of(recto)).open_with(options).await;
+        apply_with_views(&recto, SCHEMA).await;
         let posts = recto.dynamic("posts").unwrap();
         let definition = Arc::new(posts.definition().clone());
         let record = |author: &str, index: i64, id: usize| {

@@ -42,8 +42,8 @@ struct Stores {
 impl Stores {
     fn new(kind: Kind) -> Self {
         run(async {
-            let mut plain = Fresh::new(kind).open().await;
-            data::store(&mut plain).await;
+            let plain = Fresh::new(kind).open().await;
+            data::store(&plain).await;
             let calls = Arc::new(Calls::default());
             let counting = Counting {
                 inner: Arc::clone(plain.store()),

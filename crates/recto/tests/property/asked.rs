@@ -199,11 +199,6 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What a page says of an end that it knows.
-pub(crate) fn edge(more: bool) -> Option<bool> {
-    Some(more)
-}
-
 /// A page says this of its ends, and has a cursor wherever there may be more.
 pub(crate) fn edges_are(
     page: &Page<DynamicRecord>,

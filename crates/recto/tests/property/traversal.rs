@@ -4,7 +4,7 @@ use recto::{DynamicRecord, Page, PageQuery, Stop};
 use recto_testkit::generate::Place;
 use recto_testkit::oracle::Row;
 
-use super::asked::{Asked, Failure, edge, edges_are, ensure};
+use super::asked::{Asked, Failure, edges_are, ensure};
 use super::common::subject::rows;
 
 /// The most pages a traversal may take for each row it finds or looks at, before it is taken to
@@ -138,10 +138,10 @@ pub(crate) async fn edges(asked: &mut Asked<'_>) -> Result<(), Failure> {
             let before = traversal.found.len();
             let behind = match (traversal.pages, page_move.both_edges) {
                 (0, _) => Some(false),
-                (_, true) => edge(before > 0),
+                (_, true) => Some(before > 0),
                 (_, false) => None,
             };
-            let ahead = edge(before + page.len() < all.len());
+            let ahead = Some(before + page.len() < all.len());
             let (start, end) = if backwards {
                 (ahead, behind)
             } else {
@@ -161,7 +161,7 @@ pub(crate) async fn edges(asked: &mut Asked<'_>) -> Result<(), Failure> {
         };
         let what = format!("{} rows {:?} row {}", page.size, page.place, page.row);
         let found = asked.page(query, &what).await?;
-        let (before, after) = (edge(cut.more_before), edge(cut.more_after));
+        let (before, after) = (Some(cut.more_before), Some(cut.more_after));
         let (before, after) = match page.place {
             Place::Around => (before, after),
             _ if page.both_edges => (before, after),
