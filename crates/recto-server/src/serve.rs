@@ -4,6 +4,7 @@ mod connection;
 mod error;
 mod scrub;
 mod stream;
+mod threads;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(not(feature = "tls"))]
@@ -21,7 +22,6 @@ use futures::FutureExt as _;
 use recto::{Environment, LocalSession, Session as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinSet;
 
 use crate::api::Upkeep;
 use crate::app::{App, router};
@@ -31,6 +31,7 @@ use crate::guard::{Guard, NoteRoute};
 use crate::operation::{Audit, Metrics, Observer, Readiness, Traces};
 use connection::Connections;
 pub use error::ServeError;
+use threads::Threads;
 use tls::Tls;
 
 /// How long the server waits after it could not accept a connection: mostly there are no file
@@ -125,28 +126,23 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let (tell, told) = watch::channel(false);
         let observer = Arc::clone(&self.guard.observer);
+        let connections = Connections::new(Arc::clone(&self.guard), &self.config.limits, told);
+        let threads = Threads::start(&connections, self.tls.clone());
+        let threads = threads.await.map_err(ServeError::Threads)?;
         let reloading = reload(self.tokens.clone(), self.tls.clone(), Arc::clone(&observer));
         let reloading = tokio::spawn(reloading);
         let refreshing = tokio::spawn(refresh(self.session.clone(), Arc::clone(&observer)));
         let scrubbing = tokio::spawn(scrub::scrub(self.session, self.config.scrub, observer));
         tracing::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");
-        let connections = Connections::new(Arc::clone(&self.guard), &self.config.limits, told);
         let permits = permits(self.config.limits.connections);
-        let mut tasks = JoinSet::new();
         let mut stop = std::pin::pin!(stop.fuse());
         loop {
             tokio::select! {
                 accepted = accept(&self.listener, &permits) => {
                     if let Some((stream, peer, permit)) = accepted {
-                        let (connections, tls) = (connections.clone(), self.tls.clone());
-                        tasks.spawn(async move {
-                            connections.serve(stream, peer.ip(), tls.as_deref()).await;
-                            drop(permit);
-                        });
+                        threads.hand(stream, peer.ip(), permit);
                     }
                 }
-                // Tasks that ended are let go.
-                Some(_) = tasks.join_next() => {}
                 () = &mut stop => break,
             }
         }
@@ -154,9 +150,9 @@ impl Server {
         self.guard.stop();
         // Nobody listening means that no connection is left.
         let _ = tell.send(true);
-        tracing::info!(connections = tasks.len(), "stopping");
+        tracing::info!(connections = threads.connections(), "stopping");
         let limit = self.config.limits.shutdown_time;
-        let outcome = finish(&mut tasks, limit, &self.guard, &self.upkeep).await;
+        let outcome = finish(threads, limit, &self.guard, &self.upkeep).await;
         reloading.abort();
         refreshing.abort();
         scrubbing.abort();
@@ -222,27 +218,23 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 /// Waits for connections to end, and for what is being done with the store, for at most `limit`.
-async fn finish(
-    tasks: &mut JoinSet<()>,
-    limit: Duration,
-    guard: &Guard,
-    upkeep: &Upkeep,
-) -> Result<(), ServeError> {
+async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkeep) -> Result<(), ServeError> {
     let all = async {
-        while tasks.join_next().await.is_some() {}
+        threads.idle().await;
         upkeep.idle().await;
     };
     if tokio::time::timeout(limit, all).await.is_ok() {
+        threads.end().await;
         tracing::info!("stopped");
         return Ok(());
     }
     let metrics = &guard.observer.metrics;
     let requests = metrics.in_flight.load(Ordering::Relaxed);
     let streaming = metrics.streaming.load(Ordering::Relaxed);
-    let connections = tasks.len();
+    let connections = threads.connections();
     let work = upkeep.running();
     // Answers that are being sent say which they are when they are dropped, and so does other work.
-    tasks.shutdown().await;
+    threads.end().await;
     upkeep.cut().await;
     let under_way = work.join(", ");
     tracing::warn!(

@@ -195,15 +195,15 @@ pub(crate) fn damaged(collection: &str, field: &str, error: &cell::CellError) ->
 
 /// What every record's text repeats: `,"name":` of each field of a collection.
 #[derive(Debug)]
-pub(crate) struct FieldNames(pub(crate) Vec<String>);
+pub(crate) struct FieldNames(pub(crate) Vec<Vec<u8>>);
 
 impl FieldNames {
     pub(crate) fn new(definition: &Collection) -> Self {
         let text = |name: &str| {
-            let mut text = String::with_capacity(name.len() + r#","":"#.len());
-            text.push(',');
+            let mut text = Vec::with_capacity(name.len() + r#","":"#.len());
+            text.push(b',');
             json::write_text(name, &mut text);
-            text.push(':');
+            text.push(b':');
             text
         };
         Self(definition.fields.iter().map(|field| text(&field.name)).collect())

@@ -18,7 +18,7 @@ const REPLY_ROOM_BYTES: usize = 1 << 10;
 struct Written<'c> {
     field: &'c Field,
     /// Its name as it stands in every record but at its beginning, where it has no comma.
-    name: &'c str,
+    name: &'c [u8],
     /// Its column in the rows.
     column: usize,
 }
@@ -30,16 +30,16 @@ pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
     let names: usize = fields.iter().map(|field| field.name.len()).sum();
     let rows = page.rows();
     let room = TEXT_BYTES_PER_BYTE * rows.byte_len() + rows.len() * (names + 2) + REPLY_ROOM_BYTES;
-    let mut text = String::with_capacity(room);
-    text.push('[');
+    let mut text = Vec::with_capacity(room);
+    text.push(b'[');
     for (index, row) in rows.iter().enumerate() {
         if index > 0 {
-            text.push(',');
+            text.push(b',');
         }
         record(page, &fields, row, &mut text)?;
     }
-    text.push(']');
-    Ok(text)
+    text.push(b']');
+    Ok(String::from_utf8(text).expect("JSON is written as UTF-8"))
 }
 
 fn fields<'c>(core: &'c CollectionCore, arrangement: &Arrangement, asked: &[String]) -> Vec<Written<'c>> {
@@ -55,19 +55,19 @@ fn fields<'c>(core: &'c CollectionCore, arrangement: &Arrangement, asked: &[Stri
     written
 }
 
-fn record<T>(page: &Page<T>, fields: &[Written<'_>], row: RowRef<'_>, text: &mut String) -> Result<()> {
+fn record<T>(page: &Page<T>, fields: &[Written<'_>], row: RowRef<'_>, text: &mut Vec<u8>) -> Result<()> {
     let arrangement = page.arrangement();
-    text.push('{');
+    text.push(b'{');
     let mut is_first = true;
     for &Written { field, name, column } in fields {
         let Some(cell) = arrangement.cell(row, column) else {
             continue;
         };
-        text.push_str(if is_first { &name[1..] } else { name });
+        text.extend_from_slice(if is_first { &name[1..] } else { name });
         is_first = false;
         json::write_cell(&field.ty, cell, text)
             .map_err(|error| damaged(&page.core().definition.name, &field.name, &error))?;
     }
-    text.push('}');
+    text.push(b'}');
     Ok(())
 }

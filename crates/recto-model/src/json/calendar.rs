@@ -4,7 +4,7 @@
 //! the year 0000 precedes 0001. The arithmetic counts days in eras of 400 years, which are all of
 //! one length, and begins years in March, so that a leap day is a year's last.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 /// Days in 400 years.
 const DAYS_PER_ERA: i64 = 146_097;
@@ -69,8 +69,11 @@ fn put_digits(mut number: i64, place: &mut [u8]) {
     }
 }
 
-fn push_ascii(bytes: &[u8], out: &mut String) {
-    out.push_str(std::str::from_utf8(bytes).expect("digits and signs are ASCII"));
+/// The text that `write` appends, which is digits and signs.
+fn text_of(room: usize, write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut text = Vec::with_capacity(room);
+    write(&mut text);
+    String::from_utf8(text).expect("digits and signs are ASCII")
 }
 
 /// A date whose year has four digits and no sign, as most have.
@@ -85,8 +88,8 @@ fn date_digits((year, month, day): (i64, i64, i64)) -> Option<[u8; DATE_TEXT_LEN
     Some(text)
 }
 
-fn write_long_date((year, month, day): (i64, i64, i64), out: &mut String) {
-    // Writing to a string cannot fail.
+fn write_long_date((year, month, day): (i64, i64, i64), out: &mut Vec<u8>) {
+    // Writing to a buffer cannot fail.
     let _ = write!(out, "{year:+05}-{month:02}-{day:02}");
 }
 
@@ -107,44 +110,41 @@ fn time_digits<const LENGTH: usize>(units: i64) -> [u8; LENGTH] {
 /// `2013-01-31`.
 pub(super) fn date_text(days: i32) -> String {
     let date = date_of(days.into());
-    let mut text = String::with_capacity(DATE_TEXT_LENGTH);
-    match date_digits(date) {
-        Some(digits) => push_ascii(&digits, &mut text),
-        None => write_long_date(date, &mut text),
-    }
-    text
+    text_of(DATE_TEXT_LENGTH, |text| match date_digits(date) {
+        Some(digits) => text.extend_from_slice(&digits),
+        None => write_long_date(date, text),
+    })
 }
 
 /// `10:00:00.000000000`.
 pub(super) fn time_text(nanos: i64) -> String {
-    let mut text = String::with_capacity(NANOS_TEXT_LENGTH);
-    push_ascii(&time_digits::<NANOS_TEXT_LENGTH>(nanos), &mut text);
-    text
+    let digits = time_digits::<NANOS_TEXT_LENGTH>(nanos);
+    text_of(NANOS_TEXT_LENGTH, |text| text.extend_from_slice(&digits))
 }
 
 /// `2013-01-31T10:00:00.000Z`.
 pub(super) fn timestamp_text(millis: i64) -> String {
-    let mut text = String::with_capacity("2013-01-31T10:00:00.000Z".len());
-    write_timestamp(millis, &mut text);
-    text
+    text_of("2013-01-31T10:00:00.000Z".len(), |text| {
+        write_timestamp(millis, text)
+    })
 }
 
 /// Appends `2013-01-31T10:00:00.000Z`.
-pub(super) fn write_timestamp(millis: i64, out: &mut String) {
+pub(super) fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
     let date = date_of(millis.div_euclid(MILLIS_PER_DAY));
     let time = time_digits::<MILLIS_TEXT_LENGTH>(millis.rem_euclid(MILLIS_PER_DAY));
     let Some(date_digits) = date_digits(date) else {
         write_long_date(date, out);
-        out.push('T');
-        push_ascii(&time, out);
-        out.push('Z');
+        out.push(b'T');
+        out.extend_from_slice(&time);
+        out.push(b'Z');
         return;
     };
     // Most timestamps: of one length, so at once.
     let mut text = *b"2013-01-31T10:00:00.000Z";
     text[..DATE_TEXT_LENGTH].copy_from_slice(&date_digits);
     text[DATE_TEXT_LENGTH + 1..][..MILLIS_TEXT_LENGTH].copy_from_slice(&time);
-    push_ascii(&text, out);
+    out.extend_from_slice(&text);
 }
 
 /// A date; `None` unless it is written `YYYY-MM-DD`, exists and fits 32 bits of days.

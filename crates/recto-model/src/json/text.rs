@@ -1,22 +1,22 @@
 //! The JSON text of cells, without a JSON value in between where the type has a short way.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 use super::{calendar, to_json};
 use crate::Type;
 use crate::cell::{self, CellError};
 
-/// Appends the JSON of a cell of type `ty`: the text of what [`to_json`] makes of its value.
+/// Appends the JSON of a cell of type `ty`: the text of what [`to_json`] makes of its value, as UTF-8.
 ///
 /// # Errors
 /// The cell is not a value of the type; what was appended by then is of no use.
 #[inline]
-pub fn write_cell(ty: &Type, cell: &[u8], out: &mut String) -> Result<(), CellError> {
+pub fn write_cell(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     if write_common(ty, cell, out) {
         return Ok(());
     }
     let value = cell::decode(ty, cell)?;
-    // Writing to a string cannot fail.
+    // Writing to a buffer cannot fail.
     let _ = write!(out, "{}", to_json(ty, &value));
     Ok(())
 }
@@ -24,21 +24,25 @@ pub fn write_cell(ty: &Type, cell: &[u8], out: &mut String) -> Result<(), CellEr
 /// Writes the cell if its type is a common one, which needs no value in between. What is wrong with a cell is
 /// the decoder's to tell.
 #[inline]
-fn write_common(ty: &Type, cell: &[u8], out: &mut String) -> bool {
+fn write_common(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> bool {
     match ty {
         Type::TinyInt => whole(cell, i8::from_be_bytes, |number| write_whole(number, out)),
         Type::SmallInt => whole(cell, i16::from_be_bytes, |number| write_whole(number, out)),
         Type::Int => whole(cell, i32::from_be_bytes, |number| write_whole(number, out)),
         Type::BigInt => whole(cell, i64::from_be_bytes, |number| {
-            out.push('"');
+            out.push(b'"');
             write_whole(number, out);
-            out.push('"');
+            out.push(b'"');
         }),
         Type::Timestamp => whole(cell, i64::from_be_bytes, |millis| {
-            out.push('"');
+            out.push(b'"');
             calendar::write_timestamp(millis, out);
-            out.push('"');
+            out.push(b'"');
         }),
+        Type::Text if is_plain(cell) => {
+            write_plain(cell, out);
+            true
+        }
         Type::Text => {
             let text = std::str::from_utf8(cell);
             text.map(|text| write_text(text, out)).is_ok()
@@ -59,18 +63,29 @@ fn whole<const BYTES: usize, N>(
 }
 
 #[inline]
-fn write_whole(number: impl itoa::Integer, out: &mut String) {
-    out.push_str(itoa::Buffer::new().format(number));
+fn write_whole(number: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Appends a JSON string.
+/// Whether these are characters of ASCII that a JSON string has as they are.
 #[inline]
-pub fn write_text(text: &str, out: &mut String) {
-    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-    if text.bytes().all(is_plain) {
-        out.push('"');
-        out.push_str(text);
-        out.push('"');
+fn is_plain(text: &[u8]) -> bool {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'"' && *byte != b'\\';
+    text.iter().all(is_plain)
+}
+
+#[inline]
+fn write_plain(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    out.extend_from_slice(text);
+    out.push(b'"');
+}
+
+/// Appends a JSON string, as UTF-8.
+#[inline]
+pub fn write_text(text: &str, out: &mut Vec<u8>) {
+    if is_plain(text.as_bytes()) {
+        write_plain(text.as_bytes(), out);
     } else {
         let _ = write!(out, "{}", serde_json::Value::from(text));
     }
@@ -90,23 +105,25 @@ mod tests {
             for value in extremes::values(&ty) {
                 let mut cell = Vec::new();
                 cell::encode(&ty, &value, &mut cell).unwrap();
-                let mut text = String::new();
+                let mut text = Vec::new();
                 write_cell(&ty, &cell, &mut text).unwrap();
+                let text = String::from_utf8(text).unwrap();
                 assert_eq!(text, to_json(&ty, &value).to_string(), "{ty} {value:?}");
                 cells += 1;
             }
         }
         assert!(cells > 100, "{cells}");
-        assert!(write_cell(&Type::Int, &[1, 2], &mut String::new()).is_err());
-        assert!(write_cell(&Type::Text, &[0xFF], &mut String::new()).is_err());
+        assert!(write_cell(&Type::Int, &[1, 2], &mut Vec::new()).is_err());
+        assert!(write_cell(&Type::Text, &[0xFF], &mut Vec::new()).is_err());
     }
 
     #[test]
     fn every_character_is_written_as_elsewhere() {
         for code in (0..0x3000).filter_map(char::from_u32) {
             let text = format!("a{code}b");
-            let mut written = String::new();
+            let mut written = Vec::new();
             write_text(&text, &mut written);
+            let written = String::from_utf8(written).unwrap();
             assert_eq!(written, serde_json::Value::from(text).to_string());
         }
     }

@@ -42,8 +42,11 @@ pub enum ServeError {
         /// Why not.
         source: io::Error,
     },
-    /// When it was told to stop, the time was over before all connections had ended.
-    #[error("{connections} connections were cut after {} ms{}", limit.as_millis(), also(work))]
+    /// The threads that serve connections cannot be started.
+    #[error("the threads that serve connections cannot be started: {0}")]
+    Threads(#[source] io::Error),
+    /// When it was told to stop, the time was over before all connections and work had ended.
+    #[error("cut after {} ms: {}", limit.as_millis(), cut(*connections, work))]
     Unfinished {
         /// How many were cut.
         connections: usize,
@@ -54,11 +57,15 @@ pub enum ServeError {
     },
 }
 
-fn also(work: &[String]) -> String {
-    match work {
-        [] => String::new(),
-        work => format!(", with {}", work.join(", ")),
-    }
+/// What was cut: connections, work, or both.
+fn cut(connections: usize, work: &[String]) -> String {
+    let connections = match connections {
+        0 => None,
+        1 => Some("1 connection".to_owned()),
+        many => Some(format!("{many} connections")),
+    };
+    let parts: Vec<String> = connections.into_iter().chain(work.iter().cloned()).collect();
+    parts.join(", ")
 }
 
 impl ServeError {

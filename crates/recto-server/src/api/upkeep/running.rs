@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use recto::Result as Outcome;
 use serde_json::Value as Json;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -29,6 +30,9 @@ pub(crate) struct Upkeep {
     pub(super) stall_time: Duration,
     running: Mutex<Vec<(Operation, Arc<str>)>>,
     tasks: Mutex<JoinSet<()>>,
+    /// Where work runs: not on the thread of the connection that asked for it. Of whoever asks, where no
+    /// server runs.
+    runtime: Option<Handle>,
     ended: Notify,
 }
 
@@ -41,6 +45,7 @@ impl Default for Upkeep {
             stall_time: Duration::from_millis(DEFAULT_STALL_TIME_MS),
             running: Mutex::default(),
             tasks: Mutex::default(),
+            runtime: None,
             ended: Notify::new(),
         }
     }
@@ -53,6 +58,7 @@ impl Upkeep {
             load_folder: config.load_folder.clone(),
             load_bytes: config.limits.load_bytes,
             stall_time: config.limits.stall_time,
+            runtime: Handle::try_current().ok(),
             ..Self::default()
         }
     }
@@ -82,7 +88,10 @@ impl Upkeep {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that ended are let go.
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(work);
+        match &self.runtime {
+            Some(runtime) => tasks.spawn_on(work, runtime),
+            None => tasks.spawn(work),
+        };
     }
 
     /// Drops what is still being done, so that each can say that it was.
