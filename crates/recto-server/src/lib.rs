@@ -6,8 +6,11 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `app` | what all requests share, and the routes together |
-//! | `access` | who asks, and what they may |
+//! | `rights` | what may be done, and by whom |
+//! | `access` | the session of who asks, for what they may |
+//! | `work` | what is being done with the store |
+//! | `app` | what all requests share |
+//! | `routes` | the routes together |
 //! | `problem` | errors as problem+json (RFC 9457) |
 //! | `api` | `/v1`: collections, records, batches, export, explanations |
 //! | `openapi` | the description of the API, as JSON and for people |
@@ -28,9 +31,13 @@ mod guard;
 mod openapi;
 mod operation;
 mod problem;
+mod rights;
+mod routes;
 mod serve;
+mod work;
 
-pub use app::{App, router};
+pub use app::App;
 pub use config::Config;
 pub use operation::start_logs;
+pub use routes::router;
 pub use serve::{ServeError, Server};

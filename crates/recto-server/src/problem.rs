@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use recto::{Error, ErrorKind, ErrorPart};
 use serde_json::{Map, Value, json};
 
-use crate::access::{Operation, STORE};
+use crate::rights::{Operation, STORE};
 
 /// An error as it is answered.
 ///
@@ -162,6 +162,17 @@ impl Problem {
             format!("a body with Content-Encoding {given} is not understood"),
         )
         .with_hint("send it with gzip, with deflate, or without Content-Encoding")
+    }
+
+    /// The body did not come in time.
+    pub(crate) fn late_body(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "request-timeout",
+            "The request did not arrive in time",
+            detail,
+        )
+        .with_hint("send it again")
     }
 
     /// The body is not what the resource takes.

@@ -23,12 +23,13 @@ use recto::{Environment, LocalSession, Session as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::api::Upkeep;
-use crate::app::{App, router};
+use crate::app::App;
 use crate::auth::{RELOAD_INTERVAL, Tokens};
 use crate::config::{Config, permits};
 use crate::guard::{Guard, NoteRoute};
 use crate::operation::{Audit, Metrics, Observer, Readiness, Traces};
+use crate::routes::router;
+use crate::work::Upkeep;
 use connection::Connections;
 pub use error::ServeError;
 use threads::Threads;
@@ -140,7 +141,7 @@ impl Server {
             tokio::select! {
                 accepted = accept(&self.listener, &permits) => {
                     if let Some((stream, peer, permit)) = accepted {
-                        threads.hand(stream, peer.ip(), permit);
+                        threads.hand(stream, peer.ip(), permit).await;
                     }
                 }
                 () = &mut stop => break,

@@ -12,6 +12,7 @@ use recto_store::ConsistencyLevel;
 
 pub use self::http::HttpAddress;
 use crate::error::{Error, ErrorKind, Result};
+use crate::text;
 
 /// Where a store is.
 ///
@@ -287,24 +288,10 @@ fn host_and_port(text: &str) -> Result<String> {
 }
 
 fn percent_decode(text: &str) -> Result<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digit = |byte: Option<u8>| byte.and_then(|byte| (byte as char).to_digit(16));
-        match (digit(rest.next()), digit(rest.next())) {
-            (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
-            _ => {
-                return Err(invalid(
-                    "a % in the address is not followed by two hexadecimal digits",
-                ));
-            }
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| invalid("the address is not UTF-8 after percent decoding"))
+    text::percent_decoded(text).ok_or_else(|| {
+        invalid("the address is not percent-encoded UTF-8: two hexadecimal digits follow each %")
+            .with_hint("write a % itself as %25")
+    })
 }
 
 impl CassandraAddress {

@@ -201,18 +201,7 @@ fn percent_decoded(text: &str) -> Result<String> {
             "write a % as %25 and a comma as %2C, or give each field of the key as an argument of its own",
         )
     };
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
-        let (high, low) = digit().zip(digit()).ok_or_else(refused)?;
-        bytes.push((high * 16 + low) as u8);
-    }
-    String::from_utf8(bytes).map_err(|_| refused())
+    recto::text::percent_decoded(text).ok_or_else(refused)
 }
 
 fn shown(key: &[String]) -> String {

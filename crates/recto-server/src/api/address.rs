@@ -4,7 +4,7 @@
 //! part of a value and never a separator.
 
 use axum::http::Uri;
-use percent_encoding::percent_decode_str;
+use recto::text::percent_decoded;
 
 use crate::problem::Problem;
 
@@ -16,34 +16,17 @@ const KEY_SEGMENT: usize = 5;
 /// The collection that a path names.
 pub(crate) fn collection(uri: &Uri) -> Result<String, Problem> {
     let segment = uri.path().split('/').nth(COLLECTION_SEGMENT).unwrap_or_default();
-    decode(segment).ok_or_else(|| Problem::no_collection(segment))
+    percent_decoded(segment).ok_or_else(|| Problem::no_collection(segment))
 }
 
 /// The texts of the key fields that a path names, in the key's order.
 pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
     let segment = uri.path().split('/').nth(KEY_SEGMENT).unwrap_or_default();
-    let parts = segment.split(',').map(decode);
+    let parts = segment.split(',').map(percent_decoded);
     parts.collect::<Option<_>>().ok_or_else(|| {
         Problem::invalid_parameter("key", "the key in the path is not percent-encoded UTF-8")
             .with_hint("encode each key field by itself and join them by `,`")
     })
-}
-
-/// Percent-encoded text, decoded; `None` if it is not well-formed or not UTF-8.
-pub(crate) fn decode(text: &str) -> Option<String> {
-    let Some(first) = text.find('%') else {
-        return Some(text.to_owned());
-    };
-    let mut rest = &text[first..];
-    while let Some(at) = rest.find('%') {
-        let digits = rest.as_bytes().get(at + 1..at + 3)?;
-        if !digits.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        rest = &rest[at + 3..];
-    }
-    let decoded = percent_decode_str(text).decode_utf8().ok()?;
-    Some(decoded.into_owned())
 }
 
 #[cfg(test)]
@@ -59,13 +42,5 @@ mod tests {
             .unwrap();
         assert_eq!(key(&uri).unwrap(), ["a,b", "c/d", "", "é+%"]);
         assert_eq!(collection(&uri).unwrap(), "c");
-    }
-
-    #[test]
-    fn what_is_not_percent_encoded_text_is_refused() {
-        for bad in ["%", "%4", "%zz", "a%F", "%ff", "%C3", "%é1"] {
-            assert_eq!(decode(bad), None, "{bad}");
-        }
-        assert_eq!(decode("a%20b").unwrap(), "a b");
     }
 }

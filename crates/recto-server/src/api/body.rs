@@ -13,11 +13,14 @@ use serde_json::{Map, Value as Json};
 
 use super::coding::Coding;
 use crate::config::DEFAULT_BODY_BYTES;
-use crate::guard::BodyLimit;
 use crate::problem::Problem;
 
 /// The media type that bodies have.
 const JSON: &str = "application/json";
+
+/// The most bytes of the request's body, inflated or not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyLimit(pub(crate) u64);
 
 /// A body that is JSON.
 pub(crate) struct Body {

@@ -7,11 +7,10 @@ use axum::http::request::Parts;
 use recto::schema::{Collection, Schema};
 use recto::{LocalSession, Session};
 
-use super::Upkeep;
 use crate::access::{Access, Operation};
 use crate::app::App;
-use crate::openapi::Descriptions;
 use crate::problem::Problem;
+use crate::work::Upkeep;
 
 /// A request's access to the app.
 #[derive(Debug)]
@@ -40,11 +39,6 @@ impl Caller {
 
     pub(super) fn upkeep(&self) -> &Arc<Upkeep> {
         self.app.upkeep()
-    }
-
-    /// The descriptions of the API that were made already.
-    pub(crate) fn descriptions(&self) -> &Descriptions {
-        self.app.descriptions()
     }
 
     /// The session to do this with.

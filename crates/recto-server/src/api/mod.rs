@@ -45,11 +45,12 @@ use axum::http::Uri;
 use axum::routing::{any, get, post};
 
 pub(crate) use answer::{APPLICATION_JSON, resource, strong_tag, tagged};
+pub(crate) use body::BodyLimit;
 pub(crate) use caller::Caller;
 pub(crate) use collections::view_names;
 pub(crate) use export::{NDJSON, PARAMETERS as EXPORT_PARAMETERS};
 pub(crate) use question::PARAMETERS as PAGE_PARAMETERS;
-pub(crate) use upkeep::{LOAD_PARAMETERS, LOAD_PATH, LongAnswer, MAX_BACKUP_NAME_CHARACTERS, Upkeep};
+pub(crate) use upkeep::{LOAD_PARAMETERS, LOAD_PATH, MAX_BACKUP_NAME_CHARACTERS};
 
 use crate::app::App;
 use crate::problem::Problem;

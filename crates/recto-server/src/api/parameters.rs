@@ -2,7 +2,8 @@
 
 use axum::http::Uri;
 
-use super::address::decode;
+use recto::text::percent_decoded;
+
 use crate::problem::Problem;
 
 /// The query parameters of a request.
@@ -22,9 +23,9 @@ impl Parameters {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let text = |text: &str| {
                 if text.contains('+') {
-                    decode(&text.replace('+', " "))
+                    percent_decoded(&text.replace('+', " "))
                 } else {
-                    decode(text)
+                    percent_decoded(text)
                 }
             };
             let not_text = || Problem::invalid_parameter(name, "a parameter is not percent-encoded UTF-8");

@@ -8,13 +8,11 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `running` | what is being done, one of each kind at a time |
 //! | `telling` | lines of progress, and the result |
 //! | `load` | a file that is sent, and loaded |
 //! | `spool` | where that file lies meanwhile, and its rejects |
 
 mod load;
-mod running;
 mod spool;
 mod telling;
 
@@ -34,11 +32,10 @@ use super::parameters::Parameters;
 use super::{answer, body};
 use crate::access::Operation;
 use crate::problem::Problem;
+use crate::work::Running;
 
 pub(crate) use load::PARAMETERS as LOAD_PARAMETERS;
 pub(super) use load::load;
-pub(crate) use running::Upkeep;
-pub(crate) use telling::LongAnswer;
 use telling::{Told, run_on};
 
 /// Where a file is sent to be loaded.
@@ -160,6 +157,11 @@ pub(super) async fn rotate_cursor_keys(
 }
 
 impl Caller {
+    /// Begins what nobody else is doing.
+    fn begin(&self, operation: Operation) -> Result<Running, Problem> {
+        self.upkeep().begin(operation, &self.access.name)
+    }
+
     /// The session to look after the store with.
     fn store_session(&self, operation: Operation) -> Result<Arc<dyn Session>, Problem> {
         if !self.access.allows_store(operation) {

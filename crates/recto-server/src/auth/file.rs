@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use super::grant::operation;
 use super::secret::is_id;
 use super::{TokenError, TokenText};
-use crate::access::{Grant, STORE};
+use crate::rights::{Grant, STORE};
 
 /// The newest version of the file's format, which has grants for the store. A file without them is
 /// written in the version before, which earlier releases read.
@@ -112,7 +112,7 @@ impl TokenFile {
             let hint =
                 format!("it has 1 to {MAX_NAME_CHARACTERS} characters, none of them control characters");
             return Err(TokenError::refused(
-                format!("{name:?} is no name for a token"),
+                format!("{name:?} is not a name for a token"),
                 hint,
             ));
         }
@@ -227,7 +227,7 @@ fn parse(text: &str) -> Result<TokenFile, String> {
                 "its version is {version}; this release reads up to {FORMAT_VERSION}"
             ));
         }
-        None => return Err("it has no version, and so is no file of tokens".into()),
+        None => return Err("it has no version, and so is not a file of tokens".into()),
     }
     let tokens = match table.remove("token") {
         None => Vec::new(),
@@ -280,7 +280,7 @@ fn taken_text(table: &mut Table, key: &str) -> Result<String, String> {
 
 fn of_table(token: Value) -> Result<StoredToken, String> {
     let Value::Table(mut table) = token else {
-        return Err("it is no table".into());
+        return Err("it is not a table".into());
     };
     let id = taken_text(&mut table, "id")?;
     if !is_id(&id) {
@@ -295,7 +295,11 @@ fn of_table(token: Value) -> Result<StoredToken, String> {
         .ok_or("`created_at_seconds` is missing or no number")?;
     let expires_at_seconds = match table.remove("expires_at_seconds") {
         None => None,
-        Some(seconds) => Some(seconds.as_integer().ok_or("`expires_at_seconds` is no number")?),
+        Some(seconds) => Some(
+            seconds
+                .as_integer()
+                .ok_or("`expires_at_seconds` is not a number")?,
+        ),
     };
     let Some(Value::Array(grants)) = table.remove("grant") else {
         return Err("`grant` is missing or no list".into());

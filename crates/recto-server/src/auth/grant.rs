@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use recto::schema::nearest;
 
 use super::TokenError;
-use crate::access::{COLLECTION_OPERATIONS, EVERY_COLLECTION, Grant, Operation, STORE, STORE_OPERATIONS};
+use crate::rights::{COLLECTION_OPERATIONS, EVERY_COLLECTION, Grant, Operation, STORE, STORE_OPERATIONS};
 
 /// Stands for all operations there are: of a collection, or of the store.
 const ALL: &str = "all";
@@ -24,7 +24,7 @@ const SHAPE: &str = "a grant is COLLECTION:OPERATIONS or COLLECTION:OPERATIONS w
 pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
     let refused = |message: String| TokenError::refused(message, SHAPE);
     let Some((collection, rest)) = text.split_once(':') else {
-        return Err(refused(format!("{text:?} is no grant")));
+        return Err(refused(format!("{text:?} is not a grant")));
     };
     let collection = collection.trim();
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -32,7 +32,7 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
         && collection != STORE
         && (collection.is_empty() || collection.len() > MAX_NAME_BYTES || !collection.chars().all(fits))
     {
-        return Err(refused(format!("{collection:?} is no name of a collection")));
+        return Err(refused(format!("{collection:?} is not the name of a collection")));
     }
     let (operations, rows) = match rest.split_once(" where ") {
         Some((operations, rows)) => (operations, rows.trim()),
@@ -115,7 +115,7 @@ fn no_operation(subject: &str, name: &str) -> TokenError {
     } else {
         format!("there are {}, and {ALL}", names().collect::<Vec<_>>().join(", "))
     };
-    TokenError::refused(format!("{name:?} is no operation"), hint)
+    TokenError::refused(format!("{name:?} is not an operation"), hint)
 }
 
 /// The operations there are on a collection, or on the store.
@@ -173,17 +173,17 @@ mod tests {
     #[test]
     fn what_is_no_grant_is_refused() {
         for (text, message) in [
-            ("orders", "no grant"),
-            (":read", "no name of a collection"),
-            ("a b:read", "no name of a collection"),
-            ("orders:", "no operation"),
-            ("orders:raed", "no operation"),
+            ("orders", "not a grant"),
+            (":read", "not the name of a collection"),
+            ("a b:read", "not the name of a collection"),
+            ("orders:", "not an operation"),
+            ("orders:raed", "not an operation"),
             ("orders:read where ", "no filter"),
             ("orders:read where", "no filter"),
-            ("*:backup", "no operation"),
-            ("@store:read", "no operation"),
+            ("*:backup", "not an operation"),
+            ("@store:read", "not an operation"),
             ("@store:load where a = 1", "no filter"),
-            ("@shop:load", "no name of a collection"),
+            ("@shop:load", "not the name of a collection"),
         ] {
             let error = parse_grant(text).unwrap_err();
             assert!(error.to_string().contains(message), "{text}: {error}");

@@ -10,7 +10,7 @@ use recto::Environment;
 use tokio::sync::watch;
 
 use super::{StoredToken, TokenError, TokenFile, TokenText};
-use crate::access::Access;
+use crate::rights::Access;
 
 /// How often a running server looks whether files it reads have changed: twice in the second within
 /// which a revoked token must be refused.

@@ -8,8 +8,8 @@ use futures::FutureExt as _;
 use recto::Environment;
 
 use super::*;
-use crate::access::Operation;
 use crate::auth::parse_grants;
+use crate::rights::Operation;
 
 const START: i64 = 1_700_000_000_000_000;
 
@@ -17,7 +17,7 @@ fn environment() -> Environment {
     Environment::seeded(9, START)
 }
 
-fn grants(text: &str) -> BTreeMap<String, crate::access::Grant> {
+fn grants(text: &str) -> BTreeMap<String, crate::rights::Grant> {
     parse_grants([text]).unwrap()
 }
 
@@ -209,7 +209,7 @@ fn names_are_short_and_printable() {
     let (_folder, path) = place();
     for name in ["", "a\nb", &"x".repeat(101)] {
         let error = TokenFile::create(&path, &environment(), name, None, grants("a:read")).unwrap_err();
-        assert!(error.to_string().contains("no name"), "{error}");
+        assert!(error.to_string().contains("not a name"), "{error}");
     }
     assert!(!path.exists());
 }

@@ -17,7 +17,11 @@ pub const DEFAULT_HEADER_BYTES: u64 = 32 << 10;
 pub const MAX_HEADERS: usize = 100;
 /// The most requests answered at the same time unless told otherwise.
 pub const DEFAULT_CONCURRENT_REQUESTS: u64 = 1_024;
-/// Of the requests answered at the same time, one token may have one in so many, unless told otherwise.
+/// The most exports sent at the same time unless told otherwise.
+pub const DEFAULT_CONCURRENT_STREAMS: u64 = 256;
+/// The most requests that wait for work on the store at the same time unless told otherwise.
+pub const DEFAULT_WAITING_REQUESTS: u64 = 256;
+/// Of the requests of a class answered at the same time, one token may have one in so many, unless told otherwise.
 pub const DEFAULT_TOKEN_SHARE: u64 = 4;
 /// The most connections unless told otherwise. More wait to be accepted.
 pub const DEFAULT_CONNECTIONS: u64 = 16_384;
@@ -49,8 +53,14 @@ pub struct Limits {
     pub url_bytes: u64,
     /// The most bytes of a request's line and headers: 431 beyond.
     pub header_bytes: u64,
-    /// The most requests answered at the same time: 503 beyond.
+    /// The most requests answered at the same time, beside exports and those that wait: 503 beyond.
     pub concurrent_requests: u64,
+    /// The most exports sent at the same time, a quarter ([`DEFAULT_TOKEN_SHARE`]) of them to one token:
+    /// 503 beyond, 429 of one token.
+    pub concurrent_streams: u64,
+    /// The most requests that wait for work on the store at the same time, loads with their files among
+    /// them, a quarter of one token: 503 beyond, 429 of one token.
+    pub waiting_requests: u64,
     /// The most requests of one token answered at the same time: 429 beyond. Unset: a quarter
     /// ([`DEFAULT_TOKEN_SHARE`]) of those of all.
     pub concurrent_requests_per_token: Option<u64>,
@@ -81,6 +91,8 @@ impl Default for Limits {
             url_bytes: DEFAULT_URL_BYTES,
             header_bytes: DEFAULT_HEADER_BYTES,
             concurrent_requests: DEFAULT_CONCURRENT_REQUESTS,
+            concurrent_streams: DEFAULT_CONCURRENT_STREAMS,
+            waiting_requests: DEFAULT_WAITING_REQUESTS,
             concurrent_requests_per_token: None,
             connections: DEFAULT_CONNECTIONS,
             requests_per_second: None,

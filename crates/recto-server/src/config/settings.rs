@@ -205,7 +205,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "max_concurrent_requests",
         value_name: "COUNT",
-        help: "The most requests answered at the same time",
+        help: "The most requests answered at the same time, beside exports and those that wait",
         show: |config| config.limits.concurrent_requests.to_string(),
         set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.concurrent_requests = most),
     },
@@ -217,6 +217,20 @@ pub const SETTINGS: &[Setting] = &[
         set: |config, text| {
             count(text, 1, MAX_PERMITS).map(|most| config.limits.concurrent_requests_per_token = Some(most))
         },
+    },
+    Setting {
+        name: "max_concurrent_streams",
+        value_name: "COUNT",
+        help: "The most exports sent at the same time; a quarter of them to one token",
+        show: |config| config.limits.concurrent_streams.to_string(),
+        set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.concurrent_streams = most),
+    },
+    Setting {
+        name: "max_waiting_requests",
+        value_name: "COUNT",
+        help: "The most requests that wait for work on the store, such as loads",
+        show: |config| config.limits.waiting_requests.to_string(),
+        set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.waiting_requests = most),
     },
     Setting {
         name: "max_connections",

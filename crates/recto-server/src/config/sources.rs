@@ -87,7 +87,7 @@ impl Sources {
     /// that before the default.
     ///
     /// # Errors
-    /// A name that is no setting, or a value that it does not take. What the settings say together
+    /// A name that is not a setting, or a value that it does not take. What the settings say together
     /// is for [`Config::check`].
     pub fn resolve(&self) -> Result<Effective, ConfigError> {
         let mut effective = Effective {
@@ -124,7 +124,7 @@ fn variable_of(name: &str) -> String {
 }
 
 fn unknown(place: &str, name: &str, shown: impl Fn(&str) -> String) -> ConfigError {
-    let error = ConfigError::new(format!("{place} is no setting"));
+    let error = ConfigError::new(format!("{place} is not a setting"));
     match nearest(name, SETTINGS.iter().map(|setting| setting.name)) {
         Some(nearest) => error.with_hint(format!("did you mean {}?", shown(nearest))),
         None => error.with_hint("`recto config check` lists the settings there are"),
@@ -233,7 +233,7 @@ mod tests {
                 "[serve]\nlisten_ = 1",
                 None,
                 None,
-                "recto.toml: listen_ is no setting",
+                "recto.toml: listen_ is not a setting",
                 "did you mean listen?",
             ),
             (
@@ -255,28 +255,28 @@ mod tests {
                 "",
                 Some(("RECTO_SERVE_TOKEN", "x")),
                 None,
-                "RECTO_SERVE_TOKEN is no",
+                "RECTO_SERVE_TOKEN is not",
                 "RECTO_SERVE_TOKENS?",
             ),
             (
                 "",
                 Some(("RECTO_SERVE_listen", "x")),
                 None,
-                "RECTO_SERVE_listen is no",
+                "RECTO_SERVE_listen is not",
                 "RECTO_SERVE_LISTEN?",
             ),
             (
                 "",
                 None,
                 Some(("hots", "x")),
-                "--hots is no setting",
+                "--hots is not a setting",
                 "did you mean hosts?",
             ),
             (
                 "",
                 None,
                 Some(("elephants", "x")),
-                "--elephants is no setting",
+                "--elephants is not a setting",
                 "recto config check",
             ),
         ] {

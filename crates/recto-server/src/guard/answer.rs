@@ -14,7 +14,6 @@ use futures::FutureExt as _;
 use super::body::{Held, Streaming};
 use super::route::RoutePattern;
 use super::{Admitted, Guard, Turned, client, is_file, is_own};
-use crate::api::LongAnswer;
 use crate::operation::{Context, Counted, Parent, REQUEST_ID, RequestLabels, Who};
 use crate::problem::{Problem, ProblemKind};
 
@@ -120,7 +119,7 @@ impl Guard {
             return self.own_answer(&request, who).await.map(Passed::without_handler);
         }
         let authenticated = self.authenticate(&request, who)?;
-        let mut admitted = self.admit(&request, &authenticated)?;
+        let admitted = self.admit(&request, &authenticated)?;
         let context = Context::new(who.clone(), Arc::clone(&self.observer), parent);
         let limit = if is_file(&request) {
             Duration::MAX
@@ -143,9 +142,6 @@ impl Guard {
             }
             Err(_) => late(&context, waits.load(Ordering::Relaxed), limit).into_response(),
         };
-        if response.extensions().get::<LongAnswer>().is_some() {
-            admitted.give_places_back();
-        }
         Ok(Passed {
             response,
             admitted: Some(admitted),
@@ -260,13 +256,8 @@ fn late(context: &Context, waits_for_body: bool, limit: Duration) -> Problem {
         .with_hint("repeating it settles it");
     }
     if waits_for_body {
-        return problem(
-            StatusCode::REQUEST_TIMEOUT,
-            "request-timeout",
-            "The request did not arrive in time",
-            format!("the body did not come to its end within {limit} ms; nothing was changed"),
-        )
-        .with_hint("send it again");
+        let detail = format!("the body did not come to its end within {limit} ms; nothing was changed");
+        return Problem::late_body(detail);
     }
     problem(
         StatusCode::GATEWAY_TIMEOUT,

@@ -1,8 +1,9 @@
 //! What stands before every handler: limits on what comes in, who asks, headers on what goes out.
 //!
 //! A request passes, in this order: the length of its URL and headers, how its body is sent, its host, the
-//! site it comes from, its token, how often that asks, how long its body says it is, how many of the token
-//! and of all are being answered. What is turned away costs no more than looking at headers.
+//! site it comes from, its token, how often that asks, how long its body says it is, how many of its kind
+//! ([`places`]) are being answered, of the token and of all. What is turned away costs no more than looking
+//! at headers.
 //!
 //! What the server says of itself (health, readiness, metrics) is for machines that may know it by an
 //! address only, and just when it is busy: it is answered for any host, and takes no place among the
@@ -13,6 +14,7 @@ mod body;
 mod client;
 mod hosts;
 mod origin;
+mod places;
 mod rate;
 mod route;
 mod shares;
@@ -27,20 +29,20 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::Limited;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
-use crate::access::Access;
-use crate::api::LOAD_PATH;
+use crate::api::{BodyLimit, LOAD_PATH};
 use crate::auth::{Denied, Tokens, Validity};
 use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
 use crate::operation::{Observer, Readiness, Refusal, RequestIds, Who};
 use crate::problem::Problem;
+use crate::rights::Access;
 
 use body::Awaited;
 use client::{Credentials, credentials};
 use hosts::Hosts;
+use places::{Class, Full, Place, Places};
 use rate::{Asker, RateLimit};
-use shares::{Share, Shares};
 use sign_in::SignIns;
 
 pub(crate) use route::NoteRoute;
@@ -57,9 +59,8 @@ pub(crate) struct Guard {
     anyone: Access,
     hosts: Hosts,
     rate: Option<RateLimit>,
-    permits: Arc<Semaphore>,
+    places: Places,
     own_permits: Arc<Semaphore>,
-    shares: Arc<Shares>,
     sign_ins: SignIns,
     ids: RequestIds,
     readiness: Arc<Readiness>,
@@ -103,15 +104,7 @@ struct Authenticated {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     validity: Option<Validity>,
-    /// Its places among those being answered; none for a file, which has a place of its own.
-    places: Option<(OwnedSemaphorePermit, Option<Share>)>,
-}
-
-impl Admitted {
-    /// For an answer that takes as long as its work.
-    fn give_places_back(&mut self) {
-        self.places = None;
-    }
+    _place: Place,
 }
 
 impl Guard {
@@ -131,9 +124,8 @@ impl Guard {
             hosts: Hosts::new(&config),
             rate: (per_second > 0)
                 .then(|| RateLimit::new(per_second, limits.request_burst, observer.environment.clone())),
-            permits: permits(limits.concurrent_requests),
+            places: Places::new(limits),
             own_permits: permits(MAX_OWN_ANSWERS),
-            shares: Shares::new(limits.concurrent_requests_per_token()),
             sign_ins: SignIns::new(observer.environment.clone()),
             ids: RequestIds::new(&observer.environment),
             readiness,
@@ -196,24 +188,20 @@ impl Guard {
         let limit = self.config.limits.body_bytes;
         let declared = request.headers().get(header::CONTENT_LENGTH);
         let declared = declared.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        let validity = authenticated.validity.clone();
-        if is_file(request) {
-            return Ok(Admitted {
-                validity,
-                places: None,
-            });
-        }
-        if declared.is_some_and(|bytes| bytes > limit) {
+        if !is_file(request) && declared.is_some_and(|bytes| bytes > limit) {
             return Err(Turned::new(Refusal::Body, body_too_large(limit)));
         }
-        let share = match authenticated.asker {
-            Asker::Token(token) => Some(self.shares.take(token).ok_or_else(token_is_busy)?),
+        let token = match authenticated.asker {
+            Asker::Token(token) => Some(token),
             Asker::Address(_) => None,
         };
-        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        let place = self.places.take(Class::of(request.uri().path()), token);
         Ok(Admitted {
-            validity,
-            places: Some((permit.map_err(|_| busy())?, share)),
+            validity: authenticated.validity.clone(),
+            _place: place.map_err(|full| match full {
+                Full::OfToken => token_is_busy(),
+                Full::OfAll => busy(),
+            })?,
         })
     }
 
@@ -346,7 +334,8 @@ impl Guard {
         }
         let text = [(header::CONTENT_TYPE, crate::operation::METRICS_TYPE)];
         let of_store = self.readiness.store_metrics();
-        Ok((text, format!("{}{of_store}", self.observer.metrics)).into_response())
+        let places = crate::operation::PlacesText(self.places.taken());
+        Ok((text, format!("{}{places}{of_store}", self.observer.metrics)).into_response())
     }
 
     /// A request as handlers see it: with who asks, and a body that ends at the limit; and whether a
@@ -380,15 +369,11 @@ impl Guard {
     }
 }
 
-/// Whether the body is a file that is loaded: its handler takes one at a time, as long as it comes, and
-/// limits how large and how slow it may be.
+/// Whether the body is a file that is loaded: its handler takes one at a time, and limits how large and how
+/// slow it may be.
 fn is_file<B>(request: &Request<B>) -> bool {
     request.uri().path() == LOAD_PATH
 }
-
-/// The most bytes of the request's body, inflated or not.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BodyLimit(pub(crate) u64);
 
 /// The paths of what the server says of itself.
 const HEALTH: &str = "/healthz";

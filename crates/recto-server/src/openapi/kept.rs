@@ -18,7 +18,7 @@ const MAX_KEPT: usize = 64;
 
 /// Descriptions of one schema.
 #[derive(Debug, Default)]
-pub(crate) struct Descriptions(Mutex<Kept>);
+pub(super) struct Descriptions(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {

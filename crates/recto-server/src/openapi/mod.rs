@@ -25,10 +25,12 @@ mod schemas;
 mod store;
 mod types;
 
-use axum::Router;
+use std::sync::Arc;
+
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
 use axum::routing::get;
+use axum::{Extension, Router};
 use recto::schema::Schema;
 use serde_json::{Map, Value as Json, json};
 
@@ -37,7 +39,7 @@ use crate::api::{APPLICATION_JSON, Caller, no_parameters, resource, strong_tag, 
 use crate::app::App;
 use crate::problem::Problem;
 
-pub(crate) use kept::Descriptions;
+use kept::Descriptions;
 
 const READ: &str = "GET, HEAD, OPTIONS";
 const STYLE: &str = include_str!("docs.css");
@@ -51,18 +53,21 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/openapi.json", resource(READ, get(as_json)))
         .route("/docs", resource(READ, get(for_people)))
+        .route_layer(Extension(Arc::new(Descriptions::default())))
         .route("/assets/docs.css", resource(READ, get(style)))
 }
 
-async fn as_json(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+type Kept = Extension<Arc<Descriptions>>;
+
+async fn as_json(caller: Caller, kept: Kept, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     no_parameters(&uri)?;
-    let kept = caller.descriptions().of(&caller).await?;
+    let kept = kept.of(&caller).await?;
     Ok(kept.json.answer(&headers, APPLICATION_JSON))
 }
 
-async fn for_people(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+async fn for_people(caller: Caller, kept: Kept, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     no_parameters(&uri)?;
-    let kept = caller.descriptions().of(&caller).await?;
+    let kept = kept.of(&caller).await?;
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     Ok(kept.html.answer(&headers, html))
 }

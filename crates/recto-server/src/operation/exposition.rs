@@ -122,6 +122,32 @@ impl fmt::Display for RefusedText {
     }
 }
 
+/// Of each class of requests how many places are taken, and how many there are, as Prometheus reads it.
+pub(crate) struct PlacesText(pub(crate) [(&'static str, u64, u64); 3]);
+
+impl fmt::Display for PlacesText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = "recto_http_places_taken";
+        let help =
+            "Requests being answered, by class: pages and records, streams, waits for work on the store.";
+        head(f, name, "gauge", help)?;
+        for (class, taken, _) in self.0 {
+            writeln!(f, "{name}{{class=\"{class}\"}} {taken}")?;
+        }
+        let name = "recto_http_places";
+        head(
+            f,
+            name,
+            "gauge",
+            "The most requests of each class that are answered at the same time.",
+        )?;
+        for (class, _, limit) in self.0 {
+            writeln!(f, "{name}{{class=\"{class}\"}} {limit}")?;
+        }
+        Ok(())
+    }
+}
+
 /// What a store has seen of its nodes, as Prometheus reads it; nothing of a store without nodes.
 pub(crate) struct StoreText<'a>(pub(crate) &'a StoreMetrics);
 

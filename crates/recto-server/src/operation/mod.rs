@@ -13,7 +13,7 @@ mod trace;
 
 pub(crate) use audit::{Audit, Deed};
 pub(crate) use context::{Context, Failure, Who};
-pub(crate) use exposition::CONTENT_TYPE as METRICS_TYPE;
+pub(crate) use exposition::{CONTENT_TYPE as METRICS_TYPE, PlacesText};
 pub(crate) use health::Readiness;
 pub use logs::start_logs;
 pub(crate) use metrics::{Counted, Metrics, Refusal, RequestLabels};

@@ -19,6 +19,9 @@ use tokio::task::JoinSet;
 use super::connection::Connections;
 use super::tls::Tls;
 
+/// The most connections that wait for one thread to take them over; more are not accepted meanwhile.
+const MAX_HANDED: usize = 1_024;
+
 /// The threads that serve connections. Dropped, they cut what they have.
 #[derive(Debug)]
 pub(crate) struct Threads {
@@ -29,8 +32,7 @@ pub(crate) struct Threads {
 
 #[derive(Debug)]
 struct Thread {
-    /// Holds at most as many as there may be connections.
-    handed: mpsc::UnboundedSender<Handed>,
+    handed: mpsc::Sender<Handed>,
     open: Arc<AtomicUsize>,
     end: oneshot::Receiver<()>,
 }
@@ -71,7 +73,7 @@ impl Threads {
     }
 
     /// Hands a connection to the thread that has the fewest.
-    pub(crate) fn hand(&self, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
+    pub(crate) async fn hand(&self, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
         let fewest = |thread: &&Thread| thread.open.load(Ordering::Relaxed);
         let Some(thread) = self.threads.iter().min_by_key(fewest) else {
             return;
@@ -84,7 +86,7 @@ impl Threads {
         };
         match stream.into_std() {
             // A thread that is gone drops it.
-            Ok(stream) => drop(thread.handed.send(Handed { stream, peer, place })),
+            Ok(stream) => drop(thread.handed.send(Handed { stream, peer, place }).await),
             Err(error) => tracing::error!(%error, "a connection could not be handed on"),
         }
     }
@@ -118,7 +120,7 @@ impl Threads {
 
 impl Thread {
     async fn start(number: usize, connections: Connections, tls: Option<Arc<Tls>>) -> io::Result<Self> {
-        let (handed, receiver) = mpsc::unbounded_channel();
+        let (handed, receiver) = mpsc::channel(MAX_HANDED);
         let (tell_ready, ready) = oneshot::channel();
         let (tell_end, end) = oneshot::channel();
         let work = move || {
@@ -145,7 +147,7 @@ impl Thread {
 }
 
 /// Serves what is handed until nobody hands any more; then what is left is cut.
-async fn serve(mut handed: mpsc::UnboundedReceiver<Handed>, connections: Connections, tls: Option<Arc<Tls>>) {
+async fn serve(mut handed: mpsc::Receiver<Handed>, connections: Connections, tls: Option<Arc<Tls>>) {
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {

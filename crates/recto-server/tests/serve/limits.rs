@@ -230,6 +230,44 @@ async fn probes_and_metrics_are_answered_by_a_busy_server_for_any_host() {
     drop(slow);
 }
 
+/// An export that nobody reads, and a file that does not come, take no page's place.
+#[tokio::test(flavor = "multi_thread")]
+async fn exports_and_work_on_the_store_have_places_of_their_own() {
+    let served = serve(|config| {
+        config.limits.concurrent_requests = 1;
+        config.limits.concurrent_streams = 1;
+        config.limits.waiting_requests = 1;
+        config.metrics = MetricsAccess::Open;
+    })
+    .await;
+    put_large_orders(&served).await;
+    let export = begin_export(&served, "none").await;
+    let mut load = served.connect().await;
+    let head = "POST /v1/store:load?collections=orders&name=a.csv HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n";
+    load.write_all(head.as_bytes()).await.unwrap();
+    eventually("both have their places", || async {
+        served.metric("recto_http_places_taken{class=\"stream\"}").await > 0.5
+            && served.metric("recto_http_places_taken{class=\"wait\"}").await > 0.5
+    })
+    .await;
+    assert_eq!(served.get("/v1/collections").await.status, 200);
+    for (method, path) in [
+        ("GET", "/v1/collections/orders/records:export"),
+        ("GET", "/collections/orders/export"),
+        ("POST", "/v1/store:check"),
+    ] {
+        assert_eq!(served.ask(method, path, &[], "").await.status, 503, "{path}");
+    }
+    assert!(served.metric("recto_http_places{class=\"page\"}").await > 0.5);
+    drop(export);
+    drop(load);
+    eventually("the places are free", || async {
+        served.ask("POST", "/v1/store:check", &[], "").await.status == 200
+            && served.metric("recto_http_places_taken{class=\"stream\"}").await < 0.5
+    })
+    .await;
+}
+
 /// One token cannot take the places of all: not by requests that do not end, nor by exports it does not
 /// read.
 #[tokio::test(flavor = "multi_thread")]
@@ -241,6 +279,7 @@ async fn a_token_has_its_share_of_places() {
             config.tokens = Some(path);
             // A quarter of which is one.
             config.limits.concurrent_requests = 4;
+            config.limits.concurrent_streams = 4;
         })
         .await;
     put_large_orders(&served).await;
@@ -250,16 +289,16 @@ async fn a_token_has_its_share_of_places() {
         metrics.body.contains("recto_http_streaming 1\n") && metrics.body.contains("recto_http_in_flight 2\n")
     })
     .await;
-    let refused = served.with(&tokens[0], "GET", "/v1/collections", "").await;
+    let path = "/v1/collections/orders/records:export?filter=tenant%20%3D%20%22acme%22";
+    let refused = served.with(&tokens[0], "GET", path, "").await;
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
-    assert_eq!(served.with(&tokens[0], "GET", "/metrics", "").await.status, 200);
-    assert_eq!(
-        served.with(&tokens[1], "GET", "/v1/collections", "").await.status,
-        200
-    );
+    for path in ["/metrics", "/v1/collections"] {
+        assert_eq!(served.with(&tokens[0], "GET", path, "").await.status, 200);
+    }
+    assert_eq!(served.with(&tokens[1], "GET", path, "").await.status, 200);
     drop(export);
     eventually("its place is free", || async {
-        served.with(&tokens[0], "GET", "/v1/collections", "").await.status == 200
+        served.with(&tokens[0], "GET", path, "").await.status == 200
     })
     .await;
 }

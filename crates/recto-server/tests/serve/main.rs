@@ -12,4 +12,5 @@ mod slow_clients;
 mod support;
 mod tls;
 mod tokens;
+mod turns;
 mod upkeep;

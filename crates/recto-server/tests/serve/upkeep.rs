@@ -129,6 +129,21 @@ async fn a_file_has_limits_of_its_own() {
     let mut stalled = half_a_load(&served).await;
     let answer = read_to_end(&mut stalled).await;
     assert!(answer.contains("408 Request Timeout"), "{answer}");
+    assert!(answer.contains("urn:recto:problem:request-timeout"), "{answer}");
+    // A byte now and then is not enough of it.
+    let mut slow = half_a_load(&served).await;
+    let (mut reads, mut writes) = slow.split();
+    let trickle = async {
+        while writes.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        std::future::pending().await
+    };
+    let answer = tokio::select! {
+        answer = read_to_end(&mut reads) => answer,
+        () = trickle => String::new(),
+    };
+    assert!(answer.contains("408 Request Timeout"), "{answer}");
     for (query, status) in [
         ("name=a.csv", 400),
         ("collections=orders", 400),

@@ -8,7 +8,7 @@ use recto::{Error, ErrorKind, ErrorPart};
 use serde_json::{Value as Json, json};
 
 use super::spool::Spool;
-use super::telling::{Told, while_heard};
+use super::telling::{Done, Told, while_heard};
 use crate::access::Operation;
 use crate::api::caller::Caller;
 use crate::api::parameters::Parameters;
@@ -67,7 +67,7 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
             .map(unreadable);
         let rejects = loaded.as_ref().ok().and_then(|report| report.rejects.clone());
         let done = running.end(loaded.map(|report| result(&report)));
-        done.map(|done| done.with_rejects(rejects))
+        done.map(|result| Done::from(result).with_rejects(rejects))
             .map_err(|problem| spool.name_in(unreadable.unwrap_or(problem)))
     };
     while_heard(caller.upkeep(), told, work).await

@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,8 +12,8 @@ use http_body_util::BodyExt as _;
 use recto::session::LoadRequest;
 use recto::{Error, ErrorKind};
 
-use super::running::Upkeep;
 use crate::problem::Problem;
+use crate::work::Upkeep;
 
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 1 << 20;
@@ -20,6 +21,10 @@ const WRITE_BYTES: usize = 1 << 20;
 /// How long what is left of a load (its rejects) is kept: whoever was cut off while they were sent asks
 /// again within this time.
 const KEPT_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// What must come of a file within the time that a client may stall: one that sends less holds the place of
+/// the load no longer.
+pub(super) const MIN_SENT_BYTES: u64 = 256 << 10;
 
 /// What the file is called where it lies.
 const FILE_NAME: &str = "file";
@@ -50,9 +55,18 @@ impl Spool {
             return Err(too_large(most));
         }
         let mut upload = blocking(move || Upload::begin(&folder)).await?;
+        let mut wanted = MIN_SENT_BYTES;
+        let mut time = pin!(tokio::time::sleep(upkeep.stall_time));
         loop {
-            let frame = tokio::time::timeout(upkeep.stall_time, body.frame()).await;
-            let data = match frame.map_err(|_| stalled(upkeep.stall_time))? {
+            if upload.bytes() >= wanted {
+                wanted = upload.bytes() + MIN_SENT_BYTES;
+                time.set(tokio::time::sleep(upkeep.stall_time));
+            }
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = &mut time => return Err(stalled(upkeep.stall_time)),
+            };
+            let data = match frame {
                 None => break,
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
                 Some(Err(error)) => return Err(Problem::invalid_body(error.to_string())),
@@ -224,13 +238,11 @@ fn too_large(most: u64) -> Problem {
 }
 
 fn stalled(limit: Duration) -> Problem {
-    let detail = format!("nothing of the file came for {} ms", limit.as_millis());
-    Problem::new(
-        StatusCode::REQUEST_TIMEOUT,
-        "timeout",
-        "The time was not enough",
-        detail,
-    )
+    let detail = format!(
+        "the file did not come: fewer than {MIN_SENT_BYTES} bytes in {} ms; nothing of it was stored",
+        limit.as_millis()
+    );
+    Problem::late_body(detail)
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use futures::future::BoxFuture;
 use serde_json::{Value as Json, json};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::Upkeep;
 use crate::api::answer;
 use crate::api::export::NDJSON;
 use crate::problem::Problem;
+use crate::work::Upkeep;
 
 /// How often progress is told, at most.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
@@ -37,11 +37,6 @@ const LINES_AHEAD: usize = 4;
 
 /// Bytes of rejects in one line.
 const REJECT_BYTES: usize = 48 << 10;
-
-/// Marks an answer that takes as long as its work: it holds no place among the requests that are answered
-/// at the same time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LongAnswer;
 
 /// Where work says how far it is: what nobody took is replaced.
 #[derive(Debug, Clone)]
@@ -66,14 +61,16 @@ pub(super) struct Done {
     rejects: Option<PathBuf>,
 }
 
-impl Done {
-    pub(super) fn new(result: Json) -> Self {
+impl From<Json> for Done {
+    fn from(result: Json) -> Self {
         Self {
             result,
             rejects: None,
         }
     }
+}
 
+impl Done {
     /// With a file of rejects, which is sent before the result.
     pub(super) fn with_rejects(mut self, rejects: Option<PathBuf>) -> Self {
         self.rejects = rejects;
@@ -85,7 +82,7 @@ impl Done {
 pub(super) async fn run_on(
     upkeep: &Upkeep,
     told: Told,
-    work: impl Future<Output = Result<Done, Problem>> + Send + 'static,
+    work: impl Future<Output = Result<Json, Problem>> + Send + 'static,
 ) -> Result<Response, Problem> {
     let (sender, ended) = oneshot::channel();
     upkeep.spawn(async move {
@@ -94,7 +91,8 @@ pub(super) async fn run_on(
     });
     let work = async move {
         let ended = ended.await;
-        ended.unwrap_or_else(|_| Err(Problem::internal("the server made a mistake")))
+        let ended = ended.unwrap_or_else(|_| Err(Problem::internal("the server made a mistake")));
+        ended.map(Done::from)
     };
     while_heard(upkeep, told, work).await
 }
@@ -119,9 +117,10 @@ pub(super) async fn while_heard(
     let lines = lines.map(|line| {
         line.or_else(|problem| Ok::<_, std::convert::Infallible>(line_of("problem", &problem.to_json())))
     });
-    let mut response = answer::untagged(HeaderValue::from_static(NDJSON), Body::from_stream(lines));
-    response.extensions_mut().insert(LongAnswer);
-    Ok(response)
+    Ok(answer::untagged(
+        HeaderValue::from_static(NDJSON),
+        Body::from_stream(lines),
+    ))
 }
 
 type Line = Result<Bytes, Problem>;

@@ -159,7 +159,7 @@ mod exporting {
         }
         say(
             is_other("OTEL_TRACES_SAMPLER", &SAMPLERS),
-            "OTEL_TRACES_SAMPLER is none that is known; parentbased_always_on is used",
+            "OTEL_TRACES_SAMPLER names no sampler that is known; parentbased_always_on is used",
         );
         let is_ratio = variable("OTEL_TRACES_SAMPLER").is_some_and(|name| name.ends_with("traceidratio"));
         let ratio = variable("OTEL_TRACES_SAMPLER_ARG").and_then(|value| value.parse::<f64>().ok());

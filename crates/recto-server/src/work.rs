@@ -11,23 +11,21 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::telling::Done;
-use crate::access::Operation;
-use crate::api::caller::Caller;
 use crate::config::{Config, DEFAULT_LOAD_BYTES, DEFAULT_STALL_TIME_MS};
 use crate::problem::Problem;
+use crate::rights::Operation;
 
 /// What is needed to look after the store, and who does so.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     /// Where backups are made; none if the operator named no folder.
-    pub(super) backup_folder: Option<PathBuf>,
+    pub(crate) backup_folder: Option<PathBuf>,
     /// Where files lie while they are loaded; none if the operator named no folder.
-    pub(super) load_folder: Option<PathBuf>,
+    pub(crate) load_folder: Option<PathBuf>,
     /// The largest file that is loaded.
-    pub(super) load_bytes: u64,
+    pub(crate) load_bytes: u64,
     /// How long a client may send nothing of its file.
-    pub(super) stall_time: Duration,
+    pub(crate) stall_time: Duration,
     running: Mutex<Vec<(Operation, Arc<str>)>>,
     tasks: Mutex<JoinSet<()>>,
     /// Where work runs: not on the thread of the connection that asked for it. Of whoever asks, where no
@@ -84,7 +82,7 @@ impl Upkeep {
     }
 
     /// Runs what a request began, until it ends or is [cut](Self::cut).
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that ended are let go.
         while tasks.try_join_next().is_some() {}
@@ -100,7 +98,8 @@ impl Upkeep {
         tasks.shutdown().await;
     }
 
-    fn begin(self: &Arc<Self>, operation: Operation, who: &Arc<str>) -> Result<Running, Problem> {
+    /// Begins what nobody else is doing.
+    pub(crate) fn begin(self: &Arc<Self>, operation: Operation, who: &Arc<str>) -> Result<Running, Problem> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let name = operation.name();
         if let Some((_, other)) = running.iter().find(|(other, _)| *other == operation) {
@@ -119,16 +118,9 @@ impl Upkeep {
     }
 }
 
-impl Caller {
-    /// Begins what nobody else is doing.
-    pub(super) fn begin(&self, operation: Operation) -> Result<Running, Problem> {
-        self.upkeep().begin(operation, &self.access.name)
-    }
-}
-
 /// Something that is being done; dropped when it is over, however it ends.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(crate) struct Running {
     upkeep: Arc<Upkeep>,
     operation: Operation,
     who: Arc<str>,
@@ -137,14 +129,14 @@ pub(super) struct Running {
 
 impl Running {
     /// Notes how it ended, for whoever asked may be gone.
-    pub(super) fn end(mut self, result: Outcome<Json>) -> Result<Done, Problem> {
+    pub(crate) fn end(mut self, result: Outcome<Json>) -> Result<Json, Problem> {
         self.is_ended = true;
         let (operation, bearer) = (self.operation.name(), &*self.who);
         match &result {
             Ok(result) => tracing::info!(operation, bearer, %result, "done"),
             Err(error) => tracing::warn!(operation, bearer, kind = ?error.kind(), "failed"),
         }
-        Ok(Done::new(result?))
+        Ok(result?)
     }
 }
 

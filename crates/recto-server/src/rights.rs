@@ -1,0 +1,211 @@
+//! What may be done with collections and with the store, and by whom.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+/// What may be done with a collection, or with the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operation {
+    /// Reading records and pages, and explaining queries.
+    Read,
+    /// Reading all of a collection at once.
+    Export,
+    /// Putting records.
+    Write,
+    /// Deleting records.
+    Delete,
+    /// Copying the store.
+    Backup,
+    /// Giving the store's unused space back.
+    Compact,
+    /// Checking all of the store.
+    Check,
+    /// Loading files into collections that may be written.
+    Load,
+    /// Changing the schema, and seeing all of it.
+    Apply,
+    /// Looking at the keys of cursors, and adding one.
+    CursorKeys,
+}
+
+impl Operation {
+    /// Its name in a token.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Export => "export",
+            Self::Write => "write",
+            Self::Delete => "delete",
+            Self::Backup => "backup",
+            Self::Compact => "compact",
+            Self::Check => "check",
+            Self::Load => "load",
+            Self::Apply => "apply",
+            Self::CursorKeys => "cursor-keys",
+        }
+    }
+}
+
+/// What a token allows in one collection, or with the store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Grant {
+    /// The operations allowed.
+    pub operations: Vec<Operation>,
+    /// Filter text that every row read or written satisfies; empty for all rows.
+    pub rows: String,
+}
+
+/// What may be done with a collection.
+pub const COLLECTION_OPERATIONS: [Operation; 4] = [
+    Operation::Read,
+    Operation::Export,
+    Operation::Write,
+    Operation::Delete,
+];
+
+/// What may be done with the store.
+pub const STORE_OPERATIONS: [Operation; 6] = [
+    Operation::Backup,
+    Operation::Compact,
+    Operation::Check,
+    Operation::Load,
+    Operation::Apply,
+    Operation::CursorKeys,
+];
+
+static EVERYTHING: LazyLock<Grant> = LazyLock::new(|| Grant {
+    operations: COLLECTION_OPERATIONS.to_vec(),
+    rows: String::new(),
+});
+
+/// What the bearer of a request may do. It stands in the request's extensions: the guard of a
+/// server without tokens puts [`Access::all`] there.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// Who it is, for logs: a token's name.
+    pub name: Arc<str>,
+    /// The public id of the token; absent where none was asked for.
+    pub token_id: Option<Arc<str>>,
+    grants: Grants,
+}
+
+#[derive(Debug, Clone)]
+enum Grants {
+    All,
+    /// By collection; `*` stands for all that are not named. The store is none of them.
+    Some {
+        collections: Arc<BTreeMap<String, Grant>>,
+        store: Arc<[Operation]>,
+    },
+}
+
+/// The name that stands for every collection that is not named.
+pub const EVERY_COLLECTION: &str = "*";
+/// The name that stands for the store itself. No collection has it: `@` is in none of their names.
+pub const STORE: &str = "@store";
+
+impl Access {
+    /// May do everything: for a server that listens on loopback without tokens.
+    pub fn all() -> Self {
+        Self {
+            name: "anyone".into(),
+            token_id: None,
+            grants: Grants::All,
+        }
+    }
+
+    /// May do what is granted by collection ([`EVERY_COLLECTION`] for those not named), and with the
+    /// [`STORE`]: nothing, if only some rows of a collection are granted.
+    pub fn granted(name: impl Into<Arc<str>>, mut grants: BTreeMap<String, Grant>) -> Self {
+        let store = grants.remove(STORE).map(|grant| grant.operations);
+        let sees_all_rows = grants.values().all(|grant| grant.rows.is_empty());
+        Self {
+            name: name.into(),
+            token_id: None,
+            grants: Grants::Some {
+                collections: Arc::new(grants),
+                store: store.filter(|_| sees_all_rows).unwrap_or_default().into(),
+            },
+        }
+    }
+
+    /// Whether it may do this with the store.
+    pub fn allows_store(&self, operation: Operation) -> bool {
+        match &self.grants {
+            Grants::All => true,
+            Grants::Some { store, .. } => store.contains(&operation),
+        }
+    }
+
+    /// The same, by the token of this id.
+    #[must_use]
+    pub fn by_token(mut self, id: impl Into<Arc<str>>) -> Self {
+        self.token_id = Some(id.into());
+        self
+    }
+
+    /// What is granted, by collection; nothing where it may do everything.
+    pub(crate) fn grants(&self) -> impl Iterator<Item = (&String, &Grant)> {
+        let some = match &self.grants {
+            Grants::All => None,
+            Grants::Some { collections, .. } => Some(collections.iter()),
+        };
+        some.into_iter().flatten()
+    }
+
+    pub(crate) fn grant(&self, collection: &str) -> Option<&Grant> {
+        match &self.grants {
+            Grants::All => Some(&EVERYTHING),
+            Grants::Some { collections, .. } => collections
+                .get(collection)
+                .or_else(|| collections.get(EVERY_COLLECTION)),
+        }
+    }
+
+    /// Whether it may do this with the collection at all.
+    pub fn allows(&self, collection: &str, operation: Operation) -> bool {
+        self.grant(collection)
+            .is_some_and(|grant| grant.operations.contains(&operation))
+    }
+
+    /// Whether it may read all rows of every collection.
+    pub(crate) fn reads_everything(&self) -> bool {
+        let unrestricted =
+            |grant: &Grant| grant.rows.is_empty() && grant.operations.contains(&Operation::Read);
+        match &self.grants {
+            Grants::All => true,
+            Grants::Some { collections, .. } => {
+                collections.contains_key(EVERY_COLLECTION) && collections.values().all(unrestricted)
+            }
+        }
+    }
+
+    pub(crate) fn sees_every_collection(&self) -> bool {
+        match &self.grants {
+            Grants::All => true,
+            Grants::Some { collections, .. } => collections.contains_key(EVERY_COLLECTION),
+        }
+    }
+
+    /// What it may do with a collection, whichever of its rows, as bits.
+    pub(crate) fn operations(&self, collection: &str) -> u16 {
+        let operations = self.grant(collection).map(|grant| grant.operations.as_slice());
+        bits(operations.unwrap_or_default().iter().copied())
+    }
+
+    /// What it may do with the store, as bits.
+    pub(crate) fn store_operations(&self) -> u16 {
+        bits(STORE_OPERATIONS.into_iter().filter(|one| self.allows_store(*one)))
+    }
+
+    /// Whether it sees the collection: without any operation it is as if it were not there.
+    pub fn sees(&self, collection: &str) -> bool {
+        self.grant(collection)
+            .is_some_and(|grant| !grant.operations.is_empty())
+    }
+}
+
+/// A bit for each operation.
+fn bits(operations: impl Iterator<Item = Operation>) -> u16 {
+    operations.fold(0, |bits, operation| bits | 1 << operation as u16)
+}

@@ -1,0 +1,106 @@
+//! Pages that compute for long, and whoever asks beside them.
+
+use std::time::{Duration, Instant};
+
+use recto::schema::Schema;
+use recto::session::Records as _;
+use recto::{LocalSession, OpenOptions, Recto, StoreAddress};
+use recto_server::config::MetricsAccess;
+use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::support::{SCHEMA, Served, eventually, read_reply, serve_store};
+
+/// Pages that are asked for again and again at the same time.
+const PAGES: usize = 8;
+/// Rows that each looks at.
+const ROWS: usize = 5_000;
+const NOTE_BYTES: usize = 1_000;
+/// Far below what the rows take: they are read from the file each time.
+const CACHE_BYTES: usize = 256 << 10;
+/// How often a server's health is asked for.
+const PROBES: usize = 21;
+const SOON: Duration = Duration::from_millis(50);
+
+/// A store whose rows do not fit its cache.
+async fn cold() -> (LocalSession, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
+    let options = OpenOptions::new().create().cache_bytes(CACHE_BYTES);
+    let recto = Recto::open_with(&address, options).await.unwrap();
+    recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+    let session = LocalSession::new(recto);
+    let note = "x".repeat(NOTE_BYTES);
+    for batch in 0..ROWS / 1_000 {
+        let records = (0..1_000).map(|id| {
+            let record = json!({ "tenant": "acme", "id": batch * 1_000 + id, "total": 1.5, "note": note });
+            record.as_object().unwrap().clone()
+        });
+        session.put("orders", records.collect(), None).await.unwrap();
+    }
+    (session, folder)
+}
+
+async fn ask(stream: &mut TcpStream, path: &str) -> u16 {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    read_reply(stream).await.status
+}
+
+/// Pages of a filter that no row meets, one after the other, until the task is dropped.
+async fn pages_without_end(served: &Served) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..PAGES {
+        let mut stream = served.connect().await;
+        tasks.spawn(async move {
+            let query = "filter=tenant%20%3D%20%22acme%22%20AND%20total%20%3D%200&allow_residual=true";
+            let path = format!("/v1/collections/orders/records?{query}");
+            loop {
+                assert_eq!(ask(&mut stream, &path).await, 200);
+            }
+        });
+    }
+    tasks
+}
+
+/// A probe on each of these connections, in turn; the median of how long an answer took.
+async fn median_probe(streams: &mut [TcpStream]) -> Duration {
+    let mut times = Vec::new();
+    for probe in 0..PROBES {
+        let count = streams.len();
+        let began = Instant::now();
+        assert_eq!(ask(&mut streams[probe % count], "/healthz").await, 200);
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    times[PROBES / 2]
+}
+
+/// The median of many: a machine that is busy with more than this may hold up one, and what does not let others
+/// have their turn holds up most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_is_told_soon_beside_pages_that_compute() {
+    let (session, folder) = cold().await;
+    let served = serve_store(session, folder, |config| config.metrics = MetricsAccess::Open).await;
+    // On both threads.
+    let mut probes = [served.connect().await, served.connect().await];
+    for stream in &mut probes {
+        assert_eq!(ask(stream, "/healthz").await, 200);
+    }
+    let pages = pages_without_end(&served).await;
+    eventually("all pages are being read", || async {
+        served.metric("recto_http_in_flight").await > PAGES as f64 - 0.5
+            && served
+                .metric("recto_page_rows_scanned_total{shape=\"scan + residual\"}")
+                .await
+                > 0.0
+    })
+    .await;
+    let median = median_probe(&mut probes).await;
+    assert!(median < SOON, "half of the probes took longer than {median:?}");
+    assert!(!pages.is_empty());
+    drop(pages);
+    served.stop().await.unwrap();
+}
