@@ -481,8 +481,9 @@ fn check_round_trip(ty: &Type, value: &Value) {
     let wire: Json = serde_json::from_str(&written.to_string()).unwrap();
     let read = from_json(ty, &wire).unwrap().unwrap();
     assert_eq!(cell_of(ty, &read), cell, "{ty} {written}");
-    let mut written = String::new();
+    let mut written = Vec::new();
     write_cell(ty, &cell, &mut written).unwrap();
+    let written = String::from_utf8(written).unwrap();
     assert_eq!(written, to_json(ty, value).to_string(), "{ty}");
     let text = to_text(ty, value);
     assert_eq!(cell_of(ty, &from_text(ty, &text).unwrap()), cell, "{ty} {text}");
