@@ -27,7 +27,7 @@ async fn main() -> recto::Result<()> {
     store.apply(&schema).await?;
 
     let timeline = store.dynamic("timeline")?;
-    let definition = Arc::new(timeline.definition().clone());
+    let definition = timeline.definition();
     let user = "346e896a-c6b4-4d4e-826d-a5a9eda50636";
     for (second, content) in ["Ciao", "Bye", "Hola", "Hi"].into_iter().enumerate() {
         let post = serde_json::json!({

@@ -7,11 +7,11 @@ use crate::collection::Collection;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;
-use crate::key::{Key, key_cells};
+use crate::key::Key;
 use crate::shared::Shared;
+use crate::writes::Changes;
 #[cfg(doc)]
 use crate::writes::MAX_BATCH_CHANGES;
-use crate::writes::{Change, Changes};
 
 /// Puts and deletes, of one or more collections, applied together by [`commit`](Self::commit): all
 /// or none.
@@ -63,8 +63,7 @@ impl WriteBatch {
     /// - [`ErrorKind::LimitExceeded`]: the record is larger than the store takes, or the batch is full
     ///   ([`MAX_BATCH_CHANGES`]).
     pub fn put<T>(&mut self, collection: &Collection<T>, record: &T) -> Result<&mut Self> {
-        let change = collection.put_change(record, None)?;
-        self.0.add(collection.core(), change)?;
+        collection.add_put(&mut self.0, record, None)?;
         Ok(self)
     }
 
@@ -78,8 +77,7 @@ impl WriteBatch {
         record: &T,
         time_to_live: Duration,
     ) -> Result<&mut Self> {
-        let change = collection.put_change(record, Some(time_to_live))?;
-        self.0.add(collection.core(), change)?;
+        collection.add_put(&mut self.0, record, Some(time_to_live))?;
         Ok(self)
     }
 
@@ -89,8 +87,7 @@ impl WriteBatch {
     /// The batch is then as it was before. [`ErrorKind::InvalidRecord`]: that is no key of the
     /// collection. [`ErrorKind::LimitExceeded`]: the batch is full ([`MAX_BATCH_CHANGES`]).
     pub fn delete<T>(&mut self, collection: &Collection<T>, key: impl Key) -> Result<&mut Self> {
-        let key = key_cells(collection.core(), &key)?;
-        self.0.add(collection.core(), Change::Delete { key })?;
+        collection.add_delete(&mut self.0, &key)?;
         Ok(self)
     }
 
@@ -134,6 +131,8 @@ impl WriteBatch {
     /// - [`ErrorKind::Timeout`], [`ErrorKind::Unavailable`]: the store did not answer in time, cannot be
     ///   reached, or has too few replicas alive.
     /// - [`ErrorKind::Unauthorized`]: the store's credentials do not allow it.
+    /// - [`ErrorKind::NotFound`], [`ErrorKind::SchemaMismatch`]: a collection was removed since the change was given, or
+    ///   another of its name made. (One that has new fields since is no error: what was given leaves them alone.)
     /// - [`ErrorKind::Corrupt`]: what is stored in its place is damaged.
     /// - [`ErrorKind::Store`]: the disk failed, or the collection's table is gone or has changed.
     /// - [`ErrorKind::OutcomeUnknown`]: all changes may be applied, now or later, or none. Committing again settles it.

@@ -29,6 +29,7 @@
 mod query;
 mod runtime;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::record::Record;
@@ -79,7 +80,7 @@ impl Recto {
     }
 
     /// The schema that the store holds.
-    pub fn schema(&self) -> std::sync::Arc<Schema> {
+    pub fn schema(&self) -> Arc<Schema> {
         self.inner.schema()
     }
 
@@ -143,8 +144,8 @@ impl<T> Collection<T> {
         Self { inner }
     }
 
-    /// How it is declared.
-    pub fn definition(&self) -> &Definition {
+    /// How it is declared; see [`crate::Collection::definition`].
+    pub fn definition(&self) -> Arc<Definition> {
         self.inner.definition()
     }
 

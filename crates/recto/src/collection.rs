@@ -12,16 +12,23 @@ use recto_store::{PointRead, Snapshot};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
+use crate::handle::Handle;
 use crate::key::{Key, key_cells};
 use crate::query::{Decode, PageQuery};
 use crate::record::{DynamicRecord, row_of};
 use crate::scan::Scan;
 use crate::writes::{Change, Changes, mutation, ttl_seconds};
 
-/// The cells of a record, in the base table's column order.
-type Encode<T> = fn(&CollectionCore, &T) -> Result<Cells>;
+/// The cells of a record, in the base table's column order, and the collection as the record knows it.
+type Encode<T> = fn(Arc<CollectionCore>, &T) -> Result<(Arc<CollectionCore>, Cells)>;
 
 /// A collection of an open store, whose records are `T`s. Cheap to clone.
+///
+/// It follows the store's schema, as this process knows it: by [`Recto::apply`](crate::Recto::apply) through any handle of
+/// the open store, or by [`Recto::refresh`](crate::Recto::refresh). Queries that were made before, and kept, are planned
+/// anew then; cursors and streams go on wherever the query is served in their order. If the collection is removed, every
+/// call is an error of kind [`ErrorKind::NotFound`]; if another of its name is made that `T` does not fit,
+/// [`ErrorKind::SchemaMismatch`].
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -46,7 +53,7 @@ type Encode<T> = fn(&CollectionCore, &T) -> Result<Cells>;
 /// # }
 /// ```
 pub struct Collection<T> {
-    core: Arc<CollectionCore>,
+    handle: Arc<Handle>,
     decode: Decode<T>,
     encode: Encode<T>,
     records: PhantomData<fn() -> T>,
@@ -55,7 +62,7 @@ pub struct Collection<T> {
 impl<T> Clone for Collection<T> {
     fn clone(&self) -> Self {
         Self {
-            core: Arc::clone(&self.core),
+            handle: Arc::clone(&self.handle),
             decode: self.decode,
             encode: self.encode,
             records: PhantomData,
@@ -66,15 +73,15 @@ impl<T> Clone for Collection<T> {
 impl<T> std::fmt::Debug for Collection<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Collection")
-            .field("name", &self.core.definition.name)
+            .field("name", &self.handle.name())
             .finish_non_exhaustive()
     }
 }
 
 impl<T: Record> Collection<T> {
-    pub(crate) fn typed(core: Arc<CollectionCore>) -> Self {
+    pub(crate) fn typed(handle: Handle) -> Self {
         Self {
-            core,
+            handle: Arc::new(handle),
             decode: decode_typed::<T>,
             encode: encode_typed::<T>,
             records: PhantomData,
@@ -83,9 +90,9 @@ impl<T: Record> Collection<T> {
 }
 
 impl Collection<DynamicRecord> {
-    pub(crate) fn dynamic(core: Arc<CollectionCore>) -> Self {
+    pub(crate) fn dynamic(handle: Arc<Handle>) -> Self {
         Self {
-            core,
+            handle,
             decode: DynamicRecord::read,
             encode: encode_dynamic,
             records: PhantomData,
@@ -115,38 +122,41 @@ fn decode_typed<T: Record>(core: &CollectionCore, arrangement: &Arrangement, row
     })
 }
 
-fn encode_typed<T: Record>(core: &CollectionCore, record: &T) -> Result<Cells> {
-    row_of(core, |field, out| {
+fn encode_typed<T: Record>(core: Arc<CollectionCore>, record: &T) -> Result<(Arc<CollectionCore>, Cells)> {
+    let cells = row_of(&core, |field, out| {
         core.places[field].map_or(Ok(false), |place| record.write(place, out))
-    })
+    })?;
+    Ok((core, cells))
 }
 
-fn encode_dynamic(core: &CollectionCore, record: &DynamicRecord) -> Result<Cells> {
-    record.check_is_of(&core.definition)?;
-    row_of(core, |field, out| match &record.values()[field] {
+fn encode_dynamic(core: Arc<CollectionCore>, record: &DynamicRecord) -> Result<(Arc<CollectionCore>, Cells)> {
+    let core = record.known_to(core)?;
+    let cells = row_of(&core, |field, out| match &record.values()[field] {
         None => Ok(false),
         Some(value) => cell::encode(&core.definition.fields[field].ty, value, out).map(|()| true),
-    })
+    })?;
+    Ok((core, cells))
 }
 
 impl<T> Collection<T> {
-    /// How it is declared.
-    pub fn definition(&self) -> &Definition {
-        &self.core.definition
+    /// How it is declared; if it was removed, how it was when it was last used.
+    pub fn definition(&self) -> Arc<Definition> {
+        let core = self.handle.now().unwrap_or_else(|_| self.handle.known());
+        Arc::clone(&core.definition)
     }
 
-    pub(crate) fn core(&self) -> &Arc<CollectionCore> {
-        &self.core
+    pub(crate) fn now(&self) -> Result<Arc<CollectionCore>> {
+        self.handle.now()
     }
 
     /// A query over all its records; awaited, its first page.
     pub fn query(&self) -> PageQuery<T> {
-        PageQuery::new(Arc::clone(&self.core), self.decode)
+        PageQuery::new(Arc::clone(&self.handle), self.decode)
     }
 
     /// Every record, or all of a filter, in no order: for exports, copies and counts.
     pub fn scan(&self) -> Scan<T> {
-        Scan::new(Arc::clone(&self.core), self.decode)
+        Scan::new(Arc::clone(&self.handle), self.decode)
     }
 
     /// The record with this key, if there is one.
@@ -154,13 +164,14 @@ impl<T> Collection<T> {
     /// # Errors
     /// The key has another number of values than the collection's, or values of other types.
     pub async fn get(&self, key: impl Key) -> Result<Option<T>> {
-        let cells = key_cells(&self.core, &key)?;
-        let Some((rows, arrangement)) = point_read(&self.core, &cells).await? else {
+        let core = self.now()?;
+        let cells = key_cells(&core, &key)?;
+        let Some((rows, arrangement)) = point_read(&core, &cells).await? else {
             return Ok(None);
         };
         rows.iter()
             .next()
-            .map(|row| (self.decode)(&self.core, &arrangement, row))
+            .map(|row| (self.decode)(&core, &arrangement, row))
             .transpose()
     }
 
@@ -189,8 +200,8 @@ impl<T> Collection<T> {
     }
 
     async fn put_with(&self, record: &T, time_to_live: Option<Duration>) -> Result<()> {
-        let mut changes = Changes::new(&self.core.shared);
-        changes.add(&self.core, self.put_change(record, time_to_live)?)?;
+        let mut changes = Changes::new(self.handle.shared());
+        self.add_put(&mut changes, record, time_to_live)?;
         changes.commit().await
     }
 
@@ -203,25 +214,34 @@ impl<T> Collection<T> {
     where
         T: 'a,
     {
-        let mut changes = Changes::new(&self.core.shared);
+        let mut changes = Changes::new(self.handle.shared());
         for record in records {
-            changes.add(&self.core, self.put_change(record, None)?)?;
+            self.add_put(&mut changes, record, None)?;
         }
         changes.commit().await
     }
 
-    pub(crate) fn put_change(&self, record: &T, time_to_live: Option<Duration>) -> Result<Change> {
-        Ok(Change::Put {
-            cells: (self.encode)(&self.core, record)?,
-            ttl_seconds: time_to_live.map(ttl_seconds).transpose()?,
-        })
+    pub(crate) fn add_put(
+        &self,
+        changes: &mut Changes,
+        record: &T,
+        time_to_live: Option<Duration>,
+    ) -> Result<()> {
+        let (core, cells) = (self.encode)(self.now()?, record)?;
+        let ttl_seconds = time_to_live.map(ttl_seconds).transpose()?;
+        changes.add(&core, Change::Put { cells, ttl_seconds })
+    }
+
+    pub(crate) fn add_delete(&self, changes: &mut Changes, key: &impl Key) -> Result<()> {
+        let core = self.now()?;
+        let key = key_cells(&core, key)?;
+        changes.add(&core, Change::Delete { key })
     }
 
     /// Deletes the record with this key; nothing if there is none.
     pub async fn delete(&self, key: impl Key) -> Result<()> {
-        let mut changes = Changes::new(&self.core.shared);
-        let key = key_cells(&self.core, &key)?;
-        changes.add(&self.core, Change::Delete { key })?;
+        let mut changes = Changes::new(self.handle.shared());
+        self.add_delete(&mut changes, &key)?;
         changes.commit().await
     }
 }
@@ -230,7 +250,6 @@ pub(crate) async fn point_read(
     core: &CollectionCore,
     key: &Cells,
 ) -> Result<Option<(recto_model::RowSet, Arc<Arrangement>)>> {
-    core.shared.check_table(&core.definition.name)?;
     let arrangement = core.base();
     let (partition, clustering) = (mutation::partition(core, key), mutation::clustering(core, key));
     let limits = core.shared.store.limits();

@@ -6,10 +6,11 @@ use recto_model::record::NO_COLUMN;
 use recto_model::schema::{Collection, Schema, WriteMode};
 use recto_model::{Cells, RowRef, Table, Value, cell, json};
 use recto_plan::Arrangement;
+use recto_store::tables::serves;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::planned::PlanCache;
-use crate::shared::Shared;
+use crate::shared::{Held, Shared};
 
 /// The number that tables of views have until the catalog counts them.
 const FIRST_VIEW_NUMBER: u64 = 1;
@@ -18,6 +19,8 @@ const FIRST_VIEW_NUMBER: u64 = 1;
 #[derive(Debug)]
 pub(crate) struct CollectionCore {
     pub(crate) shared: Arc<Shared>,
+    /// The version of what the store held when this was made.
+    version: u64,
     pub(crate) definition: Arc<Collection>,
     /// The schema it is of.
     pub(crate) schema: Arc<Schema>,
@@ -36,7 +39,17 @@ pub(crate) struct CollectionCore {
 }
 
 impl CollectionCore {
-    pub(crate) fn new(shared: Arc<Shared>, schema: Arc<Schema>, definition: Arc<Collection>) -> Self {
+    /// The collection of this definition, beside the others that the store held.
+    pub(crate) fn new(shared: Arc<Shared>, held: &Held, definition: Arc<Collection>) -> Self {
+        Self::arranged(shared, held.version, &held.recorded.schema, definition)
+    }
+
+    fn arranged(
+        shared: Arc<Shared>,
+        version: u64,
+        schema: &Arc<Schema>,
+        definition: Arc<Collection>,
+    ) -> Self {
         let mut arrangements = vec![Arc::new(Arrangement::base(&definition))];
         for view in definition.arrangements().iter().skip(1) {
             // What cannot be a table is not there to be read.
@@ -53,13 +66,61 @@ impl CollectionCore {
             field_names: OnceLock::new(),
             plans: PlanCache::default(),
             shared,
+            version,
             definition,
-            schema,
+            schema: Arc::clone(schema),
             written: Arc::clone(&arrangements[0].table),
             arrangements,
             columns,
             places,
         }
+    }
+
+    /// Whether the store holds what it held when this was made.
+    pub(crate) fn is_current(&self) -> bool {
+        self.version == self.shared.version()
+    }
+
+    /// Whether what was begun with this can go on, whatever has become of the schema since: the table is there, with
+    /// its columns where they were.
+    ///
+    /// # Errors
+    /// The collection was removed, or made otherwise, or its table cannot serve it.
+    pub(crate) fn check_still_held(&self) -> Result<()> {
+        if self.is_current() {
+            return Ok(());
+        }
+        let (held, name) = (self.shared.held(), &self.definition.name);
+        held.check_table(name)?;
+        let schema = &held.recorded.schema;
+        let now = schema
+            .collection(name)
+            .ok_or_else(|| no_collection(schema, name))?;
+
+        if Arc::ptr_eq(now, &self.definition) || serves(&now.base_table(), &self.base().table) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::SchemaMismatch,
+            format!("collection {name} was removed meanwhile, and another of its name made"),
+        )
+        .with_hint("begin again, with the collection as it is now"))
+    }
+
+    /// The collection as it was declared before fields were added to it; `None` if that is not what it was.
+    pub(crate) fn of_earlier(&self, definition: &Arc<Collection>) -> Option<Self> {
+        let was_so = definition.name == self.definition.name
+            && definition.writes == self.definition.writes
+            && self.definition.fields.starts_with(&definition.fields)
+            && serves(&self.base().table, &definition.base_table());
+        was_so.then(|| {
+            Self::arranged(
+                Arc::clone(&self.shared),
+                self.version,
+                &self.schema,
+                Arc::clone(definition),
+            )
+        })
     }
 
     /// The collection for a record type with these of its fields, in this order.
@@ -191,6 +252,22 @@ pub(crate) fn damaged(collection: &str, field: &str, error: &cell::CellError) ->
     )
     .with_field(field)
     .with_hint("a check of the store finds every damaged row")
+}
+
+/// There is no collection of this name: the error of every session, whichever way it learns of it.
+#[cold]
+pub fn no_collection(schema: &Schema, name: &str) -> Error {
+    let names: Vec<&str> = schema
+        .collections
+        .iter()
+        .map(|collection| collection.name.as_str())
+        .collect();
+    let hint = match (schema.nearest_collection(name), names.is_empty()) {
+        (Some(nearest), _) => format!("did you mean {nearest}?"),
+        (None, false) => format!("the store's collections are {}", names.join(", ")),
+        (None, true) => "the store has none yet: apply a schema first".to_owned(),
+    };
+    Error::new(ErrorKind::NotFound, format!("there is no collection {name}")).with_hint(hint)
 }
 
 /// What every record's text repeats: `,"name":` of each field of a collection.

@@ -27,6 +27,7 @@ pub(crate) fn steps(
             let Some(after) = position else {
                 return Ok::<_, Error>(None);
             };
+            core.check_still_held()?;
             let filter = RowFilter::new(&core.definition, &row_filters)?;
             filter.check_lists_partitions()?;
             let snapshot = core.shared.store.snapshot()?;

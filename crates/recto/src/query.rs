@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::filter::{Filter, Literal};
+use crate::handle::Handle;
 use crate::page::Page;
 use crate::paging::{Budget, PageSpec, Place, fetch};
 use crate::planned::{Candidates, Key, Planned};
@@ -42,7 +43,7 @@ pub(crate) type Decode<T> = fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Res
 /// A query being built; awaited, it is one page.
 ///
 /// Filter and sort are planned once, with the first page; clones share the plan, so a query that is
-/// kept and cloned per page costs its pages only.
+/// kept and cloned per page costs its pages only. When the schema has changed it is planned anew.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -69,7 +70,7 @@ pub(crate) type Decode<T> = fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Res
 /// # }
 /// ```
 pub struct PageQuery<T> {
-    core: Arc<CollectionCore>,
+    handle: Arc<Handle>,
     decode: Decode<T>,
     question: Arc<Question>,
     start: Start,
@@ -95,7 +96,45 @@ struct Question {
     view: String,
     /// The fields that are looked at; empty for all.
     fields: Vec<String>,
-    planned: OnceLock<Candidates>,
+    kept: KeptPlans,
+}
+
+/// What a query's pages begin with: the collection as the store holds it now, and the plans in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    pub(crate) core: Arc<CollectionCore>,
+    pub(crate) candidates: Candidates,
+}
+
+/// The plans of a question, for as long as the collection stays as it was.
+#[derive(Debug, Default)]
+struct KeptPlans(Mutex<Option<Prepared>>);
+
+/// Who clones a question asks something else.
+impl Clone for KeptPlans {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl KeptPlans {
+    /// The plans in a collection, which are made if they are not kept.
+    fn of(
+        &self,
+        core: Arc<CollectionCore>,
+        plan: impl FnOnce(&CollectionCore) -> Result<Candidates>,
+    ) -> Result<Prepared> {
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prepared) = &*kept()
+            && Arc::ptr_eq(&prepared.core, &core)
+        {
+            return Ok(prepared.clone());
+        }
+        let candidates = plan(&core)?;
+        let prepared = Prepared { core, candidates };
+        *kept() = Some(prepared.clone());
+        Ok(prepared)
+    }
 }
 
 /// Where the page starts, as asked.
@@ -132,7 +171,7 @@ impl Start {
 impl<T> Clone for PageQuery<T> {
     fn clone(&self) -> Self {
         Self {
-            core: Arc::clone(&self.core),
+            handle: Arc::clone(&self.handle),
             decode: self.decode,
             question: Arc::clone(&self.question),
             start: self.start.clone(),
@@ -146,7 +185,7 @@ impl<T> Clone for PageQuery<T> {
 impl<T> std::fmt::Debug for PageQuery<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PageQuery")
-            .field("collection", &self.core.definition.name)
+            .field("collection", &self.handle.name())
             .field("filter", &self.question.filter_texts)
             .field("order_by", &self.question.sort_text)
             .finish_non_exhaustive()
@@ -154,13 +193,13 @@ impl<T> std::fmt::Debug for PageQuery<T> {
 }
 
 impl<T> PageQuery<T> {
-    pub(crate) fn new(core: Arc<CollectionCore>, decode: Decode<T>) -> Self {
+    pub(crate) fn new(handle: Arc<Handle>, decode: Decode<T>) -> Self {
         let budget = Budget {
-            time: core.shared.read_options().timeout,
+            time: handle.shared().read_options().timeout,
             ..Budget::default()
         };
         Self {
-            core,
+            handle,
             decode,
             question: Arc::default(),
             start: Start::First,
@@ -173,7 +212,7 @@ impl<T> PageQuery<T> {
     /// Changes what is asked, which needs a plan of its own.
     fn ask(mut self, change: impl FnOnce(&mut Question)) -> Self {
         let question = Arc::make_mut(&mut self.question);
-        question.planned = OnceLock::new();
+        question.kept = KeptPlans::default();
         change(question);
         self
     }
@@ -209,7 +248,7 @@ impl<T> PageQuery<T> {
     /// The same query, whose rows become other things.
     pub(crate) fn decoded_by<U>(self, decode: Decode<U>) -> PageQuery<U> {
         PageQuery {
-            core: self.core,
+            handle: self.handle,
             decode,
             question: self.question,
             start: self.start,
@@ -369,28 +408,21 @@ impl<T> PageQuery<T> {
         self
     }
 
-    pub(crate) fn core(&self) -> &Arc<CollectionCore> {
-        &self.core
-    }
-
-    /// The plans, made now if they were not yet.
-    pub(crate) fn planned(&self) -> Result<Candidates> {
-        self.core.shared.check_table(&self.core.definition.name)?;
-        if let Some(planned) = self.question.planned.get() {
-            return Ok(Arc::clone(planned));
-        }
-        let planned = self.question.planned_once(&self.core)?;
-        Ok(Arc::clone(self.question.planned.get_or_init(|| planned)))
+    /// The collection as it is now and the plans in it, made now if they were not yet.
+    pub(crate) fn prepared(&self) -> Result<Prepared> {
+        let core = self.handle.now()?;
+        let plan = |core: &_| self.question.planned_once(core);
+        self.question.kept.of(core, plan)
     }
 
     /// Which of the plans a page is of, and which page.
-    pub(crate) async fn spec(&self, candidates: &Candidates) -> Result<(Arc<Planned>, PageSpec)> {
+    pub(crate) async fn spec(&self, prepared: &Prepared) -> Result<(Arc<Planned>, PageSpec)> {
         if let Start::Token(text) | Start::After(text) | Start::Before(text) | Start::Around(text) =
             &self.start
         {
-            self.core.shared.keys.learn(text, self.budget.time).await?;
+            prepared.core.shared.keys.learn(text, self.budget.time).await?;
         }
-        let (planned, place) = self.place(candidates)?;
+        let (planned, place) = self.place(prepared)?;
         let spec = PageSpec {
             place,
             size: self.size,
@@ -400,11 +432,11 @@ impl<T> PageQuery<T> {
         Ok((planned, spec))
     }
 
-    fn place(&self, candidates: &Candidates) -> Result<(Arc<Planned>, Place)> {
+    fn place(&self, prepared: &Prepared) -> Result<(Arc<Planned>, Place)> {
+        let Prepared { core, candidates } = prepared;
         let open = |text: &String, place: fn(OpenedCursor) -> Place| {
             let plans = candidates.iter().map(|one| &*one.plan);
-            let keys = &self.core.shared.keys;
-            let (index, opened) = keys.open(&self.core.definition, plans, text)?;
+            let (index, opened) = core.shared.keys.open(&core.definition, plans, text)?;
             Ok((Arc::clone(&candidates[index]), place(opened)))
         };
         let best = &candidates[0];
@@ -414,7 +446,7 @@ impl<T> PageQuery<T> {
             Start::Token(text) => return open(text, |opened| Place::Beyond(opened.position, opened.travel)),
             Start::At(planned, position) => {
                 let place = Place::Beyond(position.clone(), Travel::Forward);
-                return Ok((Arc::clone(planned), place));
+                return Ok((going_on(candidates, planned)?, place));
             }
             // A row's cursor is the position after the row.
             Start::After(text) => {
@@ -439,19 +471,19 @@ impl<T> PageQuery<T> {
 
     /// Reads the page.
     pub(crate) async fn fetch(self) -> Result<Page<T>> {
-        let candidates = self.planned()?;
-        let (planned, mut spec) = self.spec(&candidates).await?;
-        let plan = &planned.plan;
-        let shared = &self.core.shared;
+        let prepared = self.prepared()?;
+        let (planned, mut spec) = self.spec(&prepared).await?;
+        let (core, plan) = (prepared.core, &planned.plan);
+        let shared = &core.shared;
         if planned.hides {
             spec.budget = spec.budget.blurred(&shared.environment);
         }
         let raw = fetch(&shared.store, &shared.environment, &*shared.pieces, plan, &spec).await?;
         let mut items = Vec::with_capacity(raw.rows.len());
         for row in raw.rows.iter() {
-            items.push((self.decode)(&self.core, &plan.arrangement, row)?);
+            items.push((self.decode)(&core, &plan.arrangement, row)?);
         }
-        Ok(Page::new(items, raw, planned, self.core))
+        Ok(Page::new(items, raw, planned, core))
     }
 }
 
@@ -597,6 +629,25 @@ impl Question {
         };
         Ok(plans.plans.iter().enumerate().map(planned).collect())
     }
+}
+
+/// The plan that what was begun with another goes on with: that one, or one of the same question in the same order, if
+/// it was planned anew meanwhile.
+fn going_on(candidates: &Candidates, begun: &Arc<Planned>) -> Result<Arc<Planned>> {
+    let is_begun = |one: &&Arc<Planned>| Arc::ptr_eq(one, begun);
+    let goes_on = |one: &&Arc<Planned>| one.plan.identity == begun.plan.identity;
+    let found = candidates.iter().find(is_begun);
+    let found = found.or_else(|| candidates.iter().find(goes_on));
+    found.cloned().ok_or_else(order_changed)
+}
+
+#[cold]
+fn order_changed() -> Error {
+    Error::new(
+        ErrorKind::InvalidCursor,
+        "the schema was changed meanwhile, and nothing serves the query in the order it began in",
+    )
+    .with_hint("begin again at the first page")
 }
 
 /// The refusal of a view that the collection does not have.

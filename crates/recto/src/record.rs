@@ -27,11 +27,10 @@ use crate::session::JsonRecord;
 /// # let events = store.collection::<Event>()?;
 /// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
 /// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
-/// use std::sync::Arc;
 /// use recto::{DynamicRecord, Value};
 ///
 /// let events = store.dynamic("events")?;
-/// let mut event = DynamicRecord::new(Arc::new(events.definition().clone()));
+/// let mut event = DynamicRecord::new(events.definition());
 /// event.set("day", Some(Value::Text("tue".into())))?;
 /// event.set("id", Some(Value::BigInt(1)))?;
 /// event.set("kind", Some(Value::Text("tick".into())))?;
@@ -180,19 +179,22 @@ impl DynamicRecord {
         json
     }
 
-    /// Refuses a record of another collection, or of this one as it was declared earlier.
-    pub(crate) fn check_is_of(&self, definition: &Arc<Collection>) -> Result<()> {
-        if Arc::ptr_eq(&self.definition, definition) || self.definition == *definition {
-            return Ok(());
+    /// The collection as this record knows it: without the fields that were added since the record was made, which
+    /// writing it leaves alone. Refuses a record of another collection.
+    pub(crate) fn known_to(&self, core: Arc<CollectionCore>) -> Result<Arc<CollectionCore>> {
+        if Arc::ptr_eq(&self.definition, &core.definition) || self.definition == core.definition {
+            return Ok(core);
         }
-        Err(Error::new(
-            ErrorKind::InvalidRecord,
-            format!(
-                "the record is of collection {}, as it is declared elsewhere or was earlier, and not of {}",
-                self.definition.name, definition.name
-            ),
-        )
-        .with_hint("make records with the definition that the collection has"))
+        core.of_earlier(&self.definition).map(Arc::new).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidRecord,
+                format!(
+                    "the record is of collection {}, as it is declared elsewhere or was earlier, and not of {}",
+                    self.definition.name, core.definition.name
+                ),
+            )
+            .with_hint("make records with the definition that the collection has")
+        })
     }
 
     pub(crate) fn read(core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>) -> Result<Self> {

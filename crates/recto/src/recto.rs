@@ -1,7 +1,7 @@
 //! An open store.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use recto_model::Environment;
@@ -18,6 +18,7 @@ use crate::catalog::{self, Catalog, Recorded};
 use crate::collection::Collection;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
+use crate::handle::Handle;
 use crate::keys::MAX_EARLIER_CURSOR_KEYS;
 use crate::open::{self, Opened, Operations};
 use crate::options::{GivenKeys, OpenOptions};
@@ -56,23 +57,20 @@ const OPEN_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Clone)]
 pub struct Recto {
     shared: Arc<Shared>,
-    recorded: Arc<RwLock<Recorded>>,
-    cores: Arc<Mutex<Cores>>,
-    /// Held while a schema is applied. Who uses the same open store applies before or after: where stores are
-    /// of one process, nobody's tables are changed for a schema that is not recorded in the end.
-    applying: Arc<tokio::sync::Mutex<()>>,
-    /// What the store's tables were last looked at as.
-    tables_version: Arc<tokio::sync::Mutex<Option<String>>>,
-    operations: Operations,
-    options: Arc<OpenOptions>,
+    own: Arc<Own>,
 }
 
-/// Collections that were asked for, of the schema that was recorded then. Each is made once: its
-/// tables are worked out of its definition.
-#[derive(Default)]
-struct Cores {
-    schema: Arc<Schema>,
-    by_name: HashMap<String, Arc<CollectionCore>>,
+/// What open stores share that their collections need not know.
+struct Own {
+    /// Collections that were asked for by name: each is made once, and follows the schema.
+    handles: Mutex<HashMap<String, Arc<Handle>>>,
+    /// Held while a schema is applied. Who uses the same open store applies before or after: where stores are
+    /// of one process, nobody's tables are changed for a schema that is not recorded in the end.
+    applying: tokio::sync::Mutex<()>,
+    /// What the store's tables were last looked at as.
+    tables_version: tokio::sync::Mutex<Option<String>>,
+    operations: Operations,
+    options: OpenOptions,
 }
 
 impl std::fmt::Debug for Recto {
@@ -181,15 +179,16 @@ impl Recto {
             // Without a schema there is no page and so no cursor: `apply` takes the lasting keys.
             (Recorded::default(), KeyRing::generate(&environment))
         };
-        let shared = Shared::new(opened.store, environment, keys, &options);
+        let shared = Shared::new(opened.store, environment, keys, recorded, &options);
         let recto = Self {
             shared: Arc::new(shared),
-            recorded: Arc::new(RwLock::new(recorded)),
-            cores: Arc::default(),
-            applying: Arc::default(),
-            tables_version: Arc::default(),
-            operations: opened.operations,
-            options: Arc::new(options),
+            own: Arc::new(Own {
+                handles: Mutex::default(),
+                applying: tokio::sync::Mutex::default(),
+                tables_version: tokio::sync::Mutex::default(),
+                operations: opened.operations,
+                options,
+            }),
         };
         recto.look_at_tables(true).await?;
         Ok(recto)
@@ -198,12 +197,12 @@ impl Recto {
     /// Looks whether the tables of the schema are there and are what it says, if any was changed since they
     /// were last looked at; `again`: in any case.
     async fn look_at_tables(&self, again: bool) -> Result<()> {
-        let mut looked = self.tables_version.lock().await;
+        let mut looked = self.own.tables_version.lock().await;
         // Asked before: what changes meanwhile is looked at next time.
         let version = self.shared.store.tables_version().await?;
         if again || version != *looked {
             let problems = tables::problems(&self.shared.store, &self.schema()).await?;
-            self.shared.set_problems(problems);
+            self.shared.hold_problems(problems);
             *looked = version;
         }
         Ok(())
@@ -213,11 +212,8 @@ impl Recto {
     /// another program left them: an error each, with what to do. Tables are looked at when a store is
     /// opened, when a schema is applied, and by [`refresh`](Self::refresh).
     pub fn refused_collections(&self) -> Vec<Error> {
-        self.shared
-            .problems()
-            .values()
-            .map(tables::Problem::error)
-            .collect()
+        let held = self.shared.held();
+        held.problems.values().map(tables::Problem::error).collect()
     }
 
     /// Closes the store, for every clone, collection and query of this handle: what was acknowledged is on
@@ -246,15 +242,12 @@ impl Recto {
         Catalog::new(
             &self.shared.store,
             &self.shared.environment,
-            self.options.request_timeout,
+            self.own.options.request_timeout,
         )
     }
 
     fn recorded(&self) -> Recorded {
-        self.recorded
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.shared.held().recorded.clone()
     }
 
     /// The schema that the store holds.
@@ -264,7 +257,7 @@ impl Recto {
 
     /// Counts the schemas the store has held; 0 before the first.
     pub fn generation(&self) -> u64 {
-        self.recorded().generation
+        self.shared.held().recorded.generation
     }
 
     /// The keys cursors are sealed with, as secret bytes for [`OpenOptions::cursor_keys`].
@@ -340,8 +333,8 @@ impl Recto {
     }
 
     /// Looks at the store for a schema that another process applied and for cursor keys that it rotated,
-    /// and takes both over. Whether another process applied one: collections that are asked for from
-    /// then on have its fields; those asked for earlier go on with what they knew.
+    /// and takes both over, for every collection, query and session of this open store. Whether another process applied
+    /// one.
     ///
     /// Also finds tables that another program dropped or changed: their collections are
     /// [refused](Self::refused_collections) from then on, with those of handles opened before.
@@ -360,7 +353,7 @@ impl Recto {
         let recorded = catalog.known_schema_other_than(generation).await?;
         if generation == 0 && recorded.is_some() {
             // Those of before the first schema were made up here.
-            let keys = keys(&catalog, &self.shared.environment, &self.options).await?;
+            let keys = keys(&catalog, &self.shared.environment, &self.own.options).await?;
             self.shared.keys.replace(keys);
         } else if generation > 0
             && !self.shared.keys.are_given
@@ -369,8 +362,8 @@ impl Recto {
             self.shared.keys.replace_if_newer(keys);
         }
         // What this process itself is applying is not another's.
-        let is_applying = self.applying.try_lock().is_err();
-        let is_newer = recorded.is_some_and(|recorded| self.record_newer(recorded));
+        let is_applying = self.own.applying.try_lock().is_err();
+        let is_newer = recorded.is_some_and(|recorded| self.hold_newer(recorded));
         self.look_at_tables(is_newer).await?;
         Ok(is_newer && !is_applying)
     }
@@ -390,7 +383,7 @@ impl Recto {
     pub async fn plan_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
         let recorded = self.recorded();
         let found = Found::look(&self.shared.store, &recorded, schema, options).await?;
-        let show = |change: &_| self.operations.show(change);
+        let show = |change: &_| self.own.operations.show(change);
         Ok(Intent::new(&recorded, &found, schema, options, show).plan)
     }
 
@@ -399,9 +392,11 @@ impl Recto {
     /// What the store has and the schema does not name (collections, fields, types) stays as it is:
     /// programs that know less of a store and programs that know more may each apply what they know.
     /// Where a new field stands in the schema says nothing: a store keeps the fields it has in their
-    /// order and puts new ones after them. Collections opened before keep working with the fields
-    /// they knew: what they write leaves new fields alone. Those of new collections need a [`Recto`]
-    /// opened, or this handle, after it.
+    /// order and puts new ones after them.
+    ///
+    /// Any handle applies, while others read and write. Collections, queries and sessions of this open store follow at
+    /// once, those of other processes when they [look](Self::refresh). What was begun before leaves new fields alone: a
+    /// change in a batch, a [`DynamicRecord`] that was made before.
     ///
     /// # Errors
     /// [`ErrorKind::SchemaMismatch`] for a change that data in the store stands against,
@@ -416,46 +411,43 @@ impl Recto {
     /// # Errors
     /// As [`apply`](Self::apply).
     pub async fn apply_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
-        let _one_at_a_time = self.applying.lock().await;
+        let _one_at_a_time = self.own.applying.lock().await;
         let first = self.generation() == 0;
         let catalog = self.catalog();
         if catalog.exists().await? {
             // Another process may have applied a schema since this one looked.
-            self.record(catalog.schema().await?);
+            self.hold(catalog.schema().await?);
         }
         let applied = apply::apply(&self.shared.store, &catalog, &self.recorded(), schema, options).await?;
         if first {
             self.shared
                 .keys
-                .replace(keys(&catalog, &self.shared.environment, &self.options).await?);
+                .replace(keys(&catalog, &self.shared.environment, &self.own.options).await?);
         }
-        self.record(catalog.schema().await?);
+        self.hold(catalog.schema().await?);
         self.look_at_tables(true).await?;
         Ok(applied)
     }
 
-    fn record(&self, recorded: Recorded) {
-        *self.recorded.write().unwrap_or_else(PoisonError::into_inner) = recorded;
+    fn hold(&self, recorded: Recorded) {
+        self.shared.hold_schema(recorded, |_| true);
     }
 
     /// Takes a schema for the one that the store holds, in this process only, whose tables and rows the caller sees
     /// to: for tests of arrangements that no release makes yet.
     #[doc(hidden)]
     pub fn assume(&self, schema: Schema) {
-        self.record(Recorded {
+        self.hold(Recorded {
             generation: self.generation() + 1,
             schema: Arc::new(schema),
         });
     }
 
     /// Whether what was read is newer: this process may have applied another meanwhile.
-    fn record_newer(&self, recorded: Recorded) -> bool {
-        let mut current = self.recorded.write().unwrap_or_else(PoisonError::into_inner);
-        let is_newer = recorded.generation > current.generation;
-        if is_newer {
-            *current = recorded;
-        }
-        is_newer
+    fn hold_newer(&self, recorded: Recorded) -> bool {
+        let generation = recorded.generation;
+        self.shared
+            .hold_schema(recorded, |current| generation > current.generation)
     }
 
     /// The collection whose records are `T`s.
@@ -467,34 +459,7 @@ impl Recto {
     /// The store has no such collection, or declares it otherwise than `T` does: each difference is
     /// named.
     pub fn collection<T: Record>(&self) -> Result<Collection<T>> {
-        let declared = T::collection();
-        self.shared.check_table(&declared.name)?;
-        let core = self.new_core(&self.schema(), &declared.name)?;
-        // Fields that the type does not know are no difference.
-        let mut declared = declared.keeping(&core.definition);
-        // Nor are views that it is not asked about.
-        declared.views.clone_from(&core.definition.views);
-        let of = |collection| Schema {
-            types: Vec::new(),
-            collections: vec![collection],
-        };
-        let held = of(Arc::clone(&core.definition));
-        let differences: Vec<String> = held
-            .difference(&of(Arc::new(declared)))
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        if differences.is_empty() {
-            return Ok(Collection::typed(Arc::new(core.for_fields(T::field_names()))));
-        }
-        Err(Error::new(
-            ErrorKind::SchemaMismatch,
-            format!(
-                "the record type differs from the store's collection: {}",
-                differences.join("; ")
-            ),
-        )
-        .with_hint("change the type, or apply the schema that it declares"))
+        Ok(Collection::typed(Handle::typed::<T>(&self.shared)?))
     }
 
     /// A collection by its name, with records known at run time.
@@ -502,7 +467,7 @@ impl Recto {
     /// # Errors
     /// The store has no such collection.
     pub fn dynamic(&self, name: &str) -> Result<Collection<DynamicRecord>> {
-        self.core(name).map(Collection::dynamic)
+        self.handle(name).map(Collection::dynamic)
     }
 
     /// What the store has seen of the nodes it asks, since it was opened: which are up, requests sent
@@ -516,37 +481,35 @@ impl Recto {
         WriteBatch::new(&self.shared)
     }
 
+    /// A collection by its name, as the store holds it now.
     pub(crate) fn core(&self, name: &str) -> Result<Arc<CollectionCore>> {
-        self.shared.check_table(name)?;
-        let schema = self.schema();
-        let mut cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Arc::ptr_eq(&cores.schema, &schema) {
-            *cores = Cores {
-                schema: Arc::clone(&schema),
-                by_name: HashMap::new(),
-            };
-        }
-        if let Some(core) = cores.by_name.get(name) {
-            return Ok(Arc::clone(core));
-        }
-        let core = Arc::new(self.new_core(&schema, name)?);
-        cores.by_name.insert(name.to_owned(), Arc::clone(&core));
-        Ok(core)
+        self.handle(name)?.now()
     }
 
-    fn new_core(&self, schema: &Arc<Schema>, name: &str) -> Result<CollectionCore> {
-        match schema.collection(name) {
-            Some(definition) => Ok(CollectionCore::new(
-                Arc::clone(&self.shared),
-                Arc::clone(schema),
-                Arc::clone(definition),
-            )),
-            None => Err(no_collection(schema, name)),
+    /// A collection by its name, which stays as the store holds it now.
+    pub(crate) fn pinned(&self, name: &str) -> Result<Collection<DynamicRecord>> {
+        let pinned = Handle::pinned(self.core(name)?);
+        Ok(Collection::dynamic(Arc::new(pinned)))
+    }
+
+    /// A collection by its name, which is there.
+    pub(crate) fn handle(&self, name: &str) -> Result<Arc<Handle>> {
+        let mut handles = self.own.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = handles.get(name) {
+            let is_there = handle.now().map(drop);
+            let handle = Arc::clone(handle);
+            if is_there.is_err() {
+                handles.remove(name);
+            }
+            return is_there.map(|()| handle);
         }
+        let handle = Arc::new(Handle::dynamic(&self.shared, name)?);
+        handles.insert(name.to_owned(), Arc::clone(&handle));
+        Ok(handle)
     }
 
     pub(crate) fn operations(&self) -> &Operations {
-        &self.operations
+        &self.own.operations
     }
 }
 
@@ -566,20 +529,4 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
             .with_hint(error.hint())
         }),
     }
-}
-
-/// There is no collection of this name: the error of every session, whichever way it learns of it.
-#[cold]
-pub fn no_collection(schema: &Schema, name: &str) -> Error {
-    let names: Vec<&str> = schema
-        .collections
-        .iter()
-        .map(|collection| collection.name.as_str())
-        .collect();
-    let hint = match (schema.nearest_collection(name), names.is_empty()) {
-        (Some(nearest), _) => format!("did you mean {nearest}?"),
-        (None, false) => format!("the store's collections are {}", names.join(", ")),
-        (None, true) => "the store has none yet: apply a schema first".to_owned(),
-    };
-    Error::new(ErrorKind::NotFound, format!("there is no collection {name}")).with_hint(hint)
 }

@@ -25,6 +25,7 @@ use recto_plan::{Arrangement, Query, bind, planner};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
+use crate::handle::Handle;
 use crate::query::PageQuery;
 use crate::record::{DynamicRecord, check_fields};
 use crate::row_filter;
@@ -52,12 +53,15 @@ struct Asked {
 /// The records that `request` asks for and `row_filters` let through, in steps. Nothing is read until
 /// the stream is polled.
 pub(crate) fn steps(
-    core: Arc<CollectionCore>,
+    handle: &Arc<Handle>,
     row_filters: Vec<String>,
     request: ScanRequest,
 ) -> BoxStream<'static, Result<ScanStep>> {
     let fields = request.fields;
-    let known = check_fields(&core.definition, &fields);
+    let handle = Arc::clone(handle);
+    let known = handle
+        .now()
+        .and_then(|core| check_fields(&core.definition, &fields));
     let asked = Asked {
         filter: request.filter,
         parallel: request.parallel,
@@ -66,7 +70,7 @@ pub(crate) fn steps(
     let read = move |core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>| {
         Ok(DynamicRecord::read(core, arrangement, row)?.to_json_of(&fields))
     };
-    let parts = stream::once(async move { known.map(|()| parts(core, row_filters, asked, read)) });
+    let parts = stream::once(async move { known.map(|()| parts(handle, row_filters, asked, read)) });
     let steps = parts.try_flatten().map_ok(|part| ScanStep {
         records: part.items,
         resume: part.resume,
@@ -76,14 +80,14 @@ pub(crate) fn steps(
 
 /// The same, with each row read by `read`.
 fn parts<T: Send + 'static>(
-    core: Arc<CollectionCore>,
+    handle: Arc<Handle>,
     row_filters: Vec<String>,
     asked: Asked,
     read: impl Fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T> + Send + 'static,
 ) -> BoxStream<'static, Result<ScanPart<T>>> {
     let begin = async move {
-        core.shared.check_table(&core.definition.name)?;
-        let rows = Rows::new(core, &row_filters, &asked.filter)?;
+        // It goes on with the collection as it is when it begins.
+        let rows = Rows::new(handle.now()?, &row_filters, &asked.filter)?;
         let steps = match rows.planned(&row_filters, &asked.filter)? {
             Some(query) => planned::begin(query, &rows, asked.resume).await?,
             // Rows of the whole table are read, also those that row filters hide.
@@ -124,10 +128,11 @@ impl Rows {
         if self.query.is_none() {
             return Ok(None);
         }
-        let query = PageQuery::new(Arc::clone(&self.core), DynamicRecord::read);
+        let pinned = Handle::pinned(Arc::clone(&self.core));
+        let query = PageQuery::new(Arc::new(pinned), DynamicRecord::read);
         let query = query.filter(filter).restricted(row_filters);
         let query = query.view(&self.arrangement.name);
-        match query.planned() {
+        match query.prepared() {
             Ok(_) => Ok(Some(query)),
             Err(error) if error.kind() == ErrorKind::NoPlan => Ok(None),
             Err(error) => Err(error),

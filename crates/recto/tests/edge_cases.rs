@@ -49,7 +49,7 @@ async fn open() -> Recto {
 }
 
 fn record(collection: &Collection<DynamicRecord>, json: &serde_json::Value) -> DynamicRecord {
-    let definition = Arc::new(collection.definition().clone());
+    let definition = collection.definition();
     DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
 }
 

@@ -45,13 +45,14 @@ impl Pages for LocalSession {
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
         let query = self.query(collection, request)?;
-        let spec = query.spec(&query.planned()?).await;
+        let prepared = query.prepared()?;
+        let spec = query.spec(&prepared).await;
         let (planned, mut spec) = spec.map_err(|error| told(error, request))?;
         if planned.hides {
             // A page that ended among hidden rows goes on at the key of one.
             spec.place = Place::First;
         }
-        let mut explanation = explain::explain(query.core(), &planned, &spec);
+        let mut explanation = explain::explain(&prepared.core, &planned, &spec);
         if run && !planned.hides {
             let page = query.await?;
             explanation.actual = Some(page.cost());
@@ -64,9 +65,9 @@ impl Pages for LocalSession {
         let collection = collection.to_owned();
         let request = request.clone();
         let begin = async move {
-            let core = self.recto().core(&collection)?;
+            let handle = self.recto().handle(&collection)?;
             let filters = self.filters(&collection).unwrap_or_default().to_vec();
-            Ok::<_, Error>(scan::steps(core, filters, request))
+            Ok::<_, Error>(scan::steps(&handle, filters, request))
         };
         futures::stream::once(begin).try_flatten().boxed()
     }
@@ -85,7 +86,8 @@ impl Pages for LocalSession {
 impl LocalSession {
     fn query(&self, collection: &str, request: &PageRequest) -> Result<PageQuery<DynamicRecord>> {
         let collection = self.recto().dynamic(collection)?;
-        check_fields(collection.definition(), &request.fields)?;
+        let definition = collection.definition();
+        check_fields(&definition, &request.fields)?;
         let mut query = collection
             .query()
             .filter(&request.filter)
@@ -94,7 +96,7 @@ impl LocalSession {
             .looking_at(&request.fields)
             .page_size(page_size(request.page_size)?);
         if self.rows.is_some() {
-            let filters = self.filters(&collection.definition().name);
+            let filters = self.filters(&definition.name);
             query = query.restricted(filters.unwrap_or_default());
         }
         if request.allow_residual {

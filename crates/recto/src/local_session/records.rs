@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_model::json;
+use recto_model::schema::Collection as Definition;
 
 use super::LocalSession;
 use crate::batch::WriteBatch;
@@ -19,12 +20,13 @@ use crate::session::{JsonRecord, RecordChange, Records, Written};
 #[async_trait]
 impl Records for LocalSession {
     async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
-        let collection = self.recto().dynamic(collection)?;
+        let collection = self.recto().pinned(collection)?;
         let Some(record) = collection.get(KeyText(key)).await? else {
             return Ok(None);
         };
-        if let Some(filters) = self.filters(&collection.definition().name)
-            && !RowFilter::new(collection.definition(), filters)?.matches(&record)
+        let definition = record.collection();
+        if let Some(filters) = self.filters(&definition.name)
+            && !RowFilter::new(definition, filters)?.matches(&record)
         {
             return Ok(None);
         }
@@ -60,7 +62,7 @@ impl Records for LocalSession {
         for (index, change) in changes.iter().enumerate() {
             let name = change.collection();
             if !collections.contains_key(name) {
-                collections.insert(name.to_owned(), recto.dynamic(name)?);
+                collections.insert(name.to_owned(), recto.pinned(name)?);
             }
             self.add_change(&mut batch, &collections[name], change)
                 .map_err(|error| match error.kind() {
@@ -90,13 +92,13 @@ impl LocalSession {
         let definition = collection.definition();
         let rows = self
             .filters(&definition.name)
-            .map(|filters| RowFilter::new(definition, filters))
+            .map(|filters| RowFilter::new(&definition, filters))
             .transpose()?;
         match change {
             RecordChange::Put {
                 record, ttl_seconds, ..
             } => {
-                let record = DynamicRecord::from_json(Arc::clone(&collection.core().definition), record)?;
+                let record = DynamicRecord::from_json(Arc::clone(&definition), record)?;
                 rows.iter().try_for_each(|rows| rows.check_write(&record))?;
                 match ttl_seconds {
                     None => batch.put(collection, &record)?,
@@ -107,7 +109,7 @@ impl LocalSession {
             }
             RecordChange::Delete { key, .. } => {
                 if let Some(rows) = rows {
-                    rows.check_write(&of_key(collection, key)?)?;
+                    rows.check_write(&of_key(&definition, key)?)?;
                 }
                 batch.delete(collection, KeyText(key))?;
             }
@@ -117,8 +119,7 @@ impl LocalSession {
 }
 
 /// A record of which only the key is known.
-fn of_key(collection: &Collection<DynamicRecord>, key: &[String]) -> Result<DynamicRecord> {
-    let definition = &collection.core().definition;
+fn of_key(definition: &Arc<Definition>, key: &[String]) -> Result<DynamicRecord> {
     let json = definition.key.iter().zip(key).map(|(name, text)| {
         let field = definition.field(name).map(|(_, field)| field);
         let value = field.and_then(|field| json::from_text(&field.ty, text).ok().map(|value| (field, value)));

@@ -24,7 +24,7 @@ pub(super) async fn begin(
         let ScanProgress::Position(position) = seal.open(&token).await? else {
             return Err(Seal::unknown());
         };
-        let planned = Arc::clone(&query.planned()?[0]);
+        let planned = Arc::clone(&query.prepared()?.candidates[0]);
         check_position(&planned.plan, &position)?;
         query = query.at(planned, position);
     }

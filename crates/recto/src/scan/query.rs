@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 
 use super::Asked;
-use crate::core::CollectionCore;
 use crate::error::Result;
+use crate::handle::Handle;
 use crate::query::Decode;
 
 /// Every record of a collection, or of a filter, in no order that two stores would share: for exports, copies
@@ -42,7 +42,7 @@ use crate::query::Decode;
 /// # }
 /// ```
 pub struct Scan<T> {
-    core: Arc<CollectionCore>,
+    handle: Arc<Handle>,
     decode: Decode<T>,
     asked: Asked,
 }
@@ -61,16 +61,16 @@ pub struct ScanPart<T> {
 impl<T> std::fmt::Debug for Scan<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scan")
-            .field("collection", &self.core.definition.name)
+            .field("collection", &self.handle.name())
             .field("filter", &self.asked.filter)
             .finish_non_exhaustive()
     }
 }
 
 impl<T> Scan<T> {
-    pub(crate) fn new(core: Arc<CollectionCore>, decode: Decode<T>) -> Self {
+    pub(crate) fn new(handle: Arc<Handle>, decode: Decode<T>) -> Self {
         Self {
-            core,
+            handle,
             decode,
             asked: Asked::default(),
         }
@@ -107,7 +107,7 @@ impl<T: Send + 'static> Scan<T> {
     /// The records in parts, each with the token to go on after it. An error ends it.
     pub fn parts(self) -> impl Stream<Item = Result<ScanPart<T>>> + Send + Unpin + use<T> {
         let (decode, asked) = (self.decode, self.asked);
-        super::parts(self.core, Vec::new(), asked, decode)
+        super::parts(self.handle, Vec::new(), asked, decode)
     }
 
     /// The records, one after the other. An error ends it.

@@ -83,6 +83,7 @@ fn read_range(
         let core = Arc::clone(&core);
         async move {
             let Some(range) = range else { return Ok(None) };
+            core.check_still_held()?;
             let snapshot = core.shared.store.snapshot()?;
             let table = &core.base().table;
             let (rows, options) = step_limits(&core, hides);

@@ -196,7 +196,6 @@ impl Changes {
     /// Refuses a change that the store would refuse, whatever others it is committed with.
     fn check(&self, pending: &Pending, partition: &Cells, clustering: &Cells) -> Result<()> {
         let core = &pending.core;
-        core.shared.check_table(&core.definition.name)?;
         let table = &core.written;
         let limits = self.shared.store.limits();
         limits.check_partition(table, partition).map_err(invalid_key)?;
@@ -237,6 +236,8 @@ impl Changes {
     /// again with the same stamps.
     pub(crate) async fn commit(&mut self) -> Result<()> {
         if !self.pending.is_empty() {
+            let mut pending = self.pending.iter();
+            pending.try_for_each(|one| one.core.check_still_held())?;
             for pending in &mut self.pending {
                 pending.stamp.get_or_insert_with(|| self.shared.stamps.next());
             }

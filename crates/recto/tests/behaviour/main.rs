@@ -165,5 +165,6 @@ on_both_stores! { crate::SCHEMA;
         the_view_is_taken_that_reads_least,
         records_come_whole_from_every_view,
         a_cursor_goes_on_in_any_view_of_its_order,
+        handles_from_before_read_a_view_that_is_added,
     }
 }

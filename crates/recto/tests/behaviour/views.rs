@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::TryStreamExt;
 use recto::session::{Explanation, PageReply, PageRequest, Pages};
 use recto::{DynamicRecord, ErrorKind, LocalSession, Record, Recto};
 use serde_json::{Value as Json, json};
@@ -53,7 +54,7 @@ async fn posts(recto: &Recto) -> Recto {
     let recto = Fresh::new(kind_of(recto)).open().await;
     apply_with_views(&recto, SCHEMA).await;
     let posts = recto.dynamic("posts").unwrap();
-    let definition = Arc::new(posts.definition().clone());
+    let definition = posts.definition();
     let post = |id: i64| {
         let mut post = json!({ "id": id, "author": "ada", "topic": (if id % 2 == 0 { "x" } else { "y" }), "body": "text" });
         if id % 3 != 0 {
@@ -324,4 +325,45 @@ pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
         ..asked("")
     };
     assert_eq!(ids(&session.page("posts", &next).await.unwrap()), [2, 1]);
+}
+
+/// Handles, and queries that are kept, see views come and go.
+pub(crate) async fn handles_from_before_read_a_view_that_is_added(recto: Recto) {
+    let recto = posts(&recto).await;
+    let parse = |text: &str| crate::common::stores::parse(text);
+    let (plain, _) = SCHEMA.split_once("# views").unwrap();
+    let all = &SCHEMA[SCHEMA.find("[collection.posts.view.all]").unwrap()..];
+    recto.assume(parse(plain));
+    let typed = recto.collection::<Post>().unwrap();
+    let kept = typed
+        .query()
+        .filter(r#"author = "ada" AND score > 0"#)
+        .order_by("-score")
+        .page_size(2);
+    assert_eq!(kept.clone().await.unwrap_err().kind(), ErrorKind::NoPlan);
+    recto.assume(parse(SCHEMA));
+    let first = kept.clone().await.unwrap();
+    assert_eq!(first.iter().map(|post| post.id).collect::<Vec<_>>(), [5, 4]);
+    // A stream that has begun in one view goes on in another of its order.
+    let mut stream = std::pin::pin!(kept.clone().stream());
+    let mut found = vec![stream.try_next().await.unwrap().unwrap().id];
+    found.push(stream.try_next().await.unwrap().unwrap().id);
+    recto.assume(parse(&format!("{plain}{all}")));
+    found.extend(
+        stream
+            .map_ok(|post| post.id)
+            .try_collect::<Vec<_>>()
+            .await
+            .unwrap(),
+    );
+    assert_eq!(found, [5, 4, 2, 1]);
+    let next = kept.clone().after(first.next_cursor().unwrap()).await.unwrap();
+    assert_eq!(next.iter().map(|post| post.id).collect::<Vec<_>>(), [2, 1]);
+    // Where none is left, it is refused by name.
+    let mut stream = std::pin::pin!(kept.stream());
+    stream.try_next().await.unwrap();
+    stream.try_next().await.unwrap();
+    recto.assume(parse(plain));
+    let error = stream.try_next().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoPlan);
 }

@@ -220,9 +220,7 @@ impl Reader<'_> {
                     Ok(Some(step)) => {
                         for json in &step.records {
                             let definition = self.tables.collections[collection].definition();
-                            let record =
-                                DynamicRecord::from_json(std::sync::Arc::new(definition.clone()), json)
-                                    .unwrap();
+                            let record = DynamicRecord::from_json(definition, json).unwrap();
                             let (key, version) = read_record(collection, &record).unwrap();
                             if found.insert(key, version).is_some() {
                                 twice.insert(key);
