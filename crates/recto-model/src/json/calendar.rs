@@ -125,7 +125,7 @@ pub(super) fn time_text(nanos: i64) -> String {
 /// `2013-01-31T10:00:00.000Z`.
 pub(super) fn timestamp_text(millis: i64) -> String {
     text_of("2013-01-31T10:00:00.000Z".len(), |text| {
-        write_timestamp(millis, text)
+        write_timestamp(millis, text);
     })
 }
 
