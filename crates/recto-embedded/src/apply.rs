@@ -7,13 +7,13 @@ use redb::{ReadableTable as _, WriteTransaction};
 
 use crate::batch::{Action, Batch, Change};
 use crate::catalog::{Catalog, StoredTable, different};
+use crate::damage::damaged;
 use crate::error::engine;
-use crate::read::damaged;
 use crate::row::{Damage, Row, StoredRow};
 use crate::runs::Runs;
-use crate::snapshot::RowsDefinition;
+use crate::state::RowsDefinition;
 use crate::walk::{RowsTable, find, find_edge};
-use crate::writer::Reply;
+use crate::work::Reply;
 
 /// How many rows that a range deletion leaves in part are rewritten at a time.
 const PARTLY_DELETED_ROWS: usize = 10_000;

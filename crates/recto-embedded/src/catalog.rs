@@ -8,8 +8,9 @@ use recto_model::types::UdtType;
 use recto_model::{Column, Direction, Table, Type};
 use recto_store::tables::serves;
 use recto_store::{StoreError, StoreErrorKind};
+use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata as _, TableDefinition};
 
-use crate::error::corrupt;
+use crate::error::{corrupt, engine};
 
 /// The version of stored table definitions. Only those that need it have it: the others are written as
 /// version 1, which earlier releases read.
@@ -341,6 +342,27 @@ impl Reader<'_> {
             plain => PLAIN_TYPES.get(usize::from(plain)).ok_or_else(damaged)?.clone(),
         })
     }
+}
+
+/// The engine's table that holds the definitions of ours, by name.
+pub(crate) const CATALOG: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("catalog");
+
+/// The tables there are.
+pub(crate) fn read_catalog(database: &impl ReadableDatabase) -> Result<Catalog, StoreError> {
+    let transaction = database.begin_read().map_err(engine)?;
+    let definitions = transaction.open_table(CATALOG).map_err(engine)?;
+    let mut catalog = Catalog::default();
+    for entry in ReadableTable::iter(&definitions).map_err(engine)? {
+        let (_, definition) = entry.map_err(engine)?;
+        catalog.insert(decode(definition.value())?);
+    }
+    let (expected, found) = (definitions.len().map_err(engine)?, catalog.iter().count());
+    if expected != found as u64 {
+        return Err(corrupt(format!(
+            "the store counts {expected} tables, and {found} are found"
+        )));
+    }
+    Ok(catalog)
 }
 
 #[cfg(test)]

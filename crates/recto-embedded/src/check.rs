@@ -12,16 +12,15 @@ use recto_store::{StoreError, StoreErrorKind};
 use redb::{Builder, ReadableTableMetadata as _, StorageBackend};
 
 use crate::catalog::StoredTable;
+use crate::clock::Now;
 use crate::copy::{Counter, Report, total_rows};
+use crate::damage::{damaged, hex};
 use crate::error::{engine, file, guarded};
 use crate::keys;
-use crate::read::{Now, damaged, hex};
+use crate::limits::MAX_PROBLEMS;
 use crate::row::{Damage, Row, StoredRow};
 use crate::scan::partition_of;
-use crate::snapshot::State;
-
-/// The most problems a report describes; all are counted.
-pub const MAX_PROBLEMS: usize = 100;
+use crate::state::State;
 
 /// The cache that pages are checked through.
 const CHECK_CACHE_BYTES: usize = 64 << 20;

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use recto_store::StoreError;
 use redb::{CursorError, ReadableTableMetadata as _};
 
-use crate::catalog;
+use crate::catalog::{self, CATALOG};
+use crate::clock::Now;
+use crate::damage::damaged;
+use crate::data::create_data;
 use crate::error::{engine, guarded};
 use crate::meta::META;
-use crate::read::{Now, damaged};
 use crate::row::StoredRow;
-use crate::snapshot::{OpenTable, RowsDefinition, State};
-use crate::store::create_data;
+use crate::state::{OpenTable, RowsDefinition, State};
 use crate::verified::Met;
-use crate::writer::CATALOG;
 
 /// How far work on a store has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

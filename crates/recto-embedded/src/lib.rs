@@ -7,11 +7,12 @@
 //! | module | holds |
 //! |---|---|
 //! | `store` | [`EmbeddedStore`]: opening, and what the trait asks |
+//! | `options`, `data` | how to open a store; its data file |
 //! | `directory` | the files of a store, who holds it, what is refused |
 //! | `verified`, `pages` | the engine's file, whose pages are verified as they are read |
-//! | `snapshot`, `read`, `scan` | snapshots, slices, scans |
+//! | `state`, `snapshot`, `read`, `scan` | the tables of one commit, snapshots, slices, scans |
 //! | `walk` | entries in order from an edge that is verified |
-//! | `writer`, `batch`, `apply` | the one writer: group commit, merging by stamps |
+//! | `queue`, `writer`, `batch`, `apply` | the one writer: group commit, merging by stamps |
 //! | `keys`, `row`, `catalog`, `meta` | the bytes on disk, drawn in `docs/format.md` |
 //!
 //! # Durability
@@ -53,7 +54,10 @@ mod apply;
 mod batch;
 mod catalog;
 mod check;
+mod clock;
 mod copy;
+mod damage;
+mod data;
 mod describe;
 mod directory;
 mod error;
@@ -64,8 +68,10 @@ mod keys;
 mod limits;
 mod meta;
 mod operations;
+mod options;
 mod pages;
 mod partitions;
+mod queue;
 mod read;
 mod row;
 mod runs;
@@ -73,24 +79,28 @@ mod scan;
 mod scrub;
 mod shared;
 mod snapshot;
+mod state;
 mod store;
 mod verified;
 mod walk;
+mod work;
 mod writer;
 
 pub use catalog::TABLE_FORMAT_VERSION;
-pub use check::{CheckReport, CheckedTable, MAX_PROBLEMS, Problem};
+pub use check::{CheckReport, CheckedTable, Problem};
 pub use copy::{Progress, ROWS_PER_REPORT};
 pub use directory::STORE_FORMAT_VERSION;
 pub use limits::{
-    MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_RELAXED_BYTES, MAX_REQUEST_BYTES, MAX_WAITING_BYTES,
-    MAX_WAITING_REQUESTS,
+    MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_PROBLEMS, MAX_RELAXED_BYTES, MAX_REQUEST_BYTES,
+    MAX_WAITING_BYTES, MAX_WAITING_REQUESTS,
 };
 pub use operations::{BackupReport, CompactReport, Statistics, TableStatistics};
+pub use options::{DEFAULT_CACHE_BYTES, EmbeddedOptions};
+pub use queue::REVIVE_INTERVAL;
 pub use row::ROW_FORMAT_VERSION;
 pub use scan::MAX_PIECES;
 pub use scrub::{ScrubPosition, ScrubStep};
 pub use shared::QUICK_REPAIR_BYTES;
 pub use snapshot::INLINE_ROWS;
-pub use store::{DEFAULT_CACHE_BYTES, EmbeddedOptions, EmbeddedStore, REVIVE_INTERVAL};
+pub use store::EmbeddedStore;
 pub use verified::MAX_VERIFIED_PAGES;

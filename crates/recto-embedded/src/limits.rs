@@ -36,3 +36,6 @@ pub const MAX_GROUP_REQUESTS: usize = 1_024;
 /// After this many bytes of relaxed writes the next commit is durable: it bounds what a crash
 /// loses, and the memory of what is not on disk yet.
 pub const MAX_RELAXED_BYTES: usize = 64 << 20;
+
+/// The most problems a report describes; all are counted.
+pub const MAX_PROBLEMS: usize = 100;

@@ -7,15 +7,15 @@ use std::time::Duration;
 use recto_store::{StoreError, StoreErrorKind};
 use redb::ReadableTableMetadata as _;
 
-use crate::EmbeddedStore;
 use crate::check::{self, CheckReport};
 use crate::copy::{self, Progress, Report, Rows};
+use crate::data::open_data;
 use crate::directory::{Directory, Purpose};
 use crate::error::{engine, file, guarded};
 use crate::shared::Shared;
-use crate::snapshot::{Engine, State, blocking};
-use crate::store::open_data;
-use crate::writer::{Exclusive, Reply, Work};
+use crate::state::{Engine, State, blocking};
+use crate::store::EmbeddedStore;
+use crate::work::{Exclusive, Reply, Work};
 
 /// How long compaction and checks may take: a day.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(86_400);
@@ -69,7 +69,7 @@ impl EmbeddedStore {
     /// # Errors
     /// `Storage`: the file system refused. `Timeout`.
     pub async fn sync(&self, timeout: Duration) -> Result<(), StoreError> {
-        match self.ask(Work::Sync, 0, false, timeout).await? {
+        match self.queue.ask(Work::Sync, 0, false, timeout).await? {
             Reply::Unknown(error) => Err(error),
             _ => Ok(()),
         }
@@ -179,6 +179,7 @@ impl EmbeddedStore {
 
     pub(crate) async fn ask_exclusive(&self, work: Exclusive) -> Result<(), StoreError> {
         match self
+            .queue
             .ask(Work::Exclusive(work), 0, false, OPERATION_TIMEOUT)
             .await?
         {

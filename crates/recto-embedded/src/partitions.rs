@@ -6,11 +6,12 @@ use recto_model::table::ReadDirection;
 use recto_model::{Cells, RowSet, Table};
 use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind};
 
+use crate::clock::{Deadline, Now};
+use crate::damage::damaged;
 use crate::keys;
-use crate::read::{Now, damaged};
 use crate::row::{Damage, StoredRow};
 use crate::scan::partition_of;
-use crate::snapshot::{Deadline, OpenTable, State};
+use crate::state::{OpenTable, State};
 use crate::walk::Walk;
 
 /// Partitions from the first one on, or after a position, which is the components of one.

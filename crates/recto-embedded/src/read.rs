@@ -7,82 +7,19 @@ use recto_model::{Cells, Environment, RowSet, Slice, Table};
 use recto_store::{PointRead, ReadOptions, RowsRead, StoreError};
 
 use crate::catalog::StoredTable;
-use crate::error::corrupt;
+use crate::clock::{Deadline, Now};
+use crate::damage::damaged;
 use crate::keys;
 use crate::limits::LIMITS;
 use crate::row::{Damage, StoredRow};
-use crate::snapshot::{Deadline, OpenTable, State};
+use crate::state::{OpenTable, State};
+use crate::verified::pages_asked;
 use crate::walk::{Walk, find, verify};
 
 /// How many rows a read makes room for at first, whatever its limit.
 const ROWS_ROOM: usize = 128;
 /// How many bytes a row is expected to take, where nothing is known.
 const ROW_ROOM_BYTES: usize = 160;
-
-/// Damage at `key`, as an error that names table and key.
-#[cold]
-pub(crate) fn damaged(table: &StoredTable, key: &[u8], damage: Damage) -> StoreError {
-    let name = table.definition.name();
-    let at = hex(key);
-    match damage {
-        Damage::Checksum => corrupt(format!("a row of table {name} is damaged (key {at})")),
-        Damage::Layout => corrupt(format!(
-            "a row of table {name} has a checksum that holds and bytes that are not a row (key {at})"
-        )),
-        Damage::Version(version) => StoreError::new(
-            recto_store::StoreErrorKind::Version,
-            format!("a row of table {name} has version {version}, which this release cannot read (key {at})"),
-        )
-        .with_hint("open the store with the newer release that wrote it"),
-    }
-}
-
-/// How many bytes of a key an error shows.
-const SHOWN_KEY_BYTES: usize = 64;
-
-/// A key for people.
-pub(crate) fn hex(key: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::new();
-    for byte in &key[..key.len().min(SHOWN_KEY_BYTES)] {
-        let _ = write!(text, "{byte:02x}");
-    }
-    if key.len() > SHOWN_KEY_BYTES {
-        text.push('…');
-    }
-    text
-}
-
-/// The second it is, asked once and only if a row can end.
-pub(crate) struct Now<'a> {
-    environment: &'a Environment,
-    seconds: Option<u32>,
-}
-
-impl<'a> Now<'a> {
-    pub(crate) fn new(environment: &'a Environment) -> Self {
-        Self {
-            environment,
-            seconds: None,
-        }
-    }
-
-    pub(crate) fn seconds(&mut self) -> u32 {
-        let environment = self.environment;
-        *self.seconds.get_or_insert_with(|| now_seconds(environment))
-    }
-
-    /// The second it is, if `row` can end; else any.
-    #[inline]
-    fn for_row(&mut self, row: &StoredRow<'_>) -> u32 {
-        if row.may_end() { self.seconds() } else { 0 }
-    }
-}
-
-/// Whole seconds since 1970.
-pub(crate) fn now_seconds(environment: &Environment) -> u32 {
-    u32::try_from(environment.now_micros() / 1_000_000).unwrap_or(u32::MAX)
-}
 
 /// Where a cell lies that many rows share; `None`: null.
 type Shared = Option<Range<usize>>;
@@ -256,8 +193,23 @@ fn push_shared(cells: &[Shared], rows: &mut RowSet) {
     }
 }
 
-/// The rows of one slice.
-pub(crate) fn slice(state: &State, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+/// Whether a read may wait for the disk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Disk {
+    /// As long as it takes.
+    Wait,
+    /// It ends at the next row once a page was not in memory.
+    Avoid,
+}
+
+/// The rows of one slice; none if they are on disk and the read is not to wait for it.
+pub(crate) fn slice(
+    state: &State,
+    slice: &Slice,
+    options: &ReadOptions,
+    disk: Disk,
+) -> Result<Option<RowsRead>, StoreError> {
+    let asked_before = pages_asked();
     LIMITS.check_slice(slice)?;
     let mut deadline = Deadline::new(&state.environment, options.timeout)?;
     let open = state.open(&slice.table)?;
@@ -267,7 +219,7 @@ pub(crate) fn slice(state: &State, slice: &Slice, options: &ReadOptions) -> Resu
     let from = keys::edge(&slice.table, collector.rows_prefix(), &slice.from)?;
     let to = keys::edge(&slice.table, collector.rows_prefix(), &slice.to)?;
     if from >= to {
-        return Ok(collector.into_read(true));
+        return Ok(Some(collector.into_read(true)));
     }
     let (near, far) = match slice.direction {
         ReadDirection::Forward => (from.as_slice(), to.as_slice()),
@@ -277,7 +229,7 @@ pub(crate) fn slice(state: &State, slice: &Slice, options: &ReadOptions) -> Resu
     let mut left = slice.limit;
     while left > 0 && (collector.bytes < options.max_bytes || collector.rows.is_empty()) {
         let Some((key, value)) = walk.next()? else {
-            return Ok(collector.into_read(true));
+            return Ok(Some(collector.into_read(true)));
         };
         let is_beyond = match slice.direction {
             ReadDirection::Forward => key >= far,
@@ -286,14 +238,17 @@ pub(crate) fn slice(state: &State, slice: &Slice, options: &ReadOptions) -> Resu
         // The slice ends by a key that lies beyond it and whose checksum says that it does.
         if is_beyond {
             verify(stored, key, value)?;
-            return Ok(collector.into_read(true));
+            return Ok(Some(collector.into_read(true)));
+        }
+        if matches!(disk, Disk::Avoid) && pages_asked() != asked_before {
+            return Ok(None);
         }
         deadline.visit()?;
         if collector.push(key, value)? {
             left -= 1;
         }
     }
-    Ok(collector.into_read(false))
+    Ok(Some(collector.into_read(false)))
 }
 
 /// Enters a partition and takes its statics.

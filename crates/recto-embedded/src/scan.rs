@@ -7,11 +7,13 @@ use recto_model::table::ReadDirection;
 use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
 
 use crate::catalog::StoredTable;
+use crate::clock::{Deadline, Now};
+use crate::damage::damaged;
 use crate::error::{corrupt, engine};
 use crate::keys;
-use crate::read::{Collector, Now, damaged, take_statics};
+use crate::read::{Collector, take_statics};
 use crate::row::{Damage, StoredRow};
-use crate::snapshot::{Deadline, OpenTable, State};
+use crate::state::{OpenTable, State};
 use crate::walk::{Walk, verify};
 
 /// The most pieces a table is split into.

@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use recto_store::{StoreError, StoreErrorKind};
 
-use crate::EmbeddedStore;
 use crate::catalog::{Catalog, StoredTable};
-use crate::check::{MAX_PROBLEMS, read_at};
+use crate::check::read_at;
 use crate::error::{file, page_damage};
+use crate::limits::MAX_PROBLEMS;
 use crate::pages::{self, BRANCH, Child, Entries, HEADER_BYTES, Header};
-use crate::snapshot::blocking;
+use crate::state::blocking;
+use crate::store::EmbeddedStore;
 use crate::walk::verify;
-use crate::writer::Exclusive;
+use crate::work::Exclusive;
 
 /// How deep a tree may be: no file that can be has a deeper one.
 const MAX_DEPTH: usize = 128;

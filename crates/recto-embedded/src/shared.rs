@@ -8,11 +8,13 @@ use recto_model::Environment;
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{Database, WriteTransaction};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, read_catalog};
 use crate::directory::Directory;
 use crate::error::{closed, engine, guarded, stopped};
 use crate::meta;
-use crate::snapshot::{EmbeddedSnapshot, Engine, State};
+use crate::options::EmbeddedOptions;
+use crate::snapshot::EmbeddedSnapshot;
+use crate::state::{Engine, State};
 use crate::verified::Met;
 
 /// From this many bytes of data on, durable commits save what makes reopening after a crash quick
@@ -35,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) environment: Environment,
     reopen: Reopen,
     current: RwLock<Current>,
-    pub(crate) options: crate::EmbeddedOptions,
+    pub(crate) options: EmbeddedOptions,
     data_bytes: AtomicU64,
     /// The newest stamp of a plain write, as it stands in the data file.
     newest_stamp: Mutex<Option<i64>>,
@@ -54,7 +56,7 @@ impl Shared {
         catalog: Catalog,
         reopen: Reopen,
         directory: Option<Directory>,
-        options: crate::EmbeddedOptions,
+        options: EmbeddedOptions,
         environment: Environment,
         newest_stamp: Option<i64>,
         met: Arc<Met>,
@@ -218,7 +220,7 @@ impl Shared {
         if is_stopped {
             self.check_open()?;
             let database = (self.reopen)().map_err(still_held)?;
-            let catalog = guarded(|| crate::store::read_catalog(&database))?;
+            let catalog = guarded(|| read_catalog(&database))?;
             // A commit whose outcome is unknown may have raised it, or not.
             self.set_newest_stamp(guarded(|| meta::newest_stamp(&database))?);
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);

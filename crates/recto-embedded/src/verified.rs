@@ -10,6 +10,7 @@
 //! Pages of rows are the exception: each row has a checksum of its own, so that one damaged row does not take
 //! its neighbours with it. They are given as they are, and noted.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Bound;
@@ -19,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redb::{BackendError, StorageBackend};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::check::MAX_PROBLEMS;
 use crate::error::met_damage;
+use crate::limits::MAX_PROBLEMS;
 use crate::pages::{self, Child, Entries, Geometry, Header, LEAF, Layout, PAGE_BYTES};
 
 /// The most units of a file whose checksums are remembered, in five bytes each: those of 128 GiB. Pages
@@ -29,6 +30,17 @@ pub const MAX_VERIFIED_PAGES: usize = 1 << 25;
 
 /// How often a page is read before it is said to be damaged.
 const READS: usize = 2;
+
+thread_local! {
+    /// How many times this thread asked the file for a page.
+    static ASKED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many pages this thread has asked the file for: those that the engine has in memory it does not ask for.
+#[inline]
+pub(crate) fn pages_asked() -> u64 {
+    ASKED.get()
+}
 
 /// Damaged pages that were met, by whoever uses the store.
 #[derive(Debug, Default)]
@@ -216,6 +228,7 @@ impl<B: StorageBackend> StorageBackend for Verified<B> {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        ASKED.set(ASKED.get() + 1);
         if offset < PAGE_BYTES {
             self.file.read(offset, out)?;
             if offset == 0 {

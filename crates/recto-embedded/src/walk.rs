@@ -13,10 +13,10 @@ use recto_store::StoreError;
 use redb::{AccessGuard, Cursor, ReadableTable, Table};
 
 use crate::catalog::StoredTable;
+use crate::damage::{damaged, hex};
 use crate::error::{corrupt, engine};
-use crate::read::{damaged, hex};
 use crate::row::StoredRow;
-use crate::snapshot::{OpenTable, Rows};
+use crate::state::{OpenTable, Rows};
 
 type Bytes = &'static [u8];
 type Guard<'a> = AccessGuard<'a, Bytes>;

@@ -7,117 +7,22 @@ use std::sync::Arc;
 
 use recto_model::Table;
 use recto_store::tables::added_columns;
-use recto_store::{CasCondition, RowsMet, StoreError, StoreErrorKind};
-use redb::{Database, Durability, TableDefinition, WriteTransaction};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use recto_store::{StoreError, StoreErrorKind};
+use redb::{Database, Durability, WriteTransaction};
+use tokio::sync::mpsc;
 
 use crate::apply::{Moment, OpenTables, apply, check_table};
-use crate::batch::Batch;
-use crate::catalog::{self, Catalog, StoredTable, different, missing};
+use crate::catalog::{self, CATALOG, Catalog, StoredTable, different, missing};
+use crate::clock::now_seconds;
+use crate::damage::damaged;
 use crate::error::{corrupt, engine, guarded, stops_engine, timeout};
 use crate::limits::{MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_RELAXED_BYTES};
 use crate::meta;
-use crate::read::{damaged, now_seconds};
 use crate::row::StoredRow;
 use crate::shared::Shared;
+use crate::state::RowsDefinition;
 use crate::walk::find;
-
-/// The engine's table that holds the definitions of ours, by name.
-pub(crate) const CATALOG: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("catalog");
-
-/// Conditional writes made ready, with what else is written if all their conditions hold.
-pub(crate) struct Conditional {
-    pub(crate) guards: Vec<Guard>,
-    pub(crate) batch: Batch,
-}
-
-/// The conditions of one conditional write.
-pub(crate) struct Guard {
-    pub(crate) table: Arc<StoredTable>,
-    /// Each with the key of its row.
-    pub(crate) conditions: Vec<(Vec<u8>, CasCondition)>,
-}
-
-impl Guard {
-    pub(crate) fn byte_len(&self) -> usize {
-        let conditions = self.conditions.iter();
-        let bytes = conditions.map(|(key, condition)| {
-            size_of::<(Vec<u8>, CasCondition)>() + key.len() + condition.expected.as_ref().map_or(0, Vec::len)
-        });
-        bytes.sum()
-    }
-}
-
-impl Conditional {
-    pub(crate) fn byte_len(&self) -> usize {
-        self.batch.byte_len() + self.guards.iter().map(Guard::byte_len).sum::<usize>()
-    }
-}
-
-/// Work that needs the writer to stand still.
-pub(crate) type Exclusive = Box<dyn FnOnce(&Shared) -> Result<(), StoreError> + Send>;
-
-pub(crate) enum Work {
-    Write(Batch),
-    Conditional(Conditional),
-    Create(Arc<Table>),
-    AddColumns(Arc<Table>),
-    Drop(String),
-    Empty(Arc<Table>),
-    /// Nothing: its commit makes durable what came before.
-    Sync,
-    Exclusive(Exclusive),
-}
-
-/// How a request ended, if it did not fail.
-#[derive(Debug)]
-pub(crate) enum Reply {
-    Done,
-    /// Done row by row.
-    Counted(RowsMet),
-    /// Nothing is done: the mutation of this number inserts a row that is there as another.
-    Conflict(usize),
-    /// Nothing is done: what the columns of each conditional write's conditions hold.
-    NotApplied(Vec<Vec<Option<Vec<u8>>>>),
-    /// The engine failed while committing.
-    Unknown(StoreError),
-}
-
-pub(crate) struct Request {
-    pub(crate) work: Work,
-    /// Whether the caller does not wait for the disk.
-    pub(crate) relaxed: bool,
-    /// When nobody waits any more; nothing is done then.
-    pub(crate) deadline_nanos: u64,
-    pub(crate) reply: oneshot::Sender<Result<Reply, StoreError>>,
-    /// Room in the queue; given back when the request is answered.
-    pub(crate) _room: OwnedSemaphorePermit,
-}
-
-impl Request {
-    fn byte_len(&self) -> usize {
-        match &self.work {
-            Work::Write(batch) => batch.byte_len(),
-            Work::Conditional(conditional) => conditional.byte_len(),
-            _ => 0,
-        }
-    }
-
-    /// The newest stamp its mutations were given.
-    fn newest_stamp(&self) -> Option<i64> {
-        let batch = match &self.work {
-            Work::Write(batch) => batch,
-            Work::Conditional(conditional) => &conditional.batch,
-            _ => return None,
-        };
-        batch.changes.iter().filter_map(|change| change.stamp).max()
-    }
-
-    fn answer(self, reply: Result<Reply, StoreError>) {
-        // Whoever asked may have given up.
-        let _ = self.reply.send(reply);
-    }
-}
+use crate::work::{Conditional, Guard, Reply, Request, Work};
 
 /// The writer's thread, until nobody can ask any more.
 pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
@@ -493,7 +398,7 @@ impl<'t> Step<'t> {
         }
         tables.close(stored);
         self.transaction
-            .delete_table(TableDefinition::<&[u8], &[u8]>::new(&stored.rows))
+            .delete_table(RowsDefinition::new(&stored.rows))
             .map_err(engine)?;
         catalog.remove(name);
         Ok(())

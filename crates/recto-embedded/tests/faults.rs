@@ -6,12 +6,14 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use recto_embedded::{EmbeddedStore, REVIVE_INTERVAL};
+use recto_model::table::ReadDirection;
 use recto_store::{Atomicity, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome};
 use support::disk::{Disk, Fault, Random, open_on, scale, seed};
-use support::{done, numbers, put, read, runtime, table, write};
+use support::{all, done, fill, numbers, put, read, runtime, table, unbounded, write};
 
 /// How often the power is cut in a usual run.
 const POWER_CUTS: u64 = 300;
@@ -269,4 +271,109 @@ fn a_store_that_was_being_made_opens() {
         };
         open_on(&disk).unwrap();
     }
+}
+
+/// What a read waits for the disk at most on the thread that asks: the pages that lead to its first row, and one.
+const MAX_PAGES_HERE: u64 = 8;
+
+/// A disk may be slow. Whoever asks from a worker of a runtime holds it for a few pages at most.
+#[test]
+fn reads_wait_for_the_disk_on_threads_that_may_block() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (disk, table) = (Disk::new(), table());
+        let store = open_on(&disk).unwrap();
+        store.create_table(&table).await.unwrap();
+        // More than the cache holds.
+        fill(&store, &table, 0..5_000).await;
+        for carrier in ["BB", "CC"] {
+            done(&store, vec![write(&table, carrier, vec![put(1, 1)])]).await;
+        }
+        let turns = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&turns);
+        let ticking = tokio::spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        let snapshot = store.snapshot().unwrap();
+        let mut slice = all(&table, "AA", ReadDirection::Forward);
+        slice.limit = 1_000;
+        for _ in 0..3 {
+            let before = disk.reads_here();
+            assert!(snapshot.slice_now(&slice, &unbounded()).is_none());
+            let waited = disk.reads_here() - before;
+            assert!((1..=MAX_PAGES_HERE).contains(&waited), "{waited} pages");
+            let read = snapshot.slice(&slice, &unbounded()).await.unwrap();
+            assert_eq!(read.rows.len(), 1_000);
+            assert_eq!(disk.reads_here(), before + waited);
+        }
+
+        let before = disk.reads_here();
+        turns.store(0, Ordering::Relaxed);
+        let ranges = snapshot.token_ranges(&table, 1).await.unwrap();
+        let (mut steps, mut rows, mut after) = (1, 0, None);
+        loop {
+            let read = snapshot
+                .scan(&table, &ranges[0], after.as_ref(), 500, &unbounded())
+                .await
+                .unwrap();
+            (steps, rows) = (steps + 1, rows + read.rows.len());
+            after = read.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(rows, 5_002);
+        let mut partitions = 0;
+        loop {
+            let read = snapshot
+                .partitions(&table, after.as_ref(), 1, &unbounded())
+                .await
+                .unwrap();
+            (steps, partitions) = (steps + 1, partitions + read.rows.len());
+            after = read.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(partitions, 3);
+        assert_eq!(disk.reads_here(), before, "scans wait elsewhere");
+        let turns = turns.load(Ordering::Relaxed);
+        assert!(turns >= steps, "{turns} turns of another task in {steps} steps");
+        ticking.abort();
+
+        // What is in memory is had at once.
+        slice.limit = 1;
+        let in_memory = (0..3).find_map(|_| snapshot.slice_now(&slice, &unbounded()));
+        assert_eq!(in_memory.unwrap().unwrap().rows.len(), 1);
+        let before = disk.reads_here();
+        assert!(snapshot.slice_now(&slice, &unbounded()).is_some());
+        assert_eq!(disk.reads_here(), before);
+    });
+}
+
+/// A store whose last sync fails is closed all the same, and says that relaxed writes may be lost.
+#[test]
+fn closing_on_a_failing_disk_gives_the_store_up() {
+    runtime().block_on(async {
+        let disk = Disk::new();
+        let store = open_on(&disk).unwrap();
+        store.create_table(&table()).await.unwrap();
+        let relaxed = WriteOptions {
+            relaxed: true,
+            ..WriteOptions::default()
+        };
+        let written = store.write(write(&table(), "AA", vec![put(1, 1)]), relaxed).await;
+        assert!(matches!(written, Ok(WriteOutcome::Done)), "{written:?}");
+        disk.fail_after(0, Fault::WritesFail);
+        is_told(&store.close().await.unwrap_err());
+        let error = store.snapshot().err().unwrap();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        store.close().await.unwrap();
+    });
 }

@@ -1,8 +1,10 @@
 //! A disk in memory that outlives the store: it fails, runs full, and loses what was not synced when its power
 //! is cut. And numbers by seed.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::ThreadId;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -91,6 +93,8 @@ struct State {
     fault: Fault,
     /// Operations since the disk was made, as `left` counts them.
     operations: u64,
+    /// How often each thread read.
+    reads: HashMap<ThreadId, u64>,
 }
 
 /// Clones are the same disk.
@@ -110,6 +114,7 @@ impl Disk {
             left: u64::MAX,
             fault: Fault::Full,
             operations: 0,
+            reads: HashMap::new(),
         })))
     }
 
@@ -140,6 +145,16 @@ impl Disk {
 
     pub(crate) fn operations(&self) -> u64 {
         self.lock().operations
+    }
+
+    /// How often this thread read.
+    pub(crate) fn reads_here(&self) -> u64 {
+        let state = self.lock();
+        state
+            .reads
+            .get(&std::thread::current().id())
+            .copied()
+            .unwrap_or(0)
     }
 
     fn spend(&self, is_read: bool) -> io::Result<MutexGuard<'_, State>> {
@@ -195,7 +210,8 @@ impl StorageBackend for Disk {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let start = usize::try_from(offset).unwrap();
-        let state = self.spend(true)?;
+        let mut state = self.spend(true)?;
+        *state.reads.entry(std::thread::current().id()).or_default() += 1;
         let found = state.current.get(start..start + out.len());
         out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())

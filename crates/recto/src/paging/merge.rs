@@ -171,7 +171,9 @@ async fn first_reads(
                 Ok::<_, Error>((source, rest, read.ok_or_else(out_of_time)?))
             }),
         }
-        if reads.len() % SOURCES_PER_TURN == SOURCES_PER_TURN - 1 {
+        // A store that is not remote may have waited for its disk before it said that there is more to wait for.
+        let has_waited = !reader.remote && !waiting.is_empty();
+        if has_waited || reads.len() % SOURCES_PER_TURN == SOURCES_PER_TURN - 1 {
             tokio::task::yield_now().await;
         }
     }

@@ -79,6 +79,8 @@ pub(super) struct Rest {
     /// Where the partition is kept in pieces: those found and not yet read to their end.
     pieces: VecDeque<Piece>,
     in_pieces: bool,
+    /// Whether it is known that the next read waits.
+    waits: bool,
 }
 
 impl Rest {
@@ -87,15 +89,21 @@ impl Rest {
             slice: Some(slice),
             pieces: VecDeque::new(),
             in_pieces,
+            waits: false,
         }
     }
 
     /// What [`next`](Self::next) would read, as many rows as the slice says, if that can be had at once without
     /// waiting.
-    pub(super) fn next_now(&self, reader: &Reader<'_>, options: &ReadOptions) -> Option<Result<RowsRead>> {
+    pub(super) fn next_now(
+        &mut self,
+        reader: &Reader<'_>,
+        options: &ReadOptions,
+    ) -> Option<Result<RowsRead>> {
         let slice = self.slice.as_ref().filter(|_| !self.in_pieces)?;
-        let read = reader.snapshot.slice_now(slice, options)?;
-        Some(read.map_err(Into::into))
+        let read = reader.snapshot.slice_now(slice, options);
+        self.waits = read.is_none();
+        Some(read?.map_err(Into::into))
     }
 
     /// At most `limit` rows more, of at most about `max_bytes`; `None` if the time is over. There may be none with
@@ -114,6 +122,9 @@ impl Rest {
         if self.in_pieces {
             // Boxed: what it awaits is large, and every page's future would hold it.
             return Box::pin(self.next_of_piece(reader, max_bytes, meter)).await;
+        }
+        if std::mem::take(&mut self.waits) {
+            return reader.slice_later(slice, max_bytes, meter).await;
         }
         reader.slice(slice, max_bytes, meter).await
     }

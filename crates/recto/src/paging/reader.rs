@@ -156,6 +156,17 @@ impl Reader<'_> {
         };
         in_time(read, max_bytes, meter).await
     }
+
+    /// As [`slice`](Self::slice), of one that is known not to be had at once.
+    pub(super) async fn slice_later(
+        &self,
+        slice: &Slice,
+        max_bytes: u64,
+        meter: &Meter,
+    ) -> Result<Option<RowsRead>> {
+        let read = |options| async move { self.snapshot.slice(slice, &options).await };
+        in_time(read, max_bytes, meter).await
+    }
 }
 
 /// A run that ended with its sources.

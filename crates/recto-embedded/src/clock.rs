@@ -1,0 +1,84 @@
+//! When a read must be done, and which rows have ended.
+
+use std::time::Duration;
+
+use recto_model::Environment;
+use recto_store::StoreError;
+
+use crate::error::timeout;
+use crate::row::StoredRow;
+
+/// When a read must be done. The clock is first asked after some rows: a page needs it never.
+pub(crate) struct Deadline<'a> {
+    environment: &'a Environment,
+    timeout: Duration,
+    end_nanos: Option<u64>,
+    visited: u32,
+}
+
+/// How many rows are visited between looks at the clock: some tens of microseconds.
+const ROWS_PER_LOOK: u32 = 256;
+
+impl<'a> Deadline<'a> {
+    pub(crate) fn new(environment: &'a Environment, timeout_after: Duration) -> Result<Self, StoreError> {
+        if timeout_after.is_zero() {
+            return Err(timeout("a read"));
+        }
+        Ok(Self {
+            environment,
+            timeout: timeout_after,
+            end_nanos: None,
+            visited: 0,
+        })
+    }
+
+    /// Counts a visited row; an error if the time is over.
+    #[inline]
+    pub(crate) fn visit(&mut self) -> Result<(), StoreError> {
+        self.visited += 1;
+        if self.visited < ROWS_PER_LOOK {
+            return Ok(());
+        }
+        self.look()
+    }
+
+    #[cold]
+    fn look(&mut self) -> Result<(), StoreError> {
+        self.visited = 0;
+        let now = self.environment.monotonic_nanos();
+        let nanos = u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX);
+        let end = *self.end_nanos.get_or_insert(now.saturating_add(nanos));
+        if now > end { Err(timeout("a read")) } else { Ok(()) }
+    }
+}
+
+/// The second it is, asked once and only if a row can end.
+pub(crate) struct Now<'a> {
+    environment: &'a Environment,
+    seconds: Option<u32>,
+}
+
+impl<'a> Now<'a> {
+    pub(crate) fn new(environment: &'a Environment) -> Self {
+        Self {
+            environment,
+            seconds: None,
+        }
+    }
+
+    pub(crate) fn seconds(&mut self) -> u32 {
+        let environment = self.environment;
+        *self.seconds.get_or_insert_with(|| now_seconds(environment))
+    }
+
+    /// The second it is, if `row` can end; else any.
+    #[inline]
+    pub(crate) fn for_row(&mut self, row: &StoredRow<'_>) -> u32 {
+        if row.may_end() { self.seconds() } else { 0 }
+    }
+}
+
+/// Whole seconds since 1970.
+pub(crate) fn now_seconds(environment: &Environment) -> u32 {
+    u32::try_from(environment.now_micros() / 1_000_000).unwrap_or(u32::MAX)
+}

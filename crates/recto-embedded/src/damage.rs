@@ -1,0 +1,41 @@
+//! Damaged entries, for people.
+
+use recto_store::{StoreError, StoreErrorKind};
+
+use crate::catalog::StoredTable;
+use crate::error::corrupt;
+use crate::row::Damage;
+
+/// Damage at `key`, as an error that names table and key.
+#[cold]
+pub(crate) fn damaged(table: &StoredTable, key: &[u8], damage: Damage) -> StoreError {
+    let name = table.definition.name();
+    let at = hex(key);
+    match damage {
+        Damage::Checksum => corrupt(format!("a row of table {name} is damaged (key {at})")),
+        Damage::Layout => corrupt(format!(
+            "a row of table {name} has a checksum that holds and bytes that are not a row (key {at})"
+        )),
+        Damage::Version(version) => StoreError::new(
+            StoreErrorKind::Version,
+            format!("a row of table {name} has version {version}, which this release cannot read (key {at})"),
+        )
+        .with_hint("open the store with the newer release that wrote it"),
+    }
+}
+
+/// How many bytes of a key an error shows.
+const SHOWN_KEY_BYTES: usize = 64;
+
+/// A key for people.
+pub(crate) fn hex(key: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for byte in &key[..key.len().min(SHOWN_KEY_BYTES)] {
+        let _ = write!(text, "{byte:02x}");
+    }
+    if key.len() > SHOWN_KEY_BYTES {
+        text.push('…');
+    }
+    text
+}

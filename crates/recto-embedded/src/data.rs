@@ -1,0 +1,109 @@
+//! The data file: making it and opening it, verified.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::sync::Arc;
+
+use recto_store::{StoreError, StoreErrorKind};
+use redb::backends::FileBackend;
+use redb::{Builder, Database, StorageBackend as _};
+
+use crate::catalog::CATALOG;
+use crate::directory::{Directory, open_private};
+use crate::error::{Closing, corrupt, engine, file, guarded};
+use crate::meta::META;
+use crate::options::EmbeddedOptions;
+use crate::state::Engine;
+use crate::verified::{Met, Verified};
+
+/// Opens a data file for the engine, verified.
+fn backend(path: &Path, is_writable: bool, met: &Arc<Met>) -> Result<Verified<FileBackend>, StoreError> {
+    let opening = |error| file("opening the data file", error);
+    let data = OpenOptions::new().read(true).write(is_writable).open(path);
+    let data = data.map_err(opening)?;
+    let file = FileBackend::new(data).map_err(engine)?;
+    Ok(Verified::new(file, Arc::clone(met)))
+}
+
+/// Opens the data file of a store.
+pub(crate) fn open_data(
+    path: &Path,
+    options: EmbeddedOptions,
+    met: &Arc<Met>,
+) -> Result<Database, StoreError> {
+    guarded(|| {
+        let backend = backend(path, true, met)?;
+        // The engine would take an empty file for one to begin.
+        if backend
+            .len()
+            .map_err(|error| file("measuring the data file", error))?
+            == 0
+        {
+            return Err(corrupt("the store's data file is empty"));
+        }
+        Builder::new()
+            .set_cache_size(options.cache_bytes)
+            .create_with_backend(backend)
+            .map_err(engine)
+    })
+}
+
+/// Whether reading found a file that was not closed.
+pub(crate) fn is_unclean(error: &StoreError) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    matches!(cause, Some(redb::DatabaseError::RepairAborted))
+}
+
+pub(crate) fn open_read_only(
+    directory: &Directory,
+    options: EmbeddedOptions,
+    met: &Arc<Met>,
+) -> Result<Engine, StoreError> {
+    let opened = guarded(|| {
+        let backend = backend(&directory.data_file(), false, met)?;
+        Builder::new()
+            .set_cache_size(options.cache_bytes)
+            .open_read_only_with_backend(backend)
+            .map_err(|error| match error {
+                redb::DatabaseError::RepairAborted => {
+                    StoreError::new(StoreErrorKind::Storage, "the store was not closed")
+                        .with_hint("open it for writing once: that brings it in order")
+                        .with_source(error)
+                }
+                error => engine(error),
+            })
+    });
+    Ok(Engine::ReadOnly(Closing::new(opened?)))
+}
+
+/// Makes an empty data file.
+pub(crate) fn create_data(path: &Path, cache_bytes: usize, met: &Arc<Met>) -> Result<Database, StoreError> {
+    drop(open_private(path).map_err(|error| file("making the data file", error))?);
+    Builder::new()
+        .set_cache_size(cache_bytes)
+        .create_with_backend(backend(path, true, met)?)
+        .map_err(engine)
+}
+
+/// Makes the data file of a new store.
+pub(crate) fn make_data(
+    directory: &Directory,
+    options: EmbeddedOptions,
+    met: &Arc<Met>,
+) -> Result<Database, StoreError> {
+    let database = guarded(|| {
+        let database = create_data(&directory.new_data_file(), options.cache_bytes, met)?;
+        prepare(&database)?;
+        Ok(database)
+    })?;
+    directory.publish_first()?;
+    Ok(database)
+}
+
+/// Makes the tables a store has before it has any.
+pub(crate) fn prepare(database: &Database) -> Result<(), StoreError> {
+    let transaction = database.begin_write().map_err(engine)?;
+    transaction.open_table(CATALOG).map_err(engine)?;
+    transaction.open_table(META).map_err(engine)?;
+    transaction.commit().map_err(engine)
+}

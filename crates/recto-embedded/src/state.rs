@@ -1,0 +1,171 @@
+//! The state of the store at one commit: its tables, as the engine has them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock};
+
+use recto_model::{Environment, Table};
+use recto_store::{StoreError, StoreErrorKind};
+use redb::{Database, ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition};
+
+use crate::catalog::{Catalog, StoredTable};
+use crate::error::{Closing, corrupt, engine, guarded, stopped, stops_engine};
+use crate::meta::{META, MetaValue};
+
+/// How the engine sees a table of ours.
+pub(crate) type RowsDefinition<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
+/// A table's rows in a snapshot.
+pub(crate) type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+/// The opened data file.
+pub(crate) enum Engine {
+    Writable(Closing<Database>),
+    ReadOnly(Closing<ReadOnlyDatabase>),
+    /// Closed because the disk failed; to be opened again.
+    Stopped,
+}
+
+impl Engine {
+    pub(crate) fn writable_of(database: Database) -> Self {
+        Self::Writable(Closing::new(database))
+    }
+
+    pub(crate) fn begin_read(&self) -> Result<ReadTransaction, StoreError> {
+        guarded(|| {
+            match self {
+                Self::Writable(database) => database.begin_read(),
+                Self::ReadOnly(database) => database.begin_read(),
+                Self::Stopped => return Err(stopped()),
+            }
+            .map_err(engine)
+        })
+    }
+
+    pub(crate) fn writable(&self) -> Option<&Database> {
+        match self {
+            Self::Writable(database) => Some(database),
+            Self::ReadOnly(_) | Self::Stopped => None,
+        }
+    }
+}
+
+/// A table of a snapshot, opened.
+pub(crate) struct OpenTable {
+    pub(crate) stored: Arc<StoredTable>,
+    pub(crate) rows: Rows,
+}
+
+/// The store as of one commit: its catalog, and a transaction that reads its rows.
+///
+/// It pins the pages that later commits replace, so the store gives up its own as soon as it
+/// commits; whoever reads holds one for one page.
+pub(crate) struct State {
+    /// Tables opened so far, by number.
+    tables: RwLock<HashMap<u32, Arc<OpenTable>>>,
+    pub(crate) catalog: Arc<Catalog>,
+    transaction: Closing<ReadTransaction>,
+    pub(crate) environment: Environment,
+    failed: AtomicBool,
+    // Last, so that it outlives the transaction: closing the engine ends its transactions.
+    _engine: Arc<Engine>,
+}
+
+impl State {
+    pub(crate) fn begin(
+        engine: Arc<Engine>,
+        catalog: Arc<Catalog>,
+        environment: Environment,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            tables: RwLock::default(),
+            catalog,
+            transaction: Closing::new(engine.begin_read()?),
+            environment,
+            failed: AtomicBool::new(false),
+            _engine: engine,
+        })
+    }
+
+    /// The table a caller means by `table`.
+    pub(crate) fn open(&self, table: &Table) -> Result<Arc<OpenTable>, StoreError> {
+        self.open_stored(self.catalog.find(table)?)
+    }
+
+    /// The store's single values by name.
+    pub(crate) fn meta(&self) -> Result<Vec<MetaValue>, StoreError> {
+        let meta = self.transaction.open_table(META).map_err(engine)?;
+        let entries = meta.range::<&[u8]>(..).map_err(engine)?;
+        entries
+            .map(|entry| {
+                let (name, value) = entry.map_err(engine)?;
+                Ok((name.value().to_vec(), value.value().to_vec()))
+            })
+            .collect()
+    }
+
+    /// Whether the file system refused a read of this snapshot: the engine refuses everything from
+    /// then on.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Runs a read, and takes note if the file system refuses.
+    #[inline]
+    pub(crate) fn read<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let result = guarded(work);
+        if let Err(error) = &result
+            && stops_engine(error)
+        {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    pub(crate) fn open_stored(&self, stored: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
+        if let Some(open) = self
+            .tables
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .get(&stored.id)
+        {
+            return Ok(Arc::clone(open));
+        }
+        let rows = guarded(|| {
+            self.transaction
+                .open_table(RowsDefinition::new(&stored.rows))
+                .map_err(|error| match error {
+                    redb::TableError::TableDoesNotExist(_) => corrupt(format!(
+                        "the rows of table {} are missing",
+                        stored.definition.name()
+                    )),
+                    error => engine(error),
+                })
+        })?;
+        let open = Arc::new(OpenTable {
+            stored: Arc::clone(stored),
+            rows,
+        });
+        self.tables
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .insert(stored.id, Arc::clone(&open));
+        Ok(open)
+    }
+}
+
+/// Runs `work` on a thread that may block; on this one if there is no runtime.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    if tokio::runtime::Handle::try_current().is_err() {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(StoreError::new(
+            StoreErrorKind::Other,
+            "the runtime stopped while the store was read",
+        )
+        .with_source(error)),
+    }
+}

@@ -1,0 +1,127 @@
+//! What the writer is asked for, and what it answers.
+
+use std::sync::Arc;
+
+use recto_model::Table;
+use recto_store::{Cas, CasCondition, RowAddress, RowsMet, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::batch::Batch;
+use crate::catalog::{Catalog, StoredTable};
+use crate::keys;
+use crate::shared::Shared;
+
+/// Conditional writes made ready, with what else is written if all their conditions hold.
+pub(crate) struct Conditional {
+    pub(crate) guards: Vec<Guard>,
+    pub(crate) batch: Batch,
+}
+
+/// The conditions of one conditional write.
+pub(crate) struct Guard {
+    pub(crate) table: Arc<StoredTable>,
+    /// Each with the key of its row.
+    pub(crate) conditions: Vec<(Vec<u8>, CasCondition)>,
+}
+
+impl Guard {
+    pub(crate) fn byte_len(&self) -> usize {
+        let conditions = self.conditions.iter();
+        let bytes = conditions.map(|(key, condition)| {
+            size_of::<(Vec<u8>, CasCondition)>() + key.len() + condition.expected.as_ref().map_or(0, Vec::len)
+        });
+        bytes.sum()
+    }
+}
+
+impl Conditional {
+    pub(crate) fn byte_len(&self) -> usize {
+        self.batch.byte_len() + self.guards.iter().map(Guard::byte_len).sum::<usize>()
+    }
+}
+
+/// Work that needs the writer to stand still.
+pub(crate) type Exclusive = Box<dyn FnOnce(&Shared) -> Result<(), StoreError> + Send>;
+
+pub(crate) enum Work {
+    Write(Batch),
+    Conditional(Conditional),
+    Create(Arc<Table>),
+    AddColumns(Arc<Table>),
+    Drop(String),
+    Empty(Arc<Table>),
+    /// Nothing: its commit makes durable what came before.
+    Sync,
+    Exclusive(Exclusive),
+}
+
+/// How a request ended, if it did not fail.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Done,
+    /// Done row by row.
+    Counted(RowsMet),
+    /// Nothing is done: the mutation of this number inserts a row that is there as another.
+    Conflict(usize),
+    /// Nothing is done: what the columns of each conditional write's conditions hold.
+    NotApplied(Vec<Vec<Option<Vec<u8>>>>),
+    /// The engine failed while committing.
+    Unknown(StoreError),
+}
+
+pub(crate) struct Request {
+    pub(crate) work: Work,
+    /// Whether the caller does not wait for the disk.
+    pub(crate) relaxed: bool,
+    /// When nobody waits any more; nothing is done then.
+    pub(crate) deadline_nanos: u64,
+    pub(crate) reply: oneshot::Sender<Result<Reply, StoreError>>,
+    /// Room in the queue; given back when the request is answered.
+    pub(crate) _room: OwnedSemaphorePermit,
+}
+
+impl Request {
+    pub(crate) fn byte_len(&self) -> usize {
+        match &self.work {
+            Work::Write(batch) => batch.byte_len(),
+            Work::Conditional(conditional) => conditional.byte_len(),
+            _ => 0,
+        }
+    }
+
+    /// The newest stamp its mutations were given.
+    pub(crate) fn newest_stamp(&self) -> Option<i64> {
+        let batch = match &self.work {
+            Work::Write(batch) => batch,
+            Work::Conditional(conditional) => &conditional.batch,
+            _ => return None,
+        };
+        batch.changes.iter().filter_map(|change| change.stamp).max()
+    }
+
+    pub(crate) fn answer(self, reply: Result<Reply, StoreError>) {
+        // Whoever asked may have given up.
+        let _ = self.reply.send(reply);
+    }
+}
+
+/// The conditions of a conditional write with the keys of their rows.
+pub(crate) fn guard(catalog: &Catalog, cas: &Cas) -> Result<Guard, StoreError> {
+    let mut conditions = Vec::with_capacity(cas.conditions.len());
+    for condition in &cas.conditions {
+        let mut key = Vec::new();
+        keys::push_partition(&cas.table, &cas.partition, &mut key)?;
+        match &condition.row {
+            RowAddress::Static => key.push(keys::STATIC),
+            RowAddress::Row(clustering) => {
+                key.push(keys::ROW);
+                keys::push_clustering(&cas.table, clustering, &mut key)?;
+            }
+        }
+        conditions.push((key, condition.clone()));
+    }
+    Ok(Guard {
+        table: Arc::clone(catalog.find(&cas.table)?),
+        conditions,
+    })
+}
