@@ -137,7 +137,7 @@ async fn a_file_has_limits_of_its_own() {
         while writes.write_all(b"x").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        std::future::pending().await;
+        std::future::pending::<()>().await;
     };
     let answer = tokio::select! {
         answer = read_to_end(&mut reads) => answer,
