@@ -418,13 +418,16 @@ impl Recto {
             // Another process may have applied a schema since this one looked.
             self.hold(catalog.schema().await?);
         }
-        let applied = apply::apply(&self.shared.store, &catalog, &self.recorded(), schema, options).await?;
+        let store = &self.shared.store;
+        let (applied, dropped) = apply::apply(store, &catalog, &self.recorded(), schema, options).await?;
         if first {
             self.shared
                 .keys
                 .replace(keys(&catalog, &self.shared.environment, &self.own.options).await?);
         }
         self.hold(catalog.schema().await?);
+        // Who asks for what is removed is told so by now, and not that a table is gone.
+        apply::drop_tables(store, &catalog, dropped).await?;
         self.look_at_tables(true).await?;
         Ok(applied)
     }

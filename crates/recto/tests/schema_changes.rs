@@ -313,6 +313,9 @@ async fn handles_from_before_keep_working(kind: Kind) {
     );
     assert_eq!(all(&new, r#"name = "b""#).await, [json!(null); 0]);
     assert_eq!(all(&new, r#"name = "c""#).await, [setting("c", "3")]);
+    // The other process looks, and its handle follows.
+    assert_eq!(other.refresh().await.unwrap(), kind == Kind::Cassandra);
+    assert_eq!(all(&old, r#"name = "a""#).await, found);
 }
 
 /// Version 1 of a program, started anew beside version 2 of it, which added a field: it reads what it knows,

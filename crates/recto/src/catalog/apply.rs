@@ -190,14 +190,15 @@ fn table_changes(recorded: &Recorded, found: &Found, schema: &Schema) -> Vec<Tab
         .collect()
 }
 
-/// Makes the store hold a schema, and what it has beyond it.
+/// Makes the store hold a schema, and what it has beyond it; also returns the tables that are to be
+/// [dropped](drop_tables) now.
 pub(crate) async fn apply(
     store: &Arc<dyn Store>,
     catalog: &Catalog<'_>,
     recorded: &Recorded,
     asked: &Schema,
     options: &ApplyOptions,
-) -> Result<Applied> {
+) -> Result<(Applied, Vec<String>)> {
     let found = Found::look(store, recorded, asked, options).await?;
     let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
     let plan = intent.plan;
@@ -210,7 +211,7 @@ pub(crate) async fn apply(
         kept: plan.kept,
     };
     if applied.changes.is_empty() && recorded.generation > 0 {
-        return Ok(applied);
+        return Ok((applied, Vec::new()));
     }
     catalog.create().await?;
     for change in &intent.tables {
@@ -222,14 +223,23 @@ pub(crate) async fn apply(
     if is_another || recorded.generation == 0 {
         applied.generation = catalog.record_schema(&intent.schema, recorded.generation).await?;
     }
-    // Before any is dropped: who lost to another apply must not have dropped what that one keeps. A crash
-    // between leaves a table that no schema names, which removing it once more drops.
-    for name in intent.dropped {
+    Ok((applied, intent.dropped))
+}
+
+/// Drops tables that the recorded schema no longer names. It is recorded before: who lost to another apply must not
+/// have dropped what that one keeps. A crash between leaves a table that no schema names, which removing it once more
+/// drops.
+pub(crate) async fn drop_tables(
+    store: &Arc<dyn Store>,
+    catalog: &Catalog<'_>,
+    names: Vec<String>,
+) -> Result<()> {
+    for name in names {
         if catalog.schema().await?.schema.collection(&name).is_none() {
             change_table(store, catalog.environment, &TableChange::Drop(name)).await?;
         }
     }
-    Ok(applied)
+    Ok(())
 }
 
 /// The error of a schema that cannot be applied.
