@@ -17,7 +17,7 @@ use crate::key::{Key, key_cells};
 use crate::query::{Decode, PageQuery};
 use crate::record::{DynamicRecord, row_of};
 use crate::scan::Scan;
-use crate::writes::{Change, Changes, mutation, ttl_seconds};
+use crate::writes::{Changes, RowChange, mutation, ttl_seconds};
 
 /// The cells of a record, in the base table's column order, and the collection as the record knows it.
 type Encode<T> = fn(Arc<CollectionCore>, &T) -> Result<(Arc<CollectionCore>, Cells)>;
@@ -229,13 +229,13 @@ impl<T> Collection<T> {
     ) -> Result<()> {
         let (core, cells) = (self.encode)(self.now()?, record)?;
         let ttl_seconds = time_to_live.map(ttl_seconds).transpose()?;
-        changes.add(&core, Change::Put { cells, ttl_seconds })
+        changes.add(&core, RowChange::Put { cells, ttl_seconds })
     }
 
     pub(crate) fn add_delete(&self, changes: &mut Changes, key: &impl Key) -> Result<()> {
         let core = self.now()?;
         let key = key_cells(&core, key)?;
-        changes.add(&core, Change::Delete { key })
+        changes.add(&core, RowChange::Delete { key })
     }
 
     /// Deletes the record with this key; nothing if there is none.

@@ -47,15 +47,15 @@ pub(crate) struct PlanCache(Mutex<Generations>);
 
 #[derive(Debug, Default)]
 struct Generations {
-    newer: HashMap<Key, Candidates>,
-    older: HashMap<Key, Candidates>,
+    newer: HashMap<PlanKey, Candidates>,
+    older: HashMap<PlanKey, Candidates>,
 }
 
 /// What a plan depends on, besides its collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Key(String);
+pub(crate) struct PlanKey(String);
 
-impl Key {
+impl PlanKey {
     /// The key of a query's texts; `None` if they are too long to keep.
     pub(crate) fn new<'a>(
         texts: impl Iterator<Item = &'a str> + Clone,
@@ -80,7 +80,7 @@ impl Key {
 }
 
 impl PlanCache {
-    pub(crate) fn get(&self, key: &Key) -> Option<Candidates> {
+    pub(crate) fn get(&self, key: &PlanKey) -> Option<Candidates> {
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(planned) = generations.newer.get(key) {
             return Some(Arc::clone(planned));
@@ -90,7 +90,7 @@ impl PlanCache {
         Some(planned)
     }
 
-    pub(crate) fn insert(&self, key: Key, planned: &Candidates) {
+    pub(crate) fn insert(&self, key: PlanKey, planned: &Candidates) {
         let sources = planned.iter().map(|one| one.plan.sources.len());
         if sources.sum::<usize>() > MAX_KEPT_SOURCES {
             return;
@@ -101,7 +101,7 @@ impl PlanCache {
 }
 
 impl Generations {
-    fn insert(&mut self, key: Key, planned: Candidates) {
+    fn insert(&mut self, key: PlanKey, planned: Candidates) {
         if self.newer.len() >= MAX_PLANS {
             self.older = std::mem::take(&mut self.newer);
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn texts_are_told_apart() {
-        let key = |texts: &[&str], residual| Key::new(texts.iter().copied(), residual);
+        let key = |texts: &[&str], residual| PlanKey::new(texts.iter().copied(), residual);
         assert_ne!(key(&["a", "b"], false), key(&["ab", ""], false));
         assert_ne!(key(&["a", "b"], false), key(&["a", "b"], true));
         assert_ne!(key(&["a"], false), key(&["a", ""], false));

@@ -24,7 +24,7 @@ use crate::filter::{Filter, Literal};
 use crate::handle::Handle;
 use crate::page::Page;
 use crate::paging::{Budget, PageSpec, Place, fetch};
-use crate::planned::{Candidates, Key, Planned};
+use crate::planned::{Candidates, PlanKey, Planned};
 use crate::record::no_field;
 use crate::row_filter;
 
@@ -533,7 +533,7 @@ impl Question {
     }
 
     /// What its plan is kept under; `None` if it is not all text.
-    fn key(&self, depends_on_fields: bool) -> Option<Key> {
+    fn key(&self, depends_on_fields: bool) -> Option<PlanKey> {
         let filter_text = match self.filter_texts.as_slice() {
             [] => "",
             [one] => one.as_str(),
@@ -550,7 +550,7 @@ impl Question {
         };
         let texts = [filter_text, &self.sort_text, &self.view, &fields];
         let texts = texts.into_iter().chain(row_filters);
-        Key::new(texts, self.allow_residual)
+        PlanKey::new(texts, self.allow_residual)
     }
 
     fn plan(&self, core: &CollectionCore, fields: Option<&[usize]>) -> Result<Vec<Arc<Planned>>> {

@@ -13,7 +13,7 @@ use recto_store::{Store, StoreMetrics};
 use crate::address::StoreAddress;
 use crate::batch::WriteBatch;
 use crate::catalog::apply::{self, Intent};
-use crate::catalog::tables::{self, Found};
+use crate::catalog::tables::{self, FoundTables};
 use crate::catalog::{self, Catalog, Recorded};
 use crate::collection::Collection;
 use crate::core::CollectionCore;
@@ -382,7 +382,7 @@ impl Recto {
     /// As [`plan`](Self::plan).
     pub async fn plan_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
         let recorded = self.recorded();
-        let found = Found::look(&self.shared.store, &recorded, schema, options).await?;
+        let found = FoundTables::look(&self.shared.store, &recorded, schema, options).await?;
         let show = |change: &_| self.own.operations.show(change);
         Ok(Intent::new(&recorded, &found, schema, options, show).plan)
     }

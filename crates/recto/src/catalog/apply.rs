@@ -8,7 +8,7 @@ use recto_store::Store;
 use recto_store::tables::added_columns;
 
 use super::change::{TableChange, change_table};
-use super::tables::Found;
+use super::tables::FoundTables;
 use super::unsupported::unsupported;
 use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,7 +31,7 @@ impl Intent {
     /// would do. `show` renders what the store would run to change a table.
     pub(crate) fn new(
         recorded: &Recorded,
-        found: &Found,
+        found: &FoundTables,
         asked: &Schema,
         options: &ApplyOptions,
         show: impl Fn(&TableChange) -> Vec<String>,
@@ -90,7 +90,7 @@ impl Intent {
 }
 
 /// What the store has and `asked` does not name, a line each.
-fn kept(schema: &Schema, asked: &Schema, found: &Found) -> Vec<String> {
+fn kept(schema: &Schema, asked: &Schema, found: &FoundTables) -> Vec<String> {
     let changes = schema.difference(asked).into_iter();
     changes
         .filter_map(|change| match change.kind {
@@ -133,7 +133,7 @@ fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
 /// type that several tables need once, with the first of them.
 fn statements(
     recorded: &Recorded,
-    found: &Found,
+    found: &FoundTables,
     changes: &[TableChange],
     dropped: &[String],
     show: impl Fn(&TableChange) -> Vec<String>,
@@ -173,7 +173,7 @@ fn refusal(change: &Change) -> Option<String> {
 
 /// What `schema`, which keeps what is recorded, needs done to tables before it is recorded; nothing for
 /// changes that are refused.
-fn table_changes(recorded: &Recorded, found: &Found, schema: &Schema) -> Vec<TableChange> {
+fn table_changes(recorded: &Recorded, found: &FoundTables, schema: &Schema) -> Vec<TableChange> {
     let change = |collection: &Collection| {
         let table = collection.base_table();
         let there = match recorded.schema.collection(&collection.name) {
@@ -199,7 +199,7 @@ pub(crate) async fn apply(
     asked: &Schema,
     options: &ApplyOptions,
 ) -> Result<(Applied, Vec<String>)> {
-    let found = Found::look(store, recorded, asked, options).await?;
+    let found = FoundTables::look(store, recorded, asked, options).await?;
     let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
     let plan = intent.plan;
     if let Some(first) = plan.refused.first() {

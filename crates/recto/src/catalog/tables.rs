@@ -65,7 +65,7 @@ pub(crate) async fn problems(store: &Arc<dyn Store>, schema: &Schema) -> Result<
 
 /// What is known of the tables of a store; nothing where there is no store yet.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundTables {
     /// Recorded collections whose table is not there.
     pub(crate) gone: BTreeSet<String>,
     /// Collections, recorded or asked for, whose table is not what the schema says, with how it differs.
@@ -96,7 +96,7 @@ impl fmt::Display for Rows {
     }
 }
 
-impl Found {
+impl FoundTables {
     /// Looks at the tables of what is recorded, of what is asked for, and of what shall be removed.
     pub(crate) async fn look(
         store: &Arc<dyn Store>,

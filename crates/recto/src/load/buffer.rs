@@ -11,7 +11,7 @@ use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
 use recto_store::{PartitionWrite, RowsMet, Stamp};
 
 use super::convert::Reason;
-use super::plan::{Plan, Target};
+use super::plan::{LoadPlan, Target};
 use super::rejects::Reject;
 use super::rows::row_text;
 use super::write::CONFLICT;
@@ -117,7 +117,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &LoadPlan) -> Self {
         Self {
             width: plan.slots.len(),
             segments: Vec::new(),
@@ -236,7 +236,7 @@ impl Buffer {
     /// Leaves of the rows with one key one: the last, where records take each other's place; the
     /// first where they are never changed, and those that are not the same are rejected. They
     /// are [sorted](Self::sort).
-    pub(super) fn keep_one_of_each_key(&mut self, plan: &Plan) {
+    pub(super) fn keep_one_of_each_key(&mut self, plan: &LoadPlan) {
         for (index, target) in plan.targets.iter().enumerate() {
             let mut entries = std::mem::take(&mut self.entries[index]);
             let mut kept = 0_usize;
@@ -274,7 +274,7 @@ impl Buffer {
     /// All rows that were not taken, `refused` by the store among them, in the file's order.
     pub(super) fn rejects_with<'a>(
         &'a self,
-        plan: &'a Plan,
+        plan: &'a LoadPlan,
         refused: &'a [RefusedRow],
     ) -> impl Iterator<Item = Cow<'a, Reject>> {
         let place = |row: &RefusedRow| (self.origin(row), Some(row.target as usize));
@@ -298,7 +298,7 @@ impl Buffer {
         self.segments[row.segment as usize].origins[row.row as usize]
     }
 
-    fn reject_of(&self, plan: &Plan, row: &RefusedRow) -> Reject {
+    fn reject_of(&self, plan: &LoadPlan, row: &RefusedRow) -> Reject {
         let target = row.target as usize;
         let cells = self.segments[row.segment as usize].rows.row(row.row as usize);
         let reason = row.reason.as_deref().cloned();
@@ -328,7 +328,7 @@ impl Buffer {
     }
 
     /// All rows in pieces of about `chunk_bytes` of memory, collection by collection.
-    pub(super) fn chunks(&self, plan: &Plan, sizes: WriteSizes) -> Vec<Chunk> {
+    pub(super) fn chunks(&self, plan: &LoadPlan, sizes: WriteSizes) -> Vec<Chunk> {
         let mut chunks = Vec::new();
         for (target, entries) in self.entries.iter().enumerate() {
             let columns = plan.targets[target].slots.len();
@@ -353,7 +353,7 @@ impl Buffer {
     /// What a store is asked to write for a chunk.
     pub(super) fn writes(
         &self,
-        plan: &Plan,
+        plan: &LoadPlan,
         chunk: Chunk,
         sizes: WriteSizes,
         base: Stamp,
@@ -491,7 +491,7 @@ writes = "append"
     const ROWS: usize = 4_000;
 
     /// A buffer of rows, each with a note of its own; every key `id_of` gives.
-    fn filled(plan: &Arc<Plan>, recto: &Recto, id_of: impl Fn(usize) -> usize) -> Buffer {
+    fn filled(plan: &Arc<LoadPlan>, recto: &Recto, id_of: impl Fn(usize) -> usize) -> Buffer {
         let note = "n".repeat(1_000);
         let text: String = (0..ROWS)
             .map(|number| format!("mon,{},{number}{note}\n", id_of(number)))
@@ -520,7 +520,7 @@ writes = "append"
         let mut splitter = Splitter::new(Format::Csv);
         let header = splitter.next_batch(&mut &b"day,id,note\n"[..]).unwrap().unwrap();
         let request = LoadRequest::default();
-        let plan = Plan::csv(b"day,id,note", &header.records[0], &[core], &request).unwrap();
+        let plan = LoadPlan::csv(b"day,id,note", &header.records[0], &[core], &request).unwrap();
         let plan = Arc::new(plan);
         let folder = tempfile::tempdir().unwrap();
         for (name, refused) in [("one key", ROWS - 1), ("keys that are there", ROWS)] {

@@ -53,7 +53,7 @@ use crate::session::{LoadProgress, LoadReport, LoadRequest, Progress};
 use buffer::{Buffer, RefusedRow, WriteSizes};
 use checkpoint::{Checkpoint, State, Tally};
 use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delivery, blocking};
-use plan::Plan;
+use plan::LoadPlan;
 use rejects::RejectFile;
 use source::{Format, Source};
 pub use source::{check_load_file, check_load_name};
@@ -205,10 +205,10 @@ fn plan_for(
     beginning: &Beginning,
     collections: &[Arc<CollectionCore>],
     request: &LoadRequest,
-) -> Result<Plan> {
+) -> Result<LoadPlan> {
     match (beginning.format, &beginning.header) {
-        (Format::Csv, Some((header, record))) => Plan::csv(header, record, collections, request),
-        _ => Ok(Plan::ndjson(collections, request)),
+        (Format::Csv, Some((header, record))) => LoadPlan::csv(header, record, collections, request),
+        _ => Ok(LoadPlan::ndjson(collections, request)),
     }
 }
 
@@ -328,12 +328,12 @@ impl<'a> Telling<'a> {
 }
 
 /// Memory that calls in flight share. One that needs more than there is, for a large row, is alone.
-struct Room {
+struct CallMemory {
     pages: Semaphore,
     all: u32,
 }
 
-impl Room {
+impl CallMemory {
     fn new(bytes: usize) -> Self {
         let all = Self::pages_of(bytes).max(1);
         Self {
@@ -358,7 +358,7 @@ impl Room {
 struct Load<'a> {
     telling: Telling<'a>,
     source: Arc<Source>,
-    plan: Arc<Plan>,
+    plan: Arc<LoadPlan>,
     checkpoint: Checkpoint,
     writer: ChunkWriter,
     state: State,
@@ -431,9 +431,9 @@ impl Load<'_> {
         let (rows, mut rows_written) = (buffer.entries(), 0);
         let bytes_of_buffer = u128::from(bytes_end.saturating_sub(self.bytes_done));
         let mut bytes = self.bytes_done;
-        let room = Room::new(CALLS_IN_FLIGHT * writer.sizes.chunk_bytes);
+        let memory = CallMemory::new(CALLS_IN_FLIGHT * writer.sizes.chunk_bytes);
         let mut written = futures::stream::iter(buffer.chunks(&self.plan, writer.sizes))
-            .map(|chunk| room.during(chunk.bytes, writer.write(Arc::clone(buffer), chunk)))
+            .map(|chunk| memory.during(chunk.bytes, writer.write(Arc::clone(buffer), chunk)))
             .buffer_unordered(CALLS_IN_FLIGHT);
         while let Some(chunk) = telling.during(state, bytes, written.try_next()).await? {
             let tally = &mut state.tallies[chunk.target];
@@ -476,7 +476,7 @@ impl Load<'_> {
 /// Adds a buffer's rejects to the file, in the order of their rows, whichever way they came.
 async fn append_rejects(
     mut file: RejectFile,
-    plan: Arc<Plan>,
+    plan: Arc<LoadPlan>,
     buffer: Arc<Buffer>,
     refused: Vec<RefusedRow>,
 ) -> Result<RejectFile> {
@@ -496,7 +496,7 @@ fn lost_reject_file() -> Error {
     .with_hint("the same load again goes on where this one stopped")
 }
 
-fn report(state: &State, plan: &Plan, rows_resumed: u64) -> LoadReport {
+fn report(state: &State, plan: &LoadPlan, rows_resumed: u64) -> LoadReport {
     let targets = plan.targets.iter().zip(&state.tallies);
     LoadReport {
         rows_read: state.rows,
@@ -510,7 +510,7 @@ fn report(state: &State, plan: &Plan, rows_resumed: u64) -> LoadReport {
 }
 
 /// The report of a load that had ended before: what it did then.
-fn already_loaded(state: &State, plan: &Plan, rejects: &RejectFile) -> LoadReport {
+fn already_loaded(state: &State, plan: &LoadPlan, rejects: &RejectFile) -> LoadReport {
     LoadReport {
         already_loaded: true,
         rejects: rejects.finished_path().filter(|_| state.reject_bytes > 0),

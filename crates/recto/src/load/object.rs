@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::convert::Reason;
-use super::plan::Plan;
+use super::plan::LoadPlan;
 
 /// The most values in one field's list, set, map, tuple or UDT. Each takes some dozens of bytes
 /// while it is converted.
@@ -30,7 +30,7 @@ pub(super) struct Object<'a> {
 
 impl<'a> Object<'a> {
     /// Reads a line; or the reason why it is no record.
-    pub(super) fn read(plan: &Plan, line: &'a str) -> Result<Self, Reason> {
+    pub(super) fn read(plan: &LoadPlan, line: &'a str) -> Result<Self, Reason> {
         let no_json = |error: serde_json::Error| {
             let words = syntax_error(&error);
             Reason::with_details("not JSON", &format!(": column {}: {words}", error.column()))
@@ -77,7 +77,7 @@ pub(super) fn check_size(field: &str, json: &RawValue) -> Result<(), Reason> {
 }
 
 struct Reading<'p, 'a> {
-    plan: &'p Plan,
+    plan: &'p LoadPlan,
     given: Vec<bool>,
     twice: Option<usize>,
     object: Object<'a>,
@@ -121,7 +121,7 @@ impl<'a> Visitor<'a> for Reading<'_, 'a> {
 
 /// A name in a record: the column it is, if it is one.
 struct Name<'p> {
-    plan: &'p Plan,
+    plan: &'p LoadPlan,
     foreign: &'p mut Vec<Option<String>>,
 }
 

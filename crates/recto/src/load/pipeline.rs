@@ -12,7 +12,7 @@ use recto_store::Limits;
 use tokio::sync::{mpsc, oneshot};
 
 use super::buffer::Buffer;
-use super::plan::Plan;
+use super::plan::LoadPlan;
 use super::records::{BATCH_BYTES, NOT_UTF8, Record, RecordBatch, Splitter};
 use super::rows::Converter;
 use super::source::{Format, Source};
@@ -101,7 +101,7 @@ enum Piece {
 
 /// How many bytes of text wait.
 #[derive(Default)]
-struct Room(Arc<(Mutex<usize>, Condvar)>);
+struct WaitingRoom(Arc<(Mutex<usize>, Condvar)>);
 
 /// Bytes of text that wait until this is dropped, which it is where nobody waits for them any more.
 struct Waiting {
@@ -109,7 +109,7 @@ struct Waiting {
     bytes: usize,
 }
 
-impl Room {
+impl WaitingRoom {
     /// Waits until there is room for `bytes`.
     fn take(&self, bytes: usize) -> Waiting {
         let (taken, changed) = &*self.0;
@@ -203,7 +203,7 @@ fn read_records(
     if !sent {
         return Ok(());
     }
-    let room = Room::default();
+    let room = WaitingRoom::default();
     while let Some(whole) = batch {
         let waiting = room.take(whole.text.len());
         if pieces.send(Piece::Batch(whole, waiting)).is_err() {
@@ -225,7 +225,7 @@ pub(super) struct Delivery {
 
 /// What the converting thread needs to know.
 pub(super) struct Conversion {
-    pub(super) plan: Arc<Plan>,
+    pub(super) plan: Arc<LoadPlan>,
     pub(super) limits: Limits,
     pub(super) counters: Arc<Counters>,
     /// Rows that an earlier load has dealt with.

@@ -63,7 +63,7 @@ impl Target {
 
 /// How a file's rows become rows of collections.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct LoadPlan {
     pub(super) format: Format,
     /// The file's columns; of NDJSON, the names of all fields.
     pub(super) columns: Vec<String>,
@@ -80,7 +80,7 @@ pub(super) struct Plan {
     pub(super) ignore_unknown: bool,
 }
 
-impl Plan {
+impl LoadPlan {
     /// The plan for a CSV file with this header row.
     pub(super) fn csv(
         header: &[u8],

@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 
 use super::buffer::Origin;
 use super::convert::Reason;
-use super::plan::Plan;
+use super::plan::LoadPlan;
 use super::source::Format;
 use crate::error::{Error, ErrorKind, Part, Result};
 
@@ -140,7 +140,7 @@ impl RejectFile {
     /// Adds rejects, a piece of text at a time, and makes them durable.
     pub(super) fn append<'a>(
         &mut self,
-        plan: &Plan,
+        plan: &LoadPlan,
         rejects: impl Iterator<Item = Cow<'a, Reject>>,
     ) -> Result<()> {
         let (mut text, mut length) = (Vec::new(), self.length);
@@ -252,7 +252,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// The columns before the file's own.
 const COLUMNS: &str = "recto_line,recto_collection,recto_reason";
 
-fn write_header(plan: &Plan, out: &mut Vec<u8>) {
+fn write_header(plan: &LoadPlan, out: &mut Vec<u8>) {
     if plan.format == Format::Csv {
         out.extend_from_slice(COLUMNS.as_bytes());
         out.push(b',');
@@ -261,7 +261,7 @@ fn write_header(plan: &Plan, out: &mut Vec<u8>) {
     }
 }
 
-fn write_reject(plan: &Plan, reject: &Reject, out: &mut Vec<u8>) {
+fn write_reject(plan: &LoadPlan, reject: &Reject, out: &mut Vec<u8>) {
     for (target, reason) in &reject.reasons {
         let collection = plan.targets[*target].name();
         match plan.format {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use super::buffer::{Buffer, Origin, single_write, store_bytes};
 use super::convert::{self, Reason};
 use super::object::{Object, check_size};
-use super::plan::{Plan, Slot, Target};
+use super::plan::{LoadPlan, Slot, Target};
 use super::records::{CsvCell, Record, Shape, split_cells};
 use super::rejects::Reject;
 use super::source::Format;
@@ -21,7 +21,7 @@ const SURELY_SMALL_BYTES: usize = 32 << 10;
 
 /// Makes rows of records.
 pub(super) struct Converter {
-    plan: Arc<Plan>,
+    plan: Arc<LoadPlan>,
     limits: Limits,
     cells: Vec<CsvCell>,
     scratch: String,
@@ -31,7 +31,7 @@ pub(super) struct Converter {
 }
 
 impl Converter {
-    pub(super) fn new(plan: Arc<Plan>, limits: Limits) -> Self {
+    pub(super) fn new(plan: Arc<LoadPlan>, limits: Limits) -> Self {
         Self {
             plan,
             limits,
@@ -81,7 +81,7 @@ impl Converter {
     /// Makes a row of a CSV record; or the reason why it is none.
     fn make_from_csv(
         &mut self,
-        plan: &Plan,
+        plan: &LoadPlan,
         content: &[u8],
         shape: Shape,
         buffer: &mut Buffer,
@@ -116,7 +116,7 @@ impl Converter {
     /// the reason why it is none.
     fn make_from_json(
         &mut self,
-        plan: &Plan,
+        plan: &LoadPlan,
         content: &[u8],
         shape: Shape,
         buffer: &mut Buffer,
@@ -165,7 +165,7 @@ impl Converter {
     /// Adds the row that was made to every collection that takes it; returns the others.
     fn distribute(
         &mut self,
-        plan: &Plan,
+        plan: &LoadPlan,
         origin: Origin,
         foreign: &[Option<String>],
         buffer: &mut Buffer,
@@ -192,7 +192,7 @@ impl Converter {
 
     fn check(
         &self,
-        plan: &Plan,
+        plan: &LoadPlan,
         target: &Target,
         foreign: Option<&str>,
         buffer: &Buffer,
@@ -253,7 +253,7 @@ fn no_field(target: &Target, unknown: &str) -> Reason {
 }
 
 /// The text of a stored row of the file, for a row that a store refused: what its cells say.
-pub(super) fn row_text(plan: &Plan, target: &Target, row: recto_model::RowRef<'_>) -> Vec<u8> {
+pub(super) fn row_text(plan: &LoadPlan, target: &Target, row: recto_model::RowRef<'_>) -> Vec<u8> {
     let value = |column: usize| {
         let slot =
             (0..plan.slots.len()).find(|slot| plan.slots[*slot].column == column && target.uses(*slot))?;

@@ -10,7 +10,7 @@ use recto_store::{
 use super::buffer::{Buffer, Chunk, RefusedRow, WriteSizes};
 use super::convert::Reason;
 use super::pipeline::blocking;
-use super::plan::Plan;
+use super::plan::LoadPlan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::shared::Shared;
@@ -86,7 +86,7 @@ fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
 /// What chunks are written with.
 pub(super) struct ChunkWriter {
     pub(super) shared: Arc<Shared>,
-    pub(super) plan: Arc<Plan>,
+    pub(super) plan: Arc<LoadPlan>,
     pub(super) sizes: WriteSizes,
     pub(super) options: WriteOptions,
     pub(super) stamp: Stamp,

@@ -22,7 +22,7 @@ pub const MAX_BATCH_CHANGES: usize = 10_000;
 
 /// One change to a collection.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub(crate) enum RowChange {
     /// Stores a record: its cells in the base table's column order.
     Put {
         /// All cells.
@@ -37,7 +37,7 @@ pub(crate) enum Change {
     },
 }
 
-impl Change {
+impl RowChange {
     /// The cells of the record, or of its key.
     fn row(&self) -> &Cells {
         match self {
@@ -68,7 +68,7 @@ impl Change {
 #[derive(Debug)]
 struct Pending {
     core: Arc<CollectionCore>,
-    change: Change,
+    change: RowChange,
     /// The one it was committed with first, which it keeps.
     stamp: Option<Stamp>,
     /// Which of the changes given it is.
@@ -82,15 +82,15 @@ impl Pending {
 
     fn mutation(&self, stamp: Stamp) -> Mutation {
         match &self.change {
-            Change::Put { cells, ttl_seconds } => mutation::put(&self.core, cells, stamp, *ttl_seconds),
-            Change::Delete { key } => mutation::delete(&self.core, key, stamp),
+            RowChange::Put { cells, ttl_seconds } => mutation::put(&self.core, cells, stamp, *ttl_seconds),
+            RowChange::Delete { key } => mutation::delete(&self.core, key, stamp),
         }
     }
 
     /// Whether it is all there is to know of its record's key.
     fn is_whole_put(&self) -> bool {
         let is_whole = || !self.core.replaces() || self.core.known_columns().is_none();
-        matches!(self.change, Change::Put { .. }) && is_whole()
+        matches!(self.change, RowChange::Put { .. }) && is_whole()
     }
 
     fn key_text(&self) -> String {
@@ -156,7 +156,7 @@ impl Changes {
     }
 
     /// Adds a change. On an error there are those there were before.
-    pub(crate) fn add(&mut self, core: &Arc<CollectionCore>, change: Change) -> Result<()> {
+    pub(crate) fn add(&mut self, core: &Arc<CollectionCore>, change: RowChange) -> Result<()> {
         if self.given == MAX_BATCH_CHANGES {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
