@@ -54,7 +54,7 @@ impl Hosts {
             StatusCode::MISDIRECTED_REQUEST,
             "misdirected",
             "Not for this server",
-            "the request is for a host that is none of this server's",
+            "the request is for a host that is not one of this server's",
         )
         .with_hint("ask for localhost, or name the host with --hosts"))
     }

@@ -253,7 +253,7 @@ impl Guard {
         let (detail, challenge) = match denied {
             None => ("the request has no token", "Bearer realm=\"Recto\""),
             Some(Denied::Unknown) => (
-                "the token is none of this server's; it may have been revoked",
+                "the token is not one of this server's; it may have been revoked",
                 "Bearer realm=\"Recto\", error=\"invalid_token\"",
             ),
             Some(Denied::Expired) => (
