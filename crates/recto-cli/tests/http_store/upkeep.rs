@@ -39,7 +39,9 @@ fn a_served_store_is_backed_up_compacted_and_checked() {
         .http(&["backup", "mine", "--quiet"])
         .failed(1, "there is something at");
     for name in ["../mine", "/tmp/mine", ".", "a/b"] {
-        let said = place.http(&["backup", name]).failed(2, "is not a name for a backup");
+        let said = place
+            .http(&["backup", name])
+            .failed(2, "is not a name for a backup");
         assert!(said.contains("hint: give a name without a path"), "{said}");
     }
     place
