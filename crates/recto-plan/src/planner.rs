@@ -839,3 +839,63 @@ fn conditions(collection: &Collection, query: &Query) -> Vec<Vec<u8>> {
     }
     parts
 }
+
+#[cfg(test)]
+mod tests {
+    use recto_model::schema::Schema;
+
+    use super::*;
+    use crate::bind;
+
+    /// Of the views the first has the columns of an order in mixed directions, the second in one.
+    const TASKS: &str = r#"
+[collection.tasks]
+fields = { id = "int", team = "int", size = "int", age = "int" }
+key = ["id"]
+writes = "append"
+
+[collection.tasks.view.mixed]
+partition = ["team"]
+order = ["size", "-age"]
+
+[collection.tasks.view.uniform]
+partition = ["team"]
+order = ["size", "age"]
+"#;
+
+    /// The arrangements that serve, the best first, each with how many sources it is read at; and why the others are
+    /// not taken.
+    fn planned(filter: &str, sort: &str) -> (Vec<(String, usize)>, Vec<String>) {
+        let schema = Schema::parse(TASKS).expect("it is a schema");
+        let collection = &schema.collections[0];
+        let arrangement = |one: &recto_model::schema::Arrangement<'_>| {
+            Arc::new(Arrangement::new(one, one.name()).expect("its columns are orderable"))
+        };
+        let arrangements: Vec<_> = collection.arrangements().iter().map(arrangement).collect();
+        let conditions = bind::conditions(collection, filter).expect("a filter");
+        let sort = bind::sort_terms(collection, sort).expect("a sort");
+        let query = Arc::new(Query::new(collection, &conditions, &sort).expect("a query"));
+        let plans = plan(collection, &arrangements, &query, &Wishes::default()).expect("a plan");
+        let places = plans.plans.iter();
+        let places = places.map(|plan| (plan.arrangement.name.clone(), plan.sources.len()));
+        let reasons = plans.rejected(0).into_iter().map(|one| one.reason);
+        (places.collect(), reasons.collect())
+    }
+
+    #[test]
+    fn of_those_that_serve_the_one_with_the_fewest_sources_is_taken() {
+        let uniform = ("uniform".to_owned(), 1);
+        let mixed = |sources| ("mixed".to_owned(), sources);
+        // The range says that a record has both, so that the views lack none that is asked for.
+        let filter = "team = 1 AND (size, age) > (2, 3)";
+        let (places, reasons) = planned(filter, "size");
+        assert_eq!(places, [uniform.clone(), mixed(2)]);
+        assert!(
+            reasons[0].contains("from 2 sources; from 1 is done with less"),
+            "{reasons:?}"
+        );
+        // Without a sort the first that serves decides the order, whatever it costs.
+        let (places, _) = planned(filter, "");
+        assert_eq!(places, [mixed(2), uniform]);
+    }
+}

@@ -226,25 +226,23 @@ impl Subject {
 
     /// A query by filter and sort text.
     pub(crate) fn text(&self, filter: &str, sort: &str) -> PageQuery<DynamicRecord> {
-        self.collection
-            .query()
-            .timeout(PAGE_TIMEOUT)
-            .filter(filter)
-            .order_by(sort)
+        self.asked().filter(filter).order_by(sort)
+    }
+
+    /// A query of everything, of the view if it is one that is asked.
+    fn asked(&self) -> PageQuery<DynamicRecord> {
+        let query = self.collection.query().timeout(PAGE_TIMEOUT);
+        match &self.view {
+            Some(view) => query.view(view.name).looking_at(&view.fields),
+            None => query,
+        }
     }
 
     /// A question as a query: by its text, unless that is too long or `built` asks for a filter built
     /// in Rust.
     pub(crate) fn query(&self, question: &Question, built: bool) -> PageQuery<DynamicRecord> {
         let filter = question.filter_text(&self.definition);
-        let mut query = self
-            .collection
-            .query()
-            .timeout(PAGE_TIMEOUT)
-            .order_by(question.sort_text(&self.definition));
-        if let Some(view) = &self.view {
-            query = query.view(view.name).looking_at(&view.fields);
-        }
+        let mut query = self.asked().order_by(question.sort_text(&self.definition));
         query = if built || filter.len() > MAX_TEXT_BYTES {
             let filters = question.conditions.iter().map(|condition| self.filter(condition));
             query.matching(filters.fold(Filter::default(), Filter::and))

@@ -3,8 +3,7 @@
 use recto::{OpenOptions, Recto};
 use recto_plan::cursor::CursorError;
 
-use crate::common::Subject;
-use crate::support::{SCHEMA, events, fresh, kind, other, refused, rows_of, times};
+use crate::support::{SCHEMA, events, fresh, kind, other, refused, rows_of, subject, times};
 
 /// The same collection and fields, other orders.
 const ARRANGEMENTS: [(&str, &str); 3] = [
@@ -16,7 +15,7 @@ const ARRANGEMENTS: [(&str, &str); 3] = [
 pub(crate) async fn another_query_of_the_collection_is_refused(recto: Recto) {
     let query = events(&recto, "theirs", 6).await;
     let cursor = query.first(3).await.unwrap().cursor(1).to_string();
-    let subject = Subject::new(&recto, "events");
+    let subject = subject(&recto, "events");
     for (filter, sort) in [
         (r#"stream = "mine""#, ""),
         (r#"stream = "theirs " "#, ""),

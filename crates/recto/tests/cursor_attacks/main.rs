@@ -16,6 +16,7 @@ mod rotation;
 mod scans;
 mod support;
 mod telling;
+mod views;
 
 pub(crate) use support::SCHEMA;
 
@@ -32,6 +33,13 @@ on_both_stores! { crate::SCHEMA;
         another_arrangement_of_the_same_name_is_refused,
         another_sealing_key_is_refused,
         a_copy_on_the_other_store_continues,
+    }
+    views {
+        every_flipped_bit_is_refused,
+        every_truncation_and_extension_is_refused,
+        two_cursors_do_not_make_a_third,
+        what_is_no_cursor_is_refused,
+        those_of_others_are_refused,
     }
     telling {
         an_expired_cursor_says_when,

@@ -9,8 +9,10 @@ use recto_model::environment::Source;
 use recto_plan::cursor::CursorError;
 use serde_json::json;
 
+use crate::common::entries::apply_with_views;
 pub(crate) use crate::common::stores::kind_of as kind;
 use crate::common::stores::parse;
+use crate::common::subject::VIEWS;
 use crate::common::{Fresh, Kind, Subject};
 
 pub(crate) const SCHEMA: &str = r#"
@@ -44,10 +46,31 @@ pub(crate) async fn rows_of(
     stream: &str,
     count: i32,
 ) -> PageQuery<DynamicRecord> {
-    let mut subject = Subject::new(recto, collection);
+    let mut subject = subject(recto, collection);
     let row = |at: i32| json!({ "stream": stream, "at": at, "id": 0, "note": format!("note {at}") });
     subject.put((0..count).map(row)).await;
     subject.text(&format!("stream = \"{stream}\""), "")
+}
+
+/// A collection of [`SCHEMA`], or the view that a store has in its place.
+pub(crate) fn subject(recto: &Recto, collection: &str) -> Subject {
+    let schema = recto.schema();
+    let stored = schema.collection(collection).unwrap();
+    let has = |view: &&str| stored.views.iter().any(|one| one.name == *view);
+    match VIEWS.into_iter().find(has) {
+        None => Subject::new(recto, collection),
+        Some(view) => Subject::of_view(recto, parse(SCHEMA).collection(collection).unwrap(), view),
+    }
+}
+
+/// A store with views in place of the collections of [`SCHEMA`], in their arrangements.
+pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
+    let mut recto = Fresh::new(kind).open().await;
+    let schema = parse(SCHEMA);
+    let declared = schema.collections.iter().map(|one| Subject::declared(one, view));
+    let (plain, views): (String, String) = declared.unzip();
+    apply_with_views(&mut recto, &format!("{plain}\n# views\n{views}")).await;
+    recto
 }
 
 /// The times of a page's events, as numbers.
