@@ -45,6 +45,12 @@ impl Limits {
     /// Checks one plain write: keys, arities, stamps, expiries, that it touches no column that is
     /// written by [`Cas`] only, and its size.
     pub fn check_write(&self, write: &PartitionWrite) -> Result<(), StoreError> {
+        check_inserts(std::slice::from_ref(write))?;
+        self.check_alone(write)
+    }
+
+    /// Checks what of a write is no matter of the others of its call.
+    fn check_alone(&self, write: &PartitionWrite) -> Result<(), StoreError> {
         self.check_partition(&write.table, &write.partition)?;
         for mutation in &write.mutations {
             require(mutation.stamp.is_some(), || {
@@ -59,7 +65,6 @@ impl Limits {
             })?;
             self.check_mutation(&write.table, mutation, WriteKind::Plain)?;
         }
-        check_inserts(std::slice::from_ref(write))?;
         let largest = write.mutations.iter().map(Mutation::byte_len).max().unwrap_or(0);
         self.check_mutation_size(&write.table, write.byte_len(), largest)
     }
@@ -67,12 +72,12 @@ impl Limits {
     /// Checks the writes of one [`write_many`](crate::Store::write_many): each as
     /// [`check_write`](Self::check_write) does and, if they are `logged`, their size together.
     pub fn check_writes(&self, writes: &[PartitionWrite], logged: bool) -> Result<(), StoreError> {
+        check_inserts(writes)?;
         let mut together = 0;
         for write in writes {
-            self.check_write(write)?;
+            self.check_alone(write)?;
             together += write.byte_len();
         }
-        check_inserts(writes)?;
         require(!logged || together <= self.batch_bytes, || {
             format!(
                 "the logged batch has {together} bytes, {} are the most",

@@ -1,5 +1,6 @@
 //! Tables and limits.
 
+use recto_model::key::MAX_KEY_PART_BYTES;
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table};
 
@@ -176,9 +177,6 @@ fn kind_name(kind: ColumnKind) -> &'static str {
     }
 }
 
-/// The most bytes a key part may have, in either store: Cassandra stores the length in 16 bits.
-pub const MAX_KEY_PART_BYTES: usize = 65_535;
-
 /// What one request may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
@@ -271,6 +269,7 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
+    use recto_model::key::MAX_KEY_PART_BYTES;
     use recto_model::table::{ColumnKind, TableOptions};
     use recto_model::{Column, Direction, Type};
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use recto_model::key::MAX_KEY_PART_BYTES;
 use recto_model::schema::{Collection, Holds};
 use recto_model::table::Direction;
 use recto_model::{Cells, RowRef, cell, json};
@@ -14,7 +15,6 @@ use recto_plan::cursor::OpenedCursor;
 use recto_plan::plan::OrderTerm;
 use recto_plan::planner::{self, Wishes};
 use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind};
-use recto_store::tables::MAX_KEY_PART_BYTES;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
