@@ -3,7 +3,7 @@
 pub(crate) mod upkeep;
 
 use hyper::HeaderMap;
-use recto::session::{ExplainedSource, Explanation, JsonRecord, PageCost, PageReply, Written};
+use recto::session::{JsonRecord, PageCost, PageReply, Written};
 use recto::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -93,78 +93,6 @@ fn cost(headers: &HeaderMap) -> PageCost {
 
 fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
-}
-
-/// An explanation as HTTP returns it.
-#[derive(Debug, Deserialize)]
-pub(crate) struct ExplanationBody {
-    shape: String,
-    arrangement: String,
-    table: String,
-    order: String,
-    direction: String,
-    sources: Vec<SourceBody>,
-    residual: Vec<String>,
-    expected_rows: u64,
-    expected_round_trips: u32,
-    actual: Option<ActualBody>,
-    rejected: Vec<RejectedBody>,
-}
-
-#[derive(Debug, Deserialize)]
-struct SourceBody {
-    partition: String,
-    bounds: String,
-    requests: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ActualBody {
-    rows_read: u64,
-    rows_returned: Option<u64>,
-    bytes_read: u64,
-    round_trips: u32,
-    statements: u32,
-    tombstones: u64,
-    time_micros: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct RejectedBody {
-    arrangement: String,
-    reason: String,
-}
-
-impl From<ExplanationBody> for Explanation {
-    fn from(body: ExplanationBody) -> Self {
-        let sources = body.sources.into_iter().map(|source| ExplainedSource {
-            partition: source.partition,
-            bounds: source.bounds,
-            requests: source.requests,
-        });
-        let rejected = body.rejected.into_iter();
-        Self {
-            shape: body.shape,
-            arrangement: body.arrangement,
-            table: body.table,
-            order: body.order,
-            direction: body.direction,
-            sources: sources.collect(),
-            residual: body.residual,
-            expected_rows: body.expected_rows,
-            expected_round_trips: body.expected_round_trips,
-            actual_rows_returned: body.actual.as_ref().and_then(|actual| actual.rows_returned),
-            actual: body.actual.map(|actual| PageCost {
-                rows_read: actual.rows_read,
-                bytes_read: actual.bytes_read,
-                round_trips: actual.round_trips,
-                statements: actual.statements,
-                tombstones: actual.tombstones,
-                time_micros: actual.time_micros,
-            }),
-            rejected: rejected.map(|one| (one.arrangement, one.reason)).collect(),
-        }
-    }
 }
 
 /// The schema as HTTP returns it.

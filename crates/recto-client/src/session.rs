@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 
 use crate::export;
 use crate::replies::upkeep::{CompactBody, KeysBody, LoadBody};
-use crate::replies::{self, ExplanationBody, PageBody, SchemaBody, misunderstood};
+use crate::replies::{self, PageBody, SchemaBody, misunderstood};
 use crate::target::{self, Ask, Query};
 use crate::transport::Transport;
 use crate::upkeep::{self, Heard, RejectFile};
@@ -254,8 +254,7 @@ impl Pages for HttpSession {
             Ok(reply) => reply,
             Err(error) => return Err(self.about(collection, error).await),
         };
-        let body: ExplanationBody = replies::read(self.transport.server(), &reply.body)?;
-        Ok(body.into())
+        replies::read(self.transport.server(), &reply.body)
     }
 
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {

@@ -153,15 +153,8 @@ fn deeper(ty: &Type, depth_left: usize) -> Result<usize, CellError> {
         .ok_or_else(|| CellError::malformed(ty, format!("types nest deeper than {MAX_NESTING}")))
 }
 
-fn is_nested(ty: &Type) -> bool {
-    matches!(
-        ty,
-        Type::List(_) | Type::Set(_) | Type::Map(..) | Type::Tuple(_) | Type::Udt(_) | Type::Vector(..)
-    )
-}
-
 fn encode_at(ty: &Type, value: &Value, out: &mut Vec<u8>, depth_left: usize) -> Result<(), CellError> {
-    if is_nested(ty) {
+    if ty.is_nested() {
         nested::encode(ty, value, out, deeper(ty, depth_left)?)
     } else {
         scalar::encode(ty, value, out)
@@ -169,7 +162,7 @@ fn encode_at(ty: &Type, value: &Value, out: &mut Vec<u8>, depth_left: usize) -> 
 }
 
 fn decode_at(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value, CellError> {
-    if is_nested(ty) {
+    if ty.is_nested() {
         nested::decode(ty, cell, deeper(ty, depth_left)?)
     } else {
         scalar::decode(ty, cell)
@@ -178,7 +171,7 @@ fn decode_at(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value, CellErr
 
 #[inline]
 fn validate_at(ty: &Type, cell: &[u8], depth_left: usize) -> Result<(), CellError> {
-    if is_nested(ty) {
+    if ty.is_nested() {
         nested::validate(ty, cell, deeper(ty, depth_left)?)
     } else {
         scalar::check(ty, cell).map_err(|reason| CellError::malformed(ty, reason))

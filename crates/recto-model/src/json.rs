@@ -339,20 +339,13 @@ fn read_udt(udt: &UdtType, json: &Level<'_>) -> Result<Value, Nested> {
         .map(Value::Udt)
 }
 
-fn is_nested(ty: &Type) -> bool {
-    matches!(
-        ty,
-        Type::List(_) | Type::Set(_) | Type::Map(..) | Type::Tuple(_) | Type::Udt(_) | Type::Vector(..)
-    )
-}
-
 /// The value that `text` writes for `ty`: what stands in a CSV cell or a filter's string literal.
 /// Scalars as in record JSON without the quotes; nested values as JSON.
 ///
 /// # Errors
 /// As [`from_json`]; null is refused, since text always writes a value.
 pub fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
-    if !is_nested(ty) {
+    if !ty.is_nested() {
         return scalar::from_text(ty, text);
     }
     let json: &RawValue = serde_json::from_str(text)

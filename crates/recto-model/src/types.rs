@@ -70,6 +70,14 @@ impl Type {
         )
     }
 
+    /// Whether values of this type hold values: JSON arrays and objects.
+    pub fn is_nested(&self) -> bool {
+        matches!(
+            self,
+            Type::List(_) | Type::Set(_) | Type::Map(..) | Type::Tuple(_) | Type::Udt(_) | Type::Vector(..)
+        )
+    }
+
     /// Whether values of this type are numbers.
     pub fn is_number(&self) -> bool {
         matches!(

@@ -1,7 +1,9 @@
 //! Explaining how a query is answered.
 
-use recto_model::table::{Bound, Direction};
+use recto_model::schema::OrderColumn;
+use recto_model::table::Bound;
 use recto_model::{Cells, Column, cell, json};
+use recto_plan::plan::OrderTerm;
 use recto_plan::query::Constraint;
 use recto_plan::residual::Residual;
 use recto_plan::text::quote;
@@ -10,7 +12,7 @@ use recto_plan::{Plan, Shape, Travel};
 use crate::core::CollectionCore;
 use crate::paging::{PageSpec, Place, RESIDUAL_CHUNK_ROWS};
 use crate::planned::Planned;
-use crate::session::{ExplainedSource, Explanation};
+use crate::session::{ExplainedSource, Explanation, RejectedArrangement};
 
 /// How the page of `spec` is answered by `planned`.
 pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec) -> Explanation {
@@ -19,7 +21,10 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
     let rejected = planned
         .rejected
         .iter()
-        .map(|one| (one.view.clone(), one.reason.clone()))
+        .map(|one| RejectedArrangement {
+            arrangement: one.view.clone(),
+            reason: one.reason.clone(),
+        })
         .collect();
     let (edge, travel) = match &spec.place {
         Place::First => (None, Travel::Forward),
@@ -46,9 +51,10 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
     let round_trips = expected_round_trips(plan, spec, &round_trips);
     Explanation {
         shape: planned.shape(),
+        view: arrangement.name.clone(),
         arrangement: arrangement.describe(),
         table: arrangement.table.name().to_owned(),
-        order: order_text(plan),
+        order: order(plan),
         direction: if plan.reversed {
             "against".into()
         } else {
@@ -63,7 +69,6 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
         expected_round_trips: round_trips,
         sources,
         actual: None,
-        actual_rows_returned: None,
         rejected,
     }
 }
@@ -127,19 +132,15 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
     once.saturating_add(repeats.saturating_mul(most))
 }
 
-fn order_text(plan: &Plan) -> String {
-    // Where nulls stand is no field's order.
+fn order(plan: &Plan) -> Vec<OrderColumn> {
     let terms = plan.order.iter();
+    // Where nulls stand is no field's order.
     let terms = terms.filter(|term| plan.arrangement.field_of(term.column).is_some());
-    let terms = terms.map(|term| {
-        let direction = if term.direction == Direction::Ascending {
-            "asc"
-        } else {
-            "desc"
-        };
-        format!("{} {direction}", plan.arrangement.name_of(term.column))
-    });
-    terms.collect::<Vec<_>>().join(", ")
+    let column = |term: &OrderTerm| OrderColumn {
+        field: plan.arrangement.name_of(term.column).to_owned(),
+        direction: term.direction,
+    };
+    terms.map(column).collect()
 }
 
 fn literal(column: &Column, bytes: &[u8]) -> String {

@@ -81,6 +81,7 @@ mod core;
 mod error;
 mod explain;
 pub mod filter;
+pub mod filter_text;
 mod handle;
 mod key;
 mod keys;

@@ -11,9 +11,11 @@ use recto_model::key::MAX_KEY_PART_BYTES;
 use recto_model::schema::{Collection, Holds};
 use recto_model::table::Direction;
 use recto_model::{Cells, RowRef, cell, json};
+use recto_plan::choices::{Choices, choices};
 use recto_plan::cursor::OpenedCursor;
 use recto_plan::plan::OrderTerm;
 use recto_plan::planner::{self, Wishes};
+use recto_plan::query::Condition;
 use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
@@ -415,6 +417,12 @@ impl<T> PageQuery<T> {
         self.question.kept.of(core, plan)
     }
 
+    /// What else could be asked; see [`Pages::choices`](crate::session::Pages::choices).
+    pub(crate) fn choices(&self) -> Result<Choices> {
+        self.core.shared.check_table(&self.core.definition.name)?;
+        self.question.choices(&self.core)
+    }
+
     /// Which of the plans a page is of, and which page.
     pub(crate) async fn spec(&self, prepared: &Prepared) -> Result<(Arc<Planned>, PageSpec)> {
         if let Start::Token(text) | Start::After(text) | Start::Before(text) | Start::Around(text) =
@@ -589,23 +597,8 @@ impl Question {
         arrangements: &[Arc<Arrangement>],
         wishes: Wishes<'_>,
     ) -> Result<Vec<Arc<Planned>>> {
-        let mut conditions = Vec::new();
-        for text in &self.filter_texts {
-            conditions.extend(bind::conditions(collection, text)?);
-        }
-        for filter in &self.filters {
-            conditions.extend(filter.bind(collection)?);
-        }
-        let of_rows = row_filter::conditions(collection, &self.row_filters)?;
-        conditions.extend(of_rows.iter().cloned());
-        let mut sort = bind::sort_terms(collection, &self.sort_text)?;
-        for (name, direction) in &self.sort {
-            let (index, _) = collection
-                .field(name)
-                .ok_or_else(|| no_field(ErrorKind::InvalidQuery, collection, name).with_part(Part::Sort))?;
-            sort.push((index, *direction));
-        }
-        let query = Arc::new(Query::new(collection, &conditions, &sort)?);
+        let (query, of_rows) = self.bind(collection)?;
+        let query = Arc::new(query);
         let planned = planner::plan(collection, arrangements, &query, &wishes);
         let plans = planned.map_err(|refusal| {
             let error = Error::from(recto_plan::QueryError::from(refusal));
@@ -628,6 +621,41 @@ impl Question {
             })
         };
         Ok(plans.plans.iter().enumerate().map(planned).collect())
+    }
+
+    /// What is asked of a collection; with the conditions of the row filters, which are in it too.
+    fn bind(&self, collection: &Collection) -> Result<(Query, Vec<Condition>)> {
+        let mut conditions = Vec::new();
+        for text in &self.filter_texts {
+            conditions.extend(bind::conditions(collection, text)?);
+        }
+        for filter in &self.filters {
+            conditions.extend(filter.bind(collection)?);
+        }
+        let of_rows = row_filter::conditions(collection, &self.row_filters)?;
+        conditions.extend(of_rows.iter().cloned());
+        let mut sort = bind::sort_terms(collection, &self.sort_text)?;
+        for (name, direction) in &self.sort {
+            let (index, _) = collection
+                .field(name)
+                .ok_or_else(|| no_field(ErrorKind::InvalidQuery, collection, name).with_part(Part::Sort))?;
+            sort.push((index, *direction));
+        }
+        Ok((Query::new(collection, &conditions, &sort)?, of_rows))
+    }
+
+    /// What else could be asked.
+    fn choices(&self, core: &CollectionCore) -> Result<Choices> {
+        let definition = &core.definition;
+        let (query, of_rows) = self.bind(definition)?;
+        let rows = Query::new(definition, &of_rows, &[])?;
+        let fields = core.fields_needed(&self.fields);
+        let wishes = Wishes {
+            allow_residual: self.allow_residual,
+            view: Some(self.view.as_str()).filter(|view| !view.is_empty()),
+            fields: fields.as_deref(),
+        };
+        Ok(choices(definition, &core.arrangements, &query, &rows, &wishes))
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `records` | records by their keys, and changes to them |
 //! | `tools` | looking after the store |
 
+mod explanation;
 mod pages;
 mod records;
 mod tools;
@@ -23,7 +24,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::paging::PageCost;
-pub use pages::{Pages, ScanRequest, ScanStep};
+pub use explanation::{ActualCost, ExplainedSource, Explanation, RejectedArrangement};
+pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
 pub use records::{RecordChange, Records, Written};
 pub use tools::{
     Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, LoadProgress, LoadReport,
@@ -130,47 +132,6 @@ pub struct PageText {
     pub digest: Option<u128>,
     /// The rest of the page; its `records` are empty.
     pub reply: PageReply,
-}
-
-/// How a query would be (or was) answered.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Explanation {
-    /// `empty`, `scan`, `concat` or `merge`, with `+ residual` where rows are checked one by one.
-    pub shape: String,
-    /// The arrangement that is read: `(carrier), -time_hour, flight`.
-    pub arrangement: String,
-    /// The table.
-    pub table: String,
-    /// The query's total order: `time_hour desc, flight asc`.
-    pub order: String,
-    /// Which way slices are read: `with` or `against` the table's clustering order.
-    pub direction: String,
-    /// What is read, a source each.
-    pub sources: Vec<ExplainedSource>,
-    /// Conditions checked row by row.
-    pub residual: Vec<String>,
-    /// The most rows the page reads.
-    pub expected_rows: u64,
-    /// The most sequential round-trip stages.
-    pub expected_round_trips: u32,
-    /// What it did cost, where it was run; never where that would count rows that the session's row
-    /// filter hides.
-    pub actual: Option<PageCost>,
-    /// Rows the page returned, where it was run.
-    pub actual_rows_returned: Option<u64>,
-    /// The other arrangements, and why they were not taken.
-    pub rejected: Vec<(String, String)>,
-}
-
-/// One source of a plan.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ExplainedSource {
-    /// The partition: `carrier = "UA"`.
-    pub partition: String,
-    /// The bounds in clustering order: `time_hour > …`.
-    pub bounds: String,
-    /// What the store would be asked: CQL statements, or a key range.
-    pub requests: Vec<String>,
 }
 
 /// What is stored in a store, for people.

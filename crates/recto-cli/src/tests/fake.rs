@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use recto::schema::Schema;
+use recto::schema::{OrderColumn, Schema};
 use recto::session::{
-    Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, ExplainedSource, Explanation,
-    JsonRecord, LoadProgress, LoadReport, LoadRequest, LoadedCollection, PageCost, PageReply, PageRequest,
-    Pages, Progress, RecordChange, Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
-    StoreProgress, Tools, Written,
+    ActualCost, Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, ExplainedSource,
+    Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest, LoadedCollection, PageCost, PageReply,
+    PageRequest, Pages, Progress, RecordChange, Records, RejectedArrangement, ScanRequest, ScanStep,
+    SchemaPlan, StoreDescription, StoreProgress, Tools, Written,
 };
-use recto::{Error, ErrorKind, Result, Session};
+use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session};
 use serde_json::{Value as Json, json};
 
 /// The schema of the demo.
@@ -29,6 +29,13 @@ pub(crate) fn records() -> Vec<JsonRecord> {
         json!({ "time_hour": "2013-12-31T22:00:00.000Z", "carrier": "漢", "flight": 12_345, "origin": "JFK", "dest": "MIA", "dep_delay": 1_301 }),
     ];
     rows.into_iter().map(object).collect()
+}
+
+fn order(field: &str, direction: Direction) -> OrderColumn {
+    OrderColumn {
+        field: field.into(),
+        direction,
+    }
 }
 
 fn object(json: Json) -> JsonRecord {
@@ -87,6 +94,7 @@ impl FakeSession {
                 ErrorKind::InvalidQuery,
                 format!("filter, column {}: there is no field \"carier\"", at + 1),
             )
+            .with_part(ErrorPart::Filter)
             .with_column(at + 1)
             .with_hint("did you mean carrier?"));
         }
@@ -95,6 +103,7 @@ impl FakeSession {
                 ErrorKind::InvalidQuery,
                 format!("sort, column {}: \"upwards\" is no direction", at + 1),
             )
+            .with_part(ErrorPart::Sort)
             .with_column(at + 1)
             .with_hint("write asc or desc"));
         }
@@ -185,9 +194,14 @@ impl Pages for FakeSession {
             } else {
                 "merge".into()
             },
+            view: "primary".into(),
             arrangement: "(carrier), -time_hour, flight".into(),
             table: "flights_by_carrier".into(),
-            order: "time_hour desc, flight asc, carrier asc".into(),
+            order: vec![
+                order("time_hour", Direction::Descending),
+                order("flight", Direction::Ascending),
+                order("carrier", Direction::Ascending),
+            ],
             direction: "with".into(),
             sources: vec![source("AA"), source("UA")],
             residual: if request.allow_residual {
@@ -197,12 +211,14 @@ impl Pages for FakeSession {
             },
             expected_rows: 102,
             expected_round_trips: 1,
-            actual: run.then_some(COST),
-            actual_rows_returned: run.then_some(3),
-            rejected: vec![(
-                "by_distance (distance), -time_hour".into(),
-                "the filter does not pin distance".into(),
-            )],
+            actual: run.then_some(ActualCost {
+                cost: COST,
+                rows_returned: 3,
+            }),
+            rejected: vec![RejectedArrangement {
+                arrangement: "by_distance (distance), -time_hour".into(),
+                reason: "the filter does not pin distance".into(),
+            }],
         })
     }
 

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 use super::filter::{Chip, Operator, chips, condition, with};
 use super::layout::{Failure, Layout, page};
-use super::options::{FieldOptions, probe};
+use super::options::{FieldOptions, options};
 use super::page_url::{PageUrl, Parameters, first, parameters};
 use super::refused::{Others, Refused};
 use super::{controls, heading, pin, plan, table, value};
@@ -141,9 +141,12 @@ impl Asking<'_> {
             recto::Result::Ok((explanation, reply))
         };
         let found = found.await;
-        if let Some(held) = &browse.chips {
-            browse.options = probe(&**session, self.collection, url, held).await;
-        }
+        // Which page of the query is asked for does not matter to what else can be asked.
+        let choices = session
+            .choices(&url.collection, &url.first_page().request())
+            .await
+            .unwrap_or_default();
+        browse.options = options(self.collection, &choices.fields);
         let error: Error = match found {
             Ok((explanation, reply)) => return browse.answer(&browse.rows(&explanation, &reply)),
             Err(error) => error,

@@ -1,13 +1,13 @@
 //! What changes the query or turns the page: chips, filters, columns, the pager.
 
 use maud::{Markup, html};
-use recto::DEFAULT_PAGE_SIZE;
 use recto::schema::Field;
 use recto::session::{Explanation, PageReply};
+use recto::{DEFAULT_PAGE_SIZE, Direction};
 use serde_json::Value as Json;
 
 use super::browse::{Browse, JUMP, JUMP_DESCENDS, JUMP_FIELD, OPERATOR_PREFIX, VALUE_PREFIX};
-use super::filter::{Chip, Operator, Parts, without};
+use super::filter::{Chip, Operator, typed, without};
 use super::page_url::{PageUrl, WAS};
 use super::refused::Place;
 use super::table::columns;
@@ -46,10 +46,10 @@ fn chip_of(url: &PageUrl, chips: &[Chip], index: usize, chip: &Chip) -> Markup {
     html! {
         span.chip {
             span title=(chip.text) {
-                @match &chip.parts {
-                    Some(Parts { field, operator, value }) if operator != Operator::OneOf.name() => {
-                        span.dim { (field) " " (operator_label(operator)) } " "
-                        b { (unquoted(value)) }
+                @match (chip.asks(), chip.values()) {
+                    (Some((field, operator)), [value]) => {
+                        span.dim { (field) " " (operator.label()) } " "
+                        b { (typed(value)) }
                     }
                     _ => (chip.text)
                 }
@@ -57,15 +57,6 @@ fn chip_of(url: &PageUrl, chips: &[Chip], index: usize, chip: &Chip) -> Markup {
             a href=(remove) aria-label=(format!("Remove {}", chip.text)) { "×" }
         }
     }
-}
-
-fn operator_label(name: &str) -> &str {
-    Operator::named(name).map_or(name, |operator| operator.label())
-}
-
-/// A literal without its quotes, where it is a string.
-fn unquoted(literal: &str) -> String {
-    serde_json::from_str::<String>(literal).unwrap_or_else(|_| literal.to_owned())
 }
 
 fn filter_panel(browse: &Browse<'_>) -> Markup {
@@ -241,16 +232,13 @@ fn turn(key: &str, name: &str, relation: Option<&str>, href: Option<String>) -> 
 
 fn jump(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
     let url = browse.url;
-    let mut first = explanation
-        .order
-        .split(", ")
-        .next()
-        .unwrap_or_default()
-        .split(' ');
-    let Some((_, field)) = first.next().and_then(|name| browse.collection.field(name)) else {
+    let Some(first) = explanation.order.first() else {
         return Markup::default();
     };
-    let descends = first.next() == Some("desc");
+    let Some((_, field)) = browse.collection.field(&first.field) else {
+        return Markup::default();
+    };
+    let descends = first.direction == Direction::Descending;
     let text = match browse.jumped {
         Some(typed) => typed.to_owned(),
         None => url

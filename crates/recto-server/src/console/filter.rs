@@ -1,6 +1,7 @@
 //! Filter text as chips: one per condition, to be removed, replaced and added.
 
 use recto::Type;
+use recto::filter_text::{self, Literal, LiteralValue, Name, Operator as Compares, Span, Term};
 use recto::schema::Field;
 
 use super::value::literal;
@@ -10,16 +11,7 @@ use super::value::literal;
 pub(super) struct Chip {
     /// All of it.
     pub(super) text: String,
-    /// Its field, operator and value, where it is that simple.
-    pub(super) parts: Option<Parts>,
-}
-
-/// A condition of one field with one value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Parts {
-    pub(super) field: String,
-    pub(super) operator: String,
-    pub(super) value: String,
+    term: Term,
 }
 
 /// What a condition asks of a field, by the name it has in forms.
@@ -79,93 +71,51 @@ impl Operator {
     }
 }
 
-/// The conditions of a filter text; `None` if it does not divide into conditions.
-pub(super) fn chips(text: &str) -> Option<Vec<Chip>> {
-    let terms = split(text)?;
-    let chip = |text: String| Chip {
-        parts: parts(&text),
-        text,
-    };
-    Some(terms.into_iter().map(chip).collect())
-}
+impl Chip {
+    /// What is asked of a field, where it is of one.
+    pub(super) fn asks(&self) -> Option<(&str, Operator)> {
+        let operator = match &self.term {
+            Term::Compare { operator, .. } => match operator {
+                Compares::Equal => Operator::Equal,
+                Compares::Less => Operator::Less,
+                Compares::LessOrEqual => Operator::LessOrEqual,
+                Compares::Greater => Operator::Greater,
+                Compares::GreaterOrEqual => Operator::GreaterOrEqual,
+            },
+            Term::AnyOf { .. } => Operator::OneOf,
+            Term::StartsWith { .. } => Operator::StartsWith,
+            Term::Tuple { .. } => return None,
+        };
+        Some((&self.term.fields()[0].text, operator))
+    }
 
-/// Divides at each `AND` that stands outside of strings.
-fn split(text: &str) -> Option<Vec<String>> {
-    let mut terms = Vec::new();
-    let mut term = String::new();
-    let mut word_start = true;
-    let mut quote = None;
-    let mut rest = text.char_indices();
-    while let Some((at, character)) = rest.next() {
-        if let Some(open) = quote {
-            term.push(character);
-            match character {
-                '\\' => term.extend(rest.next().map(|(_, escaped)| escaped)),
-                _ if character == open => quote = None,
-                _ => {}
+    /// The values that it compares with.
+    pub(super) fn values(&self) -> &[Literal] {
+        match &self.term {
+            Term::Compare { literal, .. } | Term::StartsWith { prefix: literal, .. } => {
+                std::slice::from_ref(literal)
             }
-            continue;
+            Term::AnyOf { literals, .. } | Term::Tuple { literals, .. } => literals,
         }
-        let after = text[at..].strip_prefix("AND");
-        let is_word =
-            after.is_some_and(|after| !after.starts_with(|next: char| next.is_alphanumeric() || next == '_'));
-        if word_start && is_word {
-            terms.push(std::mem::take(&mut term));
-            rest.nth("ND".len() - 1);
-            word_start = false;
-            continue;
-        }
-        if character == '"' || character == '\'' {
-            quote = Some(character);
-        }
-        word_start = !(character.is_alphanumeric() || character == '_');
-        term.push(character);
-    }
-    terms.push(term);
-    let terms: Vec<String> = terms.iter().map(|term| term.trim().to_owned()).collect();
-    match terms.as_slice() {
-        [only] if only.is_empty() => Some(Vec::new()),
-        _ if quote.is_some() || terms.iter().any(String::is_empty) => None,
-        _ => Some(terms),
     }
 }
 
-fn parts(term: &str) -> Option<Parts> {
-    if let Some(inside) = term
-        .strip_prefix("startsWith(")
-        .and_then(|rest| rest.strip_suffix(')'))
-    {
-        let (field, value) = inside.split_once(',')?;
-        return Some(Parts {
-            field: field.trim().to_owned(),
-            operator: Operator::StartsWith.name().to_owned(),
-            value: value.trim().to_owned(),
-        });
+/// The text of a value, as one types it.
+pub(super) fn typed(literal: &Literal) -> String {
+    match &literal.value {
+        LiteralValue::String(text) => text.clone(),
+        other => other.to_string(),
     }
-    let is_name =
-        |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_';
-    // Of alternatives, `(a = 1 OR a = 2)`, the field is what forms need to know.
-    let bare = term.strip_prefix('(').unwrap_or(term).trim_start();
-    let end = bare.find(|character| !is_name(character))?;
-    let (field, rest) = bare.split_at(end);
-    let rest = rest.trim_start();
-    let operator = ["<=", ">=", "<", ">", "="]
-        .into_iter()
-        .find(|operator| rest.starts_with(operator))?;
-    if field.is_empty() {
-        return None;
-    }
-    let alternatives = term.starts_with('(') || term.contains(" OR ");
-    Some(Parts {
-        field: field.to_owned(),
-        operator: if alternatives {
-            Operator::OneOf.name()
-        } else {
-            operator
-        }
-        .to_owned(),
-        value: rest[operator.len()..].trim().to_owned(),
-    })
+}
+
+/// The conditions of a filter text; `None` if it is not one.
+pub(super) fn chips(text: &str) -> Option<Vec<Chip>> {
+    let terms = filter_text::terms(text).ok()?.into_iter();
+    let chip = |(term, span): (Term, Span)| Chip {
+        text: text[span.start..span.end].to_owned(),
+        term,
+    };
+    Some(terms.map(chip).collect())
 }
 
 /// The filter text of conditions.
@@ -199,40 +149,47 @@ pub(super) fn with(chips: &[Chip], field: &str, operator: Operator, condition: &
 }
 
 fn replaces(chip: &Chip, field: &str, operator: Operator) -> bool {
-    let Some(parts) = chip.parts.as_ref().filter(|parts| parts.field == field) else {
+    let Some((_, held)) = chip.asks().filter(|(held, _)| *held == field) else {
         return false;
     };
-    match Operator::named(&parts.operator) {
-        Some(held) => {
-            let both_bounds =
-                |side: fn(Operator) -> bool, other: fn(Operator) -> bool| side(operator) && other(held);
-            !both_bounds(Operator::is_lower, Operator::is_upper)
-                && !both_bounds(Operator::is_upper, Operator::is_lower)
-        }
-        None => false,
-    }
+    let are_both_ends = operator.is_lower() && held.is_upper() || operator.is_upper() && held.is_lower();
+    !are_both_ends
 }
 
 /// The text of a condition.
 pub(super) fn condition(field: &Field, operator: Operator, typed: &str) -> String {
-    let name = &field.name;
-    match operator {
-        Operator::StartsWith => format!("startsWith({name}, {})", literal(&Type::Text, typed)),
+    let name = || Name::new(field.name.as_str(), Span::default());
+    let of_type = |ty: &Type, typed: &str| Literal::new(literal(ty, typed), Span::default());
+    let of = |typed: &str| of_type(&field.ty, typed);
+    let compare = |operator, literal| Term::Compare {
+        field: name(),
+        operator,
+        literal,
+    };
+    let term = match operator {
+        Operator::StartsWith => Term::StartsWith {
+            field: name(),
+            prefix: of_type(&Type::Text, typed),
+        },
         Operator::OneOf => {
-            let values: Vec<String> = typed
-                .split(',')
-                .map(str::trim)
-                .filter(|value| !value.is_empty())
-                .map(|value| format!("{name} = {}", literal(&field.ty, value)))
-                .collect();
-            match values.as_slice() {
-                [] => format!("{name} = {}", literal(&field.ty, typed)),
-                [one] => one.clone(),
-                _ => format!("({})", values.join(" OR ")),
+            let values = typed.split(',').map(str::trim).filter(|value| !value.is_empty());
+            let mut literals: Vec<Literal> = values.map(of).collect();
+            match literals.len() {
+                0 => compare(Compares::Equal, of(typed)),
+                1 => compare(Compares::Equal, literals.remove(0)),
+                _ => Term::AnyOf {
+                    field: name(),
+                    literals,
+                },
             }
         }
-        _ => format!("{name} {} {}", operator.name(), literal(&field.ty, typed)),
-    }
+        Operator::Equal => compare(Compares::Equal, of(typed)),
+        Operator::Less => compare(Compares::Less, of(typed)),
+        Operator::LessOrEqual => compare(Compares::LessOrEqual, of(typed)),
+        Operator::Greater => compare(Compares::Greater, of(typed)),
+        Operator::GreaterOrEqual => compare(Compares::GreaterOrEqual, of(typed)),
+    };
+    term.to_string()
 }
 
 #[cfg(test)]
@@ -251,15 +208,22 @@ mod tests {
         assert_eq!(texts("a = 'it\\'s AND' AND b = 2"), ["a = 'it\\'s AND'", "b = 2"]);
         assert_eq!(texts("a = \"\\\\\"AND b = 2"), ["a = \"\\\\\"", "b = 2"]);
         assert_eq!(
-            texts("(a = 1 OR a = 2) AND ANDES = 3"),
-            ["(a = 1 OR a = 2)", "ANDES = 3"]
+            texts("( a = 1 OR a = 2 ) AND andes = 3"),
+            ["( a = 1 OR a = 2 )", "andes = 3"]
         );
-        assert_eq!(texts("größe = \"ß\" AND b = 1"), ["größe = \"ß\"", "b = 1"]);
+        assert_eq!(texts("a = \"ß\" AND b = 1"), ["a = \"ß\"", "b = 1"]);
     }
 
     #[test]
-    fn what_does_not_divide_has_no_chips() {
-        for text in ["a = 1 AND", "AND", "a = \"open", "a = 1 AND AND b = 2", "\"\\"] {
+    fn what_is_no_filter_has_no_chips() {
+        for text in [
+            "a = 1 AND",
+            "AND",
+            "a = \"open",
+            "a = 1 AND AND b = 2",
+            "\"\\",
+            "a = b",
+        ] {
             assert_eq!(chips(text), None, "{text}");
         }
     }
@@ -285,11 +249,13 @@ mod tests {
 
     #[test]
     fn alternatives_and_prefixes_know_their_field() {
-        let chip = |text: &str| chips(text).unwrap().remove(0).parts.unwrap();
-        assert_eq!(chip("(a = 1 OR a = 2)").field, "a");
-        assert_eq!(chip("(a = 1 OR a = 2)").operator, "in");
-        assert_eq!(chip("startsWith(name, \"x\")").field, "name");
-        assert_eq!(chips("(a, b) > (1, 2)").unwrap()[0].parts, None);
+        let chip = |text: &str| chips(text).unwrap().remove(0);
+        let either = chip("(a = 1 OR a = 2)");
+        assert_eq!(either.asks(), Some(("a", Operator::OneOf)));
+        assert_eq!(either.values().iter().map(typed).collect::<Vec<_>>(), ["1", "2"]);
+        let prefix = chip("startsWith(name, \"x\")");
+        assert_eq!(prefix.asks(), Some(("name", Operator::StartsWith)));
+        assert_eq!(chip("(a, b) > (1, 2)").asks(), None);
     }
 
     #[test]

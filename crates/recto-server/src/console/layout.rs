@@ -8,6 +8,7 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets;
+use super::text::capital;
 use crate::access::Access;
 use crate::problem::Problem;
 
@@ -160,7 +161,7 @@ fn detail(problem: &Problem) -> String {
 }
 
 /// The collection that a planner's hint has as text for the schema, and what is said before it.
-pub(super) fn view_of(hint: &str) -> Option<(String, &str)> {
+fn view_of(hint: &str) -> Option<(String, &str)> {
     let start = if hint.starts_with('[') {
         0
     } else {
@@ -180,9 +181,7 @@ pub(super) fn sentence(text: &str) -> String {
     if is_name {
         return ended(text);
     }
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_uppercase().to_string());
-    ended(&(first.unwrap_or_default() + characters.as_str()))
+    ended(&capital(text))
 }
 
 /// With a full stop, where it lacks one.

@@ -7,10 +7,11 @@ use maud::{Markup, html};
 use recto::Session;
 use recto::schema::{Collection, Field};
 use recto::session::JsonRecord;
+use serde_json::Value as Json;
 
 use super::browse::{Browse, VALUE_PREFIX};
 use super::controls::{action, hidden};
-use super::filter::{Operator, chips, condition, with};
+use super::filter::{Chip, Operator, chips, condition, typed as typed_of, with};
 use super::layout::sentence;
 use super::page_url::{PageUrl, Parameters, first};
 use super::refused::serving;
@@ -30,8 +31,8 @@ const MAX_PARTITIONS_SHOWN: usize = 500;
 /// Partition fields of which a value is asked, and what was typed so far.
 pub(super) struct Asked<'a> {
     fields: Vec<(&'a Field, &'a str)>,
-    /// The others, which the filter pins already, with the literals that it pins them to.
-    pinned: Vec<(&'a str, Vec<String>)>,
+    /// The others, which the filter pins already, with the values that it pins them to, where it says them.
+    pinned: Vec<(&'a str, Vec<Json>)>,
 }
 
 impl<'a> Asked<'a> {
@@ -43,13 +44,14 @@ impl<'a> Asked<'a> {
         let pinned = browse.collection.base().partition.iter();
         let pinned = pinned.filter(|name| missing.iter().all(|field| field.name != **name));
         let held = |name: &str| {
-            let parts = browse
-                .chips
-                .iter()
-                .flatten()
-                .filter_map(|chip| chip.parts.as_ref());
-            let of_field = parts.filter(|parts| parts.field == name);
-            of_field.map(|parts| parts.value.clone()).collect()
+            let pins = [Operator::Equal, Operator::OneOf].map(|operator| Some((name, operator)));
+            let chips = browse.chips.iter().flatten();
+            let values = chips
+                .filter(|chip| pins.contains(&chip.asks()))
+                .flat_map(Chip::values);
+            let ty = browse.collection.field(name).map(|(_, field)| &field.ty);
+            let json = |value| Some(value::json(ty?, &typed_of(value)));
+            values.filter_map(json).collect()
         };
         Self {
             fields: fields.collect(),
@@ -58,15 +60,11 @@ impl<'a> Asked<'a> {
     }
 
     /// Whether a partition is among those that are asked for: what was typed stands in its values.
-    fn admits(&self, collection: &Collection, partition: &JsonRecord) -> bool {
+    fn admits(&self, partition: &JsonRecord) -> bool {
         let text = |name: &str| value::text(partition.get(name)).unwrap_or_default();
-        let is_pinned = self.pinned.iter().all(|(name, literals)| {
-            let literal = collection
-                .field(name)
-                .map(|(_, field)| value::literal(&field.ty, &text(name)));
-            // One of several values is not taken apart: all are offered.
-            literals.len() != 1
-                || literal.is_none_or(|literal| literals[0] == literal || literals[0].contains(" OR "))
+        let is_pinned = self.pinned.iter().all(|(name, values)| {
+            let value = partition.get(*name);
+            values.is_empty() || value.is_some_and(|value| values.contains(value))
         });
         let is_typed = |(field, typed): &(&Field, &str)| {
             let shown = value::short(&field.ty, &text(&field.name)).to_lowercase();
@@ -121,7 +119,7 @@ pub(super) async fn list(session: &dyn Session, collection: &Collection, asked: 
 impl Listed {
     fn take(&mut self, collection: &Collection, asked: &Asked<'_>, partitions: &[JsonRecord]) {
         self.read += partitions.len();
-        for partition in partitions.iter().filter(|one| asked.admits(collection, one)) {
+        for partition in partitions.iter().filter(|one| asked.admits(one)) {
             let names = collection.base().partition.iter();
             let texts = names.map(|name| value::text(partition.get(name)).unwrap_or_default());
             self.found.push(texts.collect());

@@ -1,9 +1,9 @@
 //! How a page was found: its plan and its cost.
 
 use maud::{Markup, html};
-use recto::session::{ExplainedSource, Explanation, PageReply};
+use recto::session::{ActualCost, ExplainedSource, Explanation, PageReply};
 
-use super::text::{bytes, counted, duration, grouped};
+use super::text::{bytes, capital, counted, duration, grouped};
 
 /// The most sources that are shown one by one.
 const MAX_SOURCES_SHOWN: usize = 16;
@@ -31,21 +31,11 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
             }
             div.plan-body {
                 dl {
-                    (entry("Shape", &explanation.shape))
-                    (entry("Arrangement", &explanation.arrangement))
-                    @if !explanation.table.is_empty() {
-                        (entry("Table", &format!("{}, read {} its clustering order", explanation.table, explanation.direction)))
-                    }
-                    (entry("Order", &explanation.order))
-                    @for condition in &explanation.residual { (entry("Row by row", condition)) }
-                    (entry("Expected", &format!(
-                        "at most {}, {}",
-                        counted(explanation.expected_rows, "row", "rows"),
-                        counted(explanation.expected_round_trips.into(), "round trip", "round trips"),
-                    )))
-                    @if !reply.cost_hidden { (entry("Actual", &actual(reply))) }
-                    @for (arrangement, reason) in &explanation.rejected {
-                        (entry("Not taken", &format!("{arrangement}: {reason}")))
+                    (entry("shape", &explanation.shape))
+                    @for (name, text) in explanation.facts().iter().chain(&explanation.costs()) { (entry(name, text)) }
+                    @if !reply.cost_hidden { (entry("actual", &actual(reply).to_string())) }
+                    @for rejected in &explanation.rejected {
+                        (entry("not taken", &format!("{}: {}", rejected.arrangement, rejected.reason)))
                     }
                 }
                 div { (sources(&explanation.sources)) }
@@ -55,26 +45,14 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
 }
 
 fn entry(name: &str, text: &str) -> Markup {
-    html! { div { dt { (name) } dd { (text) } } }
+    html! { div { dt { (capital(name)) } dd { (text) } } }
 }
 
-fn actual(reply: &PageReply) -> String {
-    let cost = &reply.cost;
-    let mut parts = vec![
-        format!(
-            "{} read ({})",
-            counted(cost.rows_read, "row", "rows"),
-            bytes(cost.bytes_read)
-        ),
-        format!("{} returned", grouped(reply.records.len() as u64)),
-        counted(cost.round_trips.into(), "round trip", "round trips"),
-        counted(cost.statements.into(), "request", "requests"),
-    ];
-    if cost.tombstones > 0 {
-        parts.push(counted(cost.tombstones, "tombstone", "tombstones"));
+fn actual(reply: &PageReply) -> ActualCost {
+    ActualCost {
+        cost: reply.cost,
+        rows_returned: reply.records.len() as u64,
     }
-    parts.push(duration(cost.time_micros));
-    parts.join(", ")
 }
 
 fn sources(sources: &[ExplainedSource]) -> Markup {

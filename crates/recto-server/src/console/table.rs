@@ -1,12 +1,11 @@
 //! Records as a table.
 
 use maud::{Markup, html};
+use recto::Direction;
 use recto::schema::{Collection, Field};
-use recto::session::{Explanation, JsonRecord};
+use recto::session::{Explanation, JsonRecord, SortChoice};
 
 use super::browse::Browse;
-use super::layout::view_of;
-use super::options::SortOption;
 use super::value;
 
 /// The fields in the order they are shown: what rows are sorted by, what they are partitioned by, what
@@ -48,7 +47,7 @@ pub(super) fn render(browse: &Browse<'_>, explanation: &Explanation, records: &[
     html! {
         div.rows #rows role="region" aria-label=(format!("Records of {}", collection.name)) tabindex="0" {
             table {
-                caption.unseen { (collection.name) ", sorted by " (explanation.order) }
+                caption.unseen { (collection.name) ", sorted by " (explanation.order_text()) }
                 thead { tr { @for name in &shown { (header(browse, explanation, name)) } } }
                 tbody { @for record in records { (row(browse, &shown, record)) } }
             }
@@ -82,26 +81,28 @@ fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup 
         return Markup::default();
     };
     let direction = direction(explanation, name);
-    let first = explanation.order.starts_with(&format!("{name} "));
-    let next = if first && direction == Some("asc") {
+    let first = explanation.order.first().is_some_and(|first| first.field == name);
+    let next = if first && direction == Some(Direction::Ascending) {
         format!("{name} desc")
     } else {
         name.to_owned()
     };
     let sort = browse.options.get(index).map(|options| &options.sort);
-    let aria_sort = direction.filter(|_| first).map(|direction| match direction {
-        "asc" => "ascending",
-        _ => "descending",
-    });
-    let arrow = direction.map(|direction| if direction == "asc" { "↑" } else { "↓" });
+    let (aria, arrow) = match direction {
+        None => (None, None),
+        Some(Direction::Ascending) => (Some("ascending"), Some("↑")),
+        Some(Direction::Descending) => (Some("descending"), Some("↓")),
+    };
+    let aria_sort = aria.filter(|_| first);
     html! {
         th scope="col" class=[classes(browse.collection, field)] aria-sort=[aria_sort] {
             @match sort {
-                Some(SortOption::Served) => {
+                Some(SortChoice::Served) => {
                     a.sort href=(browse.url.with_order(next).href()) title=(format!("Sort by {name}")) { (name) }
                 }
-                Some(SortOption::Missing(hint)) => {
-                    a.unserved href=(browse.url.with_order(next).href_from(browse.url)) title=(unserved(name, hint)) {
+                Some(SortChoice::Unserved) => {
+                    a.unserved href=(browse.url.with_order(next).href_from(browse.url))
+                        title=(format!("No view sorts by {name}: choose it to see what would")) {
                         (name) span.unseen { ", no view sorts by it" }
                     }
                 }
@@ -123,17 +124,8 @@ fn classes(collection: &Collection, field: &Field) -> Option<&'static str> {
     }
 }
 
-fn unserved(name: &str, hint: &str) -> String {
-    match view_of(hint) {
-        Some((said, text)) => format!("No view sorts by {name}. {said}\n{text}"),
-        None => format!("No view sorts by {name}: {hint}"),
-    }
-}
-
-/// The direction a field has in the query's order: `asc` or `desc`.
-fn direction<'a>(explanation: &'a Explanation, name: &str) -> Option<&'a str> {
-    explanation
-        .order
-        .split(", ")
-        .find_map(|term| term.strip_prefix(name)?.strip_prefix(' '))
+/// The direction a field has in the query's order.
+fn direction(explanation: &Explanation, name: &str) -> Option<Direction> {
+    let column = explanation.order.iter().find(|column| column.field == name)?;
+    Some(column.direction)
 }

@@ -9,6 +9,13 @@ pub(super) fn duration(micros: u64) -> String {
     recto::text::duration(Duration::from_micros(micros))
 }
 
+/// A text that begins with a capital.
+pub(super) fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + characters.as_str()
+}
+
 /// The first `most` characters of a text, with `…` after them if there are more.
 pub(super) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {

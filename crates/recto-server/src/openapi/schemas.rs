@@ -278,9 +278,10 @@ fn explanation() -> Json {
     actual["description"] = "What it did cost, if `run` asked for that; absent where that would tell of rows that the token does not see.".into();
     let properties = json!({
         "shape": { "type": "string", "description": "`empty`, `scan`, `concat` or `merge`, with `+ residual` where rows are checked one by one." },
+        "view": { "type": "string", "description": "The view that is read." },
         "arrangement": text,
         "table": text,
-        "order": { "type": "string", "description": "The query's total order." },
+        "order": { "type": "string", "description": "The query's total order, as in `order_by`." },
         "direction": { "enum": ["with", "against"], "description": "Which way the table's own order is read." },
         "sources": { "type": "array", "items": source },
         "residual": texts,

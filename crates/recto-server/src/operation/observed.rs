@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
-    Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
+    Applied, ApplyOptions, Backup, CheckOutcome, Choices, CursorKey, Explanation, JsonRecord, LoadProgress,
     LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress, RecordChange,
     Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, Written,
 };
@@ -254,6 +254,10 @@ impl<S: Session> Pages for Observed<S> {
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
         self.seen(self.session.explain(collection, request, run).await)
+    }
+
+    async fn choices(&self, collection: &str, request: &PageRequest) -> Result<Choices> {
+        self.seen(self.session.choices(collection, request).await)
     }
 
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {

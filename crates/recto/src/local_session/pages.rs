@@ -14,7 +14,8 @@ use crate::query::PageQuery;
 use crate::record::{DynamicRecord, check_fields};
 use crate::scan;
 use crate::session::{
-    Explanation, JsonRecord, PageReply, PageRequest, PageText, Pages, ScanRequest, ScanStep,
+    ActualCost, Choices, Explanation, JsonRecord, PageReply, PageRequest, PageText, Pages, ScanRequest,
+    ScanStep,
 };
 
 #[async_trait]
@@ -55,10 +56,16 @@ impl Pages for LocalSession {
         let mut explanation = explain::explain(&prepared.core, &planned, &spec);
         if run && !planned.hides {
             let page = query.await?;
-            explanation.actual = Some(page.cost());
-            explanation.actual_rows_returned = Some(page.len() as u64);
+            explanation.actual = Some(ActualCost {
+                cost: page.cost(),
+                rows_returned: page.len() as u64,
+            });
         }
         Ok(explanation)
+    }
+
+    async fn choices(&self, collection: &str, request: &PageRequest) -> Result<Choices> {
+        self.query(collection, request)?.choices()
     }
 
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {

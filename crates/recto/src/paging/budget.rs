@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use recto_model::Environment;
 use recto_store::{ReadOptions, RowsRead};
+use serde::{Deserialize, Serialize};
 
 /// How many rows are read in one turn at least, if there are more, before other tasks have theirs.
 const ROWS_PER_TURN: u64 = 256;
@@ -99,7 +100,7 @@ pub(crate) fn blurred(limit: u64, environment: &Environment) -> u64 {
 }
 
 /// What a page cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageCost {
     /// Rows read from the store.
     pub rows_read: u64,

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
+pub use recto_plan::choices::{Choices, FieldChoices, SortChoice};
 use serde_json::Value as Json;
 
 use super::{Explanation, JsonRecord, PageReply, PageRequest, PageText};
@@ -49,6 +50,12 @@ pub trait Pages: Send + Sync {
     }
     /// How a page would be answered; `run`: also run it and say what it cost.
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation>;
+    /// What else can be asked of a collection, beside what `request` asks; which page it asks for does not
+    /// matter. Nothing is read.
+    async fn choices(&self, collection: &str, _request: &PageRequest) -> Result<Choices> {
+        let message = format!("what can be asked of {collection} is not told through a server");
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
     /// Every record of a collection, in steps; nothing is read until it is polled.
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>>;
     /// The partitions of a collection that have a record, in steps and in the store's own order: of

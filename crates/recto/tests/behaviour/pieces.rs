@@ -223,6 +223,6 @@ pub(crate) async fn are_no_sources_of_a_plan(recto: Recto) {
     let explained = session.explain("posts", &request, false).await.unwrap();
     assert_eq!((explained.sources.len(), explained.expected_rows), (1, 101));
     assert_eq!(explained.arrangement, "(author), -score, id");
-    assert_eq!(explained.order, "score desc, id asc");
+    assert_eq!(explained.order_text(), "score desc, id asc");
     assert_eq!(explained.sources[0].partition, r#"author = "ada""#);
 }

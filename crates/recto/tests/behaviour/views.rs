@@ -147,7 +147,7 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
     ] {
         let (found, explained) = taken(&session, &request).await;
         assert_eq!(found, table, "{request:?}");
-        let mut reasons = explained.rejected.iter().map(|(_, reason)| reason);
+        let mut reasons = explained.rejected.iter().map(|one| &one.reason);
         assert_eq!(
             explained.rejected.is_empty(),
             others.is_empty(),
@@ -159,7 +159,8 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
             "{:?}",
             explained.rejected
         );
-        assert!(!explained.order.contains("recto_"), "{}", explained.order);
+        let order = explained.order_text();
+        assert!(!order.contains("recto_"), "{order}");
     }
     let error = session.page("posts", &request("", "", "nine")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidQuery);

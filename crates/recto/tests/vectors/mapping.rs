@@ -115,6 +115,7 @@ async fn page(subject: &Subject, question: &Question) -> (String, String) {
         .explain(&subject.definition.name, &request, false)
         .await
         .unwrap();
+    let order = plan.order_text();
     writeln!(
         text,
         "  plan    {} of {}, {} clustering order, order {}",
@@ -124,7 +125,7 @@ async fn page(subject: &Subject, question: &Question) -> (String, String) {
         if plan.order.is_empty() {
             "none: one row at most"
         } else {
-            &plan.order
+            &order
         }
     )
     .unwrap();

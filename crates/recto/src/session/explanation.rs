@@ -1,0 +1,248 @@
+//! How a query is answered, as data: its JSON is what HTTP and `explain --json` write, its `Display` is for people.
+
+use std::fmt;
+use std::time::Duration;
+
+use recto_model::schema::OrderColumn;
+use recto_model::table::Direction;
+use recto_plan::text::sort;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::PageCost;
+use crate::text::{bytes, counted, duration, grouped};
+
+/// How a query would be (or was) answered.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// `empty`, `scan`, `concat` or `merge`, with `+ residual` where rows are checked one by one.
+    pub shape: String,
+    /// The view that is read, by its name; `primary` is the collection's own arrangement.
+    #[serde(default)]
+    pub view: String,
+    /// How it is arranged: `(carrier), -time_hour, flight`.
+    pub arrangement: String,
+    /// The table.
+    pub table: String,
+    /// The query's total order. In JSON it is text as in `order_by`: `time_hour desc, flight asc`.
+    #[serde(serialize_with = "write_order", deserialize_with = "read_order")]
+    pub order: Vec<OrderColumn>,
+    /// Which way slices are read: `with` or `against` the table's clustering order.
+    pub direction: String,
+    /// What is read, a source each.
+    pub sources: Vec<ExplainedSource>,
+    /// Conditions checked row by row, as filter text.
+    pub residual: Vec<String>,
+    /// The most rows the page reads.
+    pub expected_rows: u64,
+    /// The most sequential round-trip stages.
+    pub expected_round_trips: u32,
+    /// What it did cost, where it was run; never where that would count rows that the session's row
+    /// filter hides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actual: Option<ActualCost>,
+    /// The other arrangements, and why they were not taken.
+    pub rejected: Vec<RejectedArrangement>,
+}
+
+/// One source of a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedSource {
+    /// The partition: `carrier = "UA"`.
+    pub partition: String,
+    /// The bounds in clustering order: `time_hour > …`.
+    pub bounds: String,
+    /// What the store would be asked: CQL statements, or a key range.
+    pub requests: Vec<String>,
+}
+
+/// What a page that was explained did cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActualCost {
+    /// What reading it cost.
+    #[serde(flatten)]
+    pub cost: PageCost,
+    /// Rows that it returned.
+    pub rows_returned: u64,
+}
+
+/// An arrangement that was not taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RejectedArrangement {
+    /// What it is called.
+    pub arrangement: String,
+    /// Why not.
+    pub reason: String,
+}
+
+impl Explanation {
+    /// The order as text: `time_hour desc, flight asc`.
+    pub fn order_text(&self) -> String {
+        order_text(&self.order)
+    }
+
+    /// What is read and in which order, a name and a text each, for people.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = vec![
+            ("arrangement", self.arrangement.clone()),
+            ("order", self.order_text()),
+        ];
+        if !self.table.is_empty() {
+            let read = match self.direction.as_str() {
+                "" => String::new(),
+                direction => format!(", read {direction} its clustering order"),
+            };
+            facts.push(("table", format!("{}{read}", self.table)));
+        }
+        facts.extend(
+            self.residual
+                .iter()
+                .map(|condition| ("row by row", condition.clone())),
+        );
+        facts
+    }
+
+    /// What it costs, a name and a text each, for people.
+    pub fn costs(&self) -> Vec<(&'static str, String)> {
+        let expected = format!(
+            "at most {}, {}",
+            counted(self.expected_rows, "row", "rows"),
+            counted(self.expected_round_trips.into(), "round trip", "round trips"),
+        );
+        let actual = self.actual.map(|actual| ("actual", actual.to_string()));
+        [("expected", expected)].into_iter().chain(actual).collect()
+    }
+}
+
+/// The same lines as [`facts`](Explanation::facts) and [`costs`](Explanation::costs), with the sources and what was
+/// not taken.
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shape)?;
+        for (name, text) in self.facts() {
+            write!(f, "\n{name}: {text}")?;
+        }
+        for source in &self.sources {
+            write!(f, "\nsource: {}, {}", source.partition, source.bounds)?;
+            for request in &source.requests {
+                write!(f, "\n  {request}")?;
+            }
+        }
+        for (name, text) in self.costs() {
+            write!(f, "\n{name}: {text}")?;
+        }
+        for rejected in &self.rejected {
+            write!(f, "\nnot taken: {}: {}", rejected.arrangement, rejected.reason)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ActualCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cost = &self.cost;
+        write!(
+            f,
+            "{} read ({}), {} returned, {}, {}",
+            counted(cost.rows_read, "row", "rows"),
+            bytes(cost.bytes_read),
+            grouped(self.rows_returned),
+            counted(cost.round_trips.into(), "round trip", "round trips"),
+            counted(cost.statements.into(), "request", "requests"),
+        )?;
+        if cost.tombstones > 0 {
+            write!(f, ", {}", counted(cost.tombstones, "tombstone", "tombstones"))?;
+        }
+        write!(f, ", {}", duration(Duration::from_micros(cost.time_micros)))
+    }
+}
+
+fn write_order<S: Serializer>(order: &[OrderColumn], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&order_text(order))
+}
+
+fn order_text(order: &[OrderColumn]) -> String {
+    let terms = order.iter().map(|column| {
+        let direction = match column.direction {
+            Direction::Ascending => "asc",
+            Direction::Descending => "desc",
+        };
+        format!("{} {direction}", column.field)
+    });
+    terms.collect::<Vec<_>>().join(", ")
+}
+
+fn read_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OrderColumn>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let terms = sort::parse(&text).map_err(serde::de::Error::custom)?.into_iter();
+    let column = |term: sort::SortTerm| OrderColumn {
+        field: term.field.text,
+        direction: term.direction,
+    };
+    Ok(terms.map(column).collect())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn explained() -> Explanation {
+        let column = |field: &str, direction| OrderColumn {
+            field: field.into(),
+            direction,
+        };
+        Explanation {
+            shape: "scan + residual".into(),
+            view: "primary".into(),
+            arrangement: "(day), -at, id".into(),
+            table: "events".into(),
+            order: vec![
+                column("at", Direction::Descending),
+                column("id", Direction::Ascending),
+            ],
+            direction: "with".into(),
+            sources: vec![ExplainedSource {
+                partition: "day = \"mon\"".into(),
+                bounds: "the whole partition".into(),
+                requests: vec!["a key range".into()],
+            }],
+            residual: vec!["kind = \"alarm\"".into()],
+            expected_rows: 10_000,
+            expected_round_trips: 1,
+            actual: Some(ActualCost {
+                cost: PageCost {
+                    rows_read: 51,
+                    bytes_read: 2_048,
+                    time_micros: 250,
+                    ..PageCost::default()
+                },
+                rows_returned: 50,
+            }),
+            rejected: vec![RejectedArrangement {
+                arrangement: "view other".into(),
+                reason: "it does not order by at".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn json_is_read_back() {
+        let explained = explained();
+        let json = serde_json::to_value(&explained).unwrap();
+        assert_eq!(json["order"], "at desc, id asc");
+        assert_eq!(json["actual"]["rows_read"], 51);
+        assert_eq!(json["actual"]["rows_returned"], 50);
+        assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), explained);
+    }
+
+    #[test]
+    fn people_read_a_line_a_fact() {
+        let expected = "scan + residual\narrangement: (day), -at, id\norder: at desc, id asc\n\
+            table: events, read with its clustering order\nrow by row: kind = \"alarm\"\n\
+            source: day = \"mon\", the whole partition\n  a key range\n\
+            expected: at most 10,000 rows, 1 round trip\n\
+            actual: 51 rows read (2.0 kB), 50 returned, 0 round trips, 0 requests, 250 µs\n\
+            not taken: view other: it does not order by at";
+        assert_eq!(explained().to_string(), expected);
+    }
+}
