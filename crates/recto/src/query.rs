@@ -419,8 +419,8 @@ impl<T> PageQuery<T> {
 
     /// What else could be asked; see [`Pages::choices`](crate::session::Pages::choices).
     pub(crate) fn choices(&self) -> Result<Choices> {
-        self.core.shared.check_table(&self.core.definition.name)?;
-        self.question.choices(&self.core)
+        let core = self.handle.now()?;
+        self.question.choices(&core)
     }
 
     /// Which of the plans a page is of, and which page.

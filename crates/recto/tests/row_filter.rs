@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
-use recto::session::{JsonRecord, PageRequest, Pages, RecordChange, Records, ScanRequest, ScrubPosition};
+use recto::session::{
+    Choices, FieldChoices, JsonRecord, PageRequest, Pages, RecordChange, Records, ScanRequest, ScrubPosition,
+    SortChoice,
+};
 use recto::store::memory::MemoryStore;
 use recto::{
-    ApplyOptions, Environment, ErrorKind, LocalSession, OpenOptions, Recto, Session, schema::Schema,
+    ApplyOptions, Environment, ErrorKind, ErrorPart, LocalSession, OpenOptions, Recto, Session,
+    schema::Schema,
 };
 use serde_json::json;
 
@@ -245,6 +249,34 @@ async fn what_hidden_rows_cost_is_not_told() {
         let explained = session.explain("notes", &asking(filter), true).await.unwrap();
         assert_eq!(explained.actual.is_none(), hidden, "{filter}");
     }
+}
+
+/// What a session can ask is what it would be served, no more: as asking tells it.
+#[tokio::test]
+async fn what_can_be_asked_is_told_of_the_rows_that_are_seen() {
+    let all = session().await;
+    let choices = all.choices("notes", &asking("")).await.unwrap();
+    assert_eq!(choices.unpinned, ["tenant"]);
+    let field = |choices: &Choices, name: &str| {
+        let found = choices.fields.iter().find(|field| field.name == name);
+        found.unwrap().clone()
+    };
+    let pinned = restricted(&all, "tenant = \"acme\"");
+    let choices = pinned.choices("notes", &asking("")).await.unwrap();
+    assert!(choices.unpinned.is_empty());
+    assert!(field(&choices, "at").range && field(&choices, "at").sort == SortChoice::Served);
+    assert_eq!(field(&choices, "tenant").sort, SortChoice::Pointless);
+    // No view serves the row filter itself: nothing is served beside it, as every page would be refused.
+    let outside = restricted(&all, "author = \"ada\"");
+    let strict = PageRequest {
+        allow_residual: false,
+        ..asking("tenant = \"acme\"")
+    };
+    let choices = outside.choices("notes", &strict).await.unwrap();
+    let is_served = |field: &FieldChoices| field.equality || field.range || field.sort == SortChoice::Served;
+    assert!(!choices.fields.iter().any(is_served), "{choices:?}");
+    let unknown = pinned.choices("notes", &asking("nothing = 1")).await.unwrap_err();
+    assert_eq!(unknown.part(), Some(ErrorPart::Filter));
 }
 
 /// Whether a page is cut among hidden rows, or a scan steps there, would tell how many there are: that it
