@@ -17,6 +17,7 @@
 //! | `conformance` (feature) | the suite every store passes |
 //! | `memory` (feature `testing`) | the reference store, in memory |
 //! | `faults` (feature `testing`) | a wrapper that makes a store fail, by seed |
+//! | `wrapper` (feature `testing`) | what passes on to another store what it does not do itself |
 //!
 //! # What every store does
 //!
@@ -120,6 +121,8 @@ pub mod metrics;
 pub mod panics;
 pub mod read;
 pub mod tables;
+#[cfg(feature = "testing")]
+pub mod wrapper;
 pub mod write;
 
 #[cfg(any(feature = "conformance", feature = "testing"))]

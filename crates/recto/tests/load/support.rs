@@ -11,14 +11,14 @@ use futures::TryStreamExt;
 use recto::schema::Schema;
 use recto::session::{LoadReport, LoadRequest, Pages, ScanRequest};
 use recto::store::memory::MemoryStore;
+use recto::store::wrapper::StoreWrapper;
 use recto::store::{
-    Atomicity, Cas, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadOptions, Snapshot, Stamp,
-    Store, StoreError, StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome, WriteOptions,
-    WriteOutcome,
+    Atomicity, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, StoreError, StoreErrorKind,
+    WriteOptions, WriteOutcome,
 };
 use recto::{Environment, LocalSession, OpenOptions, Recto, Result, Session};
+use recto_model::Cells;
 use recto_model::environment::Source;
-use recto_model::{Cells, Slice, Table};
 use tokio::time::Instant;
 
 /// Two collections over the same fields, in other arrangements.
@@ -50,7 +50,7 @@ pub(crate) enum Fault {
 
 /// A store that serves some writes and then does something else.
 pub(crate) struct Unreliable {
-    inner: MemoryStore,
+    inner: Arc<dyn Store>,
     fault: Fault,
     /// How many writes are still served before the fault.
     good: AtomicI64,
@@ -69,7 +69,7 @@ impl Unreliable {
     pub(crate) fn new(inner: &MemoryStore, fault: Fault, good: i64, bad: i64) -> Arc<Self> {
         let (good, bad, calls) = (AtomicI64::new(good), AtomicI64::new(bad), AtomicU64::new(0));
         Arc::new(Self {
-            inner: inner.clone(),
+            inner: Arc::new(inner.clone()),
             fault,
             good,
             bad,
@@ -84,28 +84,12 @@ impl Unreliable {
 }
 
 #[async_trait]
-impl Store for Unreliable {
-    fn kind(&self) -> StoreKind {
-        self.inner.kind()
+impl StoreWrapper for Unreliable {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
     }
 
-    fn describe(&self) -> String {
-        "unreliable".into()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
-        self.inner.snapshot()
-    }
-
-    async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
-        self.write_many(vec![write], Atomicity::Each, options).await
-    }
-
-    async fn write_many(
+    async fn on_writes(
         &self,
         writes: Vec<PartitionWrite>,
         atomicity: Atomicity,
@@ -128,43 +112,6 @@ impl Store for Unreliable {
                 self.inner.write_many(writes, atomicity, options).await
             }
         }
-    }
-
-    async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
-        self.inner.cas(cas, options).await
-    }
-
-    async fn transact(
-        &self,
-        conditional: Vec<Cas>,
-        plain: Vec<PartitionWrite>,
-        options: WriteOptions,
-    ) -> Result<TransactionOutcome, StoreError> {
-        self.inner.transact(conditional, plain, options).await
-    }
-
-    async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.inner.create_table(table).await
-    }
-
-    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.inner.add_columns(recorded, table).await
-    }
-
-    async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
-        self.inner.drop_table(name).await
-    }
-
-    async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.inner.empty_table(table).await
-    }
-
-    async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
-        self.inner.list_tables().await
-    }
-
-    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
-        self.inner.describe_slice(slice)
     }
 }
 

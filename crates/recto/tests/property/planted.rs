@@ -4,13 +4,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use recto::store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead, ScanPosition,
-    ScanRead, Snapshot, Store, StoreError, StoreKind, TableOutcome, TokenRange, TransactionOutcome,
-    WriteOptions, WriteOutcome,
-};
+use recto::store::wrapper::{SnapshotWrapper, StoreWrapper};
+use recto::store::{ReadOptions, RowsRead, Snapshot, Store, StoreError};
 use recto_model::table::ReadDirection;
-use recto_model::{Cells, RowSet, Slice, Table};
+use recto_model::{RowSet, Slice};
 use recto_testkit::generate::{Case, Move, Place};
 
 use super::common::{Kind, Scope, run};
@@ -44,116 +41,23 @@ fn lose(slice: &Slice, mut read: RowsRead) -> RowsRead {
 }
 
 #[async_trait]
-impl Snapshot for PlantedSnapshot {
-    async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+impl SnapshotWrapper for PlantedSnapshot {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.0
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         Ok(lose(slice, self.0.slice(slice, options).await?))
-    }
-
-    async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        self.0.get(read, options).await
-    }
-
-    async fn get_statics(
-        &self,
-        table: &Arc<Table>,
-        partition: &Cells,
-        options: &ReadOptions,
-    ) -> Result<RowsRead, StoreError> {
-        self.0.get_statics(table, partition, options).await
-    }
-
-    async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
-        self.0.token_ranges(table, pieces).await
-    }
-
-    async fn scan(
-        &self,
-        table: &Arc<Table>,
-        range: &TokenRange,
-        after: Option<&ScanPosition>,
-        limit: u32,
-        options: &ReadOptions,
-    ) -> Result<ScanRead, StoreError> {
-        self.0.scan(table, range, after, limit, options).await
-    }
-
-    async fn partitions(
-        &self,
-        table: &Arc<Table>,
-        after: Option<&ScanPosition>,
-        limit: u32,
-        options: &ReadOptions,
-    ) -> Result<ScanRead, StoreError> {
-        self.0.partitions(table, after, limit, options).await
     }
 }
 
-#[async_trait]
-impl Store for Planted {
-    fn kind(&self) -> StoreKind {
-        self.0.kind()
+impl StoreWrapper for Planted {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.0
     }
 
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
-
-    fn limits(&self) -> Limits {
-        self.0.limits()
-    }
-
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
-        Ok(Arc::new(PlantedSnapshot(self.0.snapshot()?)))
-    }
-
-    async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
-        self.0.write(write, options).await
-    }
-
-    async fn write_many(
-        &self,
-        writes: Vec<PartitionWrite>,
-        atomicity: Atomicity,
-        options: WriteOptions,
-    ) -> Result<WriteOutcome, StoreError> {
-        self.0.write_many(writes, atomicity, options).await
-    }
-
-    async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
-        self.0.cas(cas, options).await
-    }
-
-    async fn transact(
-        &self,
-        conditional: Vec<Cas>,
-        plain: Vec<PartitionWrite>,
-        options: WriteOptions,
-    ) -> Result<TransactionOutcome, StoreError> {
-        self.0.transact(conditional, plain, options).await
-    }
-
-    async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.0.create_table(table).await
-    }
-
-    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.0.add_columns(recorded, table).await
-    }
-
-    async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
-        self.0.drop_table(name).await
-    }
-
-    async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.0.empty_table(table).await
-    }
-
-    async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
-        self.0.list_tables().await
-    }
-
-    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
-        self.0.describe_slice(slice)
+    fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        Arc::new(PlantedSnapshot(snapshot))
     }
 }
 

@@ -1,0 +1,209 @@
+//! Stores that pass on to another what they do not do themselves, for tests.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use recto_model::{Cells, Slice, Table};
+
+use crate::{
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead, ScanPosition,
+    ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind, StoreMetrics, TableOutcome, TableState,
+    TokenRange, TransactionOutcome, WriteOptions, WriteOutcome,
+};
+
+/// What is a [`Store`] by passing all calls on, but for those that it has a say in.
+#[async_trait]
+pub trait StoreWrapper: Send + Sync + 'static {
+    /// The store that calls are passed on to.
+    fn inner(&self) -> &Arc<dyn Store>;
+
+    /// What to read through, for a snapshot of the inner store.
+    fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        snapshot
+    }
+
+    /// Plain writes, of one partition too.
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        self.inner().write_many(writes, atomicity, options).await
+    }
+
+    /// A table that is made.
+    async fn on_create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.inner().create_table(table).await
+    }
+}
+
+/// What is a [`Snapshot`] by passing all reads on, but for slices.
+#[async_trait]
+pub trait SnapshotWrapper: Send + Sync {
+    /// The snapshot that reads are passed on to.
+    fn inner(&self) -> &Arc<dyn Snapshot>;
+
+    /// A slice.
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError>;
+
+    /// A slice that can be had at once; none are unless the wrapper says so.
+    fn on_slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
+        let _ = (slice, options);
+        None
+    }
+
+    /// Hears of each other read before it is passed on.
+    fn on_other_read(&self) {}
+}
+
+#[async_trait]
+impl<W: StoreWrapper> Store for W {
+    fn kind(&self) -> StoreKind {
+        self.inner().kind()
+    }
+
+    fn describe(&self) -> String {
+        self.inner().describe()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner().limits()
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
+        Ok(self.on_snapshot(self.inner().snapshot()?))
+    }
+
+    async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
+        self.on_writes(vec![write], Atomicity::Each, options).await
+    }
+
+    async fn write_many(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        self.on_writes(writes, atomicity, options).await
+    }
+
+    async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        self.inner().cas(cas, options).await
+    }
+
+    async fn transact(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        self.inner().transact(conditional, plain, options).await
+    }
+
+    async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.on_create_table(table).await
+    }
+
+    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.inner().add_columns(recorded, table).await
+    }
+
+    async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        self.inner().drop_table(name).await
+    }
+
+    async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.inner().empty_table(table).await
+    }
+
+    async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
+        self.inner().list_tables().await
+    }
+
+    async fn compare_tables(&self, tables: &[Table]) -> Result<Vec<TableState>, StoreError> {
+        self.inner().compare_tables(tables).await
+    }
+
+    async fn tables_version(&self) -> Result<Option<String>, StoreError> {
+        self.inner().tables_version().await
+    }
+
+    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+        self.inner().describe_slice(slice)
+    }
+
+    fn expected_round_trips(&self, slice: &Slice) -> u32 {
+        self.inner().expected_round_trips(slice)
+    }
+
+    fn newest_stamp(&self) -> Option<Stamp> {
+        self.inner().newest_stamp()
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.inner().close().await
+    }
+
+    fn metrics(&self) -> StoreMetrics {
+        self.inner().metrics()
+    }
+
+    fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
+        self.inner().check_partition(table, partition)
+    }
+}
+
+#[async_trait]
+impl<W: SnapshotWrapper> Snapshot for W {
+    async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.on_slice(slice, options).await
+    }
+
+    fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
+        self.on_slice_now(slice, options)
+    }
+
+    async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.on_other_read();
+        self.inner().get(read, options).await
+    }
+
+    async fn get_statics(
+        &self,
+        table: &Arc<Table>,
+        partition: &Cells,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError> {
+        self.on_other_read();
+        self.inner().get_statics(table, partition, options).await
+    }
+
+    async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
+        self.on_other_read();
+        self.inner().token_ranges(table, pieces).await
+    }
+
+    async fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &TokenRange,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        self.on_other_read();
+        self.inner().scan(table, range, after, limit, options).await
+    }
+
+    async fn partitions(
+        &self,
+        table: &Arc<Table>,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        self.on_other_read();
+        self.inner().partitions(table, after, limit, options).await
+    }
+}
