@@ -65,11 +65,11 @@ pub(crate) fn subject(recto: &Recto, collection: &str) -> Subject {
 
 /// A store with views in place of the collections of [`SCHEMA`], in their arrangements.
 pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
-    let mut recto = Fresh::new(kind).open().await;
+    let recto = Fresh::new(kind).open().await;
     let schema = parse(SCHEMA);
     let declared = schema.collections.iter().map(|one| Subject::declared(one, view));
     let (plain, views): (String, String) = declared.unzip();
-    apply_with_views(&mut recto, &format!("{plain}\n# views\n{views}")).await;
+    apply_with_views(&recto, &format!("{plain}\n# views\n{views}")).await;
     recto
 }
 
