@@ -55,7 +55,13 @@ fn run(
         Some(read_range(Arc::clone(&core), hides, index, range).boxed())
     });
     let readers: Vec<_> = readers.collect();
-    let merged = stream::iter(readers).flatten_unordered(Some(MAX_PARALLEL as usize));
+    // Side by side they save round trips, and come in any order. Of a store that is here they come in its own.
+    let at_once = if core.shared.store.limits().remote {
+        MAX_PARALLEL
+    } else {
+        1
+    };
+    let merged = stream::iter(readers).flatten_unordered(Some(at_once as usize));
     merged.scan((progress, false), move |(progress, failed), step| {
         if *failed {
             return std::future::ready(None);
