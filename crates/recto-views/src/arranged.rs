@@ -1,0 +1,51 @@
+//! What the protocol has to know of a collection: where its records stand in its views.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use crate::row::{Entry, EntryKey, Generation, ViewNumber};
+
+/// A collection with its views, as one generation of the schema has them.
+///
+/// The engine's is [`ViewedCollection`](crate::ViewedCollection). The models have small ones, so that all that may happen
+/// can be looked at.
+pub trait Arranged: Clone + Debug + Eq + Hash {
+    /// A record: the values of all fields.
+    type Record: Clone + Debug + Eq + Hash;
+    /// New values of some fields.
+    type Patch: Clone + Debug + Eq + Hash;
+    /// The cells of a view's key. Its order is good for sets only.
+    type Key: Clone + Debug + Ord + Hash;
+    /// The other cells of an entry.
+    type Cells: Clone + Debug + Eq + Hash;
+
+    /// Which schema it is of.
+    fn generation(&self) -> Generation;
+
+    /// The entries of a record: at most one in each view that is written, ready or not.
+    fn entries(&self, record: &Self::Record) -> Vec<Entry<Self::Key, Self::Cells>>;
+
+    /// Whether this view's table is still written. One that is not is about to be dropped, and nothing in it has to go.
+    fn has_view(&self, view: ViewNumber) -> bool;
+
+    /// How many views are written.
+    fn view_count(&self) -> usize;
+
+    /// How many bytes a key has.
+    fn key_bytes(&self, key: &Self::Key) -> usize;
+
+    /// The record with new values of some fields.
+    fn patched(&self, record: &Self::Record, patch: &Self::Patch) -> Self::Record;
+
+    /// The entry of a record in one view.
+    fn entry_in(&self, view: ViewNumber, record: &Self::Record) -> Option<Entry<Self::Key, Self::Cells>> {
+        self.entries(record)
+            .into_iter()
+            .find(|entry| entry.key.view == view)
+    }
+
+    /// Where a record has entries.
+    fn keys(&self, record: &Self::Record) -> Vec<EntryKey<Self::Key>> {
+        self.entries(record).into_iter().map(|entry| entry.key).collect()
+    }
+}

@@ -1,0 +1,112 @@
+//! The rules of the protocol by name, so that a test can show what breaks without each.
+
+/// One rule of the protocol. A release keeps all of them; a model leaves one out and finds what breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        reason = "the release keeps all rules without asking which there are"
+    )
+)]
+pub(crate) enum Rule {
+    /// The conditional write is sent when the intent is stored, not beside it.
+    IntentFirst,
+    /// The conditional write is sent only while the lease holds.
+    LeaseHolds,
+    /// A row of a newer schema is left alone until that schema is read.
+    NewerRowReloads,
+    /// Entries are of the schema that the row says it was written by, whatever the process has read since.
+    EntriesByRowsSchema,
+    /// A conditional write of unknown outcome is sent again as it was, not begun anew.
+    RepeatIdentical,
+    /// That a repeated write was not sent says nothing of the one before it.
+    DoubtStays,
+    /// What a read shows after an unknown outcome decides nothing.
+    ReadDecidesNothing,
+    /// A row remembers the tokens of earlier versions.
+    TokensRemembered,
+    /// Where neither the own token is remembered nor the one before it, the outcome is unknown.
+    ForgottenIsUnknown,
+    /// What the version before had still to remove is carried on.
+    MustGoCarried,
+    /// The entries of the version before have to go.
+    MustGoOld,
+    /// What the new version puts does not have to go.
+    MustGoSparesNew,
+    /// Only the mark of the newest token says that nothing is left to remove.
+    DoneByToken,
+    /// The mark is set when all entries are written.
+    DoneAfterEntries,
+    /// A write is acknowledged when all entries are written.
+    AcknowledgeAfterEntries,
+    /// An intent is settled when all entries are written.
+    SettleAfterEntries,
+    /// A version is greater than the one before, whatever the clock says.
+    VersionsRise,
+    /// A version is greater by two, so that there is a stamp between them.
+    VersionGap,
+    /// Entries have their row's version for a stamp, whoever writes them.
+    EntriesAtVersion,
+    /// An entry with nulls removes what was there before it.
+    NullsRemoved,
+    /// Who resolves an intent first replaces the row's token.
+    FenceReplacesToken,
+    /// Who resolves the intent of an absent record puts a deleted row there.
+    FenceAbsent,
+    /// Who resolves an intent gives the row its own generation.
+    FenceGeneration,
+    /// A deleted record keeps its row.
+    DeletedRowStays,
+    /// A view is filled when no writer is left that does not know it.
+    Barrier,
+    /// The barrier waits until the intents of the dead are resolved.
+    BarrierSweepsDead,
+    /// A schema is announced when no write begun by an older one is under way.
+    DrainBeforeAnnouncing,
+    /// A process registers before it reads the catalog.
+    RegisterBeforeCatalog,
+    /// A lease is counted from when its renewal was sent.
+    LeaseFromSending,
+    /// A process is dead when its counter stood still for longer than any lease.
+    DeathOutlastsLease,
+    /// Whether a process is dead is decided on its counter, by a conditional write.
+    DeathDecidedOnCounter,
+    /// A segment is deleted after a renewal that succeeded when all of it was settled.
+    SegmentAfterRenewal,
+    /// The intents of the dead are resolved once more before they go.
+    DeadResolvedTwice,
+    /// The base is read after the entry.
+    BaseAfterEntry,
+    /// A false entry is removed at its own stamp.
+    RemoveAtOwnStamp,
+    /// An entry newer than the base as read decides nothing.
+    NewerEntryIsUnknown,
+}
+
+/// Which rules are kept: all, outside of tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Rules {
+    #[cfg(test)]
+    without: [Option<Rule>; 2],
+}
+
+impl Rules {
+    /// All rules but these.
+    #[cfg(test)]
+    pub(crate) fn without(rules: [Option<Rule>; 2]) -> Self {
+        Self { without: rules }
+    }
+
+    /// Whether a rule is kept.
+    #[cfg_attr(not(test), allow(clippy::unused_self, reason = "tests leave rules out"))]
+    pub(crate) fn keeps(self, rule: Rule) -> bool {
+        #[cfg(test)]
+        return !self.without.contains(&Some(rule));
+        #[cfg(not(test))]
+        {
+            let _ = rule;
+            true
+        }
+    }
+}

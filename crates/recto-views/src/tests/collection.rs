@@ -1,0 +1,219 @@
+//! A collection of the schema language: random changes against what is obviously so.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use recto_model::Cells;
+use recto_model::schema::Schema;
+
+use crate::collection::{FieldCells, KeyCells, ViewedCollection};
+use crate::row::{EntryKey, Found, Generation, Row, Token, Version, ViewNumber};
+use crate::write::{Action, Answer, Decision, Event, Here, Write};
+use crate::{Arranged, Change, Entries, Request, decide, transaction};
+
+const SCHEMA: &str = r#"
+[collection.suspensions]
+fields = { user = "int", status = "text", since = "bigint", reason = "text" }
+key = ["user"]
+
+[collection.suspensions.view.by_status]
+partition = ["status"]
+order = ["-since"]
+nulls = "last"
+
+[collection.suspensions.view.by_reason]
+partition = ["reason"]
+order = ["since"]
+fields = ["status"]
+"#;
+
+fn suspensions() -> ViewedCollection {
+    let schema = Schema::parse(SCHEMA).expect("a schema");
+    let collection = &schema.collections[0];
+    let numbered = collection.views.iter().zip(1..);
+    let views = numbered.map(|(view, number)| (ViewNumber(number), view));
+    ViewedCollection::new(Generation(1), collection, views).expect("views of fields that can be in keys")
+}
+
+fn text(which: u8) -> Option<Vec<u8>> {
+    (which > 0).then(|| vec![b'a' + which])
+}
+
+fn record(status: u8, since: u8, reason: u8) -> Cells {
+    let since = (since > 0).then(|| i64::from(since).to_be_bytes().to_vec());
+    let cells = [
+        Some(7_i32.to_be_bytes().to_vec()),
+        text(status),
+        since,
+        text(reason),
+    ];
+    cells.iter().map(|cell| cell.as_deref()).collect()
+}
+
+type Asked = Change<Cells, FieldCells>;
+
+fn changes() -> impl Strategy<Value = Vec<(Asked, bool)>> {
+    let record =
+        || (0..3_u8, 0..3_u8, 0..3_u8).prop_map(|(status, since, reason)| record(status, since, reason));
+    let patch = (1..4_usize, 0..3_u8).prop_map(|(field, which)| {
+        let cell = if field == 2 { None } else { text(which) };
+        FieldCells {
+            fields: vec![field],
+            cells: std::iter::once(cell.as_deref()).collect(),
+        }
+    });
+    let change = prop_oneof![
+        record().prop_map(|record| Change::Insert {
+            record,
+            expires_at: None
+        }),
+        record().prop_map(|record| Change::Put {
+            record,
+            expires_at: None
+        }),
+        patch.prop_map(Change::Update),
+        Just(Change::Delete),
+    ];
+    proptest::collection::vec((change, any::<bool>()), 1..20)
+}
+
+/// What views hold: by key, the entry's cells with its stamp.
+type Shown = BTreeMap<EntryKey<KeyCells>, (Cells, Version)>;
+
+fn write(shown: &mut Shown, entries: &Entries<KeyCells, Cells>) {
+    for (key, _) in &entries.removals {
+        shown.remove(key);
+    }
+    for entry in &entries.puts {
+        shown.insert(entry.key.clone(), (entry.cells.clone(), entries.version));
+    }
+}
+
+/// What they should: each view looked at for itself.
+fn expected(schema: &ViewedCollection, row: Option<&Row<Cells, KeyCells>>) -> Shown {
+    let Some((row, record)) = row.and_then(|row| Some((row, row.record.as_ref()?))) else {
+        return Shown::new();
+    };
+    let entries = schema
+        .views()
+        .iter()
+        .filter_map(|view| schema.entry_in(view.number(), record));
+    entries
+        .map(|entry| (entry.key, (entry.cells, row.version)))
+        .collect()
+}
+
+/// Runs a change as the engine does where nothing goes wrong; the answer and what was written to views.
+fn run(
+    schema: &ViewedCollection,
+    found: &mut Found<Cells, KeyCells>,
+    shown: &mut Shown,
+    change: Asked,
+    (now, token): (i64, u128),
+) -> Option<Answer> {
+    let request = Request {
+        change,
+        if_version: None,
+    };
+    let mut machine = Write::change(request);
+    let here = Here {
+        schema,
+        now,
+        token: Token(token),
+        has_lease: true,
+    };
+    let mut open = machine.step(Event::Begin, &here);
+    let mut answer = None;
+    while !open.is_empty() {
+        let mut events = Vec::new();
+        for action in open {
+            match action {
+                Action::Look { note, .. } => {
+                    events.extend(note.then_some(Event::Noted));
+                    events.push(Event::Read(found.clone()));
+                }
+                Action::Cas(conditional) => {
+                    found.row = Some(conditional.row);
+                    events.push(Event::Decided(Token(token), Decision::Applied));
+                }
+                Action::Write(entries) => {
+                    write(shown, &entries);
+                    events.push(Event::Written);
+                }
+                // Marks may come late, or never.
+                Action::MarkDone(token, _) if now % 2 == 0 => found.done = Some(token),
+                Action::Answer(said) => answer = Some(said),
+                Action::MarkDone(..) | Action::Settled | Action::Reload => {}
+            }
+        }
+        open = events
+            .into_iter()
+            .flat_map(|event| machine.step(event, &here))
+            .collect();
+    }
+    assert!(machine.is_over());
+    answer
+}
+
+proptest! {
+    /// Views are exact after each change; a transaction writes to them what the protocol does.
+    #[test]
+    fn views_are_exact(changes in changes()) {
+        let schema = suspensions();
+        let mut found = Found::absent();
+        let mut shown = Shown::new();
+        let mut embedded = Shown::new();
+        for (index, (change, goes_back)) in changes.into_iter().enumerate() {
+            let now = if goes_back { 0 } else { i64::try_from(index).expect("few changes") };
+            let request = Request { change: change.clone(), if_version: None };
+            let decided = decide(&request, found.row.as_ref(), &schema, now);
+            let at_once = transaction(&request, found.row.as_ref(), &schema, now);
+            let version = found.row.as_ref().map(|row| row.version);
+            let answer = run(&schema, &mut found, &mut shown, change, (now, index as u128 + 1));
+            prop_assert_eq!(answer.map(|answer| matches!(answer, Answer::Done(_))), Some(decided.is_ok()));
+            if let Ok(at_once) = at_once {
+                write(&mut embedded, &at_once.entries);
+                prop_assert_eq!(at_once.expected, version);
+                prop_assert_eq!(Some(at_once.entries.version), found.row.as_ref().map(|row| row.version));
+                prop_assert!(found.row.as_ref().map(|row| row.version) > version);
+            }
+            prop_assert_eq!(&shown, &expected(&schema, found.row.as_ref()));
+            prop_assert_eq!(&embedded, &shown);
+        }
+    }
+
+    /// What is read back of a view is the entry that was written.
+    #[test]
+    fn entries_are_read_back(status in 1..3_u8, since in 0..3_u8, reason in 1..3_u8, stamp in any::<i64>()) {
+        let schema = suspensions();
+        for entry in schema.entries(&record(status, since, reason)) {
+            let view = schema.view(entry.key.view).expect("a view of an entry");
+            let (partition, clustering) = entry.key.key.in_table(view.table());
+            let regular = view.regular_cells(&entry, Version(stamp));
+            let row: Cells = partition.iter().chain(clustering.iter()).chain(regular.iter()).collect();
+            let seen = view.seen(row.as_row()).expect("an entry");
+            prop_assert_eq!((seen.key, seen.version, seen.cells), (entry.key, Version(stamp), entry.cells));
+        }
+    }
+}
+
+#[test]
+fn who_lacks_a_partition_field_is_in_no_view() {
+    assert!(suspensions().entries(&record(0, 1, 0)).is_empty());
+    // Without an order field it is in the view that says where nulls stand, and not in the other.
+    assert_eq!(suspensions().entries(&record(1, 0, 1)).len(), 1);
+    assert_eq!(suspensions().entries(&record(1, 1, 1)).len(), 2);
+}
+
+#[test]
+fn records_of_an_older_schema_lack_what_was_added() {
+    let schema = suspensions();
+    let mut older = record(1, 1, 1);
+    older.truncate(3);
+    assert_eq!(schema.entries(&older), schema.entries(&record(1, 1, 0)));
+    let patch = FieldCells {
+        fields: vec![3],
+        cells: std::iter::once(text(1).as_deref()).collect(),
+    };
+    assert_eq!(schema.patched(&older, &patch), record(1, 1, 1));
+}

@@ -1,0 +1,75 @@
+//! The models: all that may happen to one record, by the very step functions that the engine runs. For each rule a
+//! test leaves it out and finds the shortest way in which something breaks.
+//!
+//! `RECTO_TEST_SCALE=2`, or more, lets more go wrong at once: millions of states, some minutes.
+
+#![expect(
+    clippy::print_stderr,
+    reason = "how much was looked at, and the ways in which things break"
+)]
+
+mod collection;
+mod dead;
+mod happens;
+mod lease;
+mod model;
+mod reader;
+mod record;
+mod schema;
+mod store;
+pub(crate) mod tiny;
+mod world;
+
+/// How often something may go wrong: usually, and in a long run.
+fn usually(usual: u8, long: u8) -> u8 {
+    let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
+    if scale > 1 { long } else { usual }
+}
+
+/// The sources of the models.
+const MODELS: [&str; 5] = [
+    include_str!("dead.rs"),
+    include_str!("lease.rs"),
+    include_str!("reader.rs"),
+    include_str!("record.rs"),
+    include_str!("schema.rs"),
+];
+
+/// Every rule is left out in some test, and every test that the decision names is there.
+#[test]
+fn each_rule_has_a_test_and_the_decision_names_it() {
+    let rules = include_str!("../rules.rs")
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "));
+    let rules = rules.filter_map(|line| line.strip_suffix(','));
+    let mut count = 0;
+    for rule in rules.filter(|line| line.chars().all(char::is_alphanumeric)) {
+        let used = format!("Rule::{rule}");
+        assert!(
+            MODELS.iter().any(|model| model.contains(&used)),
+            "no test leaves out {rule}"
+        );
+        count += 1;
+    }
+    assert!(count > 30, "{count} rules were found");
+    let decision = include_str!("../../../../docs/design/views.md");
+    for name in decision.split('`').filter(|word| word.starts_with("without_")) {
+        let test = format!("fn {name}()");
+        assert!(
+            MODELS.iter().any(|model| model.contains(&test)),
+            "there is no test {name}"
+        );
+    }
+    for model in MODELS {
+        let tests = model
+            .split("fn without_")
+            .skip(1)
+            .filter_map(|rest| rest.split_once("()"));
+        for (name, _) in tests {
+            assert!(
+                decision.contains(&format!("`without_{name}`")),
+                "no word of without_{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! One change of one record, or the resolving of one intent, as a machine: it is told what happened and says what to
+//! do next.
+//!
+//! ```text
+//!            ┌── lost, or of a newer schema ◄────────┐
+//!            ▼                                       │
+//!  Begin ► look (read ‖ intent) ► conditional write ─┼─ applied ► entries ► settled, answered
+//!                                        ▲     │     │
+//!                                        └─ unknown  └─ cannot be told, or out of time ► resolve
+//! ```
+
+use crate::arranged::Arranged;
+use crate::change::{
+    EntriesOf, FoundOf, Refusal, Request, RowOf, decide, entries_of, fenced_row, must_resolve_first,
+    next_row_by,
+};
+use crate::row::{Found, Generation, Micros, Token, Tokens, Version};
+use crate::rules::{Rule, Rules};
+
+/// What a process knows at the moment of a step.
+#[derive(Debug, Clone, Copy)]
+pub struct Here<'a, A> {
+    /// The collection by the schema that the process has read last.
+    pub schema: &'a A,
+    /// Its wall clock.
+    pub now: Micros,
+    /// A fresh token: another one at each step.
+    pub token: Token,
+    /// Whether its lease still holds.
+    pub has_lease: bool,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Event<R, K> {
+    /// It can begin; or go on, after it was told to reload the schema.
+    Begin,
+    /// The base row was read.
+    Read(Found<R, K>),
+    /// The intent is stored.
+    Noted,
+    /// The read failed, or the intent is not known to be stored, and the process gives up. What resolves an intent
+    /// [waits](Write::is_waiting) to begin again.
+    Failed,
+    /// The conditional write that puts this token ended. One that is waited for no longer changes nothing.
+    Decided(Token, Decision),
+    /// All entries are written.
+    Written,
+    /// Whoever waits for the answer waits no longer.
+    Deadline,
+}
+
+/// How a conditional write ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// It is applied.
+    Applied,
+    /// It is not, and these are the tokens that are there.
+    NotApplied(Option<Tokens>),
+    /// It may be, now or later.
+    Unknown,
+    /// It was not sent, or is over a limit: this one is not applied, nor will be. One that was sent before may.
+    NotSent,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Action<A: Arranged> {
+    /// Read the base row at quorum; beside it, if `note`, store an intent. From the second attempt on, after a pause.
+    Look {
+        /// Whether an intent is to be stored.
+        note: bool,
+        /// Counted from 1.
+        attempt: u32,
+    },
+    /// Read the catalog, then [`Begin`](Event::Begin).
+    Reload,
+    /// Send the conditional write, if what it asks of the views is within the store's limits; it must be written when this
+    /// one is applied.
+    Cas(Conditional<A>),
+    /// Write these entries until all are written.
+    Write(EntriesOf<A>),
+    /// Set `recto_done` to the token, stamped with the version; nobody waits for it.
+    MarkDone(Token, Version),
+    /// Tell whoever waits. Said once.
+    Answer(Answer),
+    /// The intent is done with, and the machine is at its end.
+    Settled,
+}
+
+/// A conditional write of a base row: all its columns but `recto_done`, if the tokens are as expected.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Conditional<A: Arranged> {
+    /// `None`: null. Never whether the row exists: a late mark makes one that has no tokens.
+    pub expected: Option<Tokens>,
+    /// What to put.
+    pub row: RowOf<A>,
+    /// What the row asks of the views, by the schema that it is written by.
+    pub entries: EntriesOf<A>,
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// It is applied, and every view shows it.
+    Done(Version),
+    /// It is applied; views will show it.
+    Pending(Version),
+    /// Nothing is written.
+    Refused(Refusal),
+    /// Nothing is written: the process could not, in time.
+    NotWritten(NotWritten),
+    /// It may be applied, or not; it will be decided.
+    Unknown,
+}
+
+/// Why a process wrote nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotWritten {
+    /// It was out of time.
+    Deadline,
+    /// Its lease had run out.
+    NoLease,
+    /// The store could not be read, or the intent not be stored.
+    Failed,
+}
+
+/// A change of a record under way, or the resolving of an intent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Write<A: Arranged> {
+    /// The change; none: to resolve whatever became of an earlier one.
+    request: Option<Request<A::Record, A::Patch>>,
+    /// Whether somebody waits for an answer.
+    is_awaited: bool,
+    noted: bool,
+    attempt: u32,
+    state: State<A>,
+    rules: Rules,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum State<A: Arranged> {
+    /// Not begun, or waiting for the schema.
+    Waiting,
+    Looking {
+        generation: Generation,
+        found: Option<FoundOf<A>>,
+    },
+    Deciding {
+        conditional: Conditional<A>,
+        /// Whether one was sent of whose outcome nothing is known.
+        in_doubt: bool,
+        /// Whether it is the row of the change; else one that resolves what is there.
+        is_change: bool,
+    },
+    Writing {
+        token: Token,
+        version: Version,
+        is_change: bool,
+    },
+    Over,
+}
+
+type Actions<A> = Vec<Action<A>>;
+
+impl<A: Arranged> Write<A> {
+    /// A change. It needs a lease.
+    pub fn change(request: Request<A::Record, A::Patch>) -> Self {
+        Self::new(Some(request), Rules::default())
+    }
+
+    /// The resolving of an intent: what became of it is decided, and the views are as the base row says.
+    /// The intent may be dropped when it is settled.
+    pub fn resolve() -> Self {
+        Self::new(None, Rules::default())
+    }
+
+    pub(crate) fn new(request: Option<Request<A::Record, A::Patch>>, rules: Rules) -> Self {
+        Self {
+            is_awaited: request.is_some(),
+            noted: request.is_none(),
+            request,
+            attempt: 0,
+            state: State::Waiting,
+            rules,
+        }
+    }
+
+    /// Whether it is at its end.
+    pub fn is_over(&self) -> bool {
+        self.state == State::Over
+    }
+
+    /// Whether it waits to [`Begin`](Event::Begin): at first, when it was told to reload the schema, and when resolving an
+    /// intent failed.
+    pub fn is_waiting(&self) -> bool {
+        self.state == State::Waiting
+    }
+
+    /// What to do now that this happened. An event that it does not wait for changes nothing.
+    pub fn step(&mut self, event: Event<A::Record, A::Key>, here: &Here<'_, A>) -> Vec<Action<A>> {
+        match (event, &mut self.state) {
+            (Event::Begin, State::Waiting) => self.look(here),
+            (Event::Read(read), State::Looking { found, .. }) => {
+                *found = Some(read);
+                self.act_if_ready(here)
+            }
+            (Event::Noted, _) => {
+                self.noted = true;
+                self.act_if_ready(here)
+            }
+            (Event::Failed, State::Waiting | State::Looking { .. }) => self.give_up(NotWritten::Failed),
+            (Event::Read(read), State::Deciding { .. }) if !self.rules.keeps(Rule::ReadDecidesNothing) => {
+                let tokens = read.row.map(|row| row.tokens);
+                self.decided(Decision::NotApplied(tokens), here)
+            }
+            (Event::Decided(token, decision), State::Deciding { conditional, .. })
+                if conditional.row.tokens.newest() == token =>
+            {
+                self.decided(decision, here)
+            }
+            (Event::Written, State::Writing { .. }) => self.written(here),
+            (Event::Deadline, _) => self.out_of_time(here),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the conditional write it waits for is the change's.
+    #[cfg(test)]
+    pub(crate) fn sends_change(&self) -> bool {
+        matches!(self.state, State::Deciding { is_change: true, .. })
+    }
+
+    fn look(&mut self, here: &Here<'_, A>) -> Actions<A> {
+        self.attempt += 1;
+        self.state = State::Looking {
+            generation: here.schema.generation(),
+            found: None,
+        };
+        let note = !self.noted;
+        vec![Action::Look {
+            note,
+            attempt: self.attempt,
+        }]
+    }
+
+    /// Goes on when the base row is read and the intent stored.
+    fn act_if_ready(&mut self, here: &Here<'_, A>) -> Actions<A> {
+        let State::Looking { generation, found } = &mut self.state else {
+            return Vec::new();
+        };
+        if !self.noted && self.rules.keeps(Rule::IntentFirst) {
+            return Vec::new();
+        }
+        let Some(found) = found.take() else {
+            return Vec::new();
+        };
+        if *generation != here.schema.generation() {
+            return self.look(here);
+        }
+        let newer = (found.row.as_ref()).is_some_and(|row| row.generation > here.schema.generation());
+        if newer && self.rules.keeps(Rule::NewerRowReloads) {
+            self.state = State::Waiting;
+            return vec![Action::Reload];
+        }
+        match self.request.clone() {
+            None => self.resolve_found(found, here),
+            Some(_) if !here.has_lease && self.rules.keeps(Rule::LeaseHolds) => {
+                self.give_up(NotWritten::NoLease)
+            }
+            Some(_) if must_resolve_first(&found, here.schema) => self.fence(found, here),
+            Some(request) => self.change_found(&request, found, here),
+        }
+    }
+
+    fn change_found(
+        &mut self,
+        request: &Request<A::Record, A::Patch>,
+        found: FoundOf<A>,
+        here: &Here<'_, A>,
+    ) -> Actions<A> {
+        let after = match decide(request, found.row.as_ref(), here.schema, here.now) {
+            Ok(after) => after,
+            Err(refusal) => return self.end(Answer::Refused(refusal)),
+        };
+        let row = next_row_by(&found, after, here.schema, here.token, here.now, self.rules);
+        self.send(found, row, true, here)
+    }
+
+    fn resolve_found(&mut self, found: FoundOf<A>, here: &Here<'_, A>) -> Actions<A> {
+        if found.row.is_none() && !self.rules.keeps(Rule::FenceAbsent) {
+            self.state = State::Over;
+            return vec![Action::Settled];
+        }
+        if let (Some(row), false) = (&found.row, self.rules.keeps(Rule::FenceReplacesToken)) {
+            let conditional = Conditional {
+                expected: None,
+                entries: entries_of(row, here.schema, here.now),
+                row: row.clone(),
+            };
+            return self.write_entries(conditional, false, here);
+        }
+        self.fence(found, here)
+    }
+
+    fn fence(&mut self, found: FoundOf<A>, here: &Here<'_, A>) -> Actions<A> {
+        let row = fenced_row(&found, here.schema, here.token, here.now, self.rules);
+        self.send(found, row, false, here)
+    }
+
+    fn send(&mut self, found: FoundOf<A>, row: RowOf<A>, is_change: bool, here: &Here<'_, A>) -> Actions<A> {
+        let conditional = Conditional {
+            expected: found.row.map(|row| row.tokens),
+            entries: entries_of(&row, here.schema, here.now),
+            row,
+        };
+        self.state = State::Deciding {
+            conditional: conditional.clone(),
+            in_doubt: false,
+            is_change,
+        };
+        vec![Action::Cas(conditional)]
+    }
+
+    fn decided(&mut self, decision: Decision, here: &Here<'_, A>) -> Actions<A> {
+        let State::Deciding {
+            conditional,
+            in_doubt,
+            is_change,
+        } = &mut self.state
+        else {
+            return Vec::new();
+        };
+        let fate = match decision {
+            Decision::Applied => Fate::Applied,
+            Decision::NotApplied(current) => {
+                let own = conditional.row.tokens.newest();
+                fate(own, conditional.expected.as_ref(), current.as_ref())
+            }
+            Decision::NotSent if !*in_doubt || !self.rules.keeps(Rule::DoubtStays) => {
+                return self.give_up(NotWritten::Failed);
+            }
+            Decision::Unknown | Decision::NotSent if !self.rules.keeps(Rule::ReadDecidesNothing) => {
+                let attempt = self.attempt;
+                return vec![Action::Look { note: false, attempt }];
+            }
+            Decision::Unknown | Decision::NotSent if self.rules.keeps(Rule::RepeatIdentical) => {
+                *in_doubt = true;
+                return vec![Action::Cas(conditional.clone())];
+            }
+            Decision::Unknown | Decision::NotSent => Fate::Refused,
+        };
+        let (conditional, is_change) = (conditional.clone(), *is_change);
+        match fate {
+            Fate::Applied => self.write_entries(conditional, is_change, here),
+            Fate::Unknown if is_change && self.rules.keeps(Rule::ForgottenIsUnknown) => self.doubt(here),
+            Fate::Refused | Fate::Unknown => self.look(here),
+        }
+    }
+
+    fn write_entries(
+        &mut self,
+        conditional: Conditional<A>,
+        is_change: bool,
+        here: &Here<'_, A>,
+    ) -> Actions<A> {
+        let Conditional { row, mut entries, .. } = conditional;
+        let token = row.tokens.newest();
+        if !self.rules.keeps(Rule::EntriesByRowsSchema) {
+            entries = entries_of(&row, here.schema, here.now);
+        }
+        if !is_change && !self.rules.keeps(Rule::EntriesAtVersion) {
+            entries.version = Version::after(Some(row.version), here.now);
+        }
+        self.state = State::Writing {
+            token,
+            version: row.version,
+            is_change,
+        };
+        let mut actions = vec![Action::Write(entries)];
+        if !self.rules.keeps(Rule::DoneAfterEntries) {
+            actions.push(Action::MarkDone(token, row.version));
+        }
+        if !self.rules.keeps(Rule::AcknowledgeAfterEntries) && is_change {
+            actions.extend(self.answer(Answer::Done(row.version)));
+        }
+        if !self.rules.keeps(Rule::SettleAfterEntries) {
+            actions.push(Action::Settled);
+        }
+        actions
+    }
+
+    fn written(&mut self, here: &Here<'_, A>) -> Actions<A> {
+        let State::Writing {
+            token,
+            version,
+            is_change,
+        } = self.state
+        else {
+            return Vec::new();
+        };
+        let mut actions = vec![Action::MarkDone(token, version)];
+        if !is_change && self.request.is_some() {
+            actions.extend(self.look(here));
+            return actions;
+        }
+        actions.extend(self.answer(Answer::Done(version)));
+        self.state = State::Over;
+        actions.push(Action::Settled);
+        actions
+    }
+
+    fn out_of_time(&mut self, here: &Here<'_, A>) -> Actions<A> {
+        match &self.state {
+            _ if !self.is_awaited => Vec::new(),
+            State::Waiting | State::Looking { .. } => self.give_up(NotWritten::Deadline),
+            State::Deciding { is_change: true, .. } => self.doubt(here),
+            // What resolves the row before the change: the change itself was not sent.
+            State::Deciding { .. } | State::Writing { is_change: false, .. } => {
+                self.request = None;
+                self.answer(Answer::NotWritten(NotWritten::Deadline))
+            }
+            State::Writing { version, .. } => {
+                let version = *version;
+                self.answer(Answer::Pending(version))
+            }
+            State::Over => Vec::new(),
+        }
+    }
+
+    /// It cannot be told whether the change is applied: it is said so, and the process decides it by resolving its own
+    /// intent.
+    fn doubt(&mut self, here: &Here<'_, A>) -> Actions<A> {
+        let mut actions = self.answer(Answer::Unknown);
+        self.request = None;
+        actions.extend(self.look(here));
+        actions
+    }
+
+    fn give_up(&mut self, why: NotWritten) -> Actions<A> {
+        if self.request.is_none() {
+            // An intent is not settled by giving up: whoever resolves it begins anew.
+            self.state = State::Waiting;
+            return Vec::new();
+        }
+        self.end(Answer::NotWritten(why))
+    }
+
+    fn end(&mut self, answer: Answer) -> Actions<A> {
+        self.state = State::Over;
+        let mut actions = self.answer(answer);
+        actions.push(Action::Settled);
+        actions
+    }
+
+    fn answer(&mut self, answer: Answer) -> Actions<A> {
+        if std::mem::take(&mut self.is_awaited) {
+            vec![Action::Answer(answer)]
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+/// What became of a conditional write of which the last one sent was not applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// An earlier one was.
+    Applied,
+    /// None was, and none will be.
+    Refused,
+    /// Tokens were forgotten since.
+    Unknown,
+}
+
+/// What became of a conditional write that puts `own` where `expected` is, now that `current` is there and it was not
+/// applied when it was last sent. Tokens never recur, so one that is gone as the newest is gone for good.
+pub fn fate(own: Token, expected: Option<&Tokens>, current: Option<&Tokens>) -> Fate {
+    let Some(current) = current else {
+        return Fate::Unknown;
+    };
+    if current.contains(own) {
+        return Fate::Applied;
+    }
+    match expected {
+        Some(expected) if current.contains(expected.newest()) => Fate::Refused,
+        None if !current.is_full() => Fate::Refused,
+        _ => Fate::Unknown,
+    }
+}
