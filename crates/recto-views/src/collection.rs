@@ -75,7 +75,7 @@ pub struct KeyCells(Box<[u8]>);
 
 impl KeyCells {
     /// Of cells none of which is null.
-    fn of<'c>(cells: impl Iterator<Item = &'c [u8]>) -> Self {
+    pub(crate) fn of<'c>(cells: impl Iterator<Item = &'c [u8]>) -> Self {
         let mut bytes = Vec::new();
         for cell in cells {
             bytes.extend_from_slice(&(cell.len() as u32).to_be_bytes());
@@ -239,7 +239,7 @@ impl ViewTable {
 }
 
 /// The cell of a field. A record that was made by an older schema lacks those that were added since: they are null.
-fn cell_of(record: &Cells, field: usize) -> Option<&[u8]> {
+pub(crate) fn cell_of(record: &Cells, field: usize) -> Option<&[u8]> {
     if field < record.len() {
         record.get(field)
     } else {

@@ -22,9 +22,11 @@
 //! | [`segments`] | where a process keeps its intents |
 //! | [`member`] | who writes: registration, lease, and who is dead |
 //! | [`building`] | how a view is added meanwhile |
+//! | [`stored`], [`base`], [`writers`] | the bytes of all that, and the tables that they stand in |
 //! | [`mod@judge`] | whether an entry is true, and how it is mended |
 
 pub mod arranged;
+pub mod base;
 pub mod building;
 pub mod change;
 pub mod collection;
@@ -32,13 +34,16 @@ pub mod judge;
 pub mod member;
 pub mod row;
 pub mod segments;
+pub mod stored;
 pub mod write;
+pub mod writers;
 
 mod rules;
 #[cfg(test)]
 mod tests;
 
 pub use arranged::Arranged;
+pub use base::BaseTable;
 pub use building::{BuildStep, Progress, Reached, ViewState, barrier, next_step};
 pub use change::{
     After, Change, Entries, EntryOperation, Refusal, Request, Transaction, decide, entries_of, operations,
@@ -49,4 +54,6 @@ pub use judge::{BaseRead, Difference, Mend, Seen, Verdict, difference, fill, jud
 pub use member::{Joining, Member, Registration, Watch};
 pub use row::{Entry, EntryKey, Found, Generation, Micros, Row, Token, Tokens, Version, ViewNumber};
 pub use segments::{DeadSegment, IntentPlace, Segments, dead_segment};
+pub use stored::{Head, Life, StoredError};
 pub use write::{Action, Answer, Conditional, Decision, Event, Fate, Here, NotWritten, Write};
+pub use writers::{Incarnation, Intent, Writer};

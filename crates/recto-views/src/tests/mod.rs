@@ -17,6 +17,7 @@ mod reader;
 mod record;
 mod schema;
 mod store;
+mod stored;
 pub(crate) mod tiny;
 mod world;
 

@@ -1,0 +1,264 @@
+//! The bytes of a base row's hidden columns, which outlive a process: `docs/format.md`, "Hidden columns". The other hidden
+//! values are plain CQL.
+//!
+//! A reader takes what a writer of a known version wrote, and nothing else: what is read is written again as the same
+//! bytes.
+
+use std::collections::BTreeSet;
+
+use recto_model::Cells;
+
+use crate::collection::KeyCells;
+use crate::row::{EntryKey, Generation, Micros, Row, Token, Tokens, ViewNumber};
+
+/// The version of the form of `recto_tokens`.
+pub const TOKENS_FORMAT_VERSION: u8 = 1;
+/// The version of the form of `recto_head`.
+pub const HEAD_FORMAT_VERSION: u8 = 1;
+
+/// How many bytes a `recto_head` may have: more than twice the keys of as many views as a collection has, and what was to
+/// be removed before.
+pub const MAX_HEAD_BYTES: usize = 2 << 20;
+
+const TOKEN_BYTES: usize = 16;
+/// Version, life, generation, expiry, how many keys.
+const MAX_FIXED_BYTES: usize = 22;
+/// Of a key that must go, what stands before its bytes: its view and its length.
+const KEY_HEADER_BYTES: usize = 12;
+
+const LIVES: u8 = 0;
+const DELETED: u8 = 1;
+const EXPIRES: u8 = 2;
+
+/// Why stored bytes are not read, or not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoredError {
+    /// They are of a version that this release does not know.
+    #[error("{column} is of version {version}, which this release does not know")]
+    UnknownVersion {
+        /// The column.
+        column: &'static str,
+        /// What they say of themselves.
+        version: i32,
+    },
+    /// No release wrote them.
+    #[error("{column} is damaged: {reason}")]
+    Damaged {
+        /// The column.
+        column: &'static str,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// So many keys must go that they do not fit. Only when written.
+    #[error("keys of {bytes} bytes must go from views; at most {MAX_HEAD_BYTES} fit")]
+    TooLarge {
+        /// How many bytes the column would have.
+        bytes: usize,
+    },
+}
+
+impl StoredError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::UnknownVersion { .. } => {
+                "it was written by a newer Recto: use that release, or a later one"
+            }
+            Self::Damaged { .. } => {
+                "something else than Recto wrote to this table: delete the record and put it again, then repair its views"
+            }
+            Self::TooLarge { .. } => "make the fields smaller that the collection's views are by",
+        }
+    }
+
+    pub(crate) fn damaged(column: &'static str, reason: &'static str) -> Self {
+        Self::Damaged { column, reason }
+    }
+
+    /// Of a version that is not the one which is known.
+    pub(crate) fn of_version(column: &'static str, version: i32) -> Self {
+        if version < 1 {
+            return Self::damaged(column, "there is no such version");
+        }
+        Self::UnknownVersion { column, version }
+    }
+}
+
+/// The cell of `recto_tokens`.
+pub fn encode_tokens(tokens: &Tokens) -> Vec<u8> {
+    let tokens = tokens.as_slice();
+    let mut bytes = Vec::with_capacity(1 + tokens.len() * TOKEN_BYTES);
+    bytes.push(TOKENS_FORMAT_VERSION);
+    bytes.extend(tokens.iter().flat_map(|token| token.0.to_be_bytes()));
+    bytes
+}
+
+/// The tokens in a cell of `recto_tokens`.
+///
+/// # Errors
+/// It is of another version, or damaged.
+pub fn decode_tokens(cell: &[u8]) -> Result<Tokens, StoredError> {
+    const COLUMN: &str = "recto_tokens";
+    let tokens = versioned(COLUMN, TOKENS_FORMAT_VERSION, cell)?;
+    let (tokens, rest) = tokens.as_chunks();
+    let tokens = tokens.iter().map(|token| Token(u128::from_be_bytes(*token)));
+    Tokens::new(tokens.collect())
+        .filter(|_| rest.is_empty())
+        .ok_or(StoredError::damaged(
+            COLUMN,
+            "it is no list of one to eight tokens",
+        ))
+}
+
+/// The cell of `recto_done`.
+pub fn encode_done(token: Token) -> [u8; TOKEN_BYTES] {
+    token.0.to_be_bytes()
+}
+
+/// The token in a cell of `recto_done`. What is none marks nothing, as another version's token does: then entries are
+/// removed once more, which changes nothing.
+pub fn decode_done(cell: &[u8]) -> Option<Token> {
+    Some(Token(u128::from_be_bytes(cell.try_into().ok()?)))
+}
+
+/// How long a record lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Life {
+    /// For ever.
+    Lives,
+    /// It is deleted.
+    Deleted,
+    /// Until then.
+    Expires(Micros),
+}
+
+/// What `recto_head` says of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The schema it was written by.
+    pub generation: Generation,
+    /// Whether there is a record.
+    pub life: Life,
+    /// Keys of entries that earlier versions had and this one has not.
+    pub must_go: BTreeSet<EntryKey<KeyCells>>,
+}
+
+impl Head {
+    /// The one of a row.
+    pub fn of(row: &Row<Cells, KeyCells>) -> Self {
+        let life = match (&row.record, row.expires_at) {
+            (None, _) => Life::Deleted,
+            (Some(_), None) => Life::Lives,
+            (Some(_), Some(at)) => Life::Expires(at),
+        };
+        Self {
+            generation: row.generation,
+            life,
+            must_go: row.must_go.clone(),
+        }
+    }
+
+    /// The cell.
+    ///
+    /// # Errors
+    /// [`StoredError::TooLarge`] beyond [`MAX_HEAD_BYTES`]: nothing may be written then.
+    pub fn encode(&self) -> Result<Vec<u8>, StoredError> {
+        let keys = self.must_go.iter().map(|key| key.key.as_bytes());
+        let keys: usize = keys.map(|key| KEY_HEADER_BYTES + key.len()).sum();
+        let mut bytes = Vec::with_capacity(MAX_FIXED_BYTES + keys);
+        bytes.push(HEAD_FORMAT_VERSION);
+        bytes.push(match self.life {
+            Life::Lives => LIVES,
+            Life::Deleted => DELETED,
+            Life::Expires(_) => EXPIRES,
+        });
+        bytes.extend_from_slice(&self.generation.0.to_be_bytes());
+        if let Life::Expires(at) = self.life {
+            bytes.extend_from_slice(&at.to_be_bytes());
+        }
+        bytes.extend_from_slice(&(self.must_go.len() as u32).to_be_bytes());
+        if bytes.len() + keys > MAX_HEAD_BYTES {
+            return Err(StoredError::TooLarge {
+                bytes: bytes.len() + keys,
+            });
+        }
+        for EntryKey { view, key } in &self.must_go {
+            bytes.extend_from_slice(&view.0.to_be_bytes());
+            bytes.extend_from_slice(&(key.as_bytes().len() as u32).to_be_bytes());
+            bytes.extend_from_slice(key.as_bytes());
+        }
+        Ok(bytes)
+    }
+
+    /// What a cell says.
+    ///
+    /// # Errors
+    /// It is of another version, or damaged.
+    pub fn decode(cell: &[u8]) -> Result<Self, StoredError> {
+        const COLUMN: &str = "recto_head";
+        let damaged = |reason| StoredError::damaged(COLUMN, reason);
+        if cell.len() > MAX_HEAD_BYTES {
+            return Err(damaged("it is longer than any"));
+        }
+        let rest = versioned(COLUMN, HEAD_FORMAT_VERSION, cell)?;
+        read_head(rest).map_err(damaged)
+    }
+}
+
+const CUT: &str = "it is not whole";
+
+fn read_head(mut rest: &[u8]) -> Result<Head, &'static str> {
+    let [life] = split(&mut rest)?;
+    let generation = Generation(u64::from_be_bytes(split(&mut rest)?));
+    let life = match life {
+        LIVES => Life::Lives,
+        DELETED => Life::Deleted,
+        EXPIRES => Life::Expires(Micros::from_be_bytes(split(&mut rest)?)),
+        _ => return Err("it says neither that the record lives nor that it does not"),
+    };
+    let count = u32::from_be_bytes(split(&mut rest)?);
+    let mut must_go = BTreeSet::new();
+    for _ in 0..count {
+        let key = read_key(&mut rest)?;
+        if must_go.last().is_some_and(|last| *last >= key) {
+            return Err("its keys are not in order");
+        }
+        must_go.insert(key);
+    }
+    if !rest.is_empty() {
+        return Err("something follows it");
+    }
+    Ok(Head {
+        generation,
+        life,
+        must_go,
+    })
+}
+
+fn read_key(rest: &mut &[u8]) -> Result<EntryKey<KeyCells>, &'static str> {
+    let view = ViewNumber(u64::from_be_bytes(split(rest)?));
+    let length = u32::from_be_bytes(split(rest)?);
+    let (key, after) = rest.split_at_checked(length as usize).ok_or(CUT)?;
+    *rest = after;
+    let key = KeyCells::from_bytes(key).filter(|_| !key.is_empty());
+    Ok(EntryKey {
+        view,
+        key: key.ok_or("it has a key that is none")?,
+    })
+}
+
+fn split<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], &'static str> {
+    let (bytes, after) = rest.split_first_chunk().ok_or(CUT)?;
+    *rest = after;
+    Ok(*bytes)
+}
+
+/// What stands behind the version.
+fn versioned<'c>(column: &'static str, known: u8, cell: &'c [u8]) -> Result<&'c [u8], StoredError> {
+    match cell.split_first() {
+        None => Err(StoredError::damaged(column, "it is empty")),
+        Some((version, rest)) if *version == known => Ok(rest),
+        Some((version, _)) => Err(StoredError::of_version(column, i32::from(*version))),
+    }
+}
