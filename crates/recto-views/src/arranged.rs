@@ -22,8 +22,12 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
     /// Which schema it is of.
     fn generation(&self) -> Generation;
 
-    /// The entries of a record: at most one in each view that is written, ready or not.
+    /// The entries of a record: at most one in each view that is written, ready or not. None in a view in which it cannot
+    /// stand: nobody can have written it.
     fn entries(&self, record: &Self::Record) -> Vec<Entry<Self::Key, Self::Cells>>;
+
+    /// A view that should have a record and cannot: a change to it is refused.
+    fn unfit(&self, record: &Self::Record) -> Option<ViewNumber>;
 
     /// Whether this view's table is still written. One that is not is about to be dropped, and nothing in it has to go.
     fn has_view(&self, view: ViewNumber) -> bool;

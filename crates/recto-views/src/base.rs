@@ -8,15 +8,15 @@ use recto_model::table::{ColumnKind, TableError, WriteKind};
 use recto_model::{Cells, Column, RowRef, Table, Type};
 
 use crate::collection::{KeyCells, cell_of};
-use crate::row::{Found, Row, Token, Version};
-use crate::stored::{Head, Life, StoredError, decode_done, decode_tokens, encode_done, encode_tokens};
+use crate::row::{Found, Row, Version};
+use crate::stored::{Head, Life, StoredError, decode_tokens, encode_tokens};
 
 /// What stands before the fields among a base table's regular columns, so that fields may be added behind them.
 const HIDDEN: [(&str, Type, WriteKind); 4] = [
     ("recto_tokens", Type::Blob, WriteKind::Cas),
     ("recto_version", Type::BigInt, WriteKind::Cas),
     ("recto_head", Type::Blob, WriteKind::Cas),
-    ("recto_done", Type::Blob, WriteKind::Plain),
+    ("recto_done", Type::BigInt, WriteKind::Plain),
 ];
 
 /// The base table of a collection.
@@ -96,8 +96,8 @@ impl BaseTable {
     }
 
     /// What marks a version's entries as written.
-    pub fn done_cell(token: Token) -> Cells {
-        std::iter::once(Some(&encode_done(token)[..])).collect()
+    pub fn done_cell(version: Version) -> Cells {
+        std::iter::once(Some(&version.0.to_be_bytes()[..])).collect()
     }
 
     /// What a row of the table says: all its columns, as they stand in it. One without tokens is absent, whatever else it
@@ -108,13 +108,17 @@ impl BaseTable {
     pub fn found(&self, row: RowRef<'_>) -> Result<Found<Cells, KeyCells>, StoredError> {
         let first = self.table.key_len();
         let hidden = |column: usize| row.get(first + column);
-        let done = hidden(usize::from(Self::DONE)).and_then(decode_done);
+        let version_in = |column: usize| {
+            let cell: [u8; 8] = hidden(column)?.try_into().ok()?;
+            Some(Version(i64::from_be_bytes(cell)))
+        };
+        // What is no version marks nothing: then entries are removed once more, which changes nothing.
+        let done = version_in(usize::from(Self::DONE));
         let Some(tokens) = hidden(usize::from(Self::TOKENS)) else {
             return Ok(Found { row: None, done });
         };
         let tokens = decode_tokens(tokens)?;
-        let version = hidden(1).and_then(|cell| cell.try_into().ok());
-        let version = version.ok_or(StoredError::damaged(
+        let version = version_in(1).ok_or(StoredError::damaged(
             "recto_version",
             "a row with tokens has none",
         ))?;
@@ -123,7 +127,7 @@ impl BaseTable {
         let record = || self.columns.iter().map(|column| row.get(*column)).collect();
         let row = Row {
             tokens,
-            version: Version(i64::from_be_bytes(version)),
+            version,
             generation: head.generation,
             record: (head.life != Life::Deleted).then(record),
             expires_at: match head.life {

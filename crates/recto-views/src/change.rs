@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::arranged::Arranged;
 use crate::row::{
-    Entry, EntryKey, Found, MAX_MUST_GO, MAX_MUST_GO_BYTES, Micros, Row, Token, Tokens, Version, ceil_seconds,
+    Entry, EntryKey, Found, MAX_KEPT_SECONDS, MAX_MUST_GO, MAX_MUST_GO_BYTES, Micros, Row, Token, Tokens,
+    Version, ViewNumber, ttl_until,
 };
 use crate::rules::{Rule, Rules};
 
@@ -56,6 +57,11 @@ pub enum Refusal {
     Absent,
     /// Another version is there than was asked for; none if there is no record.
     Changed(Option<Version>),
+    /// The record cannot stand in this view, which leaves out none like it: its key there is too long, or has an
+    /// empty partition.
+    Unfit(ViewNumber),
+    /// It is to expire later than a store can keep anything that expires.
+    ExpiresTooLate,
 }
 
 /// A record after a change.
@@ -82,21 +88,31 @@ pub fn decide<A: Arranged>(
     if request.if_version.is_some() && request.if_version != version {
         return Err(Refusal::Changed(version));
     }
-    match (&request.change, there) {
-        (Change::Insert { .. }, Some((row, _))) => Err(Refusal::Exists(row.version)),
-        (Change::Insert { record, expires_at } | Change::Put { record, expires_at }, _) => Ok(After {
-            record: Some(record.clone()),
-            expires_at: *expires_at,
-        }),
-        (Change::Update(_), None) => Err(Refusal::Absent),
-        (Change::Update(patch), Some((row, record))) => Ok(After {
+    let after = match (&request.change, there) {
+        (Change::Insert { .. }, Some((row, _))) => return Err(Refusal::Exists(row.version)),
+        (Change::Insert { record, expires_at } | Change::Put { record, expires_at }, _) => {
+            let latest = now.saturating_add(MAX_KEPT_SECONDS * 1_000_000);
+            if expires_at.is_some_and(|at| at > latest) {
+                return Err(Refusal::ExpiresTooLate);
+            }
+            After {
+                record: Some(record.clone()),
+                expires_at: *expires_at,
+            }
+        }
+        (Change::Update(_), None) => return Err(Refusal::Absent),
+        (Change::Update(patch), Some((row, record))) => After {
             record: Some(schema.patched(record, patch)),
             expires_at: row.expires_at,
-        }),
-        (Change::Delete, _) => Ok(After {
+        },
+        (Change::Delete, _) => After {
             record: None,
             expires_at: None,
-        }),
+        },
+    };
+    match after.record.as_ref().and_then(|record| schema.unfit(record)) {
+        Some(view) => Err(Refusal::Unfit(view)),
+        None => Ok(after),
     }
 }
 
@@ -196,28 +212,41 @@ pub struct Entries<K, C> {
     pub removals: Vec<(EntryKey<K>, Version)>,
     /// Entries to write, each as [`operations`] says.
     pub puts: Vec<Entry<K, C>>,
-    /// How long they live from now, in seconds: what remains to the record.
-    pub ttl_seconds: Option<i64>,
+    /// Until when they live; none: for ever.
+    pub until: Option<Micros>,
 }
 
-/// What a row asks of the views of its collection. It is the same whenever it is asked, but for what remains of a
-/// record that expires.
-///
-/// Of one that has expired, what earlier versions had at its own keys is removed, a stamp before its version: another
-/// process, whose clock is behind, may have put its entries for as long as they live there.
+impl<K, C> Entries<K, C> {
+    /// How long what is put must live, by the clock at the moment it is sent, and sent again.
+    pub fn ttl_seconds(&self, now: Micros) -> Option<u32> {
+        ttl_until(self.until, now)
+    }
+}
+
+/// What a row asks of the views of its collection. It is the same whenever it is asked, but of a record whose entries'
+/// [time](Row::entries_until) is over: what earlier versions had at its own keys is removed then, a stamp before its
+/// version, since another process may have put its entries, for as long as they live.
 pub fn entries_of<A: Arranged>(row: &RowOf<A>, schema: &A, now: Micros) -> EntriesOf<A> {
+    entries_of_by(row, schema, now, Rules::default())
+}
+
+pub(crate) fn entries_of_by<A: Arranged>(
+    row: &RowOf<A>,
+    schema: &A,
+    now: Micros,
+    rules: Rules,
+) -> EntriesOf<A> {
+    let until = row.entries_until_by(rules);
     let mut entries = Entries {
         version: row.version,
         removals: Vec::new(),
         puts: Vec::new(),
-        ttl_seconds: row
-            .expires_at
-            .map(|at| ceil_seconds(at.saturating_sub(now)).max(1)),
+        until,
     };
     let go = row.must_go.iter().filter(|key| schema.has_view(key.view));
     entries.removals.extend(go.map(|key| (key.clone(), row.version)));
     match &row.record {
-        Some(record) if row.has_expired(now) => {
+        Some(record) if until.is_some_and(|until| until <= now) => {
             let keys = schema.keys(record).into_iter();
             entries
                 .removals
@@ -297,19 +326,26 @@ pub fn transaction<A: Arranged>(
     let after = decide(request, row, schema, now)?;
     let found = Found {
         row: row.cloned(),
-        done: row.map(|row| row.tokens.newest()),
+        done: row.map(|row| row.version),
     };
     let next = next_row(&found, after.clone(), schema, Token(0), now);
+    let mut entries = entries_of(&next, schema, now);
+    // One clock decides, so entries live exactly as long as their record.
+    entries.until = next.expires_at;
+    if next.has_expired(now) {
+        entries.puts.clear();
+    }
     Ok(Transaction {
         expected: row.map(|row| row.version),
         after,
-        entries: entries_of(&next, schema, now),
+        entries,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::CLOCKS_APART_MICROS;
     use crate::tests::tiny::{BY_PLACE, Tiny, record};
 
     const SECOND: Micros = 1_000_000;
@@ -337,8 +373,15 @@ mod tests {
     fn entries_live_for_what_remains() {
         let row = row(Some(5 * SECOND), &[2]);
         let entries = entries_of(&row, &schema(), 3 * SECOND - 1);
-        assert_eq!((entries.ttl_seconds, entries.puts.len()), (Some(3), 1));
-        let over = entries_of(&row, &schema(), 5 * SECOND);
+        let apart = CLOCKS_APART_MICROS;
+        let seconds = entries.ttl_seconds(3 * SECOND - 1);
+        assert_eq!((seconds, entries.puts.len()), (Some(3 + 3_600), 1));
+        let after = entries_of(&row, &schema(), 4 * SECOND + apart);
+        assert_eq!(
+            (after.ttl_seconds(4 * SECOND + apart), after.puts.len()),
+            (Some(1), 1)
+        );
+        let over = entries_of(&row, &schema(), 5 * SECOND + apart);
         let removed: Vec<_> = over
             .removals
             .iter()
@@ -363,11 +406,37 @@ mod tests {
         let mut gone = row(None, &[]);
         assert_eq!(gone.ttl_seconds(0), None);
         gone.record = None;
-        assert_eq!(gone.ttl_seconds(20), Some(crate::row::ABSENT_ROW_SECONDS));
+        let days = crate::row::ABSENT_ROW_SECONDS as u32;
+        assert_eq!(gone.ttl_seconds(20), Some(days));
         gone.version = Version(20 * SECOND);
-        assert_eq!(gone.ttl_seconds(0), Some(crate::row::ABSENT_ROW_SECONDS + 20));
+        assert_eq!(gone.ttl_seconds(0), Some(days + 20));
         let expiring = row(Some(7 * SECOND), &[]);
-        assert_eq!(expiring.ttl_seconds(0), Some(crate::row::ABSENT_ROW_SECONDS + 7));
+        assert_eq!(expiring.ttl_seconds(0), Some(days + 7));
+    }
+
+    #[test]
+    fn nothing_that_ends_is_kept_for_longer_than_a_store_can() {
+        let most = Some(MAX_KEPT_SECONDS as u32);
+        let mut gone = row(None, &[]);
+        gone.record = None;
+        gone.version = Version(i64::MAX);
+        assert_eq!(gone.ttl_seconds(i64::MIN), most);
+        let latest = MAX_KEPT_SECONDS * SECOND;
+        let expiring = row(Some(latest), &[]);
+        assert_eq!(expiring.ttl_seconds(0), most);
+        assert_eq!(entries_of(&expiring, &schema(), 0).ttl_seconds(0), most);
+        let put = |at| crate::tests::tiny::expiring(3, at);
+        assert!(decide(&put(latest), None, &schema(), 0).is_ok());
+        let later = decide(&put(latest + 1), None, &schema(), 0);
+        assert_eq!(later, Err(Refusal::ExpiresTooLate));
+    }
+
+    #[test]
+    fn in_a_transaction_entries_live_as_long_as_their_record() {
+        let put = crate::tests::tiny::expiring(3, 5 * SECOND);
+        let of = |now| transaction(&put, None, &schema(), now).expect("put").entries;
+        assert_eq!((of(0).ttl_seconds(0), of(0).puts.len()), (Some(5), 1));
+        assert!(of(5 * SECOND).puts.is_empty());
     }
 
     #[test]
@@ -378,7 +447,7 @@ mod tests {
             done: None,
         };
         assert!(must_resolve_first(&found, &schema()));
-        found.done = Some(Token(1));
+        found.done = Some(Version(10));
         assert!(!must_resolve_first(&found, &schema()));
         found = Found {
             row: Some(row(None, &many[1..])),

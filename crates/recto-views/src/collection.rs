@@ -108,11 +108,19 @@ impl KeyCells {
         })
     }
 
-    /// The partition and the clustering cells, in the table of the view.
-    pub fn in_table(&self, table: &Table) -> (Cells, Cells) {
+    /// The partition and the clustering cells, in the table of the view; none if it has another number of them.
+    pub fn in_table(&self, table: &Table) -> Option<(Cells, Cells)> {
         let partition = self.cells().take(table.partition().len());
         let clustering = self.cells().skip(table.partition().len());
-        (partition.map(Some).collect(), clustering.map(Some).collect())
+        let is_key = self.cells().count() == table.key_len();
+        is_key.then(|| (partition.map(Some).collect(), clustering.map(Some).collect()))
+    }
+
+    /// Whether it can stand in a table: stores take no partition that is one empty cell, and Recto no key that is too
+    /// long.
+    fn fits(&self, table: &Table) -> bool {
+        let is_empty = table.partition().len() == 1 && self.cells().next().is_none_or(<[u8]>::is_empty);
+        !is_empty && self.cells().map(<[u8]>::len).sum::<usize>() <= MAX_VIEW_KEY_BYTES
     }
 }
 
@@ -198,8 +206,14 @@ impl ViewTable {
         })
     }
 
-    /// The entry of a record; none if the view leaves it out.
+    /// The entry of a record; none if the view leaves it out, or it cannot stand there.
     fn entry(&self, types: &[Type], record: &Cells) -> Option<Entry<KeyCells, Cells>> {
+        self.asked_entry(types, record)
+            .filter(|entry| entry.key.key.fits(&self.table))
+    }
+
+    /// The entry of a record, whether it can stand there or not; none if the view leaves it out.
+    fn asked_entry(&self, types: &[Type], record: &Cells) -> Option<Entry<KeyCells, Cells>> {
         let key_len = self.table.key_len();
         let mut key = Cells::new();
         for (column, holds) in self.holds[..key_len].iter().enumerate() {
@@ -215,7 +229,8 @@ impl ViewTable {
         }
         let fields = self.holds[key_len..].iter().filter_map(|holds| match *holds {
             Holds::Field(field) => Some(cell_of(record, field)),
-            Holds::Derived(..) | Holds::Hidden => None,
+            Holds::Derived(field, derivation) => Some(Some(derivation.of(cell_of(record, field)))),
+            Holds::Hidden => None,
         });
         let cells: Cells = fields.collect();
         let has_nulls = cells.iter().any(|cell| cell.is_none());
@@ -288,6 +303,14 @@ impl Arranged for ViewedCollection {
 
     fn entry_in(&self, view: ViewNumber, record: &Cells) -> Option<Entry<KeyCells, Cells>> {
         self.view(view)?.entry(&self.types, record)
+    }
+
+    fn unfit(&self, record: &Cells) -> Option<ViewNumber> {
+        let asked = |view: &&ViewTable| {
+            let entry = view.asked_entry(&self.types, record);
+            entry.is_some_and(|entry| !entry.key.key.fits(&view.table))
+        };
+        self.views.iter().find(asked).map(|view| view.number)
     }
 
     fn has_view(&self, view: ViewNumber) -> bool {

@@ -4,7 +4,7 @@
 
 use crate::arranged::Arranged;
 use crate::change::RowOf;
-use crate::row::{Entry, EntryKey, Micros, Version, ceil_seconds};
+use crate::row::{Entry, EntryKey, Micros, Version, ttl_until};
 use crate::rules::{Rule, Rules};
 
 /// An entry as it was read from a view.
@@ -34,6 +34,9 @@ pub enum Verdict {
     True,
     /// It does not; the entry was left over, or will be removed by a write that is under way.
     Stale,
+    /// The record stands there, and its time is over by the clock here: it is not shown, and not removed, since by other
+    /// clocks it may live. It goes by itself.
+    Expired,
     /// The base row is older than the entry: it is to be read again, serially.
     Unknown,
 }
@@ -61,8 +64,10 @@ pub(crate) fn judge_by<A: Arranged>(
     if is_older && read == BaseRead::Quorum && rules.keeps(Rule::NewerEntryIsUnknown) {
         return Verdict::Unknown;
     }
-    match row.and_then(|row| row.record_at(now)) {
-        Some(record) if stands_there(schema, record, &seen.key) => Verdict::True,
+    let record = row.and_then(|row| Some((row, row.record.as_ref()?)));
+    match record.filter(|(_, record)| stands_there(schema, record, &seen.key)) {
+        Some((row, _)) if !row.has_expired(now) => Verdict::True,
+        Some(_) if rules.keeps(Rule::ExpiredIsLeft) => Verdict::Expired,
         _ => Verdict::Stale,
     }
 }
@@ -83,8 +88,8 @@ pub enum Mend<K, C> {
         entry: Entry<K, C>,
         /// The stamp.
         version: Version,
-        /// How long it lives from now.
-        ttl_seconds: Option<i64>,
+        /// How long it lives, by the clock that was given.
+        ttl_seconds: Option<u32>,
     },
 }
 
@@ -117,13 +122,15 @@ pub fn fill<A: Arranged>(
     schema: &A,
     now: Micros,
 ) -> Option<Mend<A::Key, A::Cells>> {
-    let entry = schema.entry_in(view, row.record_at(now)?)?;
+    let until = row.entries_until();
+    if until.is_some_and(|until| until <= now) {
+        return None;
+    }
+    let entry = schema.entry_in(view, row.record.as_ref()?)?;
     Some(Mend::Put {
         entry,
         version: row.version,
-        ttl_seconds: row
-            .expires_at
-            .map(|at| ceil_seconds(at.saturating_sub(now)).max(1)),
+        ttl_seconds: ttl_until(until, now),
     })
 }
 
@@ -139,7 +146,7 @@ pub enum Difference {
 }
 
 /// What is wrong where a row has, or should have, its entry in a view; `seen` is what is there, read before the
-/// row. What a write under way will still change counts as wrong: who asks settles that by asking again.
+/// row. Where the record of a row has expired, nothing is wrong with its own entry, be it there or not. What a write under way will still change counts as wrong: who asks settles that by asking again.
 pub fn difference<A: Arranged>(
     seen: Option<&Seen<A::Key, A::Cells>>,
     row: Option<&RowOf<A>>,
@@ -147,10 +154,11 @@ pub fn difference<A: Arranged>(
     schema: &A,
     now: Micros,
 ) -> Option<Difference> {
-    let row = row.and_then(|row| Some((row, schema.entry_in(view, row.record_at(now)?)?)));
+    let row = row.and_then(|row| Some((row, schema.entry_in(view, row.record.as_ref()?)?)));
     match (seen, row) {
         (None, None) => None,
-        (None, Some(_)) => Some(Difference::Missing),
+        (None, Some((row, _))) => (!row.has_expired(now)).then_some(Difference::Missing),
+        (Some(seen), Some((row, entry))) if entry.key == seen.key && row.has_expired(now) => None,
         (Some(seen), Some((row, entry))) if entry.key == seen.key => {
             let is_same = entry.cells == seen.cells && row.version == seen.version;
             (!is_same).then_some(Difference::Differing)

@@ -41,11 +41,13 @@ impl Registration {
         }
     }
 
-    /// The same, found dead. It is put if the counter is the one that stood still.
+    /// The same, found dead. It is put if the counter is the one that stood still, and greater by two: no renewal can be
+    /// applied any more, nor be taken for applied.
     #[must_use]
     pub fn dead(self) -> Self {
         Self {
             is_dead: true,
+            counter: self.counter.saturating_add(2),
             ..self
         }
     }
@@ -107,7 +109,7 @@ impl Member {
         self.schema = self.schema.max(Some(generation));
     }
 
-    /// What a renewal puts where [`counter`](Self::counter) stands, not being dead.
+    /// What a renewal puts where [`counter`](Self::counter) stands.
     pub fn renewal(&self) -> Registration {
         Registration {
             counter: self.counter.map_or(0, |counter| counter + 1),

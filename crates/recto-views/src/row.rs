@@ -39,7 +39,7 @@ impl Version {
     /// The stamp before it, at which a row is cleared for what this version puts.
     #[must_use]
     pub fn before(self) -> Self {
-        Self(self.0 - 1)
+        Self(self.0.saturating_sub(1))
     }
 }
 
@@ -149,10 +149,25 @@ impl<R, K> Row<R, K> {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
+    /// Until when its entries live: for as much longer as clocks may be apart. By the base row it is told whether
+    /// they still count.
+    pub fn entries_until(&self) -> Option<Micros> {
+        self.entries_until_by(Rules::default())
+    }
+
+    pub(crate) fn entries_until_by(&self, rules: Rules) -> Option<Micros> {
+        let apart = if rules.keeps(Rule::EntriesOutlive) {
+            CLOCKS_APART_MICROS
+        } else {
+            0
+        };
+        self.expires_at.map(|at| at.saturating_add(apart))
+    }
+
     /// How long the base row must be kept, in whole seconds from now; `None`: for ever. One that says
     /// that there is no record is kept for as long as a request of before may still come, and as its version is ahead
     /// of the clock, so that neither the absence of tokens nor a version recurs.
-    pub fn ttl_seconds(&self, now: Micros) -> Option<i64> {
+    pub fn ttl_seconds(&self, now: Micros) -> Option<u32> {
         let ends = match (&self.record, self.expires_at) {
             (Some(_), None) => return None,
             (Some(_), Some(at)) => at.max(now),
@@ -160,15 +175,32 @@ impl<R, K> Row<R, K> {
         };
         let ahead = self.version.0.saturating_sub(ends).max(0);
         let micros = ends.saturating_sub(now).saturating_add(ahead);
-        Some(ceil_seconds(micros).saturating_add(ABSENT_ROW_SECONDS))
+        Some(ttl_of(
+            micros.saturating_add(ABSENT_ROW_SECONDS.saturating_mul(SECOND)),
+        ))
     }
 }
 
 /// How long a base row that says that there is no record is kept: ten days.
 pub const ABSENT_ROW_SECONDS: i64 = 10 * 24 * 3600;
 
-pub(crate) fn ceil_seconds(micros: Micros) -> i64 {
-    micros.saturating_add(999_999) / 1_000_000
+/// How far clocks may be apart: an hour. A record that expires is in its views for as much longer.
+pub const CLOCKS_APART_MICROS: Micros = 3_600 * SECOND;
+
+/// The longest that anything with an end is kept, as in Cassandra: 20 years. What should be kept for longer goes then.
+pub const MAX_KEPT_SECONDS: i64 = 630_720_000;
+
+const SECOND: Micros = 1_000_000;
+
+/// So many microseconds in whole seconds, as a store takes them.
+fn ttl_of(micros: Micros) -> u32 {
+    let seconds = micros.saturating_add(SECOND - 1) / SECOND;
+    seconds.clamp(1, MAX_KEPT_SECONDS).unsigned_abs() as u32
+}
+
+/// How long what is written now must live to be there until then.
+pub(crate) fn ttl_until(until: Option<Micros>, now: Micros) -> Option<u32> {
+    until.map(|until| ttl_of(until.saturating_sub(now)))
 }
 
 /// What reading a record's base row found.
@@ -176,8 +208,9 @@ pub(crate) fn ceil_seconds(micros: Micros) -> i64 {
 pub struct Found<R, K> {
     /// The row; none if it has no tokens.
     pub row: Option<Row<R, K>>,
-    /// `recto_done`, which plain writes put: the token of the version whose entries are all written.
-    pub done: Option<Token>,
+    /// `recto_done`, which plain writes put: the version whose entries are all written. Whoever replaces the token keeps
+    /// version and must-go, so the marks of all tokens of a version say the same.
+    pub done: Option<Version>,
 }
 
 impl<R, K> Found<R, K> {
@@ -196,7 +229,7 @@ impl<R, K> Found<R, K> {
 
     pub(crate) fn is_done_by(&self, rules: Rules) -> bool {
         match (&self.row, self.done) {
-            (Some(row), Some(done)) => done == row.tokens.newest() || !rules.keeps(Rule::DoneByToken),
+            (Some(row), Some(done)) => done == row.version || !rules.keeps(Rule::DoneByVersion),
             _ => false,
         }
     }

@@ -34,8 +34,8 @@ pub(crate) enum Rule {
     MustGoOld,
     /// What the new version puts does not have to go.
     MustGoSparesNew,
-    /// Only the mark of the newest token says that nothing is left to remove.
-    DoneByToken,
+    /// Only the mark of the newest version says that nothing is left to remove.
+    DoneByVersion,
     /// The mark is set when all entries are written.
     DoneAfterEntries,
     /// A write is acknowledged when all entries are written.
@@ -82,6 +82,10 @@ pub(crate) enum Rule {
     RemoveAtOwnStamp,
     /// An entry newer than the base as read decides nothing.
     NewerEntryIsUnknown,
+    /// Entries outlive a record that expires by as much as clocks may be apart.
+    EntriesOutlive,
+    /// The entry of a record that has expired is not removed by who reads it.
+    ExpiredIsLeft,
 }
 
 /// Which rules are kept: all, outside of tests.

@@ -111,17 +111,6 @@ pub fn decode_tokens(cell: &[u8]) -> Result<Tokens, StoredError> {
         ))
 }
 
-/// The cell of `recto_done`.
-pub fn encode_done(token: Token) -> [u8; TOKEN_BYTES] {
-    token.0.to_be_bytes()
-}
-
-/// The token in a cell of `recto_done`. What is none marks nothing, as another version's token does: then entries are
-/// removed once more, which changes nothing.
-pub fn decode_done(cell: &[u8]) -> Option<Token> {
-    Some(Token(u128::from_be_bytes(cell.try_into().ok()?)))
-}
-
 /// How long a record lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Life {

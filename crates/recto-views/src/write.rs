@@ -11,7 +11,7 @@
 
 use crate::arranged::Arranged;
 use crate::change::{
-    EntriesOf, FoundOf, Refusal, Request, RowOf, decide, entries_of, fenced_row, must_resolve_first,
+    EntriesOf, FoundOf, Refusal, Request, RowOf, decide, entries_of_by, fenced_row, must_resolve_first,
     next_row_by,
 };
 use crate::row::{Found, Generation, Micros, Token, Tokens, Version};
@@ -26,7 +26,8 @@ pub struct Here<'a, A> {
     pub now: Micros,
     /// A fresh token: another one at each step.
     pub token: Token,
-    /// Whether its lease still holds.
+    /// Whether the lease still holds of the registration in whose segment the intent is. A process that lost its
+    /// registration drops all its writes, as if it had crashed, before it takes another: others resolve them.
     pub has_lease: bool,
 }
 
@@ -78,10 +79,11 @@ pub enum Action<A: Arranged> {
     /// Send the conditional write, if what it asks of the views is within the store's limits; it must be written when this
     /// one is applied.
     Cas(Conditional<A>),
-    /// Write these entries until all are written.
+    /// Write these entries until all are written. One of a view that is not in the catalog any more, whose table is gone,
+    /// counts as written.
     Write(EntriesOf<A>),
-    /// Set `recto_done` to the token, stamped with the version; nobody waits for it.
-    MarkDone(Token, Version),
+    /// Set `recto_done` to the version, stamped with it; nobody waits for it.
+    MarkDone(Version),
     /// Tell whoever waits. Said once.
     Answer(Answer),
     /// The intent is done with, and the machine is at its end.
@@ -134,6 +136,8 @@ pub struct Write<A: Arranged> {
     is_awaited: bool,
     noted: bool,
     attempt: u32,
+    /// The version whose entries it has written itself, before it changes the record: the mark may come late.
+    resolved: Option<Version>,
     state: State<A>,
     rules: Rules,
 }
@@ -154,7 +158,6 @@ enum State<A: Arranged> {
         is_change: bool,
     },
     Writing {
-        token: Token,
         version: Version,
         is_change: bool,
     },
@@ -181,6 +184,7 @@ impl<A: Arranged> Write<A> {
             noted: request.is_none(),
             request,
             attempt: 0,
+            resolved: None,
             state: State::Waiting,
             rules,
         }
@@ -252,9 +256,12 @@ impl<A: Arranged> Write<A> {
         if !self.noted && self.rules.keeps(Rule::IntentFirst) {
             return Vec::new();
         }
-        let Some(found) = found.take() else {
+        let Some(mut found) = found.take() else {
             return Vec::new();
         };
+        if found.row.as_ref().map(|row| row.version) == self.resolved {
+            found.done = found.done.max(self.resolved);
+        }
         if *generation != here.schema.generation() {
             return self.look(here);
         }
@@ -295,7 +302,7 @@ impl<A: Arranged> Write<A> {
         if let (Some(row), false) = (&found.row, self.rules.keeps(Rule::FenceReplacesToken)) {
             let conditional = Conditional {
                 expected: None,
-                entries: entries_of(row, here.schema, here.now),
+                entries: entries_of_by(row, here.schema, here.now, self.rules),
                 row: row.clone(),
             };
             return self.write_entries(conditional, false, here);
@@ -311,7 +318,7 @@ impl<A: Arranged> Write<A> {
     fn send(&mut self, found: FoundOf<A>, row: RowOf<A>, is_change: bool, here: &Here<'_, A>) -> Actions<A> {
         let conditional = Conditional {
             expected: found.row.map(|row| row.tokens),
-            entries: entries_of(&row, here.schema, here.now),
+            entries: entries_of_by(&row, here.schema, here.now, self.rules),
             row,
         };
         self.state = State::Deciding {
@@ -365,21 +372,19 @@ impl<A: Arranged> Write<A> {
         here: &Here<'_, A>,
     ) -> Actions<A> {
         let Conditional { row, mut entries, .. } = conditional;
-        let token = row.tokens.newest();
         if !self.rules.keeps(Rule::EntriesByRowsSchema) {
-            entries = entries_of(&row, here.schema, here.now);
+            entries = entries_of_by(&row, here.schema, here.now, self.rules);
         }
         if !is_change && !self.rules.keeps(Rule::EntriesAtVersion) {
             entries.version = Version::after(Some(row.version), here.now);
         }
         self.state = State::Writing {
-            token,
             version: row.version,
             is_change,
         };
         let mut actions = vec![Action::Write(entries)];
         if !self.rules.keeps(Rule::DoneAfterEntries) {
-            actions.push(Action::MarkDone(token, row.version));
+            actions.push(Action::MarkDone(row.version));
         }
         if !self.rules.keeps(Rule::AcknowledgeAfterEntries) && is_change {
             actions.extend(self.answer(Answer::Done(row.version)));
@@ -391,16 +396,12 @@ impl<A: Arranged> Write<A> {
     }
 
     fn written(&mut self, here: &Here<'_, A>) -> Actions<A> {
-        let State::Writing {
-            token,
-            version,
-            is_change,
-        } = self.state
-        else {
+        let State::Writing { version, is_change } = self.state else {
             return Vec::new();
         };
-        let mut actions = vec![Action::MarkDone(token, version)];
+        let mut actions = vec![Action::MarkDone(version)];
         if !is_change && self.request.is_some() {
+            self.resolved = Some(version);
             actions.extend(self.look(here));
             return actions;
         }

@@ -57,11 +57,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Which regular column conditional writes compare; beside it that it is not [dead](Self::IS_DEAD), but for who
-    /// resolves what the dead left.
+    /// Which regular column conditional writes compare.
     pub const COUNTER: u16 = 1;
-    /// Which regular column says whether it was found dead.
-    pub const IS_DEAD: u16 = 3;
 
     /// What a renewal puts.
     pub fn new(registration: Registration, segments: Vec<u64>) -> Self {

@@ -9,7 +9,7 @@ use recto_model::schema::Schema;
 use crate::collection::{FieldCells, KeyCells, ViewedCollection};
 use crate::row::{EntryKey, Found, Generation, Row, Token, Version, ViewNumber};
 use crate::write::{Action, Answer, Decision, Event, Here, Write};
-use crate::{Arranged, Change, Entries, Request, decide, transaction};
+use crate::{Arranged, Change, Entries, Refusal, Request, decide, entries_of, transaction};
 
 const SCHEMA: &str = r#"
 [collection.suspensions]
@@ -141,7 +141,7 @@ fn run(
                     events.push(Event::Written);
                 }
                 // Marks may come late, or never.
-                Action::MarkDone(token, _) if now % 2 == 0 => found.done = Some(token),
+                Action::MarkDone(version) if now % 2 == 0 => found.done = Some(version),
                 Action::Answer(said) => answer = Some(said),
                 Action::MarkDone(..) | Action::Settled | Action::Reload => {}
             }
@@ -188,7 +188,7 @@ proptest! {
         let schema = suspensions();
         for entry in schema.entries(&record(status, since, reason)) {
             let view = schema.view(entry.key.view).expect("a view of an entry");
-            let (partition, clustering) = entry.key.key.in_table(view.table());
+            let (partition, clustering) = entry.key.key.in_table(view.table()).expect("a key of its table");
             let regular = view.regular_cells(&entry, Version(stamp));
             let row: Cells = partition.iter().chain(clustering.iter()).chain(regular.iter()).collect();
             let seen = view.seen(row.as_row()).expect("an entry");
@@ -216,4 +216,56 @@ fn records_of_an_older_schema_lack_what_was_added() {
         cells: std::iter::once(text(1).as_deref()).collect(),
     };
     assert_eq!(schema.patched(&older, &patch), record(1, 1, 1));
+}
+
+/// A field's value is nowhere refused but in a view's key, so a record may be there before the view is.
+#[test]
+fn what_cannot_stand_in_a_view_is_refused_there_and_in_nobodys_way() {
+    let schema = suspensions();
+    let status = |cell: &[u8]| {
+        let record = record(1, 1, 0);
+        let cells = record.iter().enumerate();
+        cells
+            .map(|(field, there)| if field == 1 { Some(cell) } else { there })
+            .collect::<Cells>()
+    };
+    let request = |change| Request {
+        change,
+        if_version: None,
+    };
+    let [by_status, _] = schema.views() else {
+        panic!("two views")
+    };
+    for cell in [vec![], vec![b'x'; 70_000], vec![b'x'; 8 << 10]] {
+        let cell = cell.as_slice();
+        let there = Row {
+            tokens: crate::row::Tokens::pushed(None, Token(1)),
+            version: Version(1),
+            generation: Generation(0),
+            record: Some(status(cell)),
+            expires_at: None,
+            must_go: std::collections::BTreeSet::new(),
+        };
+        assert!(schema.entries(&status(cell)).is_empty());
+        let put = request(Change::Put {
+            record: status(cell),
+            expires_at: None,
+        });
+        let refused = decide(&put, None, &schema, 0);
+        assert_eq!(refused, Err(Refusal::Unfit(by_status.number())));
+        for change in [
+            Change::Delete,
+            Change::Put {
+                record: record(1, 1, 0),
+                expires_at: None,
+            },
+        ] {
+            let done =
+                transaction(&request(change), Some(&there), &schema, 0).expect("nothing is in the way");
+            assert!(done.entries.removals.is_empty());
+        }
+        let sweeps = entries_of(&there, &schema, 0);
+        assert!(sweeps.puts.is_empty() && sweeps.removals.is_empty());
+    }
+    assert_eq!(schema.unfit(&status(&[b'x'; 8_000])), None);
 }

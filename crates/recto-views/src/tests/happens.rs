@@ -44,7 +44,9 @@ impl World {
             Happening::Crashes(p) => self.crashes(config, p),
             Happening::FoundDead(p) => self.found_dead(config, p),
             Happening::Sweeps(p, intent) => {
-                self.processes[p as usize].sweeping = Some(intent);
+                let process = &mut self.processes[p as usize];
+                process.sweeping = Some(intent);
+                process.began = process.member.began();
                 self.processes[p as usize].write = Some(Write::new(None, config.rules()));
                 self.tell(config, p, Event::Begin);
             }
@@ -94,7 +96,9 @@ impl World {
                 return;
             }
             plain if plain.is_in(ADDED) && self.progress.reached == Reached::Nothing => {
-                if from.is_some() {
+                // Who is found dead is not waited for: to it, what is gone counts as written.
+                let waits = |p: u8| !self.processes[p as usize].is_dead();
+                if from.is_some_and(waits) {
                     self.broken = Some(DROPPED);
                 }
             }
@@ -180,6 +184,9 @@ impl World {
         process.is_reading = false;
         process.is_reloading = false;
         process.sweeping = None;
+        if let Some(began) = process.began.take() {
+            process.member.ended(began);
+        }
         for (from, _) in &mut self.sent {
             if *from == Some(p) {
                 *from = None;
@@ -330,7 +337,7 @@ impl World {
                     self.tell(config, p, Event::Written);
                 }
             }
-            Action::MarkDone(token, version) => self.sent.push((None, Request::Done(token, version))),
+            Action::MarkDone(version) => self.sent.push((None, Request::Done(version))),
             Action::Answer(answer) => self.answers(intent, answer),
             Action::Settled => self.settles(config, p, intent),
         }
@@ -352,11 +359,11 @@ impl World {
             process.write = None;
             process.is_reading = false;
         }
+        if let Some(began) = process.began.take() {
+            process.member.ended(began);
+        }
         match process.sweeping.take() {
             None => {
-                if let Some(began) = process.began.take() {
-                    process.member.ended(began);
-                }
                 if let Some(place) = process.place {
                     process.segments.settle(place);
                 }

@@ -62,7 +62,6 @@ impl State {
     fn applies(&mut self) {
         if let Some((renewal, expected, _, is_applied)) = &mut self.renewal
             && Some(self.stored.counter) == *expected
-            && !self.stored.is_dead
         {
             self.stored = *renewal;
             *is_applied = true;

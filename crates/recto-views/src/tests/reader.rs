@@ -2,7 +2,7 @@
 
 use super::model::{Config, I1, Script};
 use super::store::{Request, TinyFound, TinyKey, TinyRow};
-use super::tiny::{BY_PLACE, Tiny, delete, insert, move_to, note, record};
+use super::tiny::{BY_PLACE, Tiny, delete, expiring, insert, move_to, note, record};
 use super::world::World;
 use crate::judge::{BaseRead, Mend, Seen, Verdict, judge_by, remove_by};
 use crate::row::EntryKey;
@@ -21,6 +21,9 @@ pub(crate) struct Reader {
     found: Option<TinyFound>,
     /// Whether the record has stood at the key, acknowledged, since the reading of it began.
     stays: bool,
+    /// The key, and whether the record has stood there at any time since.
+    key: u8,
+    stood: bool,
 }
 
 /// A step of the reader.
@@ -37,6 +40,7 @@ impl Reader {
     pub(crate) fn sees_change(&mut self, before: Option<&TinyRow>, after: &TinyRow) {
         let place = |row: &TinyRow| row.record.map(|record| record.place);
         self.stays &= before.and_then(place) == place(after);
+        self.stood |= place(after) == Some(self.key);
     }
 
     fn is_amid(&self) -> bool {
@@ -71,8 +75,14 @@ impl World {
     pub(crate) fn page_reads(&mut self, config: &Config, reading: Reading) {
         let Some(key) = self.key_read(config) else { return };
         if !self.reader.is_amid() {
-            let record = self.store.base.as_ref().and_then(|row| row.record);
-            let is_there = record.is_some_and(|record| record.place == key.key);
+            let stands = |row: Option<&TinyRow>| {
+                let record = row.and_then(|row| row.record);
+                record.is_some_and(|record| record.place == key.key)
+            };
+            let is_there = stands(self.store.base.as_ref());
+            let missed = self.store.missed.as_ref();
+            self.reader.key = key.key;
+            self.reader.stood = is_there || stands(missed.and_then(|missed| missed.row.as_ref()));
             self.reader.stays = is_there && self.store.is_exact(config.schema_of(1));
         }
         match reading {
@@ -106,7 +116,8 @@ impl World {
     }
 
     fn key_is_read(&mut self, verdict: Verdict) {
-        if self.reader.stays && verdict != Verdict::True {
+        let is_dropped = !matches!(verdict, Verdict::True | Verdict::Expired);
+        if (self.reader.stays && is_dropped) || (verdict == Verdict::True && !self.reader.stood) {
             self.broken = Some(PAGES);
         }
         self.reader = Reader {
@@ -167,6 +178,21 @@ fn without_the_base_after_the_entry() {
 fn without_the_stamp_of_what_is_removed() {
     let config = reading(&[move_to(2), move_to(1)]);
     config.breaks(Rule::RemoveAtOwnStamp, &[I1]);
+}
+
+/// The clock of who reads is ahead: by it the record has expired.
+#[test]
+fn pages_of_what_expires_by_the_clock_of_who_reads() {
+    let config = Config {
+        losses: 1,
+        ..reading(&[expiring(1, 10)])
+    };
+    config.holds("pages, a clock ahead", &["all asked and quiet"]);
+}
+
+#[test]
+fn without_leaving_what_has_expired() {
+    reading(&[expiring(1, 10)]).breaks(Rule::ExpiredIsLeft, &[I1]);
 }
 
 /// That an entry newer than its base decides nothing is a guard: where the base is read after the entry, it is never

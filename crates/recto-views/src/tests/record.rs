@@ -1,9 +1,11 @@
 //! Writers of one record, and who sweeps after them. Each rule is shown to be needed by what breaks without it.
 
 use super::model::{Config, I1, I2, I3, I4, Script, TOLD};
-use super::tiny::{BY_NOTE, BY_PLACE, Tiny, TinyRequest, at, delete, insert, move_to, note, put, record};
+use super::tiny::{
+    BY_NOTE, BY_PLACE, Tiny, TinyRequest, at, delete, expiring, insert, move_to, note, put, record,
+};
 use super::usually;
-use crate::row::{Found, MAX_MUST_GO, Token, Version};
+use crate::row::{CLOCKS_APART_MICROS, Found, MAX_MUST_GO, Token, Version};
 use crate::rules::Rule;
 use crate::write::{Action, Decision, Event, Here, Write};
 
@@ -113,6 +115,27 @@ fn a_process_is_frozen_and_let_go() {
     config.holds("frozen", &["all asked and quiet"]);
 }
 
+/// A record that expires, while the clock of who sweeps is ahead.
+fn expiring_early() -> Config {
+    let mut config = Config {
+        crashes: 1,
+        mortal: Some(0),
+        ..swept(&[&[expiring(2, 10)]])
+    };
+    config.scripts[1].clock = CLOCKS_APART_MICROS;
+    config
+}
+
+#[test]
+fn a_record_expires_by_one_clock_and_not_by_another() {
+    expiring_early().holds("clocks apart by an hour", &["all asked and quiet"]);
+}
+
+#[test]
+fn without_entries_that_outlive_their_record() {
+    expiring_early().breaks(Rule::EntriesOutlive, &[I1]);
+}
+
 /// One writer that may crash, one that goes on after it, and who sweeps.
 fn crashing(first: &[TinyRequest], second: &[TinyRequest]) -> Config {
     Config {
@@ -194,7 +217,7 @@ fn without_sparing_what_is() {
 
 #[test]
 fn without_asking_whose_mark_it_is() {
-    crashing(&[move_to(2)], &[move_to(3)]).breaks(Rule::DoneByToken, &[I1, I2]);
+    crashing(&[move_to(2)], &[move_to(3)]).breaks(Rule::DoneByVersion, &[I1, I2]);
 }
 
 #[test]
@@ -292,8 +315,8 @@ fn too_much_to_remove_is_resolved_first() {
             found.row = Some(conditional.row);
             write.step(Event::Decided(Token(token), Decision::Applied), &here(0));
             actions = write.step(Event::Written, &here(0));
-            assert_eq!(actions[0], Action::MarkDone(Token(token), Version(34)));
-            found.done = Some(Token(token));
+            // The mark is not waited for, and does not come.
+            assert_eq!(actions[0], Action::MarkDone(Version(34)));
             actions = write.step(Event::Read(found.clone()), &here(token + 1));
         }
         let Some(Action::Cas(conditional)) = actions.pop() else {

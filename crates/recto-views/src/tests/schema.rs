@@ -111,6 +111,20 @@ fn a_view_is_dropped_and_a_writer_crashes() {
 }
 
 #[test]
+fn a_view_is_dropped_and_a_writer_is_frozen() {
+    let mut config = Config {
+        freezes: 1,
+        sweeps: true,
+        ..dropping(&[&[move_to(2)]])
+    };
+    config.scripts.push(Script::default());
+    config.holds(
+        "a view is dropped, one frozen",
+        &["all asked and quiet", "dropped"],
+    );
+}
+
+#[test]
 fn without_a_barrier_before_dropping() {
     dropping(&[&[move_to(2)]]).breaks(Rule::Barrier, &[DROPPED]);
 }

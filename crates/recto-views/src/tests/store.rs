@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::tiny::{Tiny, TinyEntry};
 use crate::change::{EntryOperation, operations_by};
-use crate::row::{EntryKey, Found, Row, Token, Tokens, Version};
+use crate::row::{EntryKey, Found, Row, Tokens, Version};
 use crate::rules::{Rule, Rules};
 use crate::write::{Conditional, Decision};
 
@@ -23,7 +23,7 @@ pub(crate) enum Request {
     /// Entries, at a version.
     Put(TinyEntry, Version),
     Remove(TinyKey, Version),
-    Done(Token, Version),
+    Done(Version),
 }
 
 impl Request {
@@ -98,7 +98,7 @@ pub(crate) struct Store {
     pub(crate) base: Option<TinyRow>,
     /// The base row before the last conditional write, while reads that are not serial may miss that one.
     pub(crate) missed: Option<TinyFound>,
-    done: Option<(Version, Token)>,
+    done: Option<Version>,
     views: BTreeMap<TinyKey, Slot>,
 }
 
@@ -112,10 +112,7 @@ impl Store {
     }
 
     fn found(&self, row: Option<TinyRow>) -> TinyFound {
-        Found {
-            row,
-            done: self.done.map(|(_, token)| token),
-        }
+        Found { row, done: self.done }
     }
 
     pub(crate) fn tokens(&self) -> Option<&Tokens> {
@@ -149,7 +146,7 @@ impl Store {
                 let slot = self.views.entry(key.clone()).or_default();
                 slot.apply(&EntryOperation::Delete(*version));
             }
-            Request::Done(token, version) => self.done = self.done.max(Some((*version, *token))),
+            Request::Done(version) => self.done = self.done.max(Some(*version)),
             Request::Note(_) | Request::Cas(..) => {}
         }
     }

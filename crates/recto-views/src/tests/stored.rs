@@ -9,9 +9,7 @@ use recto_model::{Cells, cell};
 
 use crate::collection::KeyCells;
 use crate::row::{EntryKey, Found, Generation, MAX_TOKENS, Row, Token, Tokens, Version, ViewNumber};
-use crate::stored::{
-    Head, Life, MAX_HEAD_BYTES, StoredError, decode_done, decode_tokens, encode_done, encode_tokens,
-};
+use crate::stored::{Head, Life, MAX_HEAD_BYTES, StoredError, decode_tokens, encode_tokens};
 use crate::{BaseTable, Incarnation, Intent, Writer};
 
 fn lines(golden: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
@@ -86,9 +84,6 @@ fn is_strict(cell: &[u8]) -> Result<(), TestCaseError> {
     }
     if let Ok(head) = Head::decode(cell) {
         prop_assert_eq!(head.encode(), Ok(cell.to_vec()));
-    }
-    if let Some(done) = decode_done(cell) {
-        prop_assert_eq!(&encode_done(done)[..], cell);
     }
     Ok(())
 }
@@ -226,7 +221,7 @@ fn row(record: Option<[Option<&[u8]>; 4]>, expires_at: Option<i64>) -> Row<Cells
 }
 
 /// A row of the base table as a store would give it, after these were written to it.
-fn stored(table: &BaseTable, row: &Row<Cells, KeyCells>, done: Option<Token>) -> Cells {
+fn stored(table: &BaseTable, row: &Row<Cells, KeyCells>, done: Option<Version>) -> Cells {
     let user = 7_i32.to_be_bytes();
     let mut cells: Vec<Option<Vec<u8>>> = vec![None; table.table().columns().len()];
     cells[..2].clone_from_slice(&[Some(b"de".to_vec()), Some(user.to_vec())]);
@@ -272,7 +267,7 @@ fn rows_are_read_as_they_were_written() {
         row(None, None),
     ];
     for row in rows {
-        for done in [None, Some(Token(7))] {
+        for done in [None, Some(Version(7))] {
             let cells = stored(&base, &row, done);
             let found = Found {
                 row: Some(row.clone()),
@@ -288,14 +283,14 @@ fn a_row_without_tokens_is_absent_and_one_with_half_of_it_damaged() {
     let base = base();
     let row = row(None, None);
     let without = |column: usize| {
-        let cells = stored(&base, &row, Some(Token(9)));
+        let cells = stored(&base, &row, Some(Version(9)));
         let cells = cells.iter().enumerate();
         let cells: Cells = cells
             .map(|(index, cell)| cell.filter(|_| index != 2 + column))
             .collect();
         base.found(cells.as_row())
     };
-    let done = Some(Token(9));
+    let done = Some(Version(9));
     assert_eq!(without(0), Ok(Found { row: None, done }));
     for column in [1, 2] {
         assert!(matches!(without(column), Err(StoredError::Damaged { .. })));
@@ -381,7 +376,6 @@ fn writers_and_intents_of_version_1_are_written_and_read_as_ever() {
     assert_eq!(golden_rows().count(), 5);
     let writers = Writer::table();
     assert_eq!(writers.regular()[usize::from(Writer::COUNTER)].name, "counter");
-    assert_eq!(writers.regular()[usize::from(Writer::IS_DEAD)].name, "is_dead");
 }
 
 #[test]

@@ -69,6 +69,10 @@ impl Arranged for Tiny {
         self.views.iter().filter_map(entry).collect()
     }
 
+    fn unfit(&self, _: &Record) -> Option<ViewNumber> {
+        None
+    }
+
     fn has_view(&self, view: ViewNumber) -> bool {
         self.views.contains(&view)
     }
@@ -111,6 +115,14 @@ pub(crate) const fn put(place: u8, note: Option<u8>) -> TinyRequest {
     request(Change::Put {
         record: record(place, note),
         expires_at: None,
+    })
+}
+
+/// A record that expires.
+pub(crate) const fn expiring(place: u8, at: i64) -> TinyRequest {
+    request(Change::Put {
+        record: record(place, None),
+        expires_at: Some(at),
     })
 }
 

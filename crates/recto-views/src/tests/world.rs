@@ -120,7 +120,7 @@ impl World {
             for entry in crate::arranged::Arranged::entries(schema, &record) {
                 store.plain(&Request::Put(entry, row.version), Rules::default());
             }
-            store.plain(&Request::Done(Token(0), row.version), Rules::default());
+            store.plain(&Request::Done(row.version), Rules::default());
             store.base = Some(row);
         }
         Self {
