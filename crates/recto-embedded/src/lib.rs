@@ -97,10 +97,10 @@ pub use limits::{
 pub use operations::{BackupReport, CompactReport, Statistics, TableStatistics};
 pub use options::{DEFAULT_CACHE_BYTES, EmbeddedOptions};
 pub use queue::REVIVE_INTERVAL;
+pub use read::INLINE_ROWS;
 pub use row::ROW_FORMAT_VERSION;
 pub use scan::MAX_PIECES;
 pub use scrub::{ScrubPosition, ScrubStep};
 pub use shared::QUICK_REPAIR_BYTES;
-pub use snapshot::INLINE_ROWS;
 pub use store::EmbeddedStore;
 pub use verified::MAX_VERIFIED_PAGES;

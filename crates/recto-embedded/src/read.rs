@@ -193,12 +193,17 @@ fn push_shared(cells: &[Shared], rows: &mut RowSet) {
     }
 }
 
+/// A slice of at most this many rows is read at once, on the caller's thread, if it is in memory; a longer one, and
+/// one that is on disk, on a thread that may block. 2,000 rows in memory take less than a millisecond.
+pub const INLINE_ROWS: u32 = 2_000;
+
 /// Whether a read may wait for the disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Disk {
     /// As long as it takes.
     Wait,
-    /// It ends at the next row once a page was not in memory.
+    /// It ends at the next row once a page was not in memory, or once it has met more rows than are read at once:
+    /// rows that have ended are not counted by a limit.
     Avoid,
 }
 
@@ -227,6 +232,7 @@ pub(crate) fn slice(
     };
     let mut walk = Walk::begin(&open, Bound::Included(near), slice.direction)?;
     let mut left = slice.limit;
+    let mut met = 0;
     while left > 0 && (collector.bytes < options.max_bytes || collector.rows.is_empty()) {
         let Some((key, value)) = walk.next()? else {
             return Ok(Some(collector.into_read(true)));
@@ -240,7 +246,8 @@ pub(crate) fn slice(
             verify(stored, key, value)?;
             return Ok(Some(collector.into_read(true)));
         }
-        if matches!(disk, Disk::Avoid) && pages_asked() != asked_before {
+        met += 1;
+        if matches!(disk, Disk::Avoid) && (met > INLINE_ROWS || pages_asked() != asked_before) {
             return Ok(None);
         }
         deadline.visit()?;

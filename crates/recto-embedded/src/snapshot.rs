@@ -8,13 +8,9 @@ use recto_store::{
     PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError, TokenRange,
 };
 
-use crate::read::Disk;
+use crate::read::{Disk, INLINE_ROWS};
 use crate::state::{State, blocking};
 use crate::{partitions, read, scan};
-
-/// A slice of at most this many rows is read at once, on the caller's thread, if it is in memory; a longer one, and
-/// one that is on disk, on a thread that may block. 2,000 rows in memory take less than a millisecond.
-pub const INLINE_ROWS: u32 = 2_000;
 
 /// A [`Snapshot`] of one state.
 #[derive(Clone)]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use recto_embedded::INLINE_ROWS;
 use recto_model::table::ReadDirection;
 use recto_store::{Operation, Store, StoreErrorKind, WriteOptions};
 use support::{
@@ -218,6 +219,32 @@ fn ended_rows_are_counted_and_compacted_away() {
         store.compact(|_| ()).await.unwrap();
         let report = store.check(|_| ()).await.unwrap();
         assert_eq!((report.rows, report.ended_rows), (1, 0));
+    });
+}
+
+/// A thread that others wait for reads no more rows than it may, those included that nobody gets.
+#[test]
+fn many_ended_rows_are_not_walked_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    runtime().block_on(async {
+        let store = open(directory.path()).unwrap();
+        store.create_table(&table()).await.unwrap();
+        let ended = i64::from(INLINE_ROWS) + 1;
+        let rows = (0..=ended).map(|number| {
+            let mut row = put(number, 1);
+            row.ttl_seconds = (number < ended).then_some(1);
+            row
+        });
+        done(&store, vec![write(&table(), "AA", rows.collect())]).await;
+        tokio::time::sleep(Duration::from_millis(2_100)).await;
+        assert_eq!(numbers(&store, &table(), "AA").await, [ended]);
+        let mut slice = all(&table(), "AA", ReadDirection::Forward);
+        slice.limit = 1;
+        let snapshot = store.snapshot().unwrap();
+        assert!(snapshot.slice_now(&slice, &unbounded()).is_none());
+        slice.direction = ReadDirection::Backward;
+        let read = snapshot.slice_now(&slice, &unbounded()).unwrap().unwrap();
+        assert_eq!(read.rows.len(), 1);
     });
 }
 

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use recto::{Environment, LocalSession, Session as _};
+use recto::{Environment, LocalSession};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -27,7 +27,7 @@ use crate::app::App;
 use crate::auth::{RELOAD_INTERVAL, Tokens};
 use crate::config::{Config, permits};
 use crate::guard::{Guard, NoteRoute};
-use crate::operation::{Audit, Metrics, Observer, Readiness, Traces};
+use crate::operation::{Audit, Metrics, Observer, Readiness, Traces, tell_applied};
 use crate::routes::router;
 use crate::work::Upkeep;
 use connection::Connections;
@@ -41,6 +41,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often the store is asked for what other processes changed in it.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the threads that serve connections have to end, once what they do is cut.
+const END_TIME: Duration = Duration::from_secs(5);
 
 /// A server that listens and does not answer yet.
 #[derive(Debug)]
@@ -141,7 +144,10 @@ impl Server {
             tokio::select! {
                 accepted = accept(&self.listener, &permits) => {
                     if let Some((stream, peer, permit)) = accepted {
-                        threads.hand(stream, peer.ip(), permit).await;
+                        tokio::select! {
+                            () = threads.hand(stream, peer.ip(), permit) => {}
+                            () = &mut stop => break,
+                        }
                     }
                 }
                 () = &mut stop => break,
@@ -234,8 +240,9 @@ async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkee
     let streaming = metrics.streaming.load(Ordering::Relaxed);
     let connections = threads.connections();
     let work = upkeep.running();
-    // Answers that are being sent say which they are when they are dropped, and so does other work.
-    threads.end().await;
+    // Answers that are being sent say which they are when they are dropped, and so does other work. A thread that
+    // hangs is not waited for.
+    let _ = tokio::time::timeout(END_TIME, threads.end()).await;
     upkeep.cut().await;
     let under_way = work.join(", ");
     tracing::warn!(
@@ -261,12 +268,7 @@ async fn refresh(session: LocalSession, observer: Arc<Observer>) {
         let refreshed = session.refresh().await;
         refused = tell_refused(&session, &refused);
         match &refreshed {
-            Ok(true) => {
-                tracing::info!("another process applied a schema");
-                if let Ok(store) = session.describe().await {
-                    observer.audit.schema(store.generation);
-                }
-            }
+            Ok(true) => tell_applied(&session, &observer).await,
             Err(error) if !failing => {
                 tracing::warn!(kind = ?error.kind(), "the store does not say what schema it holds: the last one stays");
             }

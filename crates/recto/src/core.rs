@@ -1,6 +1,6 @@
 //! A collection of an open store, as every handle on it knows it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use recto_model::record::NO_COLUMN;
 use recto_model::schema::{Collection, Schema, WriteMode};
@@ -36,6 +36,8 @@ pub(crate) struct CollectionCore {
     /// The fields' names as JSON text, once a page was asked for as text.
     field_names: OnceLock<FieldNames>,
     pub(crate) plans: PlanCache,
+    /// It as an earlier definition had it, which some records are of.
+    earlier: Mutex<Option<Arc<CollectionCore>>>,
 }
 
 impl CollectionCore {
@@ -65,6 +67,7 @@ impl CollectionCore {
         Self {
             field_names: OnceLock::new(),
             plans: PlanCache::default(),
+            earlier: Mutex::default(),
             shared,
             version,
             definition,
@@ -107,8 +110,17 @@ impl CollectionCore {
         .with_hint("begin again, with the collection as it is now"))
     }
 
-    /// The collection as it was declared before fields were added to it; `None` if that is not what it was.
-    pub(crate) fn of_earlier(&self, definition: &Arc<Collection>) -> Option<Self> {
+    /// The collection as it was declared before fields were added to it; `None` if that is not what it was. That which
+    /// was asked for last is kept: whoever has one such record has many.
+    pub(crate) fn of_earlier(&self, definition: &Arc<Collection>) -> Option<Arc<Self>> {
+        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        if earlier.as_ref().is_none_or(|core| core.definition != *definition) {
+            *earlier = Some(Arc::new(self.as_declared(definition)?));
+        }
+        earlier.clone()
+    }
+
+    fn as_declared(&self, definition: &Arc<Collection>) -> Option<Self> {
         let was_so = definition.name == self.definition.name
             && definition.writes == self.definition.writes
             && self.definition.fields.starts_with(&definition.fields)

@@ -116,7 +116,7 @@ impl Part {
         Self::Rejects,
     ];
 
-    /// What HTTP calls it: `filter`, `page_size`.
+    /// Its name in the `part` of a problem over HTTP: `filter`, `page_size`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Filter => "filter",

@@ -185,7 +185,7 @@ impl DynamicRecord {
         if Arc::ptr_eq(&self.definition, &core.definition) || self.definition == core.definition {
             return Ok(core);
         }
-        core.of_earlier(&self.definition).map(Arc::new).ok_or_else(|| {
+        core.of_earlier(&self.definition).ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidRecord,
                 format!(

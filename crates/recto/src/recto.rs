@@ -412,24 +412,35 @@ impl Recto {
     /// As [`apply`](Self::apply).
     pub async fn apply_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
         let _one_at_a_time = self.own.applying.lock().await;
-        let first = self.generation() == 0;
+        let mut first = self.generation() == 0;
         let catalog = self.catalog();
         if catalog.exists().await? {
             // Another process may have applied a schema since this one looked.
-            self.hold(catalog.schema().await?);
+            let recorded = catalog.schema().await?;
+            if first && recorded.generation > 0 {
+                // Its cursor keys with it, whatever becomes of this schema.
+                self.take_cursor_keys(&catalog).await?;
+                first = false;
+            }
+            self.hold(recorded);
         }
         let store = &self.shared.store;
         let (applied, dropped) = apply::apply(store, &catalog, &self.recorded(), schema, options).await?;
         if first {
-            self.shared
-                .keys
-                .replace(keys(&catalog, &self.shared.environment, &self.own.options).await?);
+            self.take_cursor_keys(&catalog).await?;
         }
         self.hold(catalog.schema().await?);
         // Who asks for what is removed is told so by now, and not that a table is gone.
         apply::drop_tables(store, &catalog, dropped).await?;
         self.look_at_tables(true).await?;
         Ok(applied)
+    }
+
+    /// Takes over the keys that last, in place of those made up while the store had no schema.
+    async fn take_cursor_keys(&self, catalog: &Catalog<'_>) -> Result<()> {
+        let lasting = keys(catalog, &self.shared.environment, &self.own.options).await?;
+        self.shared.keys.replace(lasting);
+        Ok(())
     }
 
     fn hold(&self, recorded: Recorded) {

@@ -102,6 +102,23 @@ fn stepping(step_nanos: u64) -> Environment {
     })
 }
 
+/// Who opened a store before it had a schema has made keys up.
+#[tokio::test]
+async fn a_refused_schema_takes_over_the_cursor_keys_of_the_store() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
+    let open = || Recto::with_store(Arc::clone(&store), OpenOptions::new());
+    let (late, first) = (open().await.unwrap(), open().await.unwrap());
+    first.apply(&schema()).await.unwrap();
+    let other = SCHEMA.replace("at = \"int\"", "at = \"bigint\"");
+    let refused = late.apply(&Schema::parse(&other).unwrap()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::SchemaMismatch);
+    let (_, query) = events(&first, 3).await;
+    let page = query.clone().first(1).await.unwrap();
+    let cursor = page.next_cursor().unwrap();
+    let query = late.dynamic("events").unwrap().query().filter(r#"stream = "a""#);
+    assert_eq!(query.first(2).after(cursor).await.unwrap().len(), 2);
+}
+
 #[tokio::test]
 async fn going_back_from_an_empty_page_after_the_last_row_gives_that_row() {
     let (_, query) = events(&open().await, 5).await;

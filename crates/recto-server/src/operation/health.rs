@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use recto::session::Session as _;
 use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
@@ -75,6 +76,9 @@ impl Readiness {
         }
         let answered = tokio::time::timeout(READY_TIME, self.session.refresh()).await;
         let ready = matches!(answered, Ok(Ok(_)));
+        if matches!(answered, Ok(Ok(true))) {
+            tell_applied(&self.session, &self.observer).await;
+        }
         if let Ok(Err(error)) = &answered {
             tracing::warn!(kind = ?error.kind(), "the store is not ready");
         } else if answered.is_err() {
@@ -82,5 +86,13 @@ impl Readiness {
         }
         *last = Some((self.environment.monotonic_nanos(), ready));
         ready
+    }
+}
+
+/// Tells that the schema is taken over which another process applied: whoever takes it over is told so once.
+pub(crate) async fn tell_applied(session: &LocalSession, observer: &Observer) {
+    tracing::info!("another process applied a schema");
+    if let Ok(store) = session.describe().await {
+        observer.audit.schema(store.generation);
     }
 }

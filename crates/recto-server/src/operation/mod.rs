@@ -14,7 +14,7 @@ mod trace;
 pub(crate) use audit::{Audit, Deed};
 pub(crate) use context::{Context, Failure, Who};
 pub(crate) use exposition::{CONTENT_TYPE as METRICS_TYPE, PlacesText};
-pub(crate) use health::Readiness;
+pub(crate) use health::{Readiness, tell_applied};
 pub use logs::start_logs;
 pub(crate) use metrics::{Counted, Metrics, Refusal, RequestLabels};
 pub(crate) use observed::Observed;

@@ -22,6 +22,9 @@ use super::tls::Tls;
 /// The most connections that wait for one thread to take them over; more are not accepted meanwhile.
 const MAX_HANDED: usize = 1_024;
 
+/// The most threads, of all that serve connections together, that wait for the disk meanwhile.
+const MAX_BLOCKING_THREADS: usize = 512;
+
 /// The threads that serve connections. Dropped, they cut what they have.
 #[derive(Debug)]
 pub(crate) struct Threads {
@@ -64,7 +67,8 @@ impl Threads {
         let count = Handle::current().metrics().num_workers();
         let mut threads = Vec::with_capacity(count);
         for number in 0..count {
-            threads.push(Thread::start(number, connections.clone(), tls.clone()).await?);
+            let blocking = (MAX_BLOCKING_THREADS / count).max(1);
+            threads.push(Thread::start(number, blocking, connections.clone(), tls.clone()).await?);
         }
         Ok(Self {
             threads,
@@ -74,8 +78,9 @@ impl Threads {
 
     /// Hands a connection to the thread that has the fewest.
     pub(crate) async fn hand(&self, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
-        let fewest = |thread: &&Thread| thread.open.load(Ordering::Relaxed);
-        let Some(thread) = self.threads.iter().min_by_key(fewest) else {
+        let working = self.threads.iter().filter(|thread| !thread.handed.is_closed());
+        let Some(thread) = working.min_by_key(|thread| thread.open.load(Ordering::Relaxed)) else {
+            tracing::error!("no thread is left that serves connections");
             return;
         };
         thread.open.fetch_add(1, Ordering::Relaxed);
@@ -119,12 +124,18 @@ impl Threads {
 }
 
 impl Thread {
-    async fn start(number: usize, connections: Connections, tls: Option<Arc<Tls>>) -> io::Result<Self> {
+    async fn start(
+        number: usize,
+        blocking: usize,
+        connections: Connections,
+        tls: Option<Arc<Tls>>,
+    ) -> io::Result<Self> {
         let (handed, receiver) = mpsc::channel(MAX_HANDED);
         let (tell_ready, ready) = oneshot::channel();
         let (tell_end, end) = oneshot::channel();
         let work = move || {
-            let runtime = match Builder::new_current_thread().enable_all().build() {
+            let mut builder = Builder::new_current_thread();
+            let runtime = match builder.enable_all().max_blocking_threads(blocking).build() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(tell_ready.send(Err(error))),
             };

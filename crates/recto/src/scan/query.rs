@@ -10,8 +10,8 @@ use crate::handle::Handle;
 use crate::query::Decode;
 
 /// Every record of a collection, or of a filter, in no order that two stores would share: for exports, copies
-/// and counts. It reads the whole table, several ranges side by side, unless pages of its filter are served;
-/// then it reads those.
+/// and counts. It reads the whole table (on Cassandra several ranges side by side), unless pages of its filter are
+/// served; then it reads those.
 ///
 /// Nothing is read until the stream is polled. A scan that was cut goes on with the token of its last part.
 ///
@@ -88,7 +88,8 @@ impl<T> Scan<T> {
         self
     }
 
-    /// How many ranges of the table are read side by side: 4 unless given, 64 at most.
+    /// How many ranges of the table are read side by side: 4 unless given, 64 at most. An embedded store reads one after
+    /// the other, and the whole table as one unless told otherwise.
     #[must_use]
     pub fn parallel(mut self, ranges: u32) -> Self {
         self.asked.parallel = ranges;

@@ -118,10 +118,11 @@ fn step_limits(core: &CollectionCore, hides: bool) -> (u32, ReadOptions) {
 
 impl Progress {
     async fn begin(core: &CollectionCore, parallel: u32) -> Result<Self> {
-        let parallel = if parallel == 0 {
-            DEFAULT_PARALLEL
-        } else {
-            parallel.min(MAX_PARALLEL)
+        let parallel = match parallel {
+            // One after the other they gain nothing, and to find them takes a walk over all keys.
+            0 if !core.shared.store.limits().remote => 1,
+            0 => DEFAULT_PARALLEL,
+            given => given.min(MAX_PARALLEL),
         };
         let snapshot = core.shared.store.snapshot()?;
         let ranges = snapshot.token_ranges(&core.base().table, parallel).await?;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use recto_model::schema::OrderColumn;
 use recto_model::table::Direction;
-use recto_plan::text::sort;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::PageCost;
@@ -173,12 +172,20 @@ fn order_text(order: &[OrderColumn]) -> String {
 
 fn read_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OrderColumn>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let terms = sort::parse(&text).map_err(serde::de::Error::custom)?.into_iter();
-    let column = |term: sort::SortTerm| OrderColumn {
-        field: term.field.text,
-        direction: term.direction,
+    // Not by the parser of sorts: nobody sorts by as many fields as an order may have.
+    let terms = text.split(", ").filter(|term| !term.is_empty());
+    let column = |term: &str| {
+        let (field, direction) = term.rsplit_once(' ')?;
+        let direction = match direction {
+            "asc" => Direction::Ascending,
+            "desc" => Direction::Descending,
+            _ => return None,
+        };
+        let field = field.to_owned();
+        Some(OrderColumn { field, direction })
     };
-    Ok(terms.map(column).collect())
+    let columns: Option<Vec<_>> = terms.map(column).collect();
+    columns.ok_or_else(|| serde::de::Error::custom("an order is fields, each with asc or desc"))
 }
 
 #[cfg(test)]
@@ -233,6 +240,20 @@ mod tests {
         assert_eq!(json["actual"]["rows_read"], 51);
         assert_eq!(json["actual"]["rows_returned"], 50);
         assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), explained);
+    }
+
+    #[test]
+    fn an_order_of_any_length_is_read_back() {
+        let mut explained = explained();
+        let column = |number: usize| OrderColumn {
+            field: format!("f{number}"),
+            direction: Direction::Descending,
+        };
+        explained.order = (0..64).map(column).collect();
+        let json = serde_json::to_value(&explained).unwrap();
+        assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), explained);
+        let unknown = serde_json::json!({ "order": "at sideways" });
+        assert!(serde_json::from_value::<Explanation>(unknown).is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -29,8 +30,12 @@ pub(super) const MIN_SENT_BYTES: u64 = 256 << 10;
 /// What the file is called where it lies.
 const FILE_NAME: &str = "file";
 
-/// What a file on its way is called, before the number of its process.
+/// What a file on its way is called, before the number of its process and its own: one that was given up may still
+/// be written while the next one comes.
 const SENT_PREFIX: &str = "sent-";
+
+/// The number of the next file on its way.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// A file that was sent; it goes when it was loaded, or the load stopped.
 #[derive(Debug)]
@@ -77,6 +82,8 @@ impl Spool {
             upload.pending.extend_from_slice(&data);
             if upload.pending.len() >= WRITE_BYTES {
                 upload = blocking(move || upload.write()).await?;
+                // What this took is not the sender's time.
+                time.set(tokio::time::sleep(upkeep.stall_time));
             }
         }
         let key = identity(request);
@@ -122,7 +129,8 @@ impl Upload {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder)?;
         remove_old(folder);
-        let path = folder.join(format!("{SENT_PREFIX}{}", std::process::id()));
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("{SENT_PREFIX}{}-{number}", std::process::id()));
         // What a process that was killed left under the same number.
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
@@ -210,8 +218,9 @@ fn remove_old(folder: &Path) {
 
 /// Whether a load gave this name: to its folder, the digest that it is known by, or to a file on its way.
 fn is_of_a_load(name: &str) -> bool {
-    let number = name.strip_prefix(SENT_PREFIX);
-    number.is_some_and(|number| number.parse::<u32>().is_ok()) || blake3::Hash::from_hex(name).is_ok()
+    let numbers = name.strip_prefix(SENT_PREFIX);
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    numbers.is_some_and(|numbers| numbers.split('-').all(is_number)) || blake3::Hash::from_hex(name).is_ok()
 }
 
 async fn blocking<T: Send + 'static>(
@@ -256,7 +265,10 @@ mod tests {
     #[test]
     fn only_what_is_left_of_loads_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let left = [blake3::hash(b"a load").to_hex().to_string(), "sent-17".to_owned()];
+        let left = [
+            blake3::hash(b"a load").to_hex().to_string(),
+            "sent-17-0".to_owned(),
+        ];
         let others = ["orders.csv", "sent-by-ada", "0000"];
         let old = SystemTime::now() - 2 * KEPT_TIME;
         for name in left.iter().map(String::as_str).chain(others) {
