@@ -342,7 +342,7 @@ fn options_keep_the_rules() {
         ),
         (
             grouped("bucket = { time = \"b\", width = \"1 day\" }"),
-            "`b` is no time",
+            "`b` is not a time",
             "",
         ),
         (
