@@ -2,7 +2,7 @@
 //! is interrupted, or begins again, asks and goes on.
 
 use crate::member::Registration;
-use crate::row::Generation;
+use crate::row::{Generation, Micros};
 use crate::rules::{Rule, Rules};
 
 /// What the catalog says of a view.
@@ -12,18 +12,25 @@ pub enum ViewState {
     Building,
     /// It is read.
     Ready,
+    /// It is written, and not read any more by who knows this. Who reads by an older catalog still finds all in it.
+    Retiring,
     /// It is neither; its table goes when no writer is left that writes it.
     Dropping,
 }
 
-/// How far the making of a view, or its removal, has come. Later ones include the earlier.
+/// For how long a process may read by a catalog, counted from when it asked for it. After that it asks again, or refuses
+/// to read.
+pub const CATALOG_MICROS: Micros = 15_000_000;
+/// For how long a view is [`Retiring`](ViewState::Retiring) at least, counted from when that was recorded: longer than
+/// anyone reads by the catalog before.
+pub const RETIRING_MICROS: Micros = 30_000_000;
+
+/// How far the making of a view has come since it was recorded. Later ones include the earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reached {
-    /// There is no table.
-    Nothing,
-    /// Its table is there.
-    Table,
-    /// The [`barrier`] held of the state that is recorded.
+pub enum Built {
+    /// It is recorded.
+    Begun,
+    /// The [`barrier`] held.
     Passed,
     /// The base table was read to its end.
     Filled,
@@ -31,13 +38,42 @@ pub enum Reached {
     Verified,
 }
 
-/// What is known of a view on its way.
+/// What is known of a view on its way: one value with what is recorded, so that nothing said of an earlier state is
+/// taken for this one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Progress {
-    /// What the catalog says; none: nothing.
-    pub recorded: Option<ViewState>,
-    /// What was done, by this or an earlier run.
-    pub reached: Reached,
+pub enum Progress {
+    /// It has no table, and is not recorded.
+    Nothing,
+    /// Its table is there.
+    Table,
+    /// It is recorded as [`Building`](ViewState::Building).
+    Building(Built),
+    /// It is recorded as [`Ready`](ViewState::Ready).
+    Ready,
+    /// It is recorded as [`Retiring`](ViewState::Retiring).
+    Retiring {
+        /// Whether nobody reads by an older catalog any more.
+        is_unread: bool,
+    },
+    /// It is recorded as [`Dropping`](ViewState::Dropping).
+    Dropping {
+        /// Whether the [`barrier`] held.
+        is_unwritten: bool,
+    },
+    /// That, and its table is gone.
+    Dropped,
+}
+
+impl Progress {
+    /// What is known when this was recorded just now.
+    pub const fn recorded(state: ViewState) -> Self {
+        match state {
+            ViewState::Building => Self::Building(Built::Begun),
+            ViewState::Ready => Self::Ready,
+            ViewState::Retiring => Self::Retiring { is_unread: false },
+            ViewState::Dropping => Self::Dropping { is_unwritten: false },
+        }
+    }
 }
 
 /// What is to be done next.
@@ -53,8 +89,12 @@ pub enum BuildStep {
     Fill,
     /// Compare it with the base table, and mend it.
     Verify,
+    /// Wait until nobody reads by an older catalog: [`RETIRING_MICROS`].
+    WaitForReaders,
     /// Drop the table.
     DropTable,
+    /// Record that the view is no more.
+    Forget,
     /// Nothing.
     Done,
 }
@@ -66,15 +106,20 @@ pub fn next_step(progress: Progress) -> BuildStep {
 
 pub(crate) fn next_step_by(progress: Progress, rules: Rules) -> BuildStep {
     let barrier = rules.keeps(Rule::Barrier);
-    match (progress.recorded, progress.reached) {
-        (None, Reached::Nothing) => BuildStep::MakeTable,
-        (None, _) => BuildStep::Record(ViewState::Building),
-        (Some(ViewState::Ready), _) | (Some(ViewState::Dropping), Reached::Nothing) => BuildStep::Done,
-        (Some(_), Reached::Nothing | Reached::Table) if barrier => BuildStep::Barrier,
-        (Some(ViewState::Dropping), _) => BuildStep::DropTable,
-        (Some(ViewState::Building), Reached::Filled) => BuildStep::Verify,
-        (Some(ViewState::Building), Reached::Verified) => BuildStep::Record(ViewState::Ready),
-        (Some(ViewState::Building), _) => BuildStep::Fill,
+    match progress {
+        Progress::Nothing => BuildStep::MakeTable,
+        Progress::Table => BuildStep::Record(ViewState::Building),
+        Progress::Building(Built::Begun) | Progress::Dropping { is_unwritten: false } if barrier => {
+            BuildStep::Barrier
+        }
+        Progress::Building(Built::Begun | Built::Passed) => BuildStep::Fill,
+        Progress::Building(Built::Filled) => BuildStep::Verify,
+        Progress::Building(Built::Verified) => BuildStep::Record(ViewState::Ready),
+        Progress::Ready => BuildStep::Done,
+        Progress::Retiring { is_unread: false } => BuildStep::WaitForReaders,
+        Progress::Retiring { is_unread: true } => BuildStep::Record(ViewState::Dropping),
+        Progress::Dropping { .. } => BuildStep::DropTable,
+        Progress::Dropped => BuildStep::Forget,
     }
 }
 
@@ -116,29 +161,33 @@ pub(crate) fn barrier_by(
 mod tests {
     use super::*;
 
-    fn step(recorded: Option<ViewState>, reached: Reached) -> BuildStep {
-        next_step(Progress { recorded, reached })
-    }
-
     #[test]
     fn a_view_becomes_ready_step_by_step() {
         use BuildStep::{Barrier, Done, Fill, MakeTable, Record, Verify};
-        let building = Some(ViewState::Building);
-        assert_eq!(step(None, Reached::Nothing), MakeTable);
-        assert_eq!(step(None, Reached::Table), Record(ViewState::Building));
-        assert_eq!(step(building, Reached::Table), Barrier);
-        assert_eq!(step(building, Reached::Passed), Fill);
-        assert_eq!(step(building, Reached::Filled), Verify);
-        assert_eq!(step(building, Reached::Verified), Record(ViewState::Ready));
-        assert_eq!(step(Some(ViewState::Ready), Reached::Verified), Done);
+        assert_eq!(next_step(Progress::Nothing), MakeTable);
+        assert_eq!(next_step(Progress::Table), Record(ViewState::Building));
+        assert_eq!(next_step(Progress::recorded(ViewState::Building)), Barrier);
+        assert_eq!(next_step(Progress::Building(Built::Passed)), Fill);
+        assert_eq!(next_step(Progress::Building(Built::Filled)), Verify);
+        assert_eq!(
+            next_step(Progress::Building(Built::Verified)),
+            Record(ViewState::Ready)
+        );
+        assert_eq!(next_step(Progress::recorded(ViewState::Ready)), Done);
     }
 
     #[test]
-    fn a_view_is_dropped_when_nobody_writes_it() {
-        let dropping = Some(ViewState::Dropping);
-        assert_eq!(step(dropping, Reached::Table), BuildStep::Barrier);
-        assert_eq!(step(dropping, Reached::Passed), BuildStep::DropTable);
-        assert_eq!(step(dropping, Reached::Nothing), BuildStep::Done);
+    fn a_view_is_dropped_when_nobody_reads_it_and_then_nobody_writes_it() {
+        use BuildStep::{Barrier, DropTable, Forget, Record, WaitForReaders};
+        let retiring = Progress::recorded(ViewState::Retiring);
+        assert_eq!(next_step(retiring), WaitForReaders);
+        let unread = Progress::Retiring { is_unread: true };
+        assert_eq!(next_step(unread), Record(ViewState::Dropping));
+        // That a barrier held when it was built says nothing here.
+        assert_eq!(next_step(Progress::recorded(ViewState::Dropping)), Barrier);
+        assert_eq!(next_step(Progress::Dropping { is_unwritten: true }), DropTable);
+        assert_eq!(next_step(Progress::Dropped), Forget);
+        const { assert!(CATALOG_MICROS < RETIRING_MICROS) };
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod tests;
 
 pub use arranged::Arranged;
 pub use base::BaseTable;
-pub use building::{BuildStep, Progress, Reached, ViewState, barrier, next_step};
+pub use building::{BuildStep, Built, Progress, ViewState, barrier, next_step};
 pub use change::{
     After, Change, Entries, EntryOperation, Refusal, Request, Transaction, decide, entries_of, operations,
     transaction,
@@ -53,7 +53,7 @@ pub use collection::{FieldCells, KeyCells, ViewTable, ViewedCollection};
 pub use judge::{BaseRead, Difference, Mend, Seen, Verdict, difference, fill, judge, remove};
 pub use member::{Joining, Member, Registration, Watch};
 pub use row::{Entry, EntryKey, Found, Generation, Micros, Row, Token, Tokens, Version, ViewNumber};
-pub use segments::{DeadSegment, IntentPlace, Segments, dead_segment};
+pub use segments::{DeadSegment, IntentPlace, Naming, Segments, dead_segment};
 pub use stored::{Head, Life, StoredError};
 pub use write::{Action, Answer, Conditional, Decision, Event, Fate, Here, NotWritten, Write};
 pub use writers::{Incarnation, Intent, Writer};

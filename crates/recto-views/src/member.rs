@@ -71,6 +71,8 @@ pub struct Member {
     /// The newest schema it has read, by which its writes begin.
     schema: Option<Generation>,
     leased_from: Option<Micros>,
+    /// A renewal that was sent and of which nothing is known, and when it was sent first.
+    pending: Option<(Registration, Micros)>,
     /// Writes under way, by the schema they began by.
     under_way: BTreeMap<Generation, usize>,
     rules: Rules,
@@ -88,6 +90,7 @@ impl Member {
             counter: None,
             schema: None,
             leased_from: None,
+            pending: None,
             under_way: BTreeMap::new(),
             rules,
         }
@@ -109,13 +112,20 @@ impl Member {
         self.schema = self.schema.max(Some(generation));
     }
 
-    /// What a renewal puts where [`counter`](Self::counter) stands.
-    pub fn renewal(&self) -> Registration {
-        Registration {
+    /// What a renewal puts where [`counter`](Self::counter) stands, sent `now` by its own clock. Until that one is
+    /// [renewed](Self::renewed) or [refused](Self::refused) it is the same again, and is sent with the same segments:
+    /// one that nothing is known of may be applied at any time.
+    pub fn renewal(&mut self, now: Micros) -> Registration {
+        if let Some((pending, _)) = self.pending {
+            return pending;
+        }
+        let renewal = Registration {
             counter: self.counter.map_or(0, |counter| counter + 1),
             generation: self.announced(),
             ..Registration::first()
-        }
+        };
+        self.pending = Some((renewal, now));
+        renewal
     }
 
     /// The counter that must be there for a renewal; none: no registration.
@@ -123,11 +133,12 @@ impl Member {
         self.counter
     }
 
-    /// A renewal succeeded.
-    ///
-    /// # Arguments
-    /// `sent`: what its own clock showed before it was sent, `answered`: what it shows now.
-    pub fn renewed(&mut self, renewal: &Registration, sent: Micros, answered: Micros) {
+    /// The renewal was applied; `answered` is what its own clock shows now. The lease counts from when it was sent
+    /// first.
+    pub fn renewed(&mut self, answered: Micros) {
+        let Some((renewal, sent)) = self.pending.take() else {
+            return;
+        };
         self.counter = Some(renewal.counter);
         let from = if self.rules.keeps(Rule::LeaseFromSending) {
             sent
@@ -135,6 +146,21 @@ impl Member {
             answered
         };
         self.leased_from = self.leased_from.max(Some(from));
+    }
+
+    /// The renewal was not applied when it was sent last, and this counter is there; `answered` as above. Whether the
+    /// process lives: then it was applied when it was sent before. If not, the process was found dead, and may write no
+    /// more but as another one, which registers anew.
+    pub fn refused(&mut self, current: Option<u64>, answered: Micros) -> bool {
+        let own = self.pending.map(|(renewal, _)| renewal.counter);
+        let is_applied = own.is_some() && own == current && self.rules.keeps(Rule::RenewalRemembered);
+        if is_applied {
+            self.renewed(answered);
+        } else {
+            self.pending = None;
+            self.leased_from = None;
+        }
+        is_applied
     }
 
     /// Whether it may send a conditional write now.

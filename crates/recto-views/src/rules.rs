@@ -68,6 +68,8 @@ pub(crate) enum Rule {
     RegisterBeforeCatalog,
     /// A lease is counted from when its renewal was sent.
     LeaseFromSending,
+    /// A renewal that was not applied when it was sent again, and whose counter is there, was applied before.
+    RenewalRemembered,
     /// A process is dead when its counter stood still for longer than any lease.
     DeathOutlastsLease,
     /// Whether a process is dead is decided on its counter, by a conditional write.

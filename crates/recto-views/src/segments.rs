@@ -7,6 +7,9 @@ use crate::rules::{Rule, Rules};
 
 /// How many intents a segment holds.
 pub const MAX_SEGMENT_INTENTS: u32 = 4_096;
+/// How many segments a process has, whose intents are not settled yet or which are not deleted yet. At that many no other is
+/// opened, so that at last its writes wait.
+pub const MAX_SEGMENTS: usize = 1_024;
 /// How long the intents of a dead process stay when they have been resolved, until they are resolved once more and go:
 /// a day.
 pub const DEAD_SEGMENT_SECONDS: u64 = 24 * 3600;
@@ -23,9 +26,9 @@ pub struct IntentPlace {
 /// The segments of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Segments {
-    /// Those that are not deleted, the open one last.
+    /// Those that are not deleted, the open one last. The registration names all of them: only so would they be found.
     living: BTreeMap<u64, Segment>,
-    open: u64,
+    open: Option<u64>,
     rules: Rules,
 }
 
@@ -33,12 +36,17 @@ pub struct Segments {
 struct Segment {
     intents: u32,
     unsettled: u32,
-    /// Whether the registration names it: only then would it be found.
-    is_named: bool,
-    /// Whether all of it was settled when the last renewal was sent.
-    was_settled: bool,
-    /// Whether a renewal succeeded since.
+    /// Whether all of it was settled when a renewal was sent that succeeded.
     may_go: bool,
+}
+
+/// What a renewal says of segments. It goes with the renewal: sent again with it, and told when that one succeeded.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Naming {
+    /// The segments that the registration names, ascending.
+    pub names: Vec<u64>,
+    /// Those in which all was settled, with how many intents they had.
+    settled: Vec<(u64, u32)>,
 }
 
 impl Default for Segments {
@@ -50,8 +58,8 @@ impl Default for Segments {
 impl Segments {
     pub(crate) fn new(rules: Rules) -> Self {
         Self {
-            living: BTreeMap::from([(0, Segment::default())]),
-            open: 0,
+            living: BTreeMap::new(),
+            open: None,
             rules,
         }
     }
@@ -59,17 +67,21 @@ impl Segments {
     /// A place for an intent; none if there is no room in a segment that the registration names: the process has to
     /// renew first.
     pub fn note(&mut self) -> Option<IntentPlace> {
-        let segment = self.living.get_mut(&self.open)?;
-        if !segment.is_named || segment.intents == MAX_SEGMENT_INTENTS {
+        let open = self.open?;
+        let segment = self.living.get_mut(&open)?;
+        if segment.intents == MAX_SEGMENT_INTENTS {
             return None;
         }
         let row = segment.intents;
         segment.intents += 1;
         segment.unsettled += 1;
-        Some(IntentPlace {
-            segment: self.open,
-            row,
-        })
+        Some(IntentPlace { segment: open, row })
+    }
+
+    /// Whether a renewal is wanted before its time, since there may soon be no place for an intent.
+    pub fn is_half_full(&self) -> bool {
+        let open = self.open.and_then(|open| self.living.get(&open));
+        open.is_none_or(|segment| segment.intents >= MAX_SEGMENT_INTENTS / 2)
     }
 
     /// An intent is settled.
@@ -79,24 +91,34 @@ impl Segments {
         }
     }
 
-    /// A renewal is about to be sent: a segment in use is closed, and another opened. The registration names these.
-    pub fn renewing(&mut self) -> Vec<u64> {
-        let open = self.living.get(&self.open);
-        if open.is_none_or(|segment| segment.intents > 0) {
-            self.open += 1;
-            self.living.insert(self.open, Segment::default());
+    /// A renewal is about to be sent: this is what it says. It names the next segment, too, if there are intents in the
+    /// open one, in which intents have their place until it succeeded.
+    pub fn renewing(&self) -> Naming {
+        let open = self.open.and_then(|open| self.living.get(&open));
+        let is_used = open.is_none_or(|segment| segment.intents > 0);
+        let next = self.open.map_or(0, |open| open + 1);
+        let next = (is_used && self.living.len() < MAX_SEGMENTS).then_some(next);
+        let settled = self.living.iter().filter(|(_, segment)| segment.unsettled == 0);
+        Naming {
+            names: self.living.keys().copied().chain(next).collect(),
+            settled: settled
+                .map(|(number, segment)| (*number, segment.intents))
+                .collect(),
         }
-        for (number, segment) in &mut self.living {
-            segment.was_settled = *number != self.open && segment.unsettled == 0;
-        }
-        self.living.keys().copied().collect()
     }
 
-    /// The renewal succeeded, so that the process was not taken for dead when it was sent.
-    pub fn renewed(&mut self) {
-        for segment in self.living.values_mut() {
-            segment.is_named = true;
-            segment.may_go |= segment.was_settled;
+    /// The renewal succeeded that says this, so that the process was not taken for dead when it was sent.
+    pub fn renewed(&mut self, naming: &Naming) {
+        let next = naming.names.last().copied();
+        if let Some(next) = next.filter(|next| self.open.is_none_or(|open| *next > open)) {
+            self.living.insert(next, Segment::default());
+            self.open = Some(next);
+        }
+        for (number, intents) in &naming.settled {
+            let closed = self.living.get_mut(number).filter(|_| self.open != Some(*number));
+            if let Some(segment) = closed {
+                segment.may_go |= segment.intents == *intents;
+            }
         }
     }
 
@@ -151,22 +173,63 @@ mod tests {
     use super::*;
 
     fn renew(segments: &mut Segments) -> Vec<u64> {
-        let named = segments.renewing();
-        segments.renewed();
-        named
+        let naming = segments.renewing();
+        segments.renewed(&naming);
+        naming.names
+    }
+
+    const fn place(segment: u64, row: u32) -> IntentPlace {
+        IntentPlace { segment, row }
     }
 
     #[test]
     fn intents_stand_in_segments_that_are_named_and_have_room() {
         let mut segments = Segments::default();
-        assert_eq!(segments.note(), None);
+        assert!(segments.note().is_none() && segments.is_half_full());
         assert_eq!(renew(&mut segments), [0]);
+        assert!(!segments.is_half_full());
         for row in 0..MAX_SEGMENT_INTENTS {
-            assert_eq!(segments.note(), Some(IntentPlace { segment: 0, row }));
+            assert_eq!(segments.note(), Some(place(0, row)));
         }
-        assert_eq!(segments.note(), None);
+        assert!(segments.note().is_none() && segments.is_half_full());
         assert_eq!(renew(&mut segments), [0, 1]);
-        assert_eq!(segments.note(), Some(IntentPlace { segment: 1, row: 0 }));
+        assert_eq!(segments.note(), Some(place(1, 0)));
+    }
+
+    #[test]
+    fn intents_have_a_place_while_a_renewal_is_on_its_way() {
+        let mut segments = Segments::default();
+        renew(&mut segments);
+        segments.note();
+        let naming = segments.renewing();
+        assert_eq!(
+            (naming.names.as_slice(), segments.note()),
+            (&[0, 1][..], Some(place(0, 1)))
+        );
+        segments.renewed(&naming);
+        assert_eq!(segments.note(), Some(place(1, 0)));
+    }
+
+    /// What an earlier renewal did not name is not opened by its success, nor may what was settled since go.
+    #[test]
+    fn a_renewal_stands_for_what_it_said() {
+        let mut segments = Segments::default();
+        renew(&mut segments);
+        let early = segments.renewing();
+        let noted = segments.note().unwrap_or_default();
+        segments.settle(noted);
+        let late = segments.renewing();
+        assert_eq!(
+            (early.names.as_slice(), late.names.as_slice()),
+            (&[0][..], &[0, 1][..])
+        );
+        segments.renewed(&early);
+        assert_eq!(segments.note(), Some(place(0, 1)));
+        segments.renewed(&late);
+        assert_eq!(segments.note(), Some(place(1, 0)));
+        assert!(segments.deletable().is_empty());
+        segments.renewed(&early);
+        assert_eq!(segments.note(), Some(place(1, 1)));
     }
 
     #[test]
@@ -176,15 +239,28 @@ mod tests {
         let places = [segments.note(), segments.note()].map(Option::unwrap_or_default);
         segments.settle(places[0]);
         renew(&mut segments);
-        segments.renewing();
+        let naming = segments.renewing();
         segments.settle(places[1]);
-        segments.renewed();
+        segments.renewed(&naming);
         // It was not settled yet when that renewal was sent.
         assert!(segments.deletable().is_empty());
         renew(&mut segments);
         assert_eq!(segments.deletable(), [0]);
         segments.deleted(0);
         assert_eq!(renew(&mut segments), [1]);
+    }
+
+    #[test]
+    fn segments_have_a_limit() {
+        let mut segments = Segments::default();
+        for _ in 0..2 * MAX_SEGMENTS {
+            renew(&mut segments);
+            segments.note();
+        }
+        assert_eq!(renew(&mut segments).len(), MAX_SEGMENTS);
+        while segments.note().is_some() {}
+        assert_eq!(renew(&mut segments).len(), MAX_SEGMENTS);
+        assert_eq!(segments.note(), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::model::{Config, DROPPED, I2, I3, I4};
 use super::store::{Request, TinyFound, TinyRow};
 use super::tiny::{ADDED, Record, Tiny};
 use super::world::{Happening, Intent, Stored, World};
-use crate::building::{BuildStep, Reached};
+use crate::building::{BuildStep, Built, Progress};
 use crate::change::decide;
 use crate::judge::{Mend, fill};
 use crate::member::{Joining, Registration};
@@ -95,7 +95,7 @@ impl World {
                 }
                 return;
             }
-            plain if plain.is_in(ADDED) && self.progress.reached == Reached::Nothing => {
+            plain if plain.is_in(ADDED) && self.progress == Progress::Dropped => {
                 // Who is found dead is not waited for: to it, what is gone counts as written.
                 let waits = |p: u8| !self.processes[p as usize].is_dead();
                 if from.is_some_and(waits) {
@@ -213,12 +213,12 @@ impl World {
 
     fn renews(&mut self, p: u8) {
         let process = &mut self.processes[p as usize];
-        let generation = process.member.renewal().generation;
+        let generation = process.member.announced();
         if let Some(registration) = &mut process.registration {
             registration.generation = generation;
         }
-        process.segments.renewing();
-        process.segments.renewed();
+        let naming = process.segments.renewing();
+        process.segments.renewed(&naming);
     }
 
     fn deletes_segments(&mut self, p: u8) {
@@ -247,8 +247,8 @@ impl World {
         match self.processes[p as usize].member.joining() {
             Joining::Register => {
                 let process = &mut self.processes[p as usize];
-                let registration = process.member.renewal();
-                process.member.renewed(&registration, 0, 0);
+                let registration = process.member.renewal(0);
+                process.member.renewed(0);
                 process.registration = Some(registration);
                 process.has_lease = true;
             }
@@ -260,26 +260,33 @@ impl World {
     fn builds(&mut self, config: &Config, step: BuildStep) {
         match step {
             BuildStep::Record(state) => {
-                self.progress.recorded = Some(state);
+                self.progress = Progress::recorded(state);
                 self.catalog = 2;
             }
-            BuildStep::Barrier => self.progress.reached = Reached::Passed,
+            BuildStep::Barrier if config.drops => {
+                self.progress = Progress::Dropping { is_unwritten: true };
+            }
+            BuildStep::Barrier => self.progress = Progress::Building(Built::Passed),
             BuildStep::Fill => match self.filling.take() {
-                None if self.store.base.is_none() => self.progress.reached = Reached::Verified,
+                None if self.store.base.is_none() => self.progress = Progress::Building(Built::Verified),
                 None => self.filling = self.store.base.clone(),
                 Some(row) => {
                     let schema = config.schema_of(2);
                     if let Some(Mend::Put { entry, version, .. }) = fill(&row, ADDED, schema, 0) {
                         self.store.plain(&Request::Put(entry, version), config.rules());
                     }
-                    self.progress.reached = Reached::Verified;
+                    self.progress = Progress::Building(Built::Verified);
                 }
             },
             BuildStep::DropTable => {
-                self.progress.reached = Reached::Nothing;
+                self.progress = Progress::Dropped;
                 self.store.drop_view(ADDED);
             }
-            BuildStep::MakeTable | BuildStep::Verify | BuildStep::Done => {}
+            BuildStep::MakeTable
+            | BuildStep::Verify
+            | BuildStep::WaitForReaders
+            | BuildStep::Forget
+            | BuildStep::Done => {}
         }
     }
 

@@ -7,7 +7,7 @@ use stateright::{Checker, HasDiscoveries, Model, Path, Property};
 use super::reader::PAGES;
 use super::tiny::{Tiny, TinyRequest};
 use super::world::{Happening, World};
-use crate::building::{Reached, ViewState};
+use crate::building::Progress;
 use crate::row::Micros;
 use crate::rules::{Rule, Rules};
 use crate::write::Answer;
@@ -210,12 +210,8 @@ impl Model for Config {
                     .values()
                     .any(|answer| matches!(answer, Answer::Refused(_)))
             }),
-            Property::sometimes("dropped", |_, world: &World| {
-                world.progress.reached == Reached::Nothing
-            }),
-            Property::sometimes("ready", |_, world: &World| {
-                world.progress.recorded == Some(ViewState::Ready)
-            }),
+            Property::sometimes("dropped", |_, world: &World| world.progress == Progress::Dropped),
+            Property::sometimes("ready", |_, world: &World| world.progress == Progress::Ready),
         ]
     }
 }

@@ -7,7 +7,7 @@ use super::model::{Config, Script};
 use super::reader::{Reader, Reading};
 use super::store::{Request, Store, TinyRow};
 use super::tiny::Tiny;
-use crate::building::{BuildStep, Progress, Reached, ViewState, barrier_by, next_step_by};
+use crate::building::{BuildStep, Progress, ViewState, barrier_by, next_step_by};
 use crate::member::{Joining, Member, Registration};
 use crate::row::{Generation, Token, Version};
 use crate::rules::{Rule, Rules};
@@ -134,13 +134,10 @@ impl World {
             deleted: BTreeSet::new(),
             sent: Vec::new(),
             catalog: if config.is_recorded { 2 } else { 1 },
-            progress: Progress {
-                recorded: match (config.is_recorded, config.drops) {
-                    (false, _) => None,
-                    (true, false) => Some(ViewState::Building),
-                    (true, true) => Some(ViewState::Dropping),
-                },
-                reached: Reached::Table,
+            progress: match (config.is_recorded, config.drops) {
+                (false, _) => Progress::Table,
+                (true, false) => Progress::recorded(ViewState::Building),
+                (true, true) => Progress::recorded(ViewState::Dropping),
             },
             filling: None,
             losses: config.losses,
@@ -284,7 +281,7 @@ impl World {
         }
         let step = next_step_by(self.progress, keeps);
         let may = match step {
-            BuildStep::Done => false,
+            BuildStep::Done | BuildStep::Forget => false,
             BuildStep::Barrier => self.barrier(keeps),
             _ => true,
         };
@@ -308,7 +305,7 @@ impl World {
 
     /// Whether all intents are resolved, and nobody has anything under way.
     pub(super) fn is_quiet(&self) -> bool {
-        let is_building = self.progress.recorded == Some(ViewState::Building);
+        let is_building = matches!(self.progress, Progress::Building(_));
         self.intents
             .values()
             .all(|stored| stored.is_settled && !self.has_dead())
@@ -332,7 +329,7 @@ impl World {
     }
 
     pub(super) fn is_exact(&self, config: &Config) -> bool {
-        let is_ready = self.progress.recorded == Some(ViewState::Ready);
+        let is_ready = self.progress == Progress::Ready;
         let schema = config.schema_of(if is_ready || config.drops { 2 } else { 1 });
         if config.clocks_stand_still && config.later.is_some() {
             // A writer that the barrier could not see leaves orphans, which verified pages drop and `verify` finds.
@@ -356,15 +353,17 @@ impl Process {
     pub(super) fn new(config: &Config, script: &Script) -> Self {
         let mut member = Member::new(config.rules());
         let mut segments = Segments::new(config.rules());
-        segments.renewing();
-        segments.renewed();
+        segments.renewed(&segments.renewing());
         let mut registration = None;
         let schema = if script.knows_later { 2 } else { 1 };
         if !script.is_new {
-            let first = member.renewal();
-            member.renewed(&first, 0, 0);
+            let first = member.renewal(0);
+            member.renewed(0);
             member.read(Generation(schema.into()));
-            registration = Some(member.renewal());
+            registration = Some(Registration {
+                generation: member.announced(),
+                ..first
+            });
         }
         Self {
             asked: 0,
