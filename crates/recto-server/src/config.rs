@@ -17,7 +17,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use error::ConfigError;
-pub(crate) use limits::permits;
 pub use limits::{
     DEFAULT_BODY_BYTES, DEFAULT_CONCURRENT_REQUESTS, DEFAULT_CONCURRENT_STREAMS, DEFAULT_CONNECTIONS,
     DEFAULT_HEADER_BYTES, DEFAULT_HEADER_TIME_MS, DEFAULT_IDLE_TIME_MS, DEFAULT_LOAD_BYTES,
@@ -25,6 +24,7 @@ pub use limits::{
     DEFAULT_STALL_TIME_MS, DEFAULT_TOKEN_SHARE, DEFAULT_URL_BYTES, DEFAULT_WAITING_REQUESTS, Limits,
     MAX_HEADERS,
 };
+pub(crate) use limits::{permits, token_share};
 pub use settings::{SETTINGS, Setting};
 pub use sources::{Effective, MAX_CONFIG_BYTES, Origin, Sources};
 

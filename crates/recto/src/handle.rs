@@ -15,7 +15,8 @@ use crate::shared::Shared;
 pub(crate) struct Handle {
     shared: Arc<Shared>,
     name: String,
-    knows: Knows,
+    /// None: it does not follow. What was begun with the collection as it was goes on with that.
+    knows: Option<Knows>,
     /// As last asked for.
     core: RwLock<Arc<CollectionCore>>,
 }
@@ -30,8 +31,6 @@ enum Knows {
         declared: Box<Collection>,
         fields: &'static [&'static str],
     },
-    /// It as it was at one time: what was begun with that goes on with it.
-    Then,
 }
 
 impl Handle {
@@ -54,7 +53,7 @@ impl Handle {
         Self {
             shared: Arc::clone(&core.shared),
             name: core.definition.name.clone(),
-            knows: Knows::Then,
+            knows: None,
             core: RwLock::new(core),
         }
     }
@@ -64,7 +63,7 @@ impl Handle {
         Ok(Self {
             shared: Arc::clone(shared),
             name,
-            knows,
+            knows: Some(knows),
             core: RwLock::new(Arc::new(core)),
         })
     }
@@ -96,11 +95,11 @@ impl Handle {
 
     #[cold]
     fn changed(&self, then: Arc<CollectionCore>) -> Result<Arc<CollectionCore>> {
-        if matches!(self.knows, Knows::Then) {
+        let Some(knows) = &self.knows else {
             then.check_still_held()?;
             return Ok(then);
-        }
-        let core = Arc::new(make(&self.shared, &self.name, &self.knows)?);
+        };
+        let core = Arc::new(make(&self.shared, &self.name, knows)?);
         *self.core.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&core);
         Ok(core)
     }
@@ -115,7 +114,7 @@ fn make(shared: &Arc<Shared>, name: &str, knows: &Knows) -> Result<CollectionCor
         .ok_or_else(|| no_collection(schema, name))?;
     let core = CollectionCore::new(Arc::clone(shared), &held, Arc::clone(definition));
     match knows {
-        Knows::All | Knows::Then => Ok(core),
+        Knows::All => Ok(core),
         Knows::Type { declared, fields } => {
             check_fits(declared, definition)?;
             Ok(core.for_fields(fields))

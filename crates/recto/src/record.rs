@@ -182,7 +182,7 @@ impl DynamicRecord {
     /// The collection as this record knows it: without the fields that were added since the record was made, which
     /// writing it leaves alone. Refuses a record of another collection.
     pub(crate) fn known_to(&self, core: Arc<CollectionCore>) -> Result<Arc<CollectionCore>> {
-        if Arc::ptr_eq(&self.definition, &core.definition) || self.definition == core.definition {
+        if self.definition == core.definition {
             return Ok(core);
         }
         core.of_earlier(&self.definition).ok_or_else(|| {

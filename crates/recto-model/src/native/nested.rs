@@ -177,18 +177,19 @@ impl<T: FieldType, const N: usize> FieldType for [T; N] {
     }
 
     fn from_value(value: Option<Value>) -> Result<Self, CellError> {
-        let Some(Value::Vector(values)) = value else {
-            return Err(other::<Self>(value.as_ref()));
-        };
-        let values = values.into_iter().map(|value| T::from_value(Some(value)));
-        of_length(values.collect::<Result<_, _>>()?)
+        Vector::<T, N>::from_value(value).and_then(|vector| of_length(vector.0))
     }
 }
 
 fn of_length<T: FieldType, const N: usize>(elements: Vec<T>) -> Result<[T; N], CellError> {
     elements
         .try_into()
-        .map_err(|elements: Vec<T>| malformed::<[T; N]>(&format!("{} elements, not {N}", elements.len())))
+        .map_err(|elements: Vec<T>| other_length::<T, N>(elements.len()))
+}
+
+#[cold]
+fn other_length<T: FieldType, const N: usize>(found: usize) -> CellError {
+    malformed::<[T; N]>(&format!("{found} elements, not {N}"))
 }
 
 /// A vector of 1 to 8,192 elements whose elements are a [`Vec`]'s: what an array is where it should not lie in the
@@ -213,10 +214,7 @@ impl<T: FieldType, const N: usize> TryFrom<Vec<T>> for Vector<T, N> {
         if elements.len() == N {
             Ok(Self(elements))
         } else {
-            Err(malformed::<Self>(&format!(
-                "{} elements, not {N}",
-                elements.len()
-            )))
+            Err(other_length::<T, N>(elements.len()))
         }
     }
 }

@@ -109,9 +109,14 @@ impl Default for Limits {
 impl Limits {
     /// The most requests of one token answered at the same time.
     pub fn concurrent_requests_per_token(&self) -> u64 {
-        let share = (self.concurrent_requests / DEFAULT_TOKEN_SHARE).max(1);
+        let share = token_share(self.concurrent_requests);
         self.concurrent_requests_per_token.unwrap_or(share)
     }
+}
+
+/// How many of so many places one token may have, unless told otherwise.
+pub(crate) fn token_share(places: u64) -> u64 {
+    (places / DEFAULT_TOKEN_SHARE).max(1)
 }
 
 /// As many permits as a limit allows.

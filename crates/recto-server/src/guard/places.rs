@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::shares::{Share, Shares};
-use crate::config::{DEFAULT_TOKEN_SHARE, Limits, permits};
+use crate::config::{Limits, permits, token_share};
 
 /// What work on the store is asked for by: its answers take as long as the work.
 const WORK_PREFIX: &str = "/v1/store:";
@@ -80,12 +80,11 @@ pub(crate) enum Full {
 
 impl Places {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let share = |limit: u64| (limit / DEFAULT_TOKEN_SHARE).max(1);
         Self(Class::ALL.map(|class| {
             let (limit, of_token) = match class {
                 Class::Page => (limits.concurrent_requests, limits.concurrent_requests_per_token()),
-                Class::Stream => (limits.concurrent_streams, share(limits.concurrent_streams)),
-                Class::Wait => (limits.waiting_requests, share(limits.waiting_requests)),
+                Class::Stream => (limits.concurrent_streams, token_share(limits.concurrent_streams)),
+                Class::Wait => (limits.waiting_requests, token_share(limits.waiting_requests)),
             };
             Kind {
                 limit,
