@@ -8,7 +8,7 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use recto_model::{Cells, Environment};
 use recto_plan::Travel;
 use recto_plan::cursor::{
-    CursorError, Fingerprint, KeyRing, OpenedCursor, Position, QueryIdentity, Side, seal,
+    CursorError, CursorName, Fingerprint, KeyRing, OpenedCursor, Position, QueryIdentity, Side, seal,
 };
 use recto_plan::scan_token;
 
@@ -72,7 +72,7 @@ fn text(bytes: &[u8]) {
         open(&ring(), &environment(), &text, &identity())
     });
     let error = opened.expect_err("a text nobody sealed opens nothing");
-    assert!(!error.hint().is_empty());
+    assert!(!error.hint(CursorName::Cursor).is_empty());
     assert!(!error.to_string().is_empty());
 }
 

@@ -113,6 +113,8 @@ pub(crate) fn fill_until_killed(folder: &Path, rows: u64) {
     for number in 0.. {
         let mut flight = base[number as usize % base.len()].clone();
         flight.flight = number + 100_000;
-        ours.runtime.block_on(ours.flights.put(&flight)).unwrap();
+        ours.runtime
+            .block_on(ours.flights.put(&flight).into_future())
+            .unwrap();
     }
 }

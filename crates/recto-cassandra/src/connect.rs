@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use recto_model::Environment;
-use recto_store::{StoreError, StoreErrorKind};
+use recto_store::{ConsistencyLevel, StoreError, StoreErrorKind};
 use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
@@ -237,6 +237,37 @@ fn check_datacenter(session: &Session, config: &CassandraConfig) -> Result<(), S
         .with_hint(there_are())),
         _ => Ok(()),
     }
+}
+
+/// A majority must be asked, and one of all data centres: of two that decide for themselves, each loses what the other
+/// decided.
+pub(crate) fn check_decisions(client: &Client) -> Result<(), StoreError> {
+    let (level, serial) = (client.config.consistency, client.config.serial_consistency);
+    let is_alone = datacenters(&client.session).len() <= 1;
+    let is_enough = match (level, serial) {
+        (ConsistencyLevel::Quorum | ConsistencyLevel::All, ConsistencyLevel::Serial) => true,
+        (ConsistencyLevel::Quorum | ConsistencyLevel::LocalQuorum | ConsistencyLevel::All, _) => is_alone,
+        _ => false,
+    };
+    if is_enough {
+        return Ok(());
+    }
+    let (what, hint) = if is_alone {
+        (
+            "fewer nodes than a majority",
+            "say consistency=local_quorum in the address, or leave it out",
+        )
+    } else {
+        (
+            "one data centre of several",
+            "say consistency=quorum and serial_consistency=serial in the address, in all processes that write",
+        )
+    };
+    Err(StoreError::new(
+        StoreErrorKind::Invalid,
+        format!("records that change cannot be changed where {what} would be asked"),
+    )
+    .with_hint(hint))
 }
 
 /// An error unless the keyspace is there.

@@ -153,8 +153,8 @@ impl<'t> Statements<'t> {
         Self { keyspace, table }
     }
 
-    /// The rows of one piece of a partition. With `stamps`, the write times of the regular columns
-    /// follow the columns.
+    /// The rows of one piece of a partition. With `stamps`, the write times and times to live of the regular columns
+    /// follow the columns, in pairs.
     pub(crate) fn select_piece(
         self,
         partition: &Cells,
@@ -174,7 +174,7 @@ impl<'t> Statements<'t> {
     }
 
     /// The rows with tokens after `after` up to and with `up_to`, each followed by its token and, with `stamps`, the
-    /// write times of its regular columns.
+    /// write times and times to live of its regular columns, in pairs.
     pub(crate) fn select_tokens(
         self,
         (after, up_to): (Option<i64>, Option<i64>),
@@ -189,7 +189,7 @@ impl<'t> Statements<'t> {
         request.result_types = types(self.table.columns());
         request.result_types.push(&BIGINT);
         if stamps {
-            self.push_write_times(&mut request);
+            self.push_lives(&mut request);
         }
         request.push(" FROM ");
         request.push(&table_name(self.keyspace, self.table.name()));
@@ -380,19 +380,23 @@ impl<'t> Statements<'t> {
         push_columns(&mut request, self.table.columns());
         request.result_types = types(self.table.columns());
         if stamps {
-            self.push_write_times(&mut request);
+            self.push_lives(&mut request);
         }
         request.push(" FROM ");
         request.push(&table_name(self.keyspace, self.table.name()));
         request
     }
 
-    fn push_write_times(self, request: &mut Request<'t>) {
+    fn push_lives(self, request: &mut Request<'t>) {
         for column in self.table.regular() {
-            request.push(", WRITETIME(");
-            request.push_name(&column.name);
-            request.push(")");
-            request.result_types.push(&BIGINT);
+            for (function, ty) in [("WRITETIME", &BIGINT), ("TTL", &INT)] {
+                request.push(", ");
+                request.push(function);
+                request.push("(");
+                request.push_name(&column.name);
+                request.push(")");
+                request.result_types.push(ty);
+            }
         }
     }
 

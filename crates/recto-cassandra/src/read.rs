@@ -250,7 +250,9 @@ impl<'a> Rows<'a> {
             if is_row && !self.full() {
                 row.push_to(&mut self.read.rows, width);
                 if self.stamps {
-                    self.read.stamps.push(newest(row.iter().skip(width)));
+                    let (stamp, ends_in_seconds) = life(row.iter().skip(width));
+                    self.read.stamps.push(stamp);
+                    self.read.ends_in_seconds.push(ends_in_seconds);
                 }
             }
             Ok(())
@@ -272,15 +274,21 @@ pub(crate) fn rows_of(answer: Answer) -> Result<scylla::response::query_result::
         .map_err(|error| ReadValuesError::frame(error).into())
 }
 
-/// The newest of write times, each a bigint or null; 0 if all are null.
-pub(crate) fn newest<'a>(stamps: impl IntoIterator<Item = Option<&'a [u8]>>) -> i64 {
-    stamps
-        .into_iter()
-        .flatten()
-        .filter_map(|bytes| <[u8; 8]>::try_from(bytes).ok())
-        .map(i64::from_be_bytes)
-        .max()
-        .unwrap_or(0)
+/// The newest of write times, 0 if all are null; and for how long the cells live of which there is one. Each is followed
+/// by the cell's time to live, null if that does not end.
+pub(crate) fn life<'a>(pairs: impl IntoIterator<Item = Option<&'a [u8]>>) -> (i64, Option<u32>) {
+    let (mut pairs, mut newest, mut ends) = (pairs.into_iter(), None, Some(0));
+    while let (Some(stamp), Some(ttl)) = (pairs.next(), pairs.next()) {
+        let Some(stamp) = stamp.and_then(|bytes| bytes.try_into().ok()) else {
+            continue;
+        };
+        newest = newest.max(Some(i64::from_be_bytes(stamp)));
+        let ttl = ttl
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(u32::from_be_bytes);
+        ends = ends.zip(ttl).map(|(one, other)| one.max(other));
+    }
+    (newest.unwrap_or(0), ends.filter(|_| newest.is_some()))
 }
 
 #[cfg(test)]
@@ -288,13 +296,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_stamp_is_of_cells_that_are_not_null() {
-        let stamps = [
-            Some(&5_i64.to_be_bytes()[..]),
+    fn the_life_of_a_row_is_of_cells_that_are_not_null() {
+        let stamps = [5_i64, 7].map(i64::to_be_bytes);
+        let ttl = 9_u32.to_be_bytes();
+        let longer = 12_u32.to_be_bytes();
+        let pairs = [
+            Some(&stamps[0][..]),
+            Some(&ttl[..]),
             None,
-            Some(&7_i64.to_be_bytes()[..]),
+            None,
+            Some(&stamps[1]),
+            Some(&longer),
         ];
-        assert_eq!(newest(stamps), 7);
-        assert_eq!(newest([None]), 0);
+        assert_eq!(life(pairs), (7, Some(12)));
+        assert_eq!(
+            life([Some(&stamps[0][..]), Some(&ttl[..]), Some(&stamps[1]), None]),
+            (7, None)
+        );
+        assert_eq!(life([None, None]), (0, None));
     }
 }

@@ -13,7 +13,7 @@ use scylla::response::PagingState;
 
 use crate::client::{Call, Client, Settings};
 use crate::cql::Statements;
-use crate::read::{newest, rows_of, slice_requests};
+use crate::read::{life, rows_of, slice_requests};
 use crate::rows::{AnswerRow, each_row};
 
 /// The most ranges a table is split into.
@@ -269,7 +269,9 @@ impl Scan<'_> {
         row.push_to(&mut self.read.rows, width);
         if self.stamps {
             let columns = width + usize::from(token.is_none());
-            self.read.stamps.push(newest(row.iter().skip(columns)));
+            let (stamp, ends_in_seconds) = life(row.iter().skip(columns));
+            self.read.stamps.push(stamp);
+            self.read.ends_in_seconds.push(ends_in_seconds);
         }
         Ok(())
     }
@@ -367,6 +369,7 @@ fn listed(table: &Table, found: Vec<(i64, Cells)>, limit: u32) -> ScanRead {
         bytes: rows.byte_len() as u64,
         rows,
         stamps: Vec::new(),
+        ends_in_seconds: Vec::new(),
         next: last.map(|(token, partition)| {
             encode_position(&Position {
                 token,

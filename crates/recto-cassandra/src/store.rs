@@ -105,6 +105,10 @@ impl Store for CassandraStore {
         Ok(())
     }
 
+    fn check_decisions(&self) -> Result<(), StoreError> {
+        connect::check_decisions(&self.client)
+    }
+
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
         Ok(Arc::new(CassandraSnapshot {
             client: Arc::clone(&self.client),

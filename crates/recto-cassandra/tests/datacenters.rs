@@ -102,7 +102,23 @@ async fn the_local_data_centre_is_named_and_asked() {
     assert!(refused(&cluster, Some("EAST")).await.contains("\"EAST\""));
 
     let config = config(&cluster, Some("east"));
-    let (store, table) = common::with_table(config, []).await;
+    let (store, table) = common::with_table(config.clone(), []).await;
+    // What one of two decides, the other would not see.
+    assert!(
+        store
+            .check_decisions()
+            .unwrap_err()
+            .hint()
+            .unwrap()
+            .contains("serial")
+    );
+    let mut both = config;
+    both.consistency = ConsistencyLevel::Quorum;
+    both.serial_consistency = ConsistencyLevel::Serial;
+    let both = CassandraStore::connect(both, Environment::system())
+        .await
+        .unwrap();
+    assert!(both.check_decisions().is_ok());
     let bench = Bench { store, table };
     assert!(matches!(bench.put(1).await, Ok(WriteOutcome::Done)));
 

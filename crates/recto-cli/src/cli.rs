@@ -9,7 +9,7 @@ use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Pars
 
 use crate::commands::{
     completions, config, cursor_keys, demo, describe, explain, load, page, records, scan, schema, serve,
-    token, upkeep,
+    token, update, upkeep, views,
 };
 use crate::failure::EXIT_CODES;
 use crate::store::{STORES, StoreArgs};
@@ -140,6 +140,10 @@ pub(crate) enum Command {
     Get(records::GetArgs),
     /// Puts records: new ones, or whole ones in place of those with the same key
     Put(records::PutArgs),
+    /// Inserts records that are not there yet
+    Insert(records::InsertArgs),
+    /// Gives some fields of a record new values
+    Update(update::UpdateArgs),
     /// Deletes one record
     Delete(records::DeleteArgs),
     /// Serves the store over HTTP
@@ -154,6 +158,12 @@ pub(crate) enum Command {
     Compact(upkeep::CompactArgs),
     /// Checks every row of an embedded store, or the tables of Cassandra
     Check(upkeep::CheckArgs),
+    /// Lists the views of a store, with their states
+    Views(views::ViewsArgs),
+    /// Compares views with their records
+    Verify(views::VerifyArgs),
+    /// Compares views with their records, and mends them
+    Repair(views::RepairArgs),
     /// Lists or rotates the keys that page tokens are sealed with
     CursorKeys(cursor_keys::CursorKeysArgs),
     /// Prints a script that completes this program's arguments in a shell

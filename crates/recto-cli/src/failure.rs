@@ -181,6 +181,8 @@ impl From<recto::Error> for Failure {
             | ErrorKind::Unsupported
             | ErrorKind::InvalidArgument
             | ErrorKind::Conflict
+            | ErrorKind::Exists
+            | ErrorKind::Changed
             | ErrorKind::LimitExceeded => Exit::Refused,
             ErrorKind::NotFound => Exit::NotFound,
             ErrorKind::OutcomeUnknown => Exit::Unknown,

@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use recto::session::{LoadProgress, StoreProgress};
+use recto::session::{LoadProgress, StoreProgress, ViewProgress};
 
 use crate::console::Console;
-use crate::text::{counted, duration, grouped, rows};
+use crate::text::{counted, duration, grouped, printable, rows};
 
 /// How often a line is printed where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -78,6 +78,13 @@ impl Meter {
         });
     }
 
+    /// Work on a view is this far.
+    pub(crate) fn view(&self, progress: &ViewProgress) {
+        self.show(progress.rows, progress.total, &|elapsed| {
+            view_text(progress, elapsed)
+        });
+    }
+
     /// Takes the bar off the terminal.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
@@ -135,6 +142,17 @@ fn load_text(progress: &LoadProgress, elapsed: Duration) -> String {
     parts.join(" · ")
 }
 
+/// `flights.by_tail: filling · 120,000 rows · 60,000 rows/s`.
+fn view_text(progress: &ViewProgress, elapsed: Duration) -> String {
+    let view = format!("{}.{}", progress.collection, progress.view);
+    let mut parts = vec![format!("{}: {}", printable(&view), printable(&progress.step))];
+    if progress.rows > 0 {
+        parts.push(rows(progress.rows));
+    }
+    parts.extend(per_second(progress.rows, elapsed).map(|rate| format!("{} rows/s", grouped(rate))));
+    parts.join(" · ")
+}
+
 /// The time that is left, if it goes on as it went so far.
 fn left_text(done: u64, total: u64, elapsed: Duration) -> Option<String> {
     if done == 0 || total < done || elapsed.is_zero() {
@@ -175,6 +193,25 @@ mod tests {
         );
         assert_eq!(line_text(3, Some(9), "x"), "33%  x");
         assert_eq!(load_text(&LoadProgress::default(), Duration::ZERO), "0 rows");
+    }
+
+    #[test]
+    fn a_view_tells_its_name_and_what_is_done() {
+        let progress = ViewProgress {
+            collection: "flights".into(),
+            view: "by_tail".into(),
+            step: "filling".into(),
+            rows: 120_000,
+            total: None,
+        };
+        let text = view_text(&progress, Duration::from_secs(2));
+        assert_eq!(text, "flights.by_tail: filling · 120,000 rows · 60,000 rows/s");
+        let waiting = ViewProgress {
+            rows: 0,
+            step: "waiting".into(),
+            ..progress
+        };
+        assert_eq!(view_text(&waiting, Duration::ZERO), "flights.by_tail: waiting");
     }
 
     #[test]

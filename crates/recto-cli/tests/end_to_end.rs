@@ -567,7 +567,7 @@ fn what_is_wrong_is_refused_with_a_code_and_changes_nothing() {
         .failed(2, "\n  carier = \"UA\"\n  ^\n");
     place
         .run(&["page", "flights", "--filter", "delay = 3"])
-        .failed(2, "[collection.flights_by_delay]");
+        .failed(2, "[collection.flights.view.by_delay]");
     place
         .run(&[
             "page",

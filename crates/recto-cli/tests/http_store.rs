@@ -132,12 +132,14 @@ fn comparable(ran: &Ran) -> (String, String, i32) {
     (text(&ran.out), text(&ran.err), ran.code)
 }
 
-const UNITED: [&str; 3] = ["flights", "--filter", "carrier = \"UA\""];
+/// A command about the flights of one carrier.
+fn united<'a>(command: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&[command, "flights", "--filter", "carrier = \"UA\""], more].concat()
+}
 
 #[test]
 fn reads_print_the_same() {
     let place = Place::new(300);
-    let united = |command: &'static str, more: &[&'static str]| [&[command], &UNITED[..], more].concat();
     let lines = [
         united("page", &[]),
         united("page", &["--page-size", "3", "--row-tokens"]),
@@ -211,90 +213,23 @@ fn errors_print_the_same() {
         (3, vec!["get", "flights", "UA", "2013-01-02", "77777"]),
         (2, vec!["get", "flights", "UA", "yesterday", "1"]),
         (2, vec!["delete", "flights", "UA", "yesterday", "1"]),
+        (2, vec!["insert", "words", "{\"word\": \"x\"}"]),
+        (2, vec!["update", "words", "x", "meaning=y"]),
+        (2, vec!["delete", "words", "x", "--if-version", "1"]),
         (2, vec!["page", "flights"]),
         (2, vec!["page", "flights", "--filter", "carrier != \"UA\""]),
-        (
-            2,
-            vec!["page", "flights", "--filter", "carrier = \"é\" AND delya = 3"],
-        ),
         (2, vec!["page", "flights", "--filter", "delay = 3"]),
         (
             2,
-            vec![
-                "page",
-                "flights",
-                "--filter",
-                "carrier = \"UA\"",
-                "--order-by",
-                "day desc flight",
-            ],
+            vec!["page", "flights", "--filter", "carrier=\"é\" AND delya=3"],
         ),
-        (
-            2,
-            vec![
-                "page",
-                "flights",
-                "--filter",
-                "carrier = \"UA\"",
-                "--order-by",
-                "delay",
-            ],
-        ),
-        (
-            2,
-            vec![
-                "page",
-                "flights",
-                "--filter",
-                "carrier = \"UA\"",
-                "--page-size=-1",
-            ],
-        ),
-        (
-            2,
-            vec![
-                "page",
-                "flights",
-                "--filter",
-                "carrier = \"UA\"",
-                "--from",
-                "[nonsense",
-            ],
-        ),
-        (
-            2,
-            vec![
-                "page",
-                "flights",
-                "--filter",
-                "carrier = \"UA\"",
-                "--page-token",
-                "nonsense",
-            ],
-        ),
-        (
-            2,
-            vec![
-                "page",
-                "flights",
-                "--filter",
-                "carrier = \"UA\"",
-                "--around",
-                "nonsense",
-            ],
-        ),
-        (
-            2,
-            vec![
-                "page",
-                "flights",
-                "--filter",
-                "carrier = \"UA\"",
-                "--fields",
-                "day,zz",
-                "--json",
-            ],
-        ),
+        (2, united("page", &["--order-by", "day desc flight"])),
+        (2, united("page", &["--order-by", "delay"])),
+        (2, united("page", &["--page-size=-1"])),
+        (2, united("page", &["--from", "[nonsense"])),
+        (2, united("page", &["--page-token", "nonsense"])),
+        (2, united("page", &["--around", "nonsense"])),
+        (2, united("page", &["--fields", "day,zz", "--json"])),
         (2, vec!["scan", "flights", "--fields", "zz"]),
         (2, vec!["scan", "flights", "--resume", "nonsense"]),
     ];
@@ -391,12 +326,7 @@ fn pages_turn_both_ways_while_the_server_is_started_again() {
     let mut seen: Vec<Json> = Vec::new();
     let mut last = Json::Null;
     let page = |place: &Place, token: &str| -> Json {
-        let line = [
-            &["page"],
-            &UNITED[..],
-            &["--page-size", "70", "--json", "--page-token", token],
-        ]
-        .concat();
+        let line = united("page", &["--page-size", "70", "--json", "--page-token", token]);
         serde_json::from_str(&place.http(&line).done()).unwrap()
     };
     loop {
@@ -411,7 +341,7 @@ fn pages_turn_both_ways_while_the_server_is_started_again() {
             break;
         }
     }
-    let all = [&["page"], &UNITED[..], &["--page-size", "1000", "--json"]].concat();
+    let all = united("page", &["--page-size", "1000", "--json"]);
     let all: Json = serde_json::from_str(&place.local(&all).done()).unwrap();
     assert_eq!(all["records"], Json::Array(seen.clone()));
     let mut back = last["records"].as_array().unwrap().clone();
@@ -690,4 +620,62 @@ fn https_trusts_the_authorities_given() {
     let other = format!("{}?tls_ca=other.pem", server.url);
     let said = recto(path, &["scan", "flights", "--store", &other]).failed(1, "cannot be reached");
     assert!(said.contains("certificate"), "{said}");
+}
+
+/// Versions are those of each store: only what is said of them is the same.
+#[test]
+fn records_change_on_their_versions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let schema = "[collection.users]\nfields = { id = \"bigint\", status = \"text\", note = \"text\" }\nkey = [\"id\"]\n\n\
+                  [collection.users.view.by_status]\npartition = [\"status\"]\norder = [\"id\"]\n";
+    std::fs::write(path.join("recto.toml"), schema).unwrap();
+    for store in ["served", "local"] {
+        recto(path, &["apply", "--yes", "--store", store]).done();
+    }
+    let server = Server::start(path, &["--store", "served"]);
+    for store in [server.url.as_str(), "local"] {
+        let run = |line: &[&str], input: &str| {
+            recto_with(path, &[line, &["--store", store]].concat(), &[], input.as_bytes())
+        };
+        let version = |text: &str| text.trim().rsplit("version ").next().unwrap().to_owned();
+        let first = version(&run(&["insert", "users", "{\"id\": 1, \"status\": \"here\"}"], "").done());
+        run(&["insert", "users", "{\"id\": 1}"], "").failed(2, "exists already");
+        let second = version(
+            &run(
+                &[
+                    "update",
+                    "users",
+                    "1",
+                    "status=away",
+                    "note=n",
+                    "--if-version",
+                    &first,
+                ],
+                "",
+            )
+            .done(),
+        );
+        run(&["update", "users", "1", "status=x", "--if-version", &first], "").failed(2, &second);
+        run(&["delete", "users", "1", "--if-version", &first], "").failed(2, &second);
+        run(&["put", "users", "{\"id\": 1}", "--if-version", &first], "").failed(2, &second);
+        run(&["update", "users", "2", "status=x"], "").failed(3, "does not exist");
+        run(&["update", "users", "1", "id=2"], "").failed(2, "part of the key");
+        run(&["update", "users", "1", "stauts=x"], "").failed(2, "no field stauts");
+        assert!(run(&["get", "users", "1"], "").done().contains(&second));
+        let got: Json = serde_json::from_str(&run(&["get", "users", "1", "--json"], "").done()).unwrap();
+        assert_eq!(got["record"]["status"], "away");
+        assert_eq!(got["version"], second);
+        let third = version(&run(&["update", "users", "1"], "{\"note\": null}").done());
+        let got: Json = serde_json::from_str(&run(&["get", "users", "1", "--json"], "").done()).unwrap();
+        assert_eq!(
+            (got["record"].get("note"), got["version"].as_str()),
+            (None, Some(third.as_str()))
+        );
+        let some = run(&["insert", "users"], "{\"id\": 1}\n{\"id\": 2}\n");
+        assert!(some.err.contains("line 1"), "{}", some.err);
+        assert_eq!((some.code, some.out.contains("inserted 1 record")), (4, true));
+        run(&["delete", "users", "1", "--if-version", &third], "").done();
+        run(&["get", "users", "1"], "").failed(3, "no record");
+    }
 }

@@ -18,6 +18,7 @@ pub(crate) struct Problem {
     position: Option<usize>,
     #[serde(default)]
     unpinned: Vec<String>,
+    version: Option<String>,
     hint: Option<String>,
 }
 
@@ -54,6 +55,9 @@ impl Problem {
             if let Some(field) = field {
                 error = error.with_field(field);
             }
+        }
+        if let Some(version) = self.version.and_then(|version| version.parse().ok()) {
+            error = error.with_version(version);
         }
         // Only these two are texts whose places are shown.
         let is_text = matches!(part, Some(ErrorPart::Filter | ErrorPart::Sort));
@@ -97,6 +101,8 @@ fn kind(name: &str) -> Option<ErrorKind> {
         "timeout" | "request-timeout" => ErrorKind::Timeout,
         "outcome-unknown" => ErrorKind::OutcomeUnknown,
         "record-exists" => ErrorKind::Conflict,
+        "already-exists" => ErrorKind::Exists,
+        "record-changed" => ErrorKind::Changed,
         "limit-exceeded" => ErrorKind::LimitExceeded,
         "corrupt" => ErrorKind::Corrupt,
         "store" => ErrorKind::Store,

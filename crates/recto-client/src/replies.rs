@@ -3,11 +3,13 @@
 pub(crate) mod upkeep;
 
 use hyper::HeaderMap;
-use recto::session::{JsonRecord, PageCost, PageReply, Written};
+use hyper::header::ETAG;
+use recto::session::{JsonRecord, Outcome, PageCost, PageReply, Written};
 use recto::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
+
+use crate::problem::Problem;
 
 /// The header of a list that says what it cost: a dictionary (RFC 9651) of whole numbers.
 const COST: &str = "recto-cost";
@@ -52,19 +54,56 @@ impl PageBody {
     }
 }
 
-/// What a batch did, as its answer says. Of one that was lost, or of a server that does not count
-/// them, what was asked.
-pub(crate) fn written(body: &[u8], changes: &[Json]) -> Written {
-    let reply: Json = serde_json::from_slice(body).unwrap_or_default();
-    let count = |name: &str| reply.get(name).and_then(Json::as_u64);
-    let puts = changes
-        .iter()
-        .filter(|change| change.get("put").is_some())
-        .count() as u64;
-    Written {
-        puts: count("puts").unwrap_or(puts),
-        deletes: count("deletes").unwrap_or(changes.len() as u64 - puts),
-        repeated: count("repeated").unwrap_or(0),
+/// The version that an entity tag is.
+pub(crate) fn version(headers: &HeaderMap) -> Option<i64> {
+    let tag = headers.get(ETAG)?.to_str().ok()?;
+    tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+}
+
+/// What became of a change, as a batch's answer says.
+#[derive(Debug, Deserialize)]
+struct OutcomeBody {
+    version: Option<String>,
+    #[serde(default)]
+    pending: bool,
+    problem: Option<Problem>,
+}
+
+/// What a batch did, as its answer says.
+#[derive(Debug, Deserialize)]
+struct WrittenBody {
+    puts: u64,
+    #[serde(default)]
+    updates: u64,
+    deletes: u64,
+    #[serde(default)]
+    repeated: u64,
+    #[serde(default)]
+    outcomes: Vec<OutcomeBody>,
+}
+
+/// What a batch of so many changes did.
+pub(crate) fn written(server: &str, body: &[u8], changes: usize) -> Result<Written> {
+    let body: WrittenBody = read(server, body)?;
+    if !body.outcomes.is_empty() && body.outcomes.len() != changes {
+        return Err(misunderstood(server));
+    }
+    Ok(Written {
+        puts: body.puts,
+        updates: body.updates,
+        deletes: body.deletes,
+        repeated: body.repeated,
+        outcomes: body.outcomes.into_iter().map(outcome).collect(),
+    })
+}
+
+fn outcome(body: OutcomeBody) -> Result<Outcome> {
+    match body.problem {
+        Some(problem) => Err(problem.into_error_of_line()),
+        None => Ok(Outcome {
+            version: body.version.and_then(|version| version.parse().ok()),
+            pending: body.pending,
+        }),
     }
 }
 

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use hyper::Method;
-use recto::schema::{Collection, Schema};
+use recto::schema::{Collection, Schema, WriteMode};
 use recto::session::{
-    Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
+    Action, Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
     LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, RecordChange, Records, ScanRequest,
-    ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, Written, json_of_text,
+    ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, Versioned, ViewProgress, Written,
+    json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use crate::export;
@@ -92,48 +93,53 @@ impl HttpSession {
         upkeep::result(&self.transport, response, heard).await
     }
 
-    async fn change(&self, collection: &str, changes: Vec<Json>) -> Result<Written> {
-        let target = target::of_collection(collection, "/records:batchWrite");
-        let body = json!({ "changes": changes });
-        match self.transport.change(Method::POST, &target, Some(&body)).await {
-            Ok(answer) => {
-                // That it was done is said by the status, if the rest of the answer is lost.
-                let reply = self.transport.read_whole(answer).await;
-                let reply = reply.map(|reply| reply.body).unwrap_or_default();
-                Ok(replies::written(&reply, &changes))
-            }
-            Err(error) => Err(self.about(collection, error).await),
+    /// What a write did whose answer was lost after its status, which says that it was done: all that was asked. But
+    /// of records that have versions nobody knows which changes were refused.
+    async fn written_unheard(&self, changes: &[RecordChange]) -> Result<Written> {
+        let schema = self.schema().await.unwrap_or_default();
+        let has_version = |change: &RecordChange| {
+            let definition = schema.collection(&change.collection);
+            is_of_version(change) || definition.is_some_and(|one| one.writes == WriteMode::Update)
+        };
+        if changes.iter().any(has_version) {
+            let message =
+                "the server made the changes, but its answer was lost: it is not known which it refused";
+            return Err(
+                Error::new(ErrorKind::OutcomeUnknown, message).with_hint("read the records to find out")
+            );
         }
+        let mut written = Written::default();
+        for change in changes {
+            written.count(&change.action);
+        }
+        Ok(written)
     }
 }
 
-/// A put as it stands in a batch.
-fn put_json(record: JsonRecord, ttl_seconds: Option<u32>) -> Json {
-    let mut put = json!({ "put": record });
-    if let Some(seconds) = ttl_seconds {
-        put["ttl_seconds"] = seconds.into();
-    }
-    put
+/// Whether a change is of a record that has a version, whatever its collection.
+fn is_of_version(change: &RecordChange) -> bool {
+    let action = &change.action;
+    change.if_version.is_some() || matches!(action, Action::Insert { .. } | Action::Update { .. })
 }
 
 /// A change as it stands in a batch.
-fn change_json(schema: &Schema, change: RecordChange) -> Result<Json> {
-    match change {
-        RecordChange::Put {
-            collection,
-            record,
-            ttl_seconds,
-        } => {
-            let mut put = put_json(record, ttl_seconds);
-            put["collection"] = collection.into();
-            Ok(put)
-        }
-        RecordChange::Delete { collection, key } => {
-            let definition = schema.collection(&collection);
-            let definition = definition.ok_or_else(|| no_collection(schema, &collection))?;
-            Ok(json!({ "collection": collection, "delete": key_json(definition, &key) }))
-        }
+fn change_json(schema: &Schema, change: &RecordChange) -> Result<Json> {
+    let key_json = |key: &[String]| {
+        let definition = schema.collection(&change.collection);
+        let definition = definition.ok_or_else(|| no_collection(schema, &change.collection))?;
+        Ok::<_, Error>(key_json(definition, key))
+    };
+    let mut json = match &change.action {
+        Action::Insert { record, ttl_seconds } => json!({ "insert": record, "ttl_seconds": ttl_seconds }),
+        Action::Put { record, ttl_seconds } => json!({ "put": record, "ttl_seconds": ttl_seconds }),
+        Action::Update { key, fields } => json!({ "update": key_json(key)?, "set": fields }),
+        Action::Delete { key } => json!({ "delete": key_json(key)? }),
+    };
+    json["collection"] = change.collection.as_str().into();
+    if let Some(version) = change.if_version {
+        json["if_version"] = version.to_string().into();
     }
+    Ok(json)
 }
 
 /// The record JSON that key texts stand for.
@@ -203,9 +209,6 @@ fn whole(progress: LoadProgress, sent: u64) -> LoadProgress {
     }
 }
 
-/// Nobody hears it.
-fn unheard(_: IgnoredAny) {}
-
 /// A schema and what goes with it, as a body.
 fn schema_body(schema: &Schema, options: &ApplyOptions) -> Json {
     json!({ "toml": schema.to_toml(), "remove": options.remove })
@@ -264,10 +267,13 @@ impl Pages for HttpSession {
 
 #[async_trait]
 impl Records for HttpSession {
-    async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
+    async fn get(&self, collection: &str, key: &[String]) -> Result<Option<Versioned<JsonRecord>>> {
         let target = target::of_record(collection, key);
         match self.transport.get(&target).await {
-            Ok(reply) => replies::read(self.transport.server(), &reply.body).map(Some),
+            Ok(reply) => Ok(Some(Versioned {
+                record: replies::read(self.transport.server(), &reply.body)?,
+                version: replies::version(&reply.headers),
+            })),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let schema = self.schema().await?;
                 match schema.collection(collection) {
@@ -279,38 +285,33 @@ impl Records for HttpSession {
         }
     }
 
-    async fn put(
-        &self,
-        collection: &str,
-        records: Vec<JsonRecord>,
-        ttl_seconds: Option<u32>,
-    ) -> Result<Written> {
-        let changes = records.into_iter().map(|record| put_json(record, ttl_seconds));
-        self.change(collection, changes.collect()).await
-    }
-
-    async fn delete(&self, collection: &str, key: &[String]) -> Result<()> {
-        let target = target::of_record(collection, key);
-        if target.len() > target::MAX_TARGET_CHARACTERS {
-            let key = key.to_vec();
-            let collection = collection.to_owned();
-            let delete = RecordChange::Delete { collection, key };
-            return self.write(vec![delete]).await.map(drop);
-        }
-        match self.transport.change(Method::DELETE, &target, None).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.about(collection, error).await),
-        }
-    }
-
     async fn write(&self, changes: Vec<RecordChange>) -> Result<Written> {
         let Some(first) = changes.first() else {
             return Ok(Written::default());
         };
-        let collection = first.collection().to_owned();
-        let schema = self.schema().await?;
-        let changes = changes.into_iter().map(|change| change_json(&schema, change));
-        self.change(&collection, changes.collect::<Result<_>>()?).await
+        let has_key =
+            |change: &RecordChange| matches!(change.action, Action::Update { .. } | Action::Delete { .. });
+        let schema = if changes.iter().any(has_key) {
+            self.schema().await?
+        } else {
+            Arc::default()
+        };
+        let body: Vec<Json> = changes
+            .iter()
+            .map(|change| change_json(&schema, change))
+            .collect::<Result<_>>()?;
+        let body = json!({ "changes": body });
+        let target = target::of_collection(&first.collection, "/records:batchWrite");
+        match self.transport.change(Method::POST, &target, Some(&body)).await {
+            Ok(answer) => match self.transport.read_whole(answer).await {
+                Ok(reply) => replies::written(self.transport.server(), &reply.body, changes.len()),
+                Err(_) => self.written_unheard(&changes).await,
+            },
+            Err(error) => {
+                let collections: Vec<String> = changes.into_iter().map(|change| change.collection).collect();
+                Err(self.about_all(&collections, error).await)
+            }
+        }
     }
 }
 
@@ -323,9 +324,21 @@ impl Tools for HttpSession {
         replies::read(self.transport.server(), &reply.body)
     }
 
-    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+    async fn apply(
+        &self,
+        schema: &Schema,
+        options: &ApplyOptions,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<Applied> {
+        if options.rows_per_second.is_some() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "how fast views are filled is the server's to choose",
+            )
+            .with_hint("leave --rate away"));
+        }
         let body = schema_body(schema, options);
-        self.work("/v1/store:apply", Some(&body), &unheard).await
+        self.work("/v1/store:apply", Some(&body), progress).await
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {

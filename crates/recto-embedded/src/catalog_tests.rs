@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+use recto_model::golden::bytes_of_hex;
+
 use super::*;
 
 fn table(automatic_snapshots: bool) -> Table {
@@ -68,10 +70,7 @@ fn definitions_are_written_as_ever() {
         (false, include_str!("../tests/golden/table-v2.txt")),
     ] {
         let stored = encode(77, &table(automatic_snapshots));
-        let digits = golden.trim().as_bytes().chunks(2);
-        let digits = digits.map(|pair| std::str::from_utf8(pair).unwrap());
-        let expected: Vec<u8> = digits.map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
-        assert_eq!(stored, expected);
+        assert_eq!(stored, bytes_of_hex(golden.trim()));
     }
 }
 

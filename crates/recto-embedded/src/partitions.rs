@@ -53,6 +53,7 @@ pub(crate) fn partitions(
         rows,
         next: last.map(ScanPosition),
         stamps: Vec::new(),
+        ends_in_seconds: Vec::new(),
     })
 }
 

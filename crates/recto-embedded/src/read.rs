@@ -11,7 +11,7 @@ use crate::clock::{Deadline, Now};
 use crate::damage::damaged;
 use crate::keys;
 use crate::limits::LIMITS;
-use crate::row::{Damage, StoredRow};
+use crate::row::{Damage, Life, StoredRow};
 use crate::state::{OpenTable, State};
 use crate::verified::pages_asked;
 use crate::walk::{Walk, find, verify};
@@ -32,7 +32,8 @@ pub(crate) struct Collector<'a> {
     definition: &'a Table,
     pub(crate) rows: RowSet,
     pub(crate) bytes: u64,
-    pub(crate) stamps: Option<Vec<i64>>,
+    /// What is told of each row beside its cells, if asked for.
+    pub(crate) lives: Option<Vec<Life>>,
     now: Now<'a>,
     partition: Vec<Shared>,
     statics: Vec<Shared>,
@@ -55,7 +56,7 @@ impl<'a> Collector<'a> {
             definition,
             rows: RowSet::with_capacity(definition.columns().len(), room, ROW_ROOM_BYTES),
             bytes: 0,
-            stamps: stamps.then(Vec::new),
+            lives: stamps.then(Vec::new),
             now: Now::new(environment),
             partition: Vec::new(),
             statics: Vec::new(),
@@ -142,7 +143,7 @@ impl<'a> Collector<'a> {
             return Err(damaged(self.table, key, Damage::Layout));
         }
         push_shared(&self.statics, &mut self.rows);
-        let newest = stored
+        let life = stored
             .push_cells(
                 self.definition.regular().len(),
                 self.table.definition.regular().len(),
@@ -150,8 +151,8 @@ impl<'a> Collector<'a> {
                 &mut self.rows,
             )
             .map_err(|damage| damaged(self.table, key, damage))?;
-        if let (Some(stamps), Some(newest)) = (&mut self.stamps, newest) {
-            stamps.push(newest);
+        if let (Some(lives), Some(life)) = (&mut self.lives, life) {
+            lives.push(life);
         }
         self.bytes += (key.len() + value.len()) as u64;
         Ok(true)
@@ -167,17 +168,29 @@ impl<'a> Collector<'a> {
         for _ in self.definition.regular() {
             self.rows.push_cell(None);
         }
-        if let Some(stamps) = &mut self.stamps {
-            stamps.push(0);
+        if let Some(lives) = &mut self.lives {
+            lives.push(Life::NO_VALUE);
         }
     }
 
-    fn into_read(self, exhausted: bool) -> RowsRead {
+    /// The stamps of the rows and for how long they live, as reads tell them.
+    pub(crate) fn take_lives(&mut self) -> (Vec<i64>, Vec<Option<u32>>) {
+        let lives = self.lives.take().unwrap_or_default();
+        let told = lives.into_iter().map(|life| {
+            let ends = (life.expiry != 0).then(|| life.expiry.saturating_sub(self.now.seconds()));
+            (life.stamp, ends)
+        });
+        told.unzip()
+    }
+
+    fn into_read(mut self, exhausted: bool) -> RowsRead {
+        let (stamps, ends_in_seconds) = self.take_lives();
         RowsRead {
             rows: self.rows,
             exhausted,
             bytes: self.bytes,
-            stamps: self.stamps.unwrap_or_default(),
+            stamps,
+            ends_in_seconds,
             ..RowsRead::default()
         }
     }
@@ -324,7 +337,7 @@ pub(crate) fn get_statics(
     let damage = |damage| damaged(&open.stored, &key, damage);
     let stored = StoredRow::open(open.stored.key_checksum(&key), value.value()).map_err(damage)?;
     let mut now = Now::new(&state.environment);
-    let newest = stored
+    let life = stored
         .push_cells(
             table.statics().len(),
             table.statics().len(),
@@ -333,8 +346,8 @@ pub(crate) fn get_statics(
         )
         .map_err(damage)?;
     read.bytes = (key.len() + value.value().len()) as u64;
-    if let (true, Some(newest)) = (options.stamps, newest) {
-        read.stamps.push(newest);
+    if let (true, Some(life)) = (options.stamps, life) {
+        read.stamps.push(life.stamp);
     }
     Ok(read)
 }

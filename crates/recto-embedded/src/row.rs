@@ -63,6 +63,9 @@ impl Life {
         expiry: 0,
     };
 
+    /// What is told of a row all of whose cells are null.
+    pub(crate) const NO_VALUE: Self = Self { stamp: 0, expiry: 0 };
+
     fn ended(self, now_seconds: u32) -> bool {
         self.expiry != 0 && self.expiry <= now_seconds
     }
@@ -185,10 +188,17 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The newest stamp of the cells that are not null; 0 if all are.
-    fn newest_value(&self) -> i64 {
-        let stamps = self.cells.iter().filter(|cell| cell.value.is_some());
-        stamps.map(|cell| cell.life.stamp).max().unwrap_or(0)
+    /// The newest stamp of the cells that are not null, and when the last of them ends; [`Life::NO_VALUE`] if all are.
+    fn values_life(&self) -> Life {
+        let lives = self.cells.iter().filter(|cell| cell.value.is_some());
+        let longer = |one: u32, other: u32| if one == 0 || other == 0 { 0 } else { one.max(other) };
+        lives
+            .map(|cell| cell.life)
+            .reduce(|one, other| Life {
+                stamp: one.stamp.max(other.stamp),
+                expiry: longer(one.expiry, other.expiry),
+            })
+            .unwrap_or(Life::NO_VALUE)
     }
 
     /// Appends the row's stored form, for the key that `key_checksum` is the checksum of.
@@ -446,7 +456,7 @@ impl<'a> StoredRow<'a> {
     /// Appends the row's first `columns` cells to `rows`, if the row exists at `now_seconds` (which
     /// only matters if it [may end](Self::may_end)). The table has `table_columns`: more than
     /// `columns` if some were added since the reader learned of it, more than the row has cells if
-    /// some were added since it was written. Returns the newest stamp of the values appended.
+    /// some were added since it was written. Returns the newest stamp of the values appended, and when the last of them ends.
     #[inline]
     pub(crate) fn push_cells(
         &self,
@@ -454,7 +464,7 @@ impl<'a> StoredRow<'a> {
         table_columns: usize,
         now_seconds: u32,
         rows: &mut RowSet,
-    ) -> Result<Option<i64>, Damage> {
+    ) -> Result<Option<Life>, Damage> {
         if self.count > table_columns {
             return Err(Damage::Layout);
         }
@@ -483,7 +493,7 @@ impl<'a> StoredRow<'a> {
         for _ in self.count..columns {
             rows.push_cell(None);
         }
-        Ok(Some(if values { self.base.stamp } else { 0 }))
+        Ok(Some(if values { self.base } else { Life::NO_VALUE }))
     }
 
     #[cold]
@@ -492,7 +502,7 @@ impl<'a> StoredRow<'a> {
         columns: usize,
         now_seconds: u32,
         rows: &mut RowSet,
-    ) -> Result<Option<i64>, Damage> {
+    ) -> Result<Option<Life>, Damage> {
         let mut row = self.decode(columns)?;
         row.end(now_seconds);
         if !row.exists() {
@@ -502,7 +512,7 @@ impl<'a> StoredRow<'a> {
         for cell in &row.cells {
             rows.push_cell(cell.value);
         }
-        Ok(Some(row.newest_value()))
+        Ok(Some(row.values_life()))
     }
 }
 

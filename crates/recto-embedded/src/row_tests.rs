@@ -144,7 +144,7 @@ proptest! {
         if pushed.is_some() {
             let cells: Vec<_> = expected.cells.iter().map(|cell| cell.value).collect();
             prop_assert!(columns == 0 || rows.row(0).iter().collect::<Vec<_>>() == cells);
-            prop_assert_eq!(pushed.unwrap(), expected.newest_value());
+            prop_assert_eq!(pushed.unwrap(), expected.values_life());
         }
     }
 

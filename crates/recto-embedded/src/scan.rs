@@ -84,9 +84,11 @@ pub(crate) fn scan(
         Bound::Excluded(range.end.as_slice())
     };
     let next = scan.run(lower, upper, limit, options.max_bytes)?;
+    let (stamps, ends_in_seconds) = scan.collector.take_lives();
     Ok(ScanRead {
         bytes: scan.collector.bytes,
-        stamps: scan.collector.stamps.unwrap_or_default(),
+        stamps,
+        ends_in_seconds,
         rows: scan.collector.rows,
         next: next.map(ScanPosition),
     })

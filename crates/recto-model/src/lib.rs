@@ -18,12 +18,15 @@
 //! | [`record`] | [`Record`](record::Record): records as Rust types, and why a row is not one |
 //! | [`environment`] | the one handle on time and randomness |
 //! | `extremes` | values at the edges of each order type, for tests, behind the feature `testing` |
+//! | `golden` | reading files of stored bytes, for tests, behind the same |
 
 pub mod cell;
 pub mod cells;
 pub mod environment;
 #[cfg(any(test, feature = "testing"))]
 pub mod extremes;
+#[cfg(any(test, feature = "testing"))]
+pub mod golden;
 pub mod json;
 pub mod key;
 pub mod native;

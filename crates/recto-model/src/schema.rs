@@ -40,7 +40,7 @@ mod problem;
 mod type_order;
 mod type_text;
 
-pub use arrangement::{Arrangement, Derivation, Holds};
+pub use arrangement::{ArrangedBy, Arrangement, Derivation, HEAD_COLUMN, Holds, VERSION_COLUMN};
 pub use declared::Declaration;
 pub use difference::{Change, ChangeKind};
 pub use errors::{CollectionError, SchemaError, SchemaErrors};

@@ -362,3 +362,17 @@ pub struct Slice {
     /// The most rows to return, at least 1.
     pub limit: u32,
 }
+
+impl Slice {
+    /// The first rows of a partition, in clustering order.
+    pub fn from_start(table: &Arc<Table>, partition: Cells, limit: u32) -> Self {
+        Self {
+            table: Arc::clone(table),
+            partition,
+            from: Bound::start(),
+            to: Bound::end(),
+            direction: ReadDirection::Forward,
+            limit,
+        }
+    }
+}

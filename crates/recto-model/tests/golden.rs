@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use recto_model::golden::bytes_of_hex;
 use recto_model::key::KEY_FORMAT_VERSION;
 use recto_model::{Direction, Type, cell, json, key};
 
@@ -16,14 +17,6 @@ struct Line<'a> {
     direction: Direction,
     cell: Vec<u8>,
     key: Vec<u8>,
-}
-
-fn bytes_of(hex: &str) -> Vec<u8> {
-    assert!(hex.len().is_multiple_of(2), "{hex}");
-    (0..hex.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
-        .collect()
 }
 
 impl<'a> Line<'a> {
@@ -47,7 +40,7 @@ impl<'a> Line<'a> {
             ty,
             direction,
             cell,
-            key: bytes_of(hex),
+            key: bytes_of_hex(hex),
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use recto_model::schema::{self, Collection, Holds};
+use recto_model::schema::{
+    self, ArrangedBy, Collection, HEAD_COLUMN, Holds, OrderColumn, VERSION_COLUMN, WriteMode,
+};
 use recto_model::table::{Direction, TableError};
 use recto_model::{RowRef, Table, Type};
 
@@ -23,6 +25,13 @@ pub struct Arrangement {
     null_columns: Vec<Option<usize>>,
     /// The order fields without which a record is not in it, though others of the collection have none.
     pub skips_nulls_of: Vec<usize>,
+    /// The column that has a record's version; none if its collection's records have none.
+    pub version: Option<usize>,
+    /// In the base table of records that change, the column that says how long one lives.
+    pub head: Option<usize>,
+    /// Whether a row is shown only if the base row, read after it, says that the record stands there. Then all fields
+    /// are the base row's.
+    pub is_verified: bool,
 }
 
 impl Arrangement {
@@ -63,7 +72,16 @@ impl Arrangement {
             }
             _ => None,
         };
+        let changes = arranged.collection.writes == WriteMode::Update;
+        let hidden = |name: &str| {
+            let columns = table.columns().iter().zip(&holds);
+            let mut columns = columns.take_while(|_| changes);
+            columns.position(|(column, holds)| *holds == Holds::Hidden && column.name == name)
+        };
         Ok(Self {
+            version: hidden(VERSION_COLUMN),
+            head: hidden(HEAD_COLUMN),
+            is_verified: false,
             name: arranged.name().to_owned(),
             is_base: arranged.view.is_none(),
             skips_nulls_of: (table.partition().len()..key_len).filter_map(skips).collect(),
@@ -176,23 +194,18 @@ impl Arrangement {
         }
     }
 
-    /// The arrangement as text, for fingerprints and messages: `(carrier), -time_hour, flight`.
-    pub fn describe(&self) -> String {
-        let partition: Vec<&str> = self
-            .table
-            .partition()
-            .iter()
-            .take(self.logical_len())
-            .map(|column| column.name.as_str())
-            .collect();
-        let mut text = format!("({})", partition.join(", "));
-        for (index, column) in self.table.clustering().iter().enumerate() {
-            text.push_str(", ");
-            if self.table.clustering_direction(index) == Direction::Descending {
-                text.push('-');
-            }
-            text.push_str(&column.name);
+    /// What its rows are arranged by: columns of fields, and what is derived from them.
+    pub fn arranged_by(&self) -> ArrangedBy {
+        let partition = self.table.partition().iter().take(self.logical_len());
+        let clustering = self.table.clustering().iter().enumerate();
+        ArrangedBy {
+            partition: partition.map(|column| column.name.clone()).collect(),
+            order: clustering
+                .map(|(index, column)| OrderColumn {
+                    field: column.name.clone(),
+                    direction: self.table.clustering_direction(index),
+                })
+                .collect(),
         }
-        text
     }
 }

@@ -136,93 +136,145 @@ pub struct OpenedCursor {
 }
 
 /// Why a cursor was not made or not opened.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CursorError {
     /// There is no text.
-    #[error("the cursor is empty")]
     Empty,
     /// The text is longer than any cursor.
-    #[error("the cursor is {characters} characters long; no cursor is longer than {MAX_CURSOR_CHARACTERS}")]
     TooLong {
         /// How long it is.
         characters: usize,
     },
     /// The text is not base64url without padding, or not in its one canonical form.
-    #[error("the cursor is not base64url text: character {position} does not belong there")]
     NotBase64 {
         /// The first character that is wrong, counted in bytes from 1.
         position: usize,
     },
     /// The text has a length that no cursor has.
-    #[error("the cursor is not whole: characters are missing, or there is one too many")]
     Truncated,
     /// The cursor says that it is of a format that this release does not know.
-    #[error("the cursor is of format {version}, which this release does not know")]
     UnknownFormat {
         /// The version of its format.
         version: u8,
     },
     /// It is the resume token of a scan.
-    #[error("this is the resume token of an export or a scan, not a cursor")]
     OfScan,
     /// It was not sealed with a key of the ring, or was altered since: these cannot be told apart.
-    #[error("the cursor was altered, or was made with a key that is not known here")]
     NotOurs,
     /// It is authentic but holds what this release does not understand.
-    #[error("the cursor holds what this release does not understand")]
     UnknownContent,
     /// It was made by a query of another collection.
-    #[error("the cursor is of another collection")]
     OtherCollection,
     /// It was made when the query was served in another order than any view has now.
-    #[error("the cursor is of another view, or of an earlier arrangement of this view")]
     OtherArrangement,
     /// It was made by a query with another filter or sort.
-    #[error("the cursor is of a query with another filter or sort")]
     OtherQuery,
     /// Its time is over.
-    #[error("the cursor expired at {expired_at_seconds} (seconds since 1970-01-01T00:00:00Z)")]
     Expired {
         /// The first second in which it no longer opened, since 1970-01-01T00:00:00Z.
         expired_at_seconds: u64,
     },
     /// The position's cells are too large for a cursor. Only when sealing.
-    #[error("a position of {bytes} bytes does not fit in a cursor of {MAX_CURSOR_CHARACTERS} characters")]
     PositionTooLarge {
         /// The size it would have, sealed.
         bytes: usize,
     },
 }
 
+/// What a cursor is called by those who are told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CursorName {
+    /// As the crate calls it.
+    Cursor,
+    /// As lists call where they go on.
+    PageToken,
+    /// As lists call where a row stands.
+    RowToken,
+}
+
+impl fmt::Display for CursorName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cursor => "cursor",
+            Self::PageToken => "page token",
+            Self::RowToken => "row token",
+        })
+    }
+}
+
 impl CursorError {
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
+    /// What is wrong, in the words of who calls a cursor that.
+    pub fn message(&self, name: CursorName) -> String {
         match self {
-            Self::Empty => "leave the cursor out to read from the beginning",
-            Self::TooLong { .. } | Self::NotBase64 { .. } | Self::Truncated => {
-                "pass a cursor exactly as a page gave it: whole, and with nothing before or after it"
+            Self::Empty => format!("the {name} is empty"),
+            Self::TooLong { characters } => format!(
+                "the {name} is {characters} characters long; no {name} is longer than {MAX_CURSOR_CHARACTERS}"
+            ),
+            Self::NotBase64 { position } => {
+                format!("the {name} is not base64url text: character {position} does not belong there")
             }
-            Self::OfScan => "give it to the export that made it, as its resume token",
+            Self::Truncated => {
+                format!("the {name} is not whole: characters are missing, or there is one too many")
+            }
+            Self::UnknownFormat { version } => {
+                format!("the {name} is of format {version}, which this release does not know")
+            }
+            Self::OfScan => format!("this is the resume token of an export or a scan, not a {name}"),
+            Self::NotOurs => format!("the {name} was altered, or was made with a key that is not known here"),
+            Self::UnknownContent => format!("the {name} holds what this release does not understand"),
+            Self::OtherCollection => format!("the {name} is of another collection"),
+            Self::OtherArrangement => {
+                format!("the {name} is of another view, or of an earlier arrangement of this view")
+            }
+            Self::OtherQuery => format!("the {name} is of a query with another filter or sort"),
+            Self::Expired { expired_at_seconds } => {
+                format!("the {name} expired at {expired_at_seconds} (seconds since 1970-01-01T00:00:00Z)")
+            }
+            Self::PositionTooLarge { bytes } => format!(
+                "a position of {bytes} bytes does not fit in a {name} of {MAX_CURSOR_CHARACTERS} characters"
+            ),
+        }
+    }
+
+    /// What to do about it, in the same words.
+    pub fn hint(&self, name: CursorName) -> String {
+        match self {
+            Self::Empty => format!("leave the {name} out to read from the beginning"),
+            Self::TooLong { .. } | Self::NotBase64 { .. } | Self::Truncated => {
+                format!("pass a {name} exactly as a page gave it: whole, and with nothing before or after it")
+            }
+            Self::OfScan => "give it to the export that made it, as its resume token".into(),
             Self::UnknownFormat { .. } | Self::UnknownContent => {
-                "a newer release made it, or it was altered: read from the beginning, or use that release"
+                "a newer release made it, or it was altered: read from the beginning, or use that release".into()
             }
             Self::NotOurs => {
                 "read from the beginning: the key it was made with may have been rotated away since, or it is of \
                  another store"
+                    .into()
             }
-            Self::OtherCollection => "use a cursor only with the query that made it: ask the same collection",
+            Self::OtherCollection => {
+                format!("use a {name} only with the query that made it: ask the same collection")
+            }
             Self::OtherArrangement => {
-                "the schema changed, or the query is served by another view now: read from the beginning"
+                "the schema changed, or the query is served by another view now: read from the beginning".into()
             }
-            Self::OtherQuery => {
-                "use a cursor only with the query that made it: repeat its filter and sort. The page size may change"
-            }
-            Self::Expired { .. } => "read from the beginning, or from values that you know",
-            Self::PositionTooLarge { .. } => "sort by smaller fields",
+            Self::OtherQuery => format!(
+                "use a {name} only with the query that made it: repeat its filter and sort. The page size may change"
+            ),
+            Self::Expired { .. } => "read from the beginning, or from values that you know".into(),
+            Self::PositionTooLarge { .. } => "sort by smaller fields".into(),
         }
     }
 }
+
+impl fmt::Display for CursorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message(CursorName::Cursor))
+    }
+}
+
+impl std::error::Error for CursorError {}
 
 /// Seals `position`, for the query `identity` and no other, with the active key of `ring`. `travel`
 /// is the way in which the cursor leads on from it.

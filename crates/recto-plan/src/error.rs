@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::refusal::Suggestion;
+
 /// What is wrong with a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -28,7 +30,9 @@ pub struct QueryError {
     /// The column in the filter or sort text, 1-based, in characters.
     pub column: Option<usize>,
     /// The fields that a view is partitioned by and the query does not pin, where that is why none serves it.
-    pub unpinned: Vec<String>,
+    pub unpinned: Box<[String]>,
+    /// The collection that would serve it, where the hint is about one.
+    pub suggestion: Option<Box<Suggestion>>,
     /// What to do about it.
     pub hint: Option<String>,
 }
@@ -41,7 +45,8 @@ impl QueryError {
             message: message.into(),
             field: None,
             column: None,
-            unpinned: Vec::new(),
+            unpinned: Box::default(),
+            suggestion: None,
             hint: None,
         }
     }

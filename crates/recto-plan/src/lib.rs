@@ -35,5 +35,5 @@ pub mod text;
 pub use arrangement::Arrangement;
 pub use cursor::{Position, Side};
 pub use error::{QueryError, QueryErrorKind};
-pub use plan::{Plan, Shape, Travel};
+pub use plan::{Plan, PlanShape, Shape, Travel};
 pub use query::Query;

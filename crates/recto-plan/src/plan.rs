@@ -1,6 +1,8 @@
 //! Plans: which slices of which table answer a query, and in which order their rows are given.
 
 use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use recto_model::table::{Direction, ReadDirection};
@@ -29,6 +31,8 @@ pub enum Shape {
 }
 
 impl Shape {
+    const ALL: [Self; 4] = [Self::Empty, Self::Scan, Self::Concat, Self::Merge];
+
     /// As `explain` names it.
     pub fn name(self) -> &'static str {
         match self {
@@ -37,6 +41,41 @@ impl Shape {
             Self::Concat => "concat",
             Self::Merge => "merge",
         }
+    }
+}
+
+/// How a page is found, as far as what it costs depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PlanShape {
+    /// How its sources make one sequence of rows.
+    pub sources: Shape,
+    /// Whether rows are checked one by one.
+    pub residual: bool,
+}
+
+/// What stands behind the name of a shape where rows are checked one by one.
+const RESIDUAL: &str = " + residual";
+
+/// As `explain` names it: `merge + residual`.
+impl fmt::Display for PlanShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.sources.name())?;
+        f.write_str(if self.residual { RESIDUAL } else { "" })
+    }
+}
+
+/// Reads what `Display` writes.
+impl FromStr for PlanShape {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let checked = text.strip_suffix(RESIDUAL);
+        let name = checked.unwrap_or(text);
+        let sources = Shape::ALL.into_iter().find(|shape| shape.name() == name);
+        Ok(Self {
+            sources: sources.ok_or("a shape is empty, scan, concat or merge")?,
+            residual: checked.is_some(),
+        })
     }
 }
 
@@ -86,6 +125,8 @@ pub struct Plan {
     pub sources: Vec<Source>,
     /// What is checked row by row.
     pub residual: Vec<Residual>,
+    /// The fields that are asked for and that the arrangement lacks: they are read from the base table, row by row.
+    pub looked_up: Vec<usize>,
     /// What is asked.
     pub query: Arc<Query>,
     /// What a cursor of this query is bound to.
@@ -93,6 +134,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// How its pages are found.
+    pub fn shape(&self) -> PlanShape {
+        PlanShape {
+            sources: self.shape,
+            residual: !self.residual.is_empty(),
+        }
+    }
+
     /// The slice of a source that lies beyond `edge` in the direction of `travel`, or all of it
     /// without an edge; `None` if nothing of it does.
     ///
@@ -157,6 +206,12 @@ impl Plan {
         } else {
             Bound::Before(cells)
         }
+    }
+
+    /// Whether the base row of each row is read after it: to look fields up, or because the row may be none of the
+    /// view's any more. Then all conditions are asked of the base row, too.
+    pub fn reads_base(&self) -> bool {
+        self.arrangement.is_verified || !self.looked_up.is_empty()
     }
 
     /// The position of a row: the edge before or after it.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use recto_model::Cells;
-use recto_model::schema::{Collection, Derivation, Holds};
+use recto_model::schema::{Collection, Derivation, Holds, Nulls, View};
 use recto_model::table::Direction;
 
 use crate::arrangement::Arrangement;
@@ -22,7 +22,7 @@ pub struct Wishes<'a> {
     pub allow_residual: bool,
     /// The arrangement that was asked for by its name, which then decides alone.
     pub view: Option<&'a str>,
-    /// The fields whose values are needed; none for all.
+    /// The fields whose values are asked for; none for all. An arrangement that lacks some is looked up from.
     pub fields: Option<&'a [usize]>,
 }
 
@@ -36,8 +36,8 @@ pub struct Plans {
 }
 
 impl Plans {
-    /// The arrangements that are not taken when the plan at `taken` is, and why.
-    pub fn rejected(&self, taken: usize) -> Vec<RejectedView> {
+    /// The arrangements of a collection that are not taken when the plan at `taken` is, and why.
+    pub fn rejected(&self, collection: &Collection, taken: usize) -> Vec<RejectedView> {
         let best = &self.plans[taken];
         let others = self.plans.iter().enumerate().filter(|(index, _)| *index != taken);
         let others = others.map(|(index, other)| RejectedView {
@@ -49,6 +49,9 @@ impl Plans {
             } else if other.sources.len() > best.sources.len() {
                 let (many, few) = (other.sources.len(), best.sources.len());
                 format!("it would serve the query too, from {many} sources; from {few} is done with less")
+            } else if best.looked_up.is_empty() && !other.looked_up.is_empty() {
+                let lacks = names(collection, &other.looked_up);
+                format!("it would serve the query too, with {lacks} read from the base table row by row")
             } else {
                 "it would serve the query too; the first that does is taken".into()
             },
@@ -61,7 +64,7 @@ impl Plans {
 ///
 /// Without a sort, the first arrangement that serves decides the order of the rows, so that one that is added
 /// changes no list. With one, the best is taken that has no conditions to check row by row, then with the fewest
-/// sources, then the first.
+/// sources, then without looking fields up, then the first.
 ///
 /// # Errors
 /// No arrangement serves it: why not each, and the view that would.
@@ -97,7 +100,13 @@ pub fn plan(
         }
     }
     if query.sorts().next().is_some() && !query.contradiction {
-        plans.sort_by_key(|plan| (!plan.residual.is_empty(), plan.sources.len()));
+        plans.sort_by_key(|plan| {
+            (
+                !plan.residual.is_empty(),
+                plan.sources.len(),
+                !plan.looked_up.is_empty(),
+            )
+        });
     }
     match too_many {
         _ if !plans.is_empty() => Ok(Plans {
@@ -161,24 +170,25 @@ fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
     let Some(suggested) = SuggestedView::new(collection, query) else {
         return Advice::Pin;
     };
-    let view = suggested.view(collection);
-    let Ok(arrangement) = Arrangement::new(&collection.arranged(&view), &*view.name) else {
-        return Advice::None;
-    };
-    let arrangement = Arc::new(arrangement);
-    let serves = |allow_residual| {
+    let serves = |view: &View, allow_residual| {
         let wishes = Wishes {
             allow_residual,
-            view: Some(&view.name),
-            fields: None,
+            ..Wishes::default()
         };
-        plan_on(collection, &arrangement, query, &wishes).is_ok()
+        let arrangement = Arrangement::new(&collection.arranged(view), &*view.name).map(Arc::new);
+        arrangement.is_ok_and(|arrangement| plan_on(collection, &arrangement, query, &wishes).is_ok())
     };
-    match suggested.text(collection) {
-        Some(text) if serves(false) => Advice::Collection(text),
-        Some(text) if serves(true) => Advice::CollectionWithResidual(text),
-        _ => Advice::None,
+    // A view that leaves out records without a value may serve more, since nothing stands between its fields.
+    for with_residual in [false, true] {
+        for nulls in [Nulls::Last, Nulls::Skip] {
+            let view = suggested.view(collection, nulls);
+            if serves(&view, with_residual) {
+                let suggestion = SuggestedView::suggestion(collection, view, with_residual);
+                return suggestion.map_or(Advice::None, |suggestion| Advice::Have(Box::new(suggestion)));
+            }
+        }
     }
+    Advice::None
 }
 
 fn plan_on(
@@ -187,7 +197,7 @@ fn plan_on(
     query: &Arc<Query>,
     wishes: &Wishes<'_>,
 ) -> Result<Plan, Unserved> {
-    check_holds(collection, arrangement, query, wishes)?;
+    check_records(collection, arrangement, query, wishes)?;
     let LaidOut {
         layout,
         order,
@@ -206,6 +216,7 @@ fn plan_on(
         reversed,
         sources: Vec::new(),
         residual,
+        looked_up: looked_up(arrangement, query, wishes),
         query: Arc::clone(query),
         identity,
     };
@@ -220,30 +231,43 @@ fn plan_on(
     Ok(plan)
 }
 
-/// Refuses an arrangement that lacks fields that are asked for or compared, or records that may be asked for.
-fn check_holds(
+/// Refuses an arrangement that lacks records that may be asked for.
+fn check_records(
     collection: &Collection,
     arrangement: &Arrangement,
     query: &Query,
     wishes: &Wishes<'_>,
 ) -> Result<(), String> {
-    let name = |field: usize| &collection.fields[field].name;
-    if !arrangement.is_full() {
-        let is_missing = |field: &usize| arrangement.column_of_field[*field].is_none();
-        let missing = match wishes.fields {
-            Some(fields) => fields.iter().copied().find(is_missing),
-            None => (0..collection.fields.len()).find(is_missing),
-        };
-        if let Some(field) = missing.or_else(|| query.fields().find(is_missing)) {
-            return Err(format!("it does not have {}", name(field)));
-        }
-    }
     // Who names the view means the records that are in it.
     let lacks = |field: &&usize| wishes.view.is_none() && !query.fields().any(|one| one == **field);
     match arrangement.skips_nulls_of.iter().find(lacks) {
-        Some(&field) => Err(format!("it does not have records without {}", name(field))),
+        Some(&field) => Err(format!(
+            "it does not have records without {}",
+            collection.fields[field].name
+        )),
         None => Ok(()),
     }
+}
+
+/// The fields that are asked for or compared and that an arrangement lacks; none where the base row is read anyway.
+fn looked_up(arrangement: &Arrangement, query: &Query, wishes: &Wishes<'_>) -> Vec<usize> {
+    if arrangement.is_verified || arrangement.is_full() {
+        return Vec::new();
+    }
+    let lacks = |field: &usize| arrangement.column_of_field[*field].is_none();
+    let is_asked = |field: &usize| wishes.fields.is_none_or(|fields| fields.contains(field));
+    let lacked = (0..arrangement.column_of_field.len()).filter(lacks);
+    let needed = lacked.filter(|field| is_asked(field) || query.fields().any(|one| one == *field));
+    needed.collect()
+}
+
+/// Names of fields, for people.
+fn names(collection: &Collection, fields: &[usize]) -> String {
+    let names: Vec<&str> = fields
+        .iter()
+        .map(|field| &*collection.fields[*field].name)
+        .collect();
+    names.join(", ")
 }
 
 /// The plan of a query that no row can match and that the arrangement could not serve either.
@@ -265,6 +289,7 @@ fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Arc<
         reversed: false,
         sources: Vec::new(),
         residual: Vec::new(),
+        looked_up: Vec::new(),
     }
 }
 
@@ -286,7 +311,7 @@ fn lay_out<'a>(
     let (order, reversed) = layout.order(collection, query)?;
     let residual = layout.residual(query);
     if !residual.is_empty() && !allow_residual && !query.contradiction {
-        return Err(residual_reason(arrangement, &residual).into());
+        return Err(residual_reason(collection, arrangement, &residual).into());
     }
     Ok(LaidOut {
         layout,
@@ -316,18 +341,16 @@ pub fn serves(
     if wishes.view.is_some_and(|name| arrangement.name != name) {
         return None;
     }
-    check_holds(collection, arrangement, query, wishes).ok()?;
+    check_records(collection, arrangement, query, wishes).ok()?;
     let laid_out = lay_out(collection, arrangement, query, wishes.allow_residual).ok()?;
-    let residual = laid_out.residual.iter().flat_map(Residual::columns);
+    let residual = laid_out.residual.iter().flat_map(Residual::fields);
     Some(Serves {
         order: laid_out
             .order
             .iter()
             .filter_map(|term| arrangement.field_of(term.column))
             .collect(),
-        residual: residual
-            .filter_map(|column| arrangement.field_of(*column))
-            .collect(),
+        residual: residual.copied().collect(),
     })
 }
 
@@ -470,14 +493,14 @@ impl<'a> Layout<'a> {
                 if column != next_free + derived.len() {
                     return Err(format!(
                         "its order is {}; the sort has {name} where {} comes next",
-                        arrangement.describe(),
+                        arrangement.arranged_by(),
                         self.name_or_end(next_free)
                     ));
                 }
                 if *reversed_by_free.get_or_insert(against) != against {
                     return Err(format!(
                         "its order is {}; the sort is neither that nor its exact reverse at {name}",
-                        arrangement.describe()
+                        arrangement.arranged_by()
                     ));
                 }
                 next_free = column + 1;
@@ -513,17 +536,16 @@ impl<'a> Layout<'a> {
 
     /// The conditions that the slices do not serve.
     fn residual(&self, query: &Query) -> Vec<Residual> {
-        let arrangement = self.arrangement;
-        let column_of = |field: usize| {
-            arrangement.column_of_field[field].expect("that it holds the query's fields was checked")
+        let is_served = |field: usize| {
+            let column = self.arrangement.column_of_field[field];
+            column.is_some_and(|column| self.served.contains(&column))
         };
-        let columns = query
+        let fields = query
             .constraints
             .iter()
-            .map(|(field, constraint)| (column_of(*field), constraint))
-            .filter(|(column, _)| !self.served.contains(column))
-            .map(|(column, constraint)| Residual::Column {
-                column,
+            .filter(|(field, _)| !is_served(*field))
+            .map(|(field, constraint)| Residual::Field {
+                field: *field,
                 constraint: constraint.clone(),
             });
         let tuples = query
@@ -531,11 +553,11 @@ impl<'a> Layout<'a> {
             .iter()
             .filter(|tuple| !self.tuples.iter().any(|(_, served)| served == tuple))
             .map(|tuple| Residual::Tuple {
-                columns: tuple.fields.iter().map(|field| column_of(*field)).collect(),
+                fields: tuple.fields.clone(),
                 operator: tuple.operator,
                 values: tuple.values.clone(),
             });
-        columns.chain(tuples).collect()
+        fields.chain(tuples).collect()
     }
 
     /// One source per combination of pinned values and piece of their rows.
@@ -711,21 +733,13 @@ fn sort_sources(plan: &mut Plan) {
     });
 }
 
-fn residual_reason(arrangement: &Arrangement, residual: &[Residual]) -> String {
-    let mut names: Vec<&str> = residual
-        .iter()
-        .flat_map(|condition| {
-            condition
-                .columns()
-                .iter()
-                .map(|column| arrangement.name_of(*column))
-        })
-        .collect();
-    names.dedup();
+fn residual_reason(collection: &Collection, arrangement: &Arrangement, residual: &[Residual]) -> String {
+    let mut fields: Vec<usize> = residual.iter().flat_map(Residual::fields).copied().collect();
+    fields.dedup();
     format!(
         "its order {} does not serve the condition on {}; with allow_residual it would be checked row by row",
-        arrangement.describe(),
-        names.join(", ")
+        arrangement.arranged_by(),
+        names(collection, &fields)
     )
 }
 
@@ -759,7 +773,10 @@ fn arranged_identity(
     }
     QueryIdentity {
         collection: Fingerprint::of(&[collection.name.as_bytes()]),
-        order: Fingerprint::of(&[arrangement.describe().as_bytes(), columns.as_bytes()]),
+        order: Fingerprint::of(&[
+            arrangement.arranged_by().to_string().as_bytes(),
+            columns.as_bytes(),
+        ]),
         query: fingerprint(&parts),
     }
 }
@@ -856,10 +873,12 @@ writes = "append"
 
 [collection.tasks.view.mixed]
 partition = ["team"]
+nulls = "skip"
 order = ["size", "-age"]
 
 [collection.tasks.view.uniform]
 partition = ["team"]
+nulls = "skip"
 order = ["size", "age"]
 "#;
 
@@ -878,7 +897,7 @@ order = ["size", "age"]
         let plans = plan(collection, &arrangements, &query, &Wishes::default()).expect("a plan");
         let places = plans.plans.iter();
         let places = places.map(|plan| (plan.arrangement.name.clone(), plan.sources.len()));
-        let reasons = plans.rejected(0).into_iter().map(|one| one.reason);
+        let reasons = plans.rejected(collection, 0).into_iter().map(|one| one.reason);
         (places.collect(), reasons.collect())
     }
 

@@ -443,22 +443,23 @@ impl Query {
     }
 }
 
-/// Whether cells, each with its type, compare to values as a tuple range says. A null satisfies nothing.
+/// Whether cells, each with its type, compare to values as a tuple range says. A null satisfies nothing, whatever stands
+/// before it: a view that leaves out records which lack one of the fields has all that the range asks for.
 pub(crate) fn tuple_satisfies<'a>(
     cells: impl Iterator<Item = (&'a Type, Option<&'a [u8]>)>,
     operator: Operator,
     values: &[Vec<u8>],
 ) -> bool {
+    let mut decided = Ordering::Equal;
     for ((ty, cell), value) in cells.zip(values) {
         let Some(cell) = cell else {
             return false;
         };
-        let ordering = compare(ty, cell, value);
-        if ordering.is_ne() {
-            return operator.holds(ordering);
+        if decided.is_eq() {
+            decided = compare(ty, cell, value);
         }
     }
-    operator.holds(Ordering::Equal)
+    operator.holds(decided)
 }
 
 /// Whether a value satisfies a constraint.

@@ -6,20 +6,20 @@ use crate::arrangement::Arrangement;
 use crate::query::{Constraint, satisfies, tuple_satisfies};
 use crate::text::Operator;
 
-/// One condition on the columns of an arrangement's table.
+/// One condition on the fields of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Residual {
-    /// A column must satisfy a constraint.
-    Column {
-        /// The column.
-        column: usize,
+    /// A field must satisfy a constraint.
+    Field {
+        /// The field.
+        field: usize,
         /// The constraint.
         constraint: Constraint,
     },
-    /// Columns must compare to values, by value.
+    /// Fields must compare to values, by value.
     Tuple {
-        /// The columns.
-        columns: Vec<usize>,
+        /// The fields.
+        fields: Vec<usize>,
         /// How.
         operator: Operator,
         /// The values.
@@ -28,30 +28,37 @@ pub enum Residual {
 }
 
 impl Residual {
-    /// Whether a row satisfies it. A null satisfies nothing.
+    /// Whether a row satisfies it, as far as its table can tell: what that lacks is asked of the base row. A null
+    /// satisfies nothing.
     pub fn matches(&self, arrangement: &Arrangement, row: RowRef<'_>) -> bool {
         match self {
-            Self::Column { column, constraint } => arrangement
-                .cell(row, *column)
-                .is_some_and(|cell| satisfies(arrangement.type_of(*column), cell, constraint)),
+            Self::Field { field, constraint } => arrangement.column_of_field[*field].is_none_or(|column| {
+                arrangement
+                    .cell(row, column)
+                    .is_some_and(|cell| satisfies(arrangement.type_of(column), cell, constraint))
+            }),
             Self::Tuple {
-                columns,
+                fields,
                 operator,
                 values,
             } => {
+                let columns = fields.iter().map(|field| arrangement.column_of_field[*field]);
+                if columns.clone().any(|column| column.is_none()) {
+                    return true;
+                }
                 let cells = columns
-                    .iter()
-                    .map(|column| (arrangement.type_of(*column), arrangement.cell(row, *column)));
+                    .flatten()
+                    .map(|column| (arrangement.type_of(column), arrangement.cell(row, column)));
                 tuple_satisfies(cells, *operator, values)
             }
         }
     }
 
-    /// The names of the columns it looks at.
-    pub fn columns(&self) -> &[usize] {
+    /// The fields it looks at.
+    pub fn fields(&self) -> &[usize] {
         match self {
-            Self::Column { column, .. } => std::slice::from_ref(column),
-            Self::Tuple { columns, .. } => columns,
+            Self::Field { field, .. } => std::slice::from_ref(field),
+            Self::Tuple { fields, .. } => fields,
         }
     }
 }

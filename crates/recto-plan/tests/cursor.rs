@@ -8,11 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proptest::prelude::*;
 use recto_model::environment::Source;
+use recto_model::golden::bytes_of_hex;
 use recto_model::{Cells, Environment};
 use recto_plan::Travel;
 use recto_plan::cursor::{
-    Cursor, CursorError, Fingerprint, KeyRing, KeyRingError, MAX_CURSOR_CHARACTERS, MAX_KEYS, OpenedCursor,
-    Position, QueryIdentity, Side, key_id, seal,
+    Cursor, CursorError, CursorName, Fingerprint, KeyRing, KeyRingError, MAX_CURSOR_CHARACTERS, MAX_KEYS,
+    OpenedCursor, Position, QueryIdentity, Side, key_id, seal,
 };
 
 /// Time that stands where it is put, and bytes that differ from call to call.
@@ -82,7 +83,12 @@ fn open(
 
 fn refusal(ring: &KeyRing, text: &str) -> CursorError {
     let error = open(ring, &environment(), text, &identity()).expect_err(text);
-    assert!(!error.hint().is_empty());
+    assert_eq!(error.to_string(), error.message(CursorName::Cursor));
+    for name in [CursorName::PageToken, CursorName::RowToken] {
+        // Who calls it otherwise is told of no cursor.
+        let (message, hint) = (error.message(name), error.hint(name));
+        assert!(!hint.is_empty() && !message.contains("cursor") && !hint.contains("cursor"));
+    }
     error
 }
 
@@ -463,12 +469,6 @@ impl Source for Fixed {
     }
 }
 
-fn unhex(text: &str) -> Vec<u8> {
-    (0..text.len() / 2)
-        .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap())
-        .collect()
-}
-
 /// Cursors of every version open in this release, and it seals those of the last. The files were not written by
 /// this code: they come from the description of the format run elsewhere.
 #[test]
@@ -496,7 +496,7 @@ fn cursors_keep_opening(golden: &str, is_sealed_so: bool) {
         };
         let mut values = Cells::new();
         for cell in cells.split(',').filter(|cell| *cell != "none") {
-            let cell = (cell != "null").then(|| unhex(cell));
+            let cell = (cell != "null").then(|| bytes_of_hex(cell));
             values.push(cell.as_deref());
         }
         let (side, travel) = match side.split_once('/') {
@@ -509,9 +509,9 @@ fn cursors_keep_opening(golden: &str, is_sealed_so: bool) {
             Side::Before
         };
         let position = Position { values, side };
-        let hint = (hint != "-").then(|| unhex(hint));
+        let hint = (hint != "-").then(|| bytes_of_hex(hint));
         let expiry = expiry.parse::<u64>().ok();
-        let environment = Environment::new(Fixed(unhex(nonce)));
+        let environment = Environment::new(Fixed(bytes_of_hex(nonce)));
         let opened = open(&ring, &environment, text, &identity).unwrap();
         assert_eq!(opened.position, position, "{line}");
         assert_eq!(opened.travel, travel, "{line}");
@@ -544,7 +544,7 @@ fn stored_keys_of_every_version_keep_opening() {
     let made_at = [None, Some(1_767_225_600)];
     for (file, newest_made_at) in files.iter().zip(made_at) {
         let line = file.lines().find(|line| !line.starts_with('#')).unwrap();
-        let ring = KeyRing::from_bytes(&unhex(line)).unwrap();
+        let ring = KeyRing::from_bytes(&bytes_of_hex(line)).unwrap();
         let described: Vec<_> = ring
             .describe()
             .map(|key| (key.id, key.made_at_seconds, key.active))
@@ -562,7 +562,7 @@ fn stored_keys_of_every_version_keep_opening() {
             open(&ring, &environment(), text, &identity).unwrap();
         }
     }
-    let newest = unhex(files[1].lines().last().unwrap());
+    let newest = bytes_of_hex(files[1].lines().last().unwrap());
     assert_eq!(*KeyRing::from_bytes(&newest).unwrap().to_bytes(), newest);
     for version in [0, 3, 255] {
         let mut later = newest.clone();

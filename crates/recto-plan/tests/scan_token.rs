@@ -5,9 +5,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proptest::prelude::*;
+use recto_model::golden::bytes_of_hex;
 use recto_model::{Cells, Environment};
 use recto_plan::Travel;
-use recto_plan::cursor::{self, CursorError, Fingerprint, KeyRing, Position, QueryIdentity, Side, key_id};
+use recto_plan::cursor::{
+    self, CursorError, CursorName, Fingerprint, KeyRing, Position, QueryIdentity, Side, key_id,
+};
 use recto_plan::scan_token::{
     MAX_SCAN_TOKEN_CHARACTERS, ScanProgress, ScanRange, ScanTokenError, open, seal,
 };
@@ -140,7 +143,7 @@ fn cursors_and_tokens_do_not_open_as_one_another() {
     assert_eq!(refusal(page.as_str()), ScanTokenError::NotOfScan);
     let as_cursor = |text: &str| cursor::open(&ring, &environment, text).unwrap_err();
     assert_eq!(as_cursor(&token), CursorError::OfScan);
-    assert!(!CursorError::OfScan.hint().is_empty());
+    assert!(!CursorError::OfScan.hint(CursorName::Cursor).is_empty());
     // With the other's prefix, which is authenticated, or the other's header.
     let (page, token) = (bytes_of(page.as_str()), bytes_of(&token));
     let as_token = [&b"R\x01"[..], &page[1..]].concat();
@@ -265,11 +268,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     match text {
         "null" => None,
         "-" => Some(Vec::new()),
-        text => Some(
-            (0..text.len() / 2)
-                .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap())
-                .collect(),
-        ),
+        text => Some(bytes_of_hex(text)),
     }
 }
 

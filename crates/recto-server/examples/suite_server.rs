@@ -7,7 +7,7 @@ use std::error::Error;
 
 use axum::Extension;
 use recto::schema::Schema;
-use recto::session::{RecordChange, Records};
+use recto::session::{Action, RecordChange, Records};
 use recto::{LocalSession, OpenOptions, Recto, StoreAddress};
 use recto_server::access::Access;
 use recto_server::{App, router};
@@ -27,11 +27,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let row = |at: i32| {
         let record =
             json!({ "tenant": "acme", "at": at, "id": at.to_string(), "title": format!("note {at}") });
-        RecordChange::Put {
-            collection: "notes".into(),
-            record: record.as_object().cloned().unwrap_or_default(),
-            ttl_seconds: None,
-        }
+        RecordChange::new(
+            "notes",
+            Action::put(record.as_object().cloned().unwrap_or_default()),
+        )
     };
     session.write((0..ROWS).map(row).collect()).await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;

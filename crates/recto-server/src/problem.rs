@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use recto::{Error, ErrorKind, ErrorPart};
+use recto::session::{JsonRecord, Versioned};
+use recto::{Error, ErrorKind, ErrorPart, Suggestion};
 use serde_json::{Map, Value, json};
 
 use crate::rights::{Operation, STORE};
@@ -14,7 +15,7 @@ use crate::rights::{Operation, STORE};
 /// words, `detail` what went wrong; `field` (of the record), `parameter` (of the query) and `position`
 /// (1-based, in characters of the parameter or of the body) say where, `hint` what to do. `part` is the part
 /// of what was asked that the engine names, whatever the request calls it; `unpinned` are the fields of a
-/// partition that a query must pin.
+/// partition that a query must pin. `version` and `record` are of the record that stood against a change.
 #[derive(Debug)]
 pub struct Problem {
     pub(crate) status: StatusCode,
@@ -32,7 +33,13 @@ struct More {
     parameter: Option<String>,
     position: Option<usize>,
     unpinned: Vec<String>,
+    /// The version of the record that stood against a change.
+    version: Option<i64>,
+    /// That record, for who may read it.
+    record: Option<JsonRecord>,
     hint: Option<String>,
+    /// The collection that the hint is about, for people.
+    suggestion: Option<Suggestion>,
     /// What to do about it, for programs only.
     hint_for_programs: Option<&'static str>,
     /// The methods there are, where it was the method.
@@ -82,6 +89,28 @@ impl Problem {
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.more.hint = Some(hint.into());
         self
+    }
+
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    pub(crate) fn with_version(mut self, version: i64) -> Self {
+        self.more.version = Some(version);
+        self
+    }
+
+    /// With what is there now.
+    pub(crate) fn with_current(mut self, found: Versioned<JsonRecord>) -> Self {
+        self.more.version = found.version;
+        self.more.record = Some(found.record);
+        self
+    }
+
+    /// A record is not as a write asked for.
+    pub(crate) fn changed(detail: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Changed, detail).into()
     }
 
     /// A parameter of the request is not right.
@@ -300,6 +329,11 @@ impl Problem {
         self.more.hint.as_deref()
     }
 
+    /// The collection that would serve the query, where the hint is about one.
+    pub(crate) fn suggestion(&self) -> Option<&Suggestion> {
+        self.more.suggestion.as_ref()
+    }
+
     /// Its body.
     pub(crate) fn to_json(&self) -> Value {
         let mut body = Map::new();
@@ -321,6 +355,12 @@ impl Problem {
         }
         if !self.more.unpinned.is_empty() {
             body.insert("unpinned".into(), json!(self.more.unpinned));
+        }
+        if let Some(version) = self.more.version {
+            body.insert("version".into(), version.to_string().into());
+        }
+        if let Some(record) = &self.more.record {
+            body.insert("record".into(), Value::Object(record.clone()));
         }
         if let Some(hint) = self.hint().or(self.more.hint_for_programs) {
             body.insert("hint".into(), hint.into());
@@ -351,6 +391,16 @@ fn answer_to(kind: ErrorKind) -> (StatusCode, &'static str, &'static str) {
         ),
         ErrorKind::SchemaMismatch => (StatusCode::CONFLICT, "schema-mismatch", "The schema differs"),
         ErrorKind::Conflict => (StatusCode::CONFLICT, "record-exists", "Another record is there"),
+        ErrorKind::Exists => (
+            StatusCode::CONFLICT,
+            "already-exists",
+            "The record is there already",
+        ),
+        ErrorKind::Changed => (
+            StatusCode::PRECONDITION_FAILED,
+            "record-changed",
+            "The record was changed",
+        ),
         ErrorKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported", "Not yet supported"),
         ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "Not found"),
         ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
@@ -406,9 +456,11 @@ impl From<Error> for Problem {
             more: Box::new(More {
                 part: error.part(),
                 unpinned: error.unpinned().to_vec(),
+                version: error.version(),
                 field,
                 position: error.column(),
                 hint: error.hint().map(str::to_owned),
+                suggestion: error.suggestion().cloned(),
                 ..More::default()
             }),
         }
@@ -429,6 +481,12 @@ impl IntoResponse for Problem {
         );
         let no_store = HeaderValue::from_static("no-store");
         response.headers_mut().insert(header::CACHE_CONTROL, no_store);
+        if let Some(version) = self.more.version {
+            let tag = HeaderValue::try_from(format!("\"{version}\""));
+            response
+                .headers_mut()
+                .extend(tag.ok().map(|tag| (header::ETAG, tag)));
+        }
         if let Some(allow) = self.more.allow {
             let allow = HeaderValue::from_static(allow);
             response.headers_mut().insert(header::ALLOW, allow);

@@ -20,7 +20,7 @@ pub const MUTATION_OVERHEAD_BYTES: usize = 32;
 pub const CELL_OVERHEAD_BYTES: usize = 16;
 
 /// The most conditional and plain writes of one transaction.
-pub const MAX_TRANSACTION_WRITES: usize = 16_384;
+pub const MAX_TRANSACTION_WRITES: usize = 131_072;
 
 /// The longest expiry Cassandra takes: 20 years.
 pub const MAX_TTL_SECONDS: u32 = 630_720_000;
@@ -46,11 +46,11 @@ impl Limits {
     /// written by [`Cas`] only, and its size.
     pub fn check_write(&self, write: &PartitionWrite) -> Result<(), StoreError> {
         check_inserts(std::slice::from_ref(write))?;
-        self.check_alone(write)
+        self.check_alone(write, Some(WriteKind::Plain))
     }
 
-    /// Checks what of a write is no matter of the others of its call.
-    fn check_alone(&self, write: &PartitionWrite) -> Result<(), StoreError> {
+    /// Checks what of a write is no matter of the others of its call; it may touch columns of this kind, or of any.
+    fn check_alone(&self, write: &PartitionWrite, kind: Option<WriteKind>) -> Result<(), StoreError> {
         self.check_partition(&write.table, &write.partition)?;
         for mutation in &write.mutations {
             require(mutation.stamp.is_some(), || {
@@ -63,7 +63,7 @@ impl Limits {
                     write.table.name()
                 )
             })?;
-            self.check_mutation(&write.table, mutation, WriteKind::Plain)?;
+            self.check_mutation(&write.table, mutation, kind)?;
         }
         let largest = write.mutations.iter().map(Mutation::byte_len).max().unwrap_or(0);
         self.check_mutation_size(&write.table, write.byte_len(), largest)
@@ -75,7 +75,7 @@ impl Limits {
         check_inserts(writes)?;
         let mut together = 0;
         for write in writes {
-            self.check_alone(write)?;
+            self.check_alone(write, Some(WriteKind::Plain))?;
             together += write.byte_len();
         }
         require(!logged || together <= self.batch_bytes, || {
@@ -104,8 +104,8 @@ impl Limits {
 
     /// Checks one transaction of a store that has them: each conditional write as
     /// [`check_cas`](Self::check_cas) does, except that conditions need no mutation; at most one of them for a
-    /// partition; each plain write as [`check_write`](Self::check_write) does; not row by row; and how
-    /// many they are and their size together.
+    /// partition; each plain write as [`check_write`](Self::check_write) does; all of them may look at and touch
+    /// columns of either kind; not row by row; and how many they are and their size together.
     pub fn check_transaction(
         &self,
         conditional: &[Cas],
@@ -131,7 +131,8 @@ impl Limits {
                 )
             })?;
         }
-        self.check_writes(plain, false)?;
+        check_inserts(plain)?;
+        plain.iter().try_for_each(|write| self.check_alone(write, None))?;
         bytes += plain.iter().map(PartitionWrite::byte_len).sum::<usize>();
         require(bytes <= self.batch_bytes, || {
             format!(
@@ -142,9 +143,11 @@ impl Limits {
         .map_err(|error| error.with_hint("write less at once"))
     }
 
-    /// Checks one conditional write; `written` says whether rows with conditions must be written too.
-    fn check_conditional(&self, cas: &Cas, written: bool) -> Result<(), StoreError> {
+    /// Checks one conditional write. One that stands `alone`, in no transaction, must write the rows that it has
+    /// conditions on, and keeps to the columns of conditional writes.
+    fn check_conditional(&self, cas: &Cas, alone: bool) -> Result<(), StoreError> {
         let table = &cas.table;
+        let kind = alone.then_some(WriteKind::Cas);
         self.check_partition(table, &cas.partition)?;
         require(!cas.conditions.is_empty(), || {
             format!("a conditional write to table {} needs a condition", table.name())
@@ -154,7 +157,7 @@ impl Limits {
             require(mutation.stamp.is_none(), || {
                 format!("a conditional write to table {} has a stamp", table.name())
             })?;
-            self.check_mutation(table, mutation, WriteKind::Cas)?;
+            self.check_mutation(table, mutation, kind)?;
             let row = mutation.operation.row();
             require(!mutation.operation.is_bare_patch(), || {
                 format!(
@@ -175,7 +178,7 @@ impl Limits {
                 RowAddress::Static => table.statics(),
                 RowAddress::Row(row) => {
                     self.check_clustering(table, row)?;
-                    require(!written || rows.contains(&row), || {
+                    require(!alone || rows.contains(&row), || {
                         format!(
                             "a condition on a row of table {} needs a mutation of that row",
                             table.name()
@@ -185,7 +188,7 @@ impl Limits {
                 }
             };
             check_column(table, columns, condition.column)
-                .and_then(|()| check_kind(table, &columns[usize::from(condition.column)], WriteKind::Cas))?;
+                .and_then(|()| check_kind(table, &columns[usize::from(condition.column)], kind))?;
         }
         self.check_mutation_size(table, cas.byte_len(), cas.byte_len())
     }
@@ -218,7 +221,13 @@ impl Limits {
         self.check_parts(table.clustering(), cells)
     }
 
-    fn check_mutation(&self, table: &Table, mutation: &Mutation, kind: WriteKind) -> Result<(), StoreError> {
+    /// Checks a mutation that may touch columns of this kind, or of any.
+    fn check_mutation(
+        &self,
+        table: &Table,
+        mutation: &Mutation,
+        kind: Option<WriteKind>,
+    ) -> Result<(), StoreError> {
         if let Some(seconds) = mutation.ttl_seconds {
             require((1..=MAX_TTL_SECONDS).contains(&seconds), || {
                 format!("an expiry of {seconds} s is not between 1 and {MAX_TTL_SECONDS}")
@@ -260,13 +269,13 @@ impl Limits {
                 check_kinds(table, table.regular(), kind)
             }
             Operation::DeleteRange { from, to } => {
-                check_plain(table, kind)?;
+                check_plain(table, mutation)?;
                 self.check_bound(table, from)?;
                 self.check_bound(table, to)?;
                 check_kinds(table, table.regular(), kind)
             }
             Operation::DeletePartition => {
-                check_plain(table, kind)?;
+                check_plain(table, mutation)?;
                 check_kinds(table, table.statics(), kind)?;
                 check_kinds(table, table.regular(), kind)
             }
@@ -335,7 +344,7 @@ fn check_patch(
     of: &[Column],
     columns: &[u16],
     cells: &Cells,
-    kind: WriteKind,
+    kind: Option<WriteKind>,
 ) -> Result<(), StoreError> {
     require(columns.len() == cells.len(), || {
         format!(
@@ -359,8 +368,8 @@ fn check_patch(
     Ok(())
 }
 
-fn check_plain(table: &Table, kind: WriteKind) -> Result<(), StoreError> {
-    require(kind == WriteKind::Plain, || {
+fn check_plain(table: &Table, mutation: &Mutation) -> Result<(), StoreError> {
+    require(mutation.stamp.is_some(), || {
         format!(
             "a conditional write to table {} deletes a range or a partition",
             table.name()
@@ -368,14 +377,15 @@ fn check_plain(table: &Table, kind: WriteKind) -> Result<(), StoreError> {
     })
 }
 
-fn check_kinds(table: &Table, columns: &[Column], kind: WriteKind) -> Result<(), StoreError> {
+fn check_kinds(table: &Table, columns: &[Column], kind: Option<WriteKind>) -> Result<(), StoreError> {
     columns
         .iter()
         .try_for_each(|column| check_kind(table, column, kind))
 }
 
-fn check_kind(table: &Table, column: &Column, kind: WriteKind) -> Result<(), StoreError> {
-    let (ColumnKind::Static(declared) | ColumnKind::Regular(declared)) = column.kind else {
+fn check_kind(table: &Table, column: &Column, kind: Option<WriteKind>) -> Result<(), StoreError> {
+    let (ColumnKind::Static(declared) | ColumnKind::Regular(declared), Some(kind)) = (column.kind, kind)
+    else {
         return Ok(());
     };
     require(declared == kind, || {

@@ -80,7 +80,8 @@
 //! **Transactions.** Where the store [has them](Limits::transactions), [`Store::transact`] applies conditional writes
 //! and plain writes of any partitions and tables: all of them if all conditions hold, and else nothing, and
 //! says what the column of each condition holds. A store that has none refuses every one. What is said of each
-//! kind of write holds of those in it, except that a condition needs no mutation. Of one partition there is at
+//! kind of write holds of those in it, except that a condition needs no mutation, and that conditions and both kinds
+//! of writes are of columns of either kind. Of one partition there is at
 //! most one conditional write; nothing is written row by row; an insert that conflicts leaves nothing applied.
 //! Its writes, and their bytes, are limited. What a plain write puts keeps its stamp, and what a conditional one
 //! puts is newer than what it meets. Transactions and conditional writes are linearizable. A transaction of
@@ -105,8 +106,8 @@
 //! **Scans.** Every row is in one of the ranges of [`Snapshot::token_ranges`] and is returned once. A
 //! scan returns at most `limit` rows, perhaps fewer, perhaps none, with a position to go on from,
 //! which any later snapshot takes. A partition that has static cells and no rows is returned as one row with
-//! null clustering and regular cells, so that a copy made by scanning misses nothing. A scan tells the
-//! stamps of its rows if asked.
+//! null clustering and regular cells, so that a copy made by scanning misses nothing. Reads of
+//! rows tell their stamps, and for how long they live, if asked.
 
 pub mod check;
 #[cfg(feature = "conformance")]
@@ -164,6 +165,12 @@ pub trait Store: Send + Sync + 'static {
     /// What to read through. On the embedded store all reads through one snapshot see the same moment;
     /// on Cassandra each read sees what its replicas have.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError>;
+
+    /// Refuses to change records that several processes change, where what one has decided another may not see, by the
+    /// consistency levels that the store was opened with.
+    fn check_decisions(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Applies mutations of one partition, all or none.
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError>;

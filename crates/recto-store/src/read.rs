@@ -35,7 +35,7 @@ pub struct ReadOptions {
     pub consistency: Option<ConsistencyLevel>,
     /// How long the call may take.
     pub timeout: Duration,
-    /// Whether to return when each row was written.
+    /// Whether to return when each row was written, and for how long it lives.
     pub stamps: bool,
     /// A slice or a scan stops after the row that takes it to this many bytes (it returns at least
     /// one row), so that memory is bounded whatever rows hold. Cassandra may overshoot by the rows
@@ -76,6 +76,9 @@ pub struct RowsRead {
     /// If asked for: for each row, the newest stamp of its regular cells that are not null,
     /// microseconds; 0 if all are null (Cassandra does not tell the stamp of such a row).
     pub stamps: Vec<i64>,
+    /// If stamps are asked for: for each row, for how many more seconds its regular cells live that are not null, rounded
+    /// up; none: for ever, or all are null.
+    pub ends_in_seconds: Vec<Option<u32>>,
 }
 
 /// A row addressed by its full key.
@@ -99,6 +102,16 @@ pub struct TokenRange {
     pub end: Vec<u8>,
 }
 
+impl TokenRange {
+    /// The whole table, on every store.
+    pub const fn whole() -> Self {
+        Self {
+            start: Vec::new(),
+            end: Vec::new(),
+        }
+    }
+}
+
 /// Where a token scan stopped, to go on from; in the store's own form, safe to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanPosition(pub Vec<u8>);
@@ -114,6 +127,8 @@ pub struct ScanRead {
     pub bytes: u64,
     /// If asked for, and of scans only: as [`RowsRead::stamps`]; of a partition that is returned as one row, 0.
     pub stamps: Vec<i64>,
+    /// Likewise, as [`RowsRead::ends_in_seconds`].
+    pub ends_in_seconds: Vec<Option<u32>>,
 }
 
 /// What reads go through: a store as it was at one moment, or, where it is remote, as its replicas have it at

@@ -17,6 +17,9 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// The store that calls are passed on to.
     fn inner(&self) -> &Arc<dyn Store>;
 
+    /// Waits before each request of rows is sent, and again before its answer is given.
+    async fn pass(&self) {}
+
     /// What to read through, for a snapshot of the inner store.
     fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
         snapshot
@@ -32,9 +35,29 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().write_many(writes, atomicity, options).await
     }
 
+    /// A conditional write.
+    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        self.inner().cas(cas, options).await
+    }
+
+    /// A transaction.
+    async fn on_transaction(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        self.inner().transact(conditional, plain, options).await
+    }
+
     /// A table that is made.
     async fn on_create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.inner().create_table(table).await
+    }
+
+    /// A table that is dropped.
+    async fn on_drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        self.inner().drop_table(name).await
     }
 }
 
@@ -55,6 +78,9 @@ pub trait SnapshotWrapper: Send + Sync {
 
     /// Hears of each other read before it is passed on.
     fn on_other_read(&self) {}
+
+    /// Waits before each read is sent, and again before its answer is given.
+    async fn pass(&self) {}
 }
 
 #[async_trait]
@@ -71,12 +97,16 @@ impl<W: StoreWrapper> Store for W {
         self.inner().limits()
     }
 
+    fn check_decisions(&self) -> Result<(), StoreError> {
+        self.inner().check_decisions()
+    }
+
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
         Ok(self.on_snapshot(self.inner().snapshot()?))
     }
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
-        self.on_writes(vec![write], Atomicity::Each, options).await
+        self.write_many(vec![write], Atomicity::Each, options).await
     }
 
     async fn write_many(
@@ -85,11 +115,17 @@ impl<W: StoreWrapper> Store for W {
         atomicity: Atomicity,
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
-        self.on_writes(writes, atomicity, options).await
+        self.pass().await;
+        let outcome = self.on_writes(writes, atomicity, options).await;
+        self.pass().await;
+        outcome
     }
 
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
-        self.inner().cas(cas, options).await
+        self.pass().await;
+        let outcome = self.on_cas(cas, options).await;
+        self.pass().await;
+        outcome
     }
 
     async fn transact(
@@ -98,7 +134,7 @@ impl<W: StoreWrapper> Store for W {
         plain: Vec<PartitionWrite>,
         options: WriteOptions,
     ) -> Result<TransactionOutcome, StoreError> {
-        self.inner().transact(conditional, plain, options).await
+        self.on_transaction(conditional, plain, options).await
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
@@ -110,7 +146,7 @@ impl<W: StoreWrapper> Store for W {
     }
 
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
-        self.inner().drop_table(name).await
+        self.on_drop_table(name).await
     }
 
     async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
@@ -157,7 +193,10 @@ impl<W: StoreWrapper> Store for W {
 #[async_trait]
 impl<W: SnapshotWrapper> Snapshot for W {
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        self.on_slice(slice, options).await
+        self.pass().await;
+        let read = self.on_slice(slice, options).await;
+        self.pass().await;
+        read
     }
 
     fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
@@ -166,7 +205,10 @@ impl<W: SnapshotWrapper> Snapshot for W {
 
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         self.on_other_read();
-        self.inner().get(read, options).await
+        self.pass().await;
+        let read = self.inner().get(read, options).await;
+        self.pass().await;
+        read
     }
 
     async fn get_statics(
@@ -176,12 +218,18 @@ impl<W: SnapshotWrapper> Snapshot for W {
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError> {
         self.on_other_read();
-        self.inner().get_statics(table, partition, options).await
+        self.pass().await;
+        let read = self.inner().get_statics(table, partition, options).await;
+        self.pass().await;
+        read
     }
 
     async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
         self.on_other_read();
-        self.inner().token_ranges(table, pieces).await
+        self.pass().await;
+        let read = self.inner().token_ranges(table, pieces).await;
+        self.pass().await;
+        read
     }
 
     async fn scan(
@@ -193,7 +241,10 @@ impl<W: SnapshotWrapper> Snapshot for W {
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
         self.on_other_read();
-        self.inner().scan(table, range, after, limit, options).await
+        self.pass().await;
+        let read = self.inner().scan(table, range, after, limit, options).await;
+        self.pass().await;
+        read
     }
 
     async fn partitions(
@@ -204,6 +255,9 @@ impl<W: SnapshotWrapper> Snapshot for W {
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
         self.on_other_read();
-        self.inner().partitions(table, after, limit, options).await
+        self.pass().await;
+        let read = self.inner().partitions(table, after, limit, options).await;
+        self.pass().await;
+        read
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use recto_model::golden::bytes_of_hex;
 use recto_model::schema::{Collection, Schema};
 use recto_model::table::Direction;
 use recto_model::{Type, Value, cell};
@@ -23,9 +24,7 @@ fn recorded() -> BTreeMap<String, Vec<Value>> {
             .into_iter()
             .find(|ty| ty.to_string() == name)
             .unwrap();
-        let bytes: Vec<u8> = (0..digits.len() / 2)
-            .map(|index| u8::from_str_radix(&digits[index * 2..index * 2 + 2], 16).unwrap())
-            .collect();
+        let bytes = bytes_of_hex(digits);
         recorded
             .entry(name.to_owned())
             .or_default()

@@ -1,23 +1,16 @@
-//! The table of a collection's records where conditional writes keep it: its columns, the hidden ones among them, and a
-//! record's row in it.
+//! The table of a collection's records that change: its columns, the hidden ones among them, and a record's row in it, as
+//! conditional writes keep it, and as transactions do.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use recto_model::schema::{Collection, Holds};
-use recto_model::table::{ColumnKind, TableError, WriteKind};
-use recto_model::{Cells, Column, RowRef, Table, Type};
+use recto_model::table::TableError;
+use recto_model::{Cells, RowRef, Table};
 
 use crate::collection::{KeyCells, cell_of};
-use crate::row::{Found, Row, Version};
+use crate::row::{Found, Generation, Micros, Row, Token, Tokens, Version};
 use crate::stored::{Head, Life, StoredError, decode_tokens, encode_tokens};
-
-/// What stands before the fields among a base table's regular columns, so that fields may be added behind them.
-const HIDDEN: [(&str, Type, WriteKind); 4] = [
-    ("recto_tokens", Type::Blob, WriteKind::Cas),
-    ("recto_version", Type::BigInt, WriteKind::Cas),
-    ("recto_head", Type::Blob, WriteKind::Cas),
-    ("recto_done", Type::BigInt, WriteKind::Plain),
-];
 
 /// The base table of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +25,8 @@ pub struct BaseTable {
 impl BaseTable {
     /// Which regular column conditional writes compare.
     pub const TOKENS: u16 = 0;
+    /// Which regular column transactions compare: the version.
+    pub const STAMP: u16 = 1;
     /// Which regular column plain writes [mark](Self::done_cell).
     pub const DONE: u16 = 3;
 
@@ -40,32 +35,16 @@ impl BaseTable {
     /// # Errors
     /// A field that its key names cannot be in a key.
     pub fn new(collection: &Collection) -> Result<Self, TableError> {
-        let (plain, holds) = collection.base().table(&collection.name)?;
-        let (key, regular) = plain.columns().split_at(plain.key_len());
-        let hidden = HIDDEN.map(|(name, ty, kind)| Column {
-            name: name.into(),
-            ty,
-            kind: ColumnKind::Regular(kind),
-        });
-        let conditional = |column: &Column| Column {
-            kind: ColumnKind::Regular(WriteKind::Cas),
-            ..column.clone()
-        };
-        let all = key.iter().cloned().chain(hidden);
-        let all = all.chain(regular.iter().map(conditional)).collect();
-        let column_of = |field: usize| {
-            let column = holds.iter().position(|holds| *holds == Holds::Field(field))?;
-            let is_key = column < key.len();
-            Some(if is_key { column } else { column + HIDDEN.len() })
-        };
+        let (table, holds) = collection.base().table(&collection.name)?;
+        let column_of = |field: usize| holds.iter().position(|holds| *holds == Holds::Field(field));
         let field_of = |holds: &Holds| match *holds {
             Holds::Field(field) => Some(field),
             Holds::Derived(..) | Holds::Hidden => None,
         };
         Ok(Self {
             columns: (0..collection.fields.len()).filter_map(column_of).collect(),
-            fields: holds[key.len()..].iter().filter_map(field_of).collect(),
-            table: Arc::new(Table::new(collection.name.clone(), all, plain.options())?),
+            fields: holds[table.key_len()..].iter().filter_map(field_of).collect(),
+            table: Arc::new(table),
         })
     }
 
@@ -95,9 +74,64 @@ impl BaseTable {
         Ok(cells)
     }
 
+    /// The regular cells of a record's row where [transactions](crate::transaction) keep it: with no tokens, nothing to
+    /// mark, and a head only if it expires.
+    ///
+    /// # Errors
+    /// As [`conditional_cells`](Self::conditional_cells).
+    pub fn transacted_cells(
+        &self,
+        record: &Cells,
+        version: Version,
+        expires: Option<(Micros, Generation)>,
+    ) -> Result<Cells, StoredError> {
+        let head = expires.map(|(at, generation)| Head {
+            generation,
+            life: Life::Expires(at),
+            must_go: BTreeSet::new(),
+        });
+        let head = head.map(|head| head.encode()).transpose()?;
+        let version = version.0.to_be_bytes();
+        let hidden = [None, Some(&version[..]), head.as_deref(), None];
+        let fields = self.fields.iter().map(|field| cell_of(record, *field));
+        Ok(hidden.into_iter().chain(fields).collect())
+    }
+
     /// What marks a version's entries as written.
     pub fn done_cell(version: Version) -> Cells {
         std::iter::once(Some(&version.0.to_be_bytes()[..])).collect()
+    }
+
+    /// The row of a record, whether tokens are kept or [transactions](crate::transaction) make them needless, and whether
+    /// the record lives or not: all its columns, as they stand in it.
+    ///
+    /// # Errors
+    /// As [`found`](Self::found).
+    pub fn row(&self, row: RowRef<'_>) -> Result<Option<Row<Cells, KeyCells>>, StoredError> {
+        let first = self.table.key_len();
+        if row.get(first + usize::from(Self::TOKENS)).is_some() {
+            return Ok(self.found(row)?.row);
+        }
+        let Some(version) = row
+            .get(first + usize::from(Self::STAMP))
+            .and_then(|cell| cell.try_into().ok())
+        else {
+            return Ok(None);
+        };
+        let head = row.get(first + 2).map(Head::decode).transpose()?;
+        let life = head.as_ref().map_or(Life::Lives, |head| head.life);
+        Ok(Some(Row {
+            tokens: Tokens::pushed(None, Token(0)),
+            version: Version(i64::from_be_bytes(version)),
+            generation: head.as_ref().map_or(Generation(0), |head| head.generation),
+            record: (life != Life::Deleted).then(|| self.record(row)),
+            expires_at: life.expires_at(),
+            must_go: head.map(|head| head.must_go).unwrap_or_default(),
+        }))
+    }
+
+    fn record(&self, row: RowRef<'_>) -> Cells {
+        self.columns.iter().map(|column| row.get(*column)).collect()
     }
 
     /// What a row of the table says: all its columns, as they stand in it. One without tokens is absent, whatever else it
@@ -118,22 +152,18 @@ impl BaseTable {
             return Ok(Found { row: None, done });
         };
         let tokens = decode_tokens(tokens)?;
-        let version = version_in(1).ok_or(StoredError::damaged(
+        let version = version_in(usize::from(Self::STAMP)).ok_or(StoredError::damaged(
             "recto_version",
             "a row with tokens has none",
         ))?;
         let head = hidden(2).ok_or(StoredError::damaged("recto_head", "a row with tokens has none"))?;
         let head = Head::decode(head)?;
-        let record = || self.columns.iter().map(|column| row.get(*column)).collect();
         let row = Row {
             tokens,
             version,
             generation: head.generation,
-            record: (head.life != Life::Deleted).then(record),
-            expires_at: match head.life {
-                Life::Expires(at) => Some(at),
-                Life::Lives | Life::Deleted => None,
-            },
+            record: (head.life != Life::Deleted).then(|| self.record(row)),
+            expires_at: head.life.expires_at(),
             must_go: head.must_go,
         };
         Ok(Found { row: Some(row), done })

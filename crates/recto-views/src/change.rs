@@ -33,6 +33,15 @@ pub enum Change<R, P> {
         /// From when on it is gone.
         expires_at: Option<Micros>,
     },
+    /// It is put by somebody who knows some of its fields only: where there is one, it keeps the others.
+    PutKnown {
+        /// The fields that are known.
+        known: P,
+        /// All its fields, for where there is none.
+        record: R,
+        /// From when on it is gone.
+        expires_at: Option<Micros>,
+    },
     /// Some fields get new values, and it lives as long as it would have; refused if there is none.
     Update(P),
     /// It is deleted. Where there is none, that is written all the same: no earlier write can come after it.
@@ -88,32 +97,41 @@ pub fn decide<A: Arranged>(
     if request.if_version.is_some() && request.if_version != version {
         return Err(Refusal::Changed(version));
     }
-    let after = match (&request.change, there) {
+    let (record, expires_at) = match (&request.change, there) {
         (Change::Insert { .. }, Some((row, _))) => return Err(Refusal::Exists(row.version)),
         (Change::Insert { record, expires_at } | Change::Put { record, expires_at }, _) => {
-            let latest = now.saturating_add(MAX_KEPT_SECONDS * 1_000_000);
-            if expires_at.is_some_and(|at| at > latest) {
-                return Err(Refusal::ExpiresTooLate);
-            }
-            After {
-                record: Some(record.clone()),
-                expires_at: *expires_at,
-            }
+            (Some(record.clone()), within_a_life(*expires_at, now)?)
+        }
+        (
+            Change::PutKnown {
+                known,
+                record,
+                expires_at,
+            },
+            there,
+        ) => {
+            let merged = there.map(|(_, there)| schema.patched(there, known));
+            let record = merged.unwrap_or_else(|| record.clone());
+            (Some(record), within_a_life(*expires_at, now)?)
         }
         (Change::Update(_), None) => return Err(Refusal::Absent),
-        (Change::Update(patch), Some((row, record))) => After {
-            record: Some(schema.patched(record, patch)),
-            expires_at: row.expires_at,
-        },
-        (Change::Delete, _) => After {
-            record: None,
-            expires_at: None,
-        },
+        (Change::Update(patch), Some((row, record))) => (Some(schema.patched(record, patch)), row.expires_at),
+        (Change::Delete, _) => (None, None),
     };
+    let after = After { record, expires_at };
     match after.record.as_ref().and_then(|record| schema.unfit(record)) {
         Some(view) => Err(Refusal::Unfit(view)),
         None => Ok(after),
     }
+}
+
+/// When a record is to expire, if a store can keep it until then.
+fn within_a_life(expires_at: Option<Micros>, now: Micros) -> Result<Option<Micros>, Refusal> {
+    let latest = now.saturating_add(MAX_KEPT_SECONDS * 1_000_000);
+    if expires_at.is_some_and(|at| at > latest) {
+        return Err(Refusal::ExpiresTooLate);
+    }
+    Ok(expires_at)
 }
 
 /// The row that a change puts in the place of what was found.
@@ -313,7 +331,8 @@ pub type TransactionOf<A> =
     Transaction<<A as Arranged>::Record, <A as Arranged>::Key, <A as Arranged>::Cells>;
 
 /// A change where the store has transactions. Nothing is left over there, so a row needs no tokens and has nothing to
-/// remove but what its last version had.
+/// remove but what its last version had. By `now` it is told what has expired; `least` is the least version, greater
+/// than that of any record before, since a deleted one leaves no row that says its own.
 ///
 /// # Errors
 /// Why it is refused.
@@ -322,13 +341,14 @@ pub fn transaction<A: Arranged>(
     row: Option<&RowOf<A>>,
     schema: &A,
     now: Micros,
+    least: Version,
 ) -> Result<TransactionOf<A>, Refusal> {
     let after = decide(request, row, schema, now)?;
     let found = Found {
         row: row.cloned(),
         done: row.map(|row| row.version),
     };
-    let next = next_row(&found, after.clone(), schema, Token(0), now);
+    let next = next_row(&found, after.clone(), schema, Token(0), least.0);
     let mut entries = entries_of(&next, schema, now);
     // One clock decides, so entries live exactly as long as their record.
     entries.until = next.expires_at;
@@ -434,7 +454,11 @@ mod tests {
     #[test]
     fn in_a_transaction_entries_live_as_long_as_their_record() {
         let put = crate::tests::tiny::expiring(3, 5 * SECOND);
-        let of = |now| transaction(&put, None, &schema(), now).expect("put").entries;
+        let of = |now| {
+            transaction(&put, None, &schema(), now, Version(now))
+                .expect("put")
+                .entries
+        };
         assert_eq!((of(0).ttl_seconds(0), of(0).puts.len()), (Some(5), 1));
         assert!(of(5 * SECOND).puts.is_empty());
     }

@@ -177,6 +177,11 @@ impl ViewTable {
         &self.table
     }
 
+    /// What each column of it holds.
+    pub fn holds(&self) -> &[Holds] {
+        &self.holds
+    }
+
     /// The regular cells of an entry, its stamp among them.
     pub fn regular_cells(&self, entry: &Entry<KeyCells, Cells>, version: Version) -> Cells {
         let stamp = version.0.to_be_bytes();
@@ -189,11 +194,38 @@ impl ViewTable {
         cells.collect()
     }
 
+    /// The fields that its key has.
+    pub fn key_fields(&self) -> impl Iterator<Item = usize> {
+        let key = self.holds[..self.table.key_len()].iter();
+        key.filter_map(|holds| match *holds {
+            Holds::Field(field) => Some(field),
+            Holds::Derived(..) | Holds::Hidden => None,
+        })
+    }
+
+    /// The regular columns that somebody sets who knows some fields only: the stamp, and those fields.
+    pub fn known_columns(&self, is_known: impl Fn(usize) -> bool) -> Vec<u16> {
+        let regular = self.holds[self.table.key_len()..].iter().zip(0..);
+        let known = regular.filter(|(holds, _)| match **holds {
+            Holds::Field(field) | Holds::Derived(field, _) => is_known(field),
+            Holds::Hidden => true,
+        });
+        known.map(|(_, column)| column).collect()
+    }
+
     /// The entry that a row of the table is; none if it has no stamp.
     pub fn seen(&self, row: RowRef<'_>) -> Option<Seen<KeyCells, Cells>> {
-        let key_len = self.table.key_len();
         let stamp = self.holds.iter().position(|holds| *holds == Holds::Hidden)?;
         let stamp = row.get(stamp)?.try_into().ok()?;
+        Some(Seen {
+            version: Version(i64::from_be_bytes(stamp)),
+            ..self.unversioned(row)?
+        })
+    }
+
+    /// The entry that a row of the table would be, whether it has a stamp or not: its version is 0.
+    pub fn unversioned(&self, row: RowRef<'_>) -> Option<Seen<KeyCells, Cells>> {
+        let key_len = self.table.key_len();
         let fields = (key_len..self.holds.len()).filter(|column| self.holds[*column] != Holds::Hidden);
         let key: Option<Vec<&[u8]>> = (0..key_len).map(|column| row.get(column)).collect();
         Some(Seen {
@@ -201,7 +233,7 @@ impl ViewTable {
                 view: self.number,
                 key: KeyCells::of(key?.into_iter()),
             },
-            version: Version(i64::from_be_bytes(stamp)),
+            version: Version(0),
             cells: fields.map(|column| row.get(column)).collect(),
         })
     }
@@ -326,8 +358,14 @@ impl Arranged for ViewedCollection {
     }
 
     fn patched(&self, record: &Cells, patch: &FieldCells) -> Cells {
-        let cell = |field: usize| match patch.fields.iter().position(|named| *named == field) {
-            Some(index) => patch.cells.get(index),
+        let mut places = vec![None; self.types.len()];
+        for (place, field) in patch.fields.iter().enumerate() {
+            if let Some(of_field) = places.get_mut(*field) {
+                *of_field = Some(place);
+            }
+        }
+        let cell = |field: usize| match places[field] {
+            Some(place) => patch.cells.get(place),
             None => cell_of(record, field),
         };
         (0..self.types.len()).map(cell).collect()

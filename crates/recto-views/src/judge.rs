@@ -122,7 +122,18 @@ pub fn fill<A: Arranged>(
     schema: &A,
     now: Micros,
 ) -> Option<Mend<A::Key, A::Cells>> {
-    let until = row.entries_until();
+    fill_until(row, row.entries_until(), view, schema, now)
+}
+
+/// The same, where entries live until then, and not for as much longer as clocks may be apart: they are written by the
+/// clock that their record expires by.
+pub fn fill_until<A: Arranged>(
+    row: &RowOf<A>,
+    until: Option<Micros>,
+    view: crate::row::ViewNumber,
+    schema: &A,
+    now: Micros,
+) -> Option<Mend<A::Key, A::Cells>> {
     if until.is_some_and(|until| until <= now) {
         return None;
     }

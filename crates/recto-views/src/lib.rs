@@ -50,7 +50,7 @@ pub use change::{
     transaction,
 };
 pub use collection::{FieldCells, KeyCells, ViewTable, ViewedCollection};
-pub use judge::{BaseRead, Difference, Mend, Seen, Verdict, difference, fill, judge, remove};
+pub use judge::{BaseRead, Difference, Mend, Seen, Verdict, difference, fill, fill_until, judge, remove};
 pub use member::{Joining, Member, Registration, Watch};
 pub use row::{Entry, EntryKey, Found, Generation, Micros, Row, Token, Tokens, Version, ViewNumber};
 pub use segments::{DeadSegment, IntentPlace, Naming, Segments, dead_segment};

@@ -186,6 +186,11 @@ impl Member {
         Some(generation)
     }
 
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
     /// A write that began by this schema is settled, or goes on by the newest one.
     pub fn ended(&mut self, generation: Generation) {
         if let Some(count) = self.under_way.get_mut(&generation) {

@@ -91,6 +91,14 @@ impl Segments {
         }
     }
 
+    /// How many intents are not settled.
+    pub fn unsettled(&self) -> u64 {
+        self.living
+            .values()
+            .map(|segment| u64::from(segment.unsettled))
+            .sum()
+    }
+
     /// A renewal is about to be sent: this is what it says. It names the next segment, too, if there are intents in the
     /// open one, in which intents have their place until it succeeded.
     pub fn renewing(&self) -> Naming {

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use recto_model::Cells;
+use recto_model::schema::HEAD_COLUMN;
 
 use crate::collection::KeyCells;
 use crate::row::{EntryKey, Generation, Micros, Row, Token, Tokens, ViewNumber};
@@ -122,6 +123,16 @@ pub enum Life {
     Expires(Micros),
 }
 
+impl Life {
+    /// When it ends.
+    pub fn expires_at(self) -> Option<Micros> {
+        match self {
+            Self::Expires(at) => Some(at),
+            Self::Lives | Self::Deleted => None,
+        }
+    }
+}
+
 /// What `recto_head` says of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
@@ -185,27 +196,53 @@ impl Head {
     /// # Errors
     /// It is of another version, or damaged.
     pub fn decode(cell: &[u8]) -> Result<Self, StoredError> {
-        const COLUMN: &str = "recto_head";
-        let damaged = |reason| StoredError::damaged(COLUMN, reason);
+        let damaged = |reason| StoredError::damaged(HEAD_COLUMN, reason);
         if cell.len() > MAX_HEAD_BYTES {
             return Err(damaged("it is longer than any"));
         }
-        let rest = versioned(COLUMN, HEAD_FORMAT_VERSION, cell)?;
+        let rest = versioned(HEAD_COLUMN, HEAD_FORMAT_VERSION, cell)?;
         read_head(rest).map_err(damaged)
+    }
+
+    /// What a cell says of the record's life, for who needs nothing else of it.
+    ///
+    /// # Errors
+    /// It is of another version, or damaged before it says that.
+    pub fn life(cell: &[u8]) -> Result<Life, StoredError> {
+        let mut rest = versioned(HEAD_COLUMN, HEAD_FORMAT_VERSION, cell)?;
+        let read = read_life(&mut rest);
+        let (life, _) = read.map_err(|reason| StoredError::damaged(HEAD_COLUMN, reason))?;
+        Ok(life)
+    }
+}
+
+impl Life {
+    /// Whether there is a record now.
+    pub fn lives_at(self, now: Micros) -> bool {
+        match self {
+            Self::Lives => true,
+            Self::Deleted => false,
+            Self::Expires(at) => at > now,
+        }
     }
 }
 
 const CUT: &str = "it is not whole";
 
-fn read_head(mut rest: &[u8]) -> Result<Head, &'static str> {
-    let [life] = split(&mut rest)?;
-    let generation = Generation(u64::from_be_bytes(split(&mut rest)?));
+fn read_life(rest: &mut &[u8]) -> Result<(Life, Generation), &'static str> {
+    let [life] = split(rest)?;
+    let generation = Generation(u64::from_be_bytes(split(rest)?));
     let life = match life {
         LIVES => Life::Lives,
         DELETED => Life::Deleted,
-        EXPIRES => Life::Expires(Micros::from_be_bytes(split(&mut rest)?)),
+        EXPIRES => Life::Expires(Micros::from_be_bytes(split(rest)?)),
         _ => return Err("it says neither that the record lives nor that it does not"),
     };
+    Ok((life, generation))
+}
+
+fn read_head(mut rest: &[u8]) -> Result<Head, &'static str> {
+    let (life, generation) = read_life(&mut rest)?;
     let count = u32::from_be_bytes(split(&mut rest)?);
     let mut must_go = BTreeSet::new();
     for _ in 0..count {

@@ -59,6 +59,8 @@ pub struct Writer {
 impl Writer {
     /// Which regular column conditional writes compare.
     pub const COUNTER: u16 = 1;
+    /// The one that they compare when the process is dead.
+    pub const RESOLVED: u16 = 5;
 
     /// What a renewal puts.
     pub fn new(registration: Registration, segments: Vec<u64>) -> Self {

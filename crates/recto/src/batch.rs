@@ -138,6 +138,6 @@ impl WriteBatch {
     /// - [`ErrorKind::OutcomeUnknown`]: all changes may be applied, now or later, or none. Committing again settles it.
     /// - After [`each_for_itself`](Self::each_for_itself), on Cassandra: any of these, and any subset of the changes may be applied.
     pub async fn commit(&mut self) -> Result<()> {
-        self.0.commit().await
+        self.0.commit().await.map(drop)
     }
 }

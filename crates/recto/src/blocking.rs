@@ -29,6 +29,7 @@
 mod query;
 mod runtime;
 
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,7 @@ use crate::options::OpenOptions;
 use crate::record::DynamicRecord;
 use crate::scan::ScanPart;
 use crate::session::{Applied, ApplyOptions, SchemaPlan};
+use crate::writes::Changed;
 use crate::{batch, collection, recto};
 
 pub use self::query::PageQuery;
@@ -161,14 +163,28 @@ impl<T: Send + Sync> Collection<T> {
         wait(self.inner.get(key))?
     }
 
+    /// Stores a record that is not there yet; see [`crate::Collection::insert`].
+    pub fn insert(&self, record: &T) -> Result<Changed> {
+        self.change(|records| records.insert(record))
+    }
+
     /// Stores a record; see [`crate::Collection::put`].
-    pub fn put(&self, record: &T) -> Result<()> {
-        wait(self.inner.put(record))?
+    pub fn put(&self, record: &T) -> Result<Changed> {
+        self.change(|records| records.put(record))
     }
 
     /// Stores a record that lives for a time; see [`crate::Collection::put_for`].
-    pub fn put_for(&self, record: &T, time_to_live: Duration) -> Result<()> {
-        wait(self.inner.put_for(record, time_to_live))?
+    pub fn put_for(&self, record: &T, time_to_live: Duration) -> Result<Changed> {
+        self.change(|records| records.put_for(record, time_to_live))
+    }
+
+    /// Makes a change that the collection for async code is asked for, such as an [update](crate::Collection::update):
+    /// `users.change(|users| users.update(7).set("status", "away"))`.
+    pub fn change<C>(&self, asked: impl FnOnce(&collection::Collection<T>) -> C) -> Result<Changed>
+    where
+        C: IntoFuture<Output = Result<Changed>, IntoFuture: Send>,
+    {
+        wait(asked(&self.inner).into_future())?
     }
 
     /// Stores records, all or none; see [`crate::Collection::put_all`].
@@ -180,8 +196,8 @@ impl<T: Send + Sync> Collection<T> {
     }
 
     /// Deletes the record with this key; nothing if there is none.
-    pub fn delete(&self, key: impl Key + Send) -> Result<()> {
-        wait(self.inner.delete(key))?
+    pub fn delete(&self, key: impl Key) -> Result<Changed> {
+        self.change(|records| records.delete(key))
     }
 }
 

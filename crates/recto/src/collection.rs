@@ -1,5 +1,7 @@
 //! A collection: typed or dynamic records to read and write.
 
+mod read;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +10,8 @@ use recto_model::record::{NO_COLUMN, Record, RecordError};
 use recto_model::schema::Collection as Definition;
 use recto_model::{Cells, RowRef, cell};
 use recto_plan::Arrangement;
-use recto_store::{PointRead, Snapshot};
 
+use crate::change::{Change, Update};
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Handle;
@@ -17,7 +19,7 @@ use crate::key::{Key, key_cells};
 use crate::query::{Decode, PageQuery};
 use crate::record::{DynamicRecord, row_of};
 use crate::scan::Scan;
-use crate::writes::{Changes, RowChange, mutation, ttl_seconds};
+use crate::writes::{Changes, RowChange, ttl_seconds};
 
 /// The cells of a record, in the base table's column order, and the collection as the record knows it.
 type Encode<T> = fn(Arc<CollectionCore>, &T) -> Result<(Arc<CollectionCore>, Cells)>;
@@ -159,20 +161,13 @@ impl<T> Collection<T> {
         Scan::new(Arc::clone(&self.handle), self.decode)
     }
 
-    /// The record with this key, if there is one.
+    /// Stores a record that is not there yet.
     ///
     /// # Errors
-    /// The key has another number of values than the collection's, or values of other types.
-    pub async fn get(&self, key: impl Key) -> Result<Option<T>> {
-        let core = self.now()?;
-        let cells = key_cells(&core, &key)?;
-        let Some((rows, arrangement)) = point_read(&core, &cells).await? else {
-            return Ok(None);
-        };
-        rows.iter()
-            .next()
-            .map(|row| (self.decode)(&core, &arrangement, row))
-            .transpose()
+    /// As [`put`](Self::put). [`ErrorKind::Exists`]: one with its key is there, of the version that the error
+    /// [tells](Error::version). [`ErrorKind::Unsupported`]: records of the collection do not change.
+    pub fn insert(&self, record: &T) -> Change {
+        Change::insert(self.encoded(record))
     }
 
     /// Stores a record. Durable when it returns.
@@ -183,9 +178,10 @@ impl<T> Collection<T> {
     /// those that were there.)
     ///
     /// # Errors
-    /// As [`WriteBatch::put`](crate::WriteBatch::put) and [`WriteBatch::commit`](crate::WriteBatch::commit).
-    pub async fn put(&self, record: &T) -> Result<()> {
-        self.put_with(record, None).await
+    /// As [`WriteBatch::put`](crate::WriteBatch::put) and [`WriteBatch::commit`](crate::WriteBatch::commit). In a collection
+    /// with `writes = "update"`, [`ErrorKind::Changed`] if another [version](Change::if_version) is there than was asked for.
+    pub fn put(&self, record: &T) -> Change {
+        Change::put(self.encoded(record))
     }
 
     /// Stores a record that lives for a time (whole seconds, at least one).
@@ -194,15 +190,33 @@ impl<T> Collection<T> {
     /// the two times (on Cassandra, for the later given).
     ///
     /// # Errors
-    /// As [`WriteBatch::put_for`](crate::WriteBatch::put_for) and [`WriteBatch::commit`](crate::WriteBatch::commit).
-    pub async fn put_for(&self, record: &T, time_to_live: Duration) -> Result<()> {
-        self.put_with(record, Some(time_to_live)).await
+    /// As [`put`](Self::put); [`ErrorKind::InvalidArgument`]: the time is no time a record can live.
+    pub fn put_for(&self, record: &T, time_to_live: Duration) -> Change {
+        self.put(record).lives_for(time_to_live)
     }
 
-    async fn put_with(&self, record: &T, time_to_live: Option<Duration>) -> Result<()> {
-        let mut changes = Changes::new(self.handle.shared());
-        self.add_put(&mut changes, record, time_to_live)?;
-        changes.commit().await
+    /// Gives some fields of a record new values, by [`Update::set`], and keeps the others. It lives for as long as it would
+    /// have.
+    ///
+    /// # Errors
+    /// - [`ErrorKind::InvalidRecord`]: that is no key of the collection; a field is none that can change, or the value none of it.
+    /// - [`ErrorKind::NotFound`]: there is no such record.
+    /// - [`ErrorKind::Changed`]: another [version](Update::if_version) is there than was asked for.
+    /// - [`ErrorKind::LimitExceeded`]: the record would be too large, or could not stand in a view.
+    /// - [`ErrorKind::Unsupported`]: records of the collection do not change.
+    /// - As [`WriteBatch::commit`](crate::WriteBatch::commit).
+    pub fn update(&self, key: impl Key) -> Update {
+        Update::new(self.key(&key))
+    }
+
+    fn encoded(&self, record: &T) -> Result<(Arc<CollectionCore>, Cells)> {
+        (self.encode)(self.now()?, record)
+    }
+
+    pub(crate) fn key(&self, key: &impl Key) -> Result<(Arc<CollectionCore>, Cells)> {
+        let core = self.now()?;
+        let cells = key_cells(&core, key)?;
+        Ok((core, cells))
     }
 
     /// Stores records, all or none: one transaction on the embedded store, one logged batch on
@@ -218,7 +232,7 @@ impl<T> Collection<T> {
         for record in records {
             self.add_put(&mut changes, record, None)?;
         }
-        changes.commit().await
+        changes.commit().await.map(drop)
     }
 
     pub(crate) fn add_put(
@@ -227,44 +241,21 @@ impl<T> Collection<T> {
         record: &T,
         time_to_live: Option<Duration>,
     ) -> Result<()> {
-        let (core, cells) = (self.encode)(self.now()?, record)?;
+        let (core, cells) = self.encoded(record)?;
         let ttl_seconds = time_to_live.map(ttl_seconds).transpose()?;
         changes.add(&core, RowChange::Put { cells, ttl_seconds })
     }
 
     pub(crate) fn add_delete(&self, changes: &mut Changes, key: &impl Key) -> Result<()> {
-        let core = self.now()?;
-        let key = key_cells(&core, key)?;
+        let (core, key) = self.key(key)?;
         changes.add(&core, RowChange::Delete { key })
     }
 
     /// Deletes the record with this key; nothing if there is none.
-    pub async fn delete(&self, key: impl Key) -> Result<()> {
-        let mut changes = Changes::new(self.handle.shared());
-        self.add_delete(&mut changes, &key)?;
-        changes.commit().await
+    ///
+    /// # Errors
+    /// As [`update`](Self::update), but for a record that is not there.
+    pub fn delete(&self, key: impl Key) -> Change {
+        Change::delete(self.key(&key))
     }
-}
-
-pub(crate) async fn point_read(
-    core: &CollectionCore,
-    key: &Cells,
-) -> Result<Option<(recto_model::RowSet, Arc<Arrangement>)>> {
-    let arrangement = core.base();
-    let (partition, clustering) = (mutation::partition(core, key), mutation::clustering(core, key));
-    let limits = core.shared.store.limits();
-    if limits.check_partition(&arrangement.table, &partition).is_err()
-        || limits.check_clustering(&arrangement.table, &clustering).is_err()
-    {
-        // No record has a key that cannot be stored.
-        return Ok(None);
-    }
-    let read = PointRead {
-        table: Arc::clone(&arrangement.table),
-        partition,
-        clustering,
-    };
-    let snapshot: Arc<dyn Snapshot> = core.shared.store.snapshot()?;
-    let found = snapshot.get(&read, &core.shared.read_options()).await?;
-    Ok((!found.rows.is_empty()).then(|| (found.rows, Arc::clone(arrangement))))
 }

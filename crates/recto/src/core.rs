@@ -8,12 +8,13 @@ use recto_model::{Cells, RowRef, Table, Value, cell, json};
 use recto_plan::Arrangement;
 use recto_store::tables::serves;
 
+use crate::catalog::Recorded;
 use crate::error::{Error, ErrorKind, Result};
+use crate::held::Held;
+use crate::paging::Joining;
 use crate::planned::PlanCache;
-use crate::shared::{Held, Shared};
-
-/// The number that tables of views have until the catalog counts them.
-const FIRST_VIEW_NUMBER: u64 = 1;
+use crate::shared::Shared;
+use crate::viewed::Viewed;
 
 /// A collection of an open store.
 #[derive(Debug)]
@@ -22,9 +23,12 @@ pub(crate) struct CollectionCore {
     /// The version of what the store held when this was made.
     version: u64,
     pub(crate) definition: Arc<Collection>,
-    /// The schema it is of.
-    pub(crate) schema: Arc<Schema>,
+    /// What it is of.
+    pub(crate) recorded: Recorded,
+    /// What it can be read from: the base table's first, then those of views that are ready, in the schema's order.
     pub(crate) arrangements: Vec<Arc<Arrangement>>,
+    /// The views that are written; none if it has none, and its records do not change.
+    pub(crate) viewed: Option<Arc<Viewed>>,
     /// The base table as puts name it.
     pub(crate) written: Arc<Table>,
     /// For each arrangement, for each field of the record type, in its order, its column in the table;
@@ -43,19 +47,17 @@ pub(crate) struct CollectionCore {
 impl CollectionCore {
     /// The collection of this definition, beside the others that the store held.
     pub(crate) fn new(shared: Arc<Shared>, held: &Held, definition: Arc<Collection>) -> Self {
-        Self::arranged(shared, held.version, &held.recorded.schema, definition)
+        Self::arranged(shared, held.version, &held.recorded, definition)
     }
 
-    fn arranged(
-        shared: Arc<Shared>,
-        version: u64,
-        schema: &Arc<Schema>,
-        definition: Arc<Collection>,
-    ) -> Self {
+    fn arranged(shared: Arc<Shared>, version: u64, recorded: &Recorded, definition: Arc<Collection>) -> Self {
+        let changes = definition.writes == WriteMode::Update;
         let mut arrangements = vec![Arc::new(Arrangement::base(&definition))];
-        for view in definition.arrangements().iter().skip(1) {
+        for kept in recorded.views.ready(&definition) {
             // What cannot be a table is not there to be read.
-            if let Ok(view) = Arrangement::new(view, view.table_name(FIRST_VIEW_NUMBER)) {
+            let arranged = definition.arranged(&kept.view);
+            if let Ok(mut view) = Arrangement::new(&arranged, arranged.table_name(kept.number)) {
+                view.is_verified = kept.view.verify && changes && !shared.store.limits().transactions;
                 arrangements.push(Arc::new(view));
             }
         }
@@ -70,8 +72,9 @@ impl CollectionCore {
             earlier: Mutex::default(),
             shared,
             version,
+            viewed: Viewed::new(recorded, &definition).map(Arc::new),
             definition,
-            schema: Arc::clone(schema),
+            recorded: recorded.clone(),
             written: Arc::clone(&arrangements[0].table),
             arrangements,
             columns,
@@ -110,6 +113,21 @@ impl CollectionCore {
         .with_hint("begin again, with the collection as it is now"))
     }
 
+    /// The views that what was begun with this has to write now, whichever there were then. It is asked while
+    /// [writing](Shared::writing), so that none is added before the write has ended.
+    ///
+    /// # Errors
+    /// As [`check_still_held`](Self::check_still_held).
+    pub(crate) fn viewed_now(&self) -> Result<Option<Arc<Viewed>>> {
+        if self.is_current() {
+            return Ok(self.viewed.clone());
+        }
+        self.check_still_held()?;
+        let recorded = &self.shared.held().recorded;
+        let now = recorded.schema.collection(&self.definition.name);
+        Ok(now.and_then(|now| Viewed::new(recorded, now)).map(Arc::new))
+    }
+
     /// The collection as it was declared before fields were added to it; `None` if that is not what it was. That which
     /// was asked for last is kept: whoever has one such record has many.
     pub(crate) fn of_earlier(&self, definition: &Arc<Collection>) -> Option<Arc<Self>> {
@@ -125,11 +143,13 @@ impl CollectionCore {
             && definition.writes == self.definition.writes
             && self.definition.fields.starts_with(&definition.fields)
             && serves(&self.base().table, &definition.base_table());
-        was_so.then(|| {
-            Self::arranged(
+        was_so.then(|| Self {
+            // What is written to views goes by what they are now.
+            viewed: self.viewed.clone(),
+            ..Self::arranged(
                 Arc::clone(&self.shared),
                 self.version,
-                &self.schema,
+                &self.recorded,
                 Arc::clone(definition),
             )
         })
@@ -185,9 +205,58 @@ impl CollectionCore {
         Some(known)
     }
 
+    /// Whether the record type knows a field of the collection, as it is declared now.
+    pub(crate) fn knows(&self, field: usize) -> bool {
+        self.places.get(field).is_some_and(Option::is_some)
+    }
+
+    /// Whether it knows all fields that a table of the collection has.
+    pub(crate) fn knows_all_of(&self, table: &Table) -> bool {
+        self.known_columns().is_none() && self.base().table.columns().len() == table.columns().len()
+    }
+
+    /// The cells of a key, which are in the order of the base table's columns, in the schema's order.
+    pub(crate) fn key_of(&self, cells: &Cells) -> Cells {
+        let base = self.base();
+        let key = self.definition.key.iter().filter_map(|name| {
+            let (field, _) = self.definition.field(name)?;
+            base.column_of_field[field]
+        });
+        key.map(|column| cells.get(column)).collect()
+    }
+
+    /// The cells of a record, which are in the order of the base table's columns, in the order of the fields.
+    pub(crate) fn record_of(&self, cells: &Cells) -> Cells {
+        let mut places = vec![None; self.definition.fields.len()];
+        for (place, (_, field)) in self.base().fields().enumerate() {
+            places[field] = Some(place);
+        }
+        places
+            .into_iter()
+            .map(|place| {
+                place
+                    .filter(|&place| place < cells.len())
+                    .and_then(|place| cells.get(place))
+            })
+            .collect()
+    }
+
     /// The fields' names as JSON text.
     pub(crate) fn field_names(&self) -> &FieldNames {
         self.field_names.get_or_init(|| FieldNames::new(&self.definition))
+    }
+
+    /// How rows of a view are joined with base rows.
+    pub(crate) fn joining(&self, view: &Arrangement) -> Joining {
+        let base = Arc::clone(self.base());
+        let is_kept_by_transactions = self.shared.store.limits().transactions;
+        let changes = self.definition.writes == WriteMode::Update;
+        let judge = self
+            .viewed
+            .as_ref()
+            .filter(|_| changes && !is_kept_by_transactions);
+        let judge = judge.and_then(|viewed| viewed.judge_of(view));
+        Joining::new(Arc::clone(&self.definition), base, view, judge)
     }
 
     /// The base table's arrangement.

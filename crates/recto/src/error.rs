@@ -3,7 +3,9 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use recto_plan::cursor::{CursorError, CursorName};
 use recto_plan::error::{QueryError, QueryErrorKind};
+pub use recto_plan::refusal::Suggestion;
 use recto_store::{StoreError, StoreErrorKind};
 
 /// What kind of failure it was; what a caller can decide by.
@@ -68,6 +70,11 @@ pub enum ErrorKind {
     /// Another record is there with the key of one that was put, in a collection whose records are
     /// never changed; nothing was written.
     Conflict,
+    /// An insert found a record with its key, of this [version](Error::version); nothing was written.
+    Exists,
+    /// A record is not of the version that was asked for, but of [another](Error::version), or is not there;
+    /// nothing was written.
+    Changed,
     /// A limit was exceeded; nothing was written.
     LimitExceeded,
     /// Reading or writing a file failed.
@@ -163,8 +170,10 @@ struct Inner {
     field: Option<String>,
     column: Option<usize>,
     change: Option<usize>,
+    version: Option<i64>,
     unpinned: Vec<String>,
     hint: Option<String>,
+    suggestion: Option<Suggestion>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -182,17 +191,33 @@ impl Error {
                 field: None,
                 column: None,
                 change: None,
+                version: None,
                 unpinned: Vec::new(),
                 hint: None,
+                suggestion: None,
                 source: None,
             }),
         }
+    }
+
+    /// A cursor that is not right, in the words of who calls it that.
+    pub(crate) fn of_cursor(error: &CursorError, name: CursorName) -> Self {
+        Self::new(ErrorKind::InvalidCursor, error.message(name)).with_hint(error.hint(name))
     }
 
     /// Says what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.inner.hint = Some(hint.into());
+        self.inner.suggestion = None;
+        self
+    }
+
+    /// Says that having this would help; that is the hint, too.
+    #[must_use]
+    pub fn with_suggestion(mut self, suggestion: Suggestion) -> Self {
+        self.inner.hint = Some(suggestion.to_string());
+        self.inner.suggestion = Some(suggestion);
         self
     }
 
@@ -228,6 +253,13 @@ impl Error {
     #[must_use]
     pub fn with_change(mut self, change: usize) -> Self {
         self.inner.change = Some(change);
+        self
+    }
+
+    /// Says of which version the record is that is there.
+    #[must_use]
+    pub fn with_version(mut self, version: i64) -> Self {
+        self.inner.version = Some(version);
         self
     }
 
@@ -309,26 +341,56 @@ impl Error {
         self.inner.change
     }
 
+    /// The version of the record that is there, where one stood against a change: of
+    /// [`ErrorKind::Exists`], and of [`ErrorKind::Changed`] unless there is none.
+    pub fn version(&self) -> Option<i64> {
+        self.inner.version
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<&str> {
         self.inner.hint.as_deref()
     }
 
+    /// The view, or the collection, that would serve the query, where the hint is about one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> recto::Result<()> {
+    /// # use recto::{OpenOptions, Record, Recto};
+    /// # #[derive(Debug, Record)]
+    /// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+    /// # struct Event { day: String, id: i64, kind: String }
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+    /// # store.apply(&recto::schema_of([Event::collection()])).await?;
+    /// let events = store.collection::<Event>()?;
+    /// let error = events.query().filter(r#"kind = "alarm""#).await.unwrap_err();
+    /// let suggestion = error.suggestion().unwrap();
+    /// assert_eq!(suggestion.view.as_ref().unwrap().partition, ["kind"]);
+    /// assert!(suggestion.declaration().starts_with("[collection.events.view.by_kind]"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn suggestion(&self) -> Option<&Suggestion> {
+        self.inner.suggestion.as_ref()
+    }
+
     /// The node of the cluster that was asked last, `address:port`, where one was: for logs.
     pub fn node(&self) -> Option<&str> {
-        self.store_error()?.node()
+        self.cause::<StoreError>()?.node()
     }
 
     /// The table of the store that was read or written, where the store tells: for logs.
     pub fn table(&self) -> Option<&str> {
-        self.store_error()?.table()
+        self.cause::<StoreError>()?.table()
     }
 
-    /// The store's error that caused it.
-    fn store_error(&self) -> Option<&StoreError> {
+    /// The error of this type that caused it.
+    pub(crate) fn cause<E: StdError + 'static>(&self) -> Option<&E> {
         let mut cause = self.source();
         while let Some(error) = cause {
-            if let Some(error) = error.downcast_ref::<StoreError>() {
+            if let Some(error) = error.downcast_ref() {
                 return Some(error);
             }
             cause = error.source();
@@ -386,10 +448,11 @@ impl From<QueryError> for Error {
             QueryErrorKind::Sort => Some(Part::Sort),
             _ => None,
         };
-        converted.inner.unpinned = error.unpinned;
+        converted.inner.unpinned = error.unpinned.into_vec();
         converted.inner.field = error.field;
         converted.inner.column = error.column;
         converted.inner.hint = error.hint;
+        converted.inner.suggestion = error.suggestion.map(|suggestion| *suggestion);
         converted
     }
 }

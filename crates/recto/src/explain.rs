@@ -1,23 +1,25 @@
 //! Explaining how a query is answered.
 
-use recto_model::schema::OrderColumn;
+use recto_model::schema::{Field, OrderColumn};
 use recto_model::table::Bound;
-use recto_model::{Cells, Column, cell, json};
+use recto_model::{Cells, Column, Type, cell, json};
 use recto_plan::plan::OrderTerm;
-use recto_plan::query::Constraint;
+use recto_plan::query::{Constraint, RangeEnd};
 use recto_plan::residual::Residual;
-use recto_plan::text::quote;
+use recto_plan::text::{FilterText, Literal, LiteralValue, Name, Operator, Span, Term};
 use recto_plan::{Plan, Shape, Travel};
+use serde_json::Value as Json;
 
 use crate::core::CollectionCore;
 use crate::paging::{PageSpec, Place, RESIDUAL_CHUNK_ROWS};
 use crate::planned::Planned;
-use crate::session::{ExplainedSource, Explanation, RejectedArrangement};
+use crate::session::{ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder};
 
 /// How the page of `spec` is answered by `planned`.
 pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec) -> Explanation {
     let plan = &planned.plan;
     let arrangement = &plan.arrangement;
+    let fields = &core.definition.fields;
     let rejected = planned
         .rejected
         .iter()
@@ -50,21 +52,18 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
     }
     let round_trips = expected_round_trips(plan, spec, &round_trips);
     Explanation {
-        shape: planned.shape(),
+        shape: plan.shape(),
         view: arrangement.name.clone(),
-        arrangement: arrangement.describe(),
+        arrangement: arrangement.arranged_by(),
         table: arrangement.table.name().to_owned(),
         order: order(plan),
         direction: if plan.reversed {
-            "against".into()
+            TableOrder::Against
         } else {
-            "with".into()
+            TableOrder::With
         },
-        residual: plan
-            .residual
-            .iter()
-            .map(|residual| residual_text(plan, residual))
-            .collect(),
+        residual: plan.residual.iter().map(|one| residual(fields, one)).collect(),
+        base_rows: plan.reads_base().then(|| base_rows(fields, plan)),
         expected_rows: expected_rows(plan, spec, sources.len() as u64),
         expected_round_trips: round_trips,
         sources,
@@ -73,22 +72,41 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
     }
 }
 
-/// The most rows the page reads: one more than its size of each source, and of one source after the
-/// other where they follow one another.
-fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
-    if !plan.residual.is_empty() {
-        return spec.budget.scanned;
+/// Base rows read for each row of a view.
+const BASE_READS_PER_ROW: u32 = 1;
+
+fn base_rows(fields: &[Field], plan: &Plan) -> ExplainedBaseRows {
+    let names = plan.looked_up.iter().map(|field| fields[*field].name.clone());
+    ExplainedBaseRows {
+        verified: plan.arrangement.is_verified,
+        looked_up: names.collect(),
+        reads_per_row: BASE_READS_PER_ROW,
     }
-    let page = u64::from(spec.size) + 1;
+}
+
+/// The most rows the page reads: one more than its size of each source, and of one source after the
+/// other where they follow one another; and the base rows of as many as it may show.
+fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
+    let joined = |rows: u64| {
+        if plan.reads_base() {
+            rows * u64::from(BASE_READS_PER_ROW)
+        } else {
+            0
+        }
+    };
+    if !plan.residual.is_empty() {
+        return spec.budget.scanned + joined(spec.budget.scanned);
+    }
     let sides = if matches!(spec.place, Place::Around(_)) {
         2
     } else {
         1
     };
+    let page = (u64::from(spec.size) + 1) * sides;
     match plan.shape {
         Shape::Empty => 0,
-        Shape::Merge => page * sources * sides,
-        Shape::Scan | Shape::Concat => page * sides,
+        Shape::Merge => page * sources + joined(page),
+        Shape::Scan | Shape::Concat => page + joined(page),
     }
 }
 
@@ -114,16 +132,18 @@ fn tell_of_repeats(sources: &mut [ExplainedSource], spec: &PageSpec) {
     }
 }
 
-/// The most round trips one after the other, if each source takes so many at once.
+/// The most round trips one after the other, if each source takes so many at once; base rows take one more each time.
 fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32 {
     let most = of_sources.iter().copied().max().unwrap_or(0);
+    let joined = u32::from(plan.reads_base() && most > 0);
     if plan.shape == Shape::Merge {
-        return most;
+        return most + joined;
     }
-    let once = of_sources.iter().fold(0_u32, |sum, of| sum.saturating_add(*of));
+    let once = of_sources.iter().fold(joined, |sum, of| sum.saturating_add(*of));
     if plan.residual.is_empty() {
         return once;
     }
+    let most = most + joined;
     let repeats = spec
         .budget
         .scanned
@@ -143,14 +163,18 @@ fn order(plan: &Plan) -> Vec<OrderColumn> {
     terms.map(column).collect()
 }
 
-fn literal(column: &Column, bytes: &[u8]) -> String {
-    match cell::decode(&column.ty, bytes) {
-        Ok(value) => match json::to_json(&column.ty, &value) {
-            serde_json::Value::String(text) => quote(&text),
-            other => other.to_string(),
+/// A value as filters have it.
+fn literal(ty: &Type, bytes: &[u8]) -> Literal {
+    let value = match cell::decode(ty, bytes) {
+        Ok(value) => match json::to_json(ty, &value) {
+            Json::Bool(value) => LiteralValue::Boolean(value),
+            Json::Number(value) => LiteralValue::Number(value.to_string()),
+            Json::String(text) => LiteralValue::String(text),
+            other => LiteralValue::String(other.to_string()),
         },
-        Err(_) => "?".to_owned(),
-    }
+        Err(error) => LiteralValue::String(error.to_string()),
+    };
+    Literal::new(value, Span::default())
 }
 
 fn equalities(columns: &[Column], cells: &Cells) -> String {
@@ -159,7 +183,7 @@ fn equalities(columns: &[Column], cells: &Cells) -> String {
         format!(
             "{} = {}",
             column.name,
-            cell.map_or_else(|| "null".to_owned(), |cell| literal(column, cell))
+            cell.map_or_else(|| "null".to_owned(), |cell| literal(&column.ty, cell).to_string())
         )
     });
     texts.collect::<Vec<_>>().join(" AND ")
@@ -176,7 +200,7 @@ fn bounds(columns: &[Column], from: &Bound, to: &Bound) -> String {
             format!(
                 "{} {}",
                 column.name,
-                cell.map_or_else(String::new, |cell| literal(column, cell))
+                cell.map_or_else(String::new, |cell| literal(&column.ty, cell).to_string())
             )
         });
         let side = if matches!(bound, Bound::Before(_)) {
@@ -194,50 +218,54 @@ fn bounds(columns: &[Column], from: &Bound, to: &Bound) -> String {
     }
 }
 
-fn residual_text(plan: &Plan, residual: &Residual) -> String {
-    let columns = plan.arrangement.table.columns();
+/// A condition that is checked row by row, as a filter that asks for it alone.
+fn residual(fields: &[Field], residual: &Residual) -> FilterText {
     match residual {
-        Residual::Column { column, constraint } => constraint_text(&columns[*column], constraint),
+        Residual::Field { field, constraint } => terms(&fields[*field], constraint).collect(),
         Residual::Tuple {
-            columns: indexes,
+            fields: indexes,
             operator,
             values,
         } => {
-            let names: Vec<&str> = indexes
-                .iter()
-                .map(|index| columns[*index].name.as_str())
-                .collect();
-            let literals = indexes
-                .iter()
-                .zip(values)
-                .map(|(index, value)| literal(&columns[*index], value));
-            format!(
-                "({}) {operator} ({})",
-                names.join(", "),
-                literals.collect::<Vec<_>>().join(", ")
-            )
+            let fields = indexes.iter().map(|index| &fields[*index]);
+            let literals = fields.clone().zip(values);
+            let tuple = Term::Tuple {
+                fields: fields.map(name).collect(),
+                operator: *operator,
+                literals: literals.map(|(field, value)| literal(&field.ty, value)).collect(),
+            };
+            [tuple].into_iter().collect()
         }
     }
 }
 
-fn constraint_text(column: &Column, constraint: &Constraint) -> String {
-    let name = &column.name;
-    match constraint {
-        Constraint::In(values) => {
-            let texts = values
-                .iter()
-                .map(|value| format!("{name} = {}", literal(column, value)));
-            texts.collect::<Vec<_>>().join(" OR ")
-        }
+fn terms(field: &Field, constraint: &Constraint) -> impl Iterator<Item = Term> {
+    let compare = |operator, value: &[u8]| Term::Compare {
+        field: name(field),
+        operator,
+        literal: literal(&field.ty, value),
+    };
+    let terms = match constraint {
+        Constraint::In(values) => match values.as_slice() {
+            [value] => vec![compare(Operator::Equal, value)],
+            values => vec![Term::AnyOf {
+                field: name(field),
+                literals: values.iter().map(|value| literal(&field.ty, value)).collect(),
+            }],
+        },
         Constraint::Range { lower, upper } => {
-            let equal = |inclusive| if inclusive { "=" } else { "" };
-            let lower = lower
-                .as_ref()
-                .map(|end| format!("{name} >{} {}", equal(end.inclusive), literal(column, &end.value)));
-            let upper = upper
-                .as_ref()
-                .map(|end| format!("{name} <{} {}", equal(end.inclusive), literal(column, &end.value)));
-            lower.into_iter().chain(upper).collect::<Vec<_>>().join(" AND ")
+            let end = |end: &Option<RangeEnd>, open, closed| {
+                let end = end.as_ref()?;
+                Some(compare(if end.inclusive { closed } else { open }, &end.value))
+            };
+            let lower = end(lower, Operator::Greater, Operator::GreaterOrEqual);
+            let upper = end(upper, Operator::Less, Operator::LessOrEqual);
+            lower.into_iter().chain(upper).collect()
         }
-    }
+    };
+    terms.into_iter()
+}
+
+fn name(field: &Field) -> Name {
+    Name::new(&field.name, Span::default())
 }

@@ -12,7 +12,7 @@
 //! ```
 
 pub use recto_plan::text::filter::Term;
-pub use recto_plan::text::{Literal, LiteralValue, Name, Operator, Span};
+pub use recto_plan::text::{FilterText, Literal, LiteralValue, Name, Operator, Span};
 
 use crate::error::Result;
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use recto_model::schema::Collection;
 use recto_model::{Environment, cell};
-use recto_plan::cursor::{self, Cursor, CursorError, KeyRing, OpenedCursor};
+use recto_plan::cursor::{self, Cursor, CursorError, CursorName, KeyRing, OpenedCursor};
 use recto_plan::{Plan, Position, Travel, planner};
 use recto_store::Store;
 
 use crate::catalog::Catalog;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::options::OpenOptions;
 
 /// The most cursor keys beside the one that seals.
@@ -142,26 +142,22 @@ impl CursorKeys {
             })?;
             Ok::<_, CursorError>((index, plan, opened))
         };
-        let (index, plan, opened) = open().map_err(|error| {
-            let hint = error.hint();
-            Error::new(ErrorKind::InvalidCursor, error.to_string())
-                .with_hint(hint)
-                .with_source(error)
-        })?;
+        let (index, plan, opened) = open().map_err(refused)?;
         check_position(plan, &opened.position)?;
         Ok((index, opened))
     }
 }
 
+/// Its cause lets those who call cursors otherwise say it in their words.
+#[cold]
+fn refused(error: CursorError) -> Error {
+    Error::of_cursor(&error, CursorName::Cursor).with_source(error)
+}
+
 /// A position of this plan's identity holds cells of its order's types; anything else is a defect
 /// of whoever sealed it, and must not reach a store.
 pub(crate) fn check_position(plan: &Plan, position: &Position) -> Result<()> {
-    let unknown = || {
-        Error::new(
-            ErrorKind::InvalidCursor,
-            "the cursor holds what this release does not understand",
-        )
-    };
+    let unknown = || refused(CursorError::UnknownContent);
     if position.values.len() > plan.order.len() {
         return Err(unknown());
     }

@@ -74,26 +74,33 @@
 
 mod address;
 mod batch;
+mod beside;
 pub mod blocking;
+mod build;
 mod catalog;
+mod change;
 mod collection;
 mod core;
+mod entries;
 mod error;
 mod explain;
 pub mod filter;
 pub mod filter_text;
 mod handle;
+mod held;
 mod key;
 mod keys;
 mod load;
 mod local_session;
 mod open;
 mod options;
+mod pace;
 mod page;
 mod page_text;
 mod paging;
 mod partitions;
 mod planned;
+mod present;
 mod query;
 mod record;
 mod recto;
@@ -105,15 +112,19 @@ mod settle;
 mod shared;
 mod stamps;
 pub mod text;
+mod verify;
+mod viewed;
+mod writer;
 mod writes;
 
 use std::sync::Arc;
 
 pub use address::{CASSANDRA_PORT, CassandraAddress, HttpAddress, Secret, StoreAddress};
 pub use batch::WriteBatch;
+pub use change::{Change, Update};
 pub use collection::Collection;
 pub use core::no_collection;
-pub use error::{Error, ErrorKind, Part as ErrorPart, Result};
+pub use error::{Error, ErrorKind, Part as ErrorPart, Result, Suggestion};
 pub use key::{Key, KeyPart, KeyText};
 pub use keys::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS};
 pub use load::{check_load_file, check_load_name};
@@ -123,6 +134,7 @@ pub use page::Page;
 pub use paging::Stop;
 #[doc(hidden)]
 pub use paging::{Found, Pieces};
+pub use present::Versioned;
 pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};
 pub use record::DynamicRecord;
 pub use recto::Recto;
@@ -186,7 +198,8 @@ pub use recto_plan::cursor::Cursor;
 pub use recto_store::check::MAX_TTL_SECONDS;
 pub use scan::{Scan, ScanPart};
 pub use session::{ApplyOptions, Session};
-pub use writes::MAX_BATCH_CHANGES;
+pub use writer::{Swept, WriterMetrics};
+pub use writes::{Changed, MAX_BATCH_CHANGES};
 
 /// Rust types of fields that the standard library has no type for.
 pub mod types {
@@ -258,6 +271,8 @@ pub async fn plan_without_store(
 mod guide {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[doc = include_str!("../../../docs/book/changing.md")]
+    struct Changing;
     #[doc = include_str!("../../../docs/book/rust.md")]
     struct Rust;
 }

@@ -2,10 +2,12 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `each` | changes of records that have versions, each for itself |
 //! | `pages` | pages, scans, partitions |
 //! | `records` | single records, and changes to them |
 //! | `tools` | what looks after the store |
 
+mod each;
 mod pages;
 mod records;
 mod tools;
@@ -71,8 +73,10 @@ impl LocalSession {
     /// written through it satisfies. No filter, sort, cursor or key widens it. It cannot load files,
     /// change the schema or look after the store, and its refusals name no other collection.
     ///
-    /// Records of a collection whose filter looks at fields outside the key can only be read: one
-    /// that is written might take the place of a row that the filter hides.
+    /// Records of a collection whose filter looks at fields outside the key can only be read, unless they have
+    /// versions (`writes = "update"`): one that is written might take the place of a row that the filter hides. With
+    /// versions, what is there is looked at first, and changed only as it was seen; a hidden record is as if it were not
+    /// there, but that no other can be put in its place.
     #[must_use]
     pub fn restricted(&self, rows: BTreeMap<String, String>) -> Self {
         let mut all = self.rows.as_deref().cloned().unwrap_or_default();

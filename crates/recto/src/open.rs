@@ -19,6 +19,7 @@ use recto_model::{Environment, Table};
 use recto_store::{Store, StoreError};
 
 use crate::address::{CassandraAddress, StoreAddress};
+use crate::catalog::Recorded;
 use crate::catalog::apply::Intent;
 use crate::catalog::change::TableChange;
 use crate::catalog::tables;
@@ -442,10 +443,10 @@ pub(crate) async fn scrub_step(
     }
 }
 
-/// Checks every row; those of the collections of `schema` are the user's.
+/// Checks every row; those of the collections are the user's.
 pub(crate) async fn check(
     operations: &Operations,
-    schema: &Schema,
+    recorded: &Recorded,
     progress: Progress<'_, StoreProgress>,
 ) -> Result<CheckOutcome> {
     match operations {
@@ -453,10 +454,7 @@ pub(crate) async fn check(
         Operations::Embedded(store) => {
             let (report, reports) = reporter();
             let found = reporting(reports, progress, store.check(report)).await?;
-            let is_collection = |name: &str| {
-                let mut tables = schema.collections.iter().map(|one| one.base_table());
-                tables.any(|table| table.name() == name)
-            };
+            let is_collection = |name: &str| recorded.schema.collection(name).is_some();
             let (ours, internal): (Vec<_>, Vec<_>) = found
                 .tables
                 .iter()
@@ -481,13 +479,21 @@ pub(crate) async fn check(
                 collections: ours,
                 internal_rows: internal.iter().map(|one| one.rows).sum(),
                 problems,
+                notes: views_to_verify(recorded),
                 ..CheckOutcome::default()
             })
         }
         #[cfg(feature = "cassandra")]
-        Operations::Cassandra { store, .. } => check_cassandra(store, schema).await,
+        Operations::Cassandra { store, .. } => check_cassandra(store, recorded).await,
         Operations::None => Err(embedded_only("check")),
     }
+}
+
+/// What a check leaves to another command.
+fn views_to_verify(recorded: &Recorded) -> Vec<String> {
+    let views = recorded.views.tables.len();
+    let note = format!("views ({views}) were not compared with their records: `recto verify` does that");
+    (views > 0).then_some(note).into_iter().collect()
 }
 
 /// Compares the tables of a keyspace with the schema, and looks at its replication. Rows are Cassandra's own to
@@ -495,20 +501,21 @@ pub(crate) async fn check(
 #[cfg(feature = "cassandra")]
 async fn check_cassandra(
     cassandra: &Arc<recto_cassandra::CassandraStore>,
-    schema: &Schema,
+    recorded: &Recorded,
 ) -> Result<CheckOutcome> {
     let store = Arc::clone(cassandra) as Arc<dyn Store>;
-    let compared: Vec<Table> = schema.collections.iter().map(|one| one.base_table()).collect();
+    let compared: Vec<Table> = recorded.tables().into_iter().map(|(_, table)| table).collect();
     let mut outcome = CheckOutcome {
         tables: compared.len() as u64,
         ..CheckOutcome::default()
     };
-    let problems = tables::problems(&store, schema).await?;
+    let problems = tables::problems(&store, recorded).await?;
     outcome.problems = problems.values().map(|one| one.error().to_string()).collect();
     let found = cassandra.check_keyspace(&compared).await?;
     outcome.problems.extend(found.problems);
     outcome.notes = found.notes;
-    for stray in tables::strays(&store, schema).await? {
+    outcome.notes.extend(views_to_verify(recorded));
+    for stray in tables::strays(&store, recorded).await? {
         outcome.notes.push(format!(
             "table {} is one of Recto's that no schema names, as a refused or interrupted apply leaves it: \
              `recto apply --remove {}` drops it",

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use recto_model::RowSet;
+use recto_model::{RowRef, RowSet};
 use recto_plan::cursor::Cursor;
-use recto_plan::{Arrangement, Position, Side, Travel};
+use recto_plan::{Arrangement, PlanShape, Position, Side, Travel};
 
 use crate::core::CollectionCore;
+use crate::error::Result;
 use crate::paging::{PageCost, RawPage, Stop};
 use crate::planned::Planned;
+use crate::present::version_of;
 
 /// One page: rows in the query's order, and where to go on at both ends.
 ///
@@ -45,13 +47,25 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    pub(crate) fn new(items: Vec<T>, raw: RawPage, planned: Arc<Planned>, core: Arc<CollectionCore>) -> Self {
-        Self {
-            items,
+    /// The page of these rows, each of which `decode` makes an item of.
+    pub(crate) fn new(
+        raw: RawPage,
+        planned: Arc<Planned>,
+        core: Arc<CollectionCore>,
+        decode: impl Fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T>,
+    ) -> Result<Self> {
+        let mut items = Vec::with_capacity(raw.rows.len());
+        let mut page = Self {
+            items: Vec::new(),
             raw,
             planned,
             core,
+        };
+        for row in page.rows().iter() {
+            items.push(decode(&page.core, page.arrangement(), row)?);
         }
+        page.items = items;
+        Ok(page)
     }
 
     /// Whether rows were read that a row filter hides.
@@ -68,19 +82,23 @@ impl<T> Page<T> {
         &self.planned
     }
 
-    /// The arrangement that the rows are of.
+    /// The arrangement that the [records](Self::rows) are of.
     pub(crate) fn arrangement(&self) -> &Arrangement {
-        &self.planned.plan.arrangement
+        match self.raw.rows.bases {
+            Some(_) => self.core.base(),
+            None => &self.planned.plan.arrangement,
+        }
     }
 
-    /// The rows before they are decoded.
+    /// The records before they are decoded.
     pub(crate) fn rows(&self) -> &RowSet {
-        &self.raw.rows
+        self.raw.rows.bases.as_deref().unwrap_or(&self.raw.rows.rows)
     }
 
-    /// The rows before they are decoded, without the page.
+    /// The records before they are decoded, without the page.
     pub(crate) fn into_rows(self) -> RowSet {
-        self.raw.rows
+        let found = self.raw.rows;
+        found.bases.map_or(found.rows, |bases| *bases)
     }
 
     /// The rows, in the query's order.
@@ -156,7 +174,7 @@ impl<T> Page<T> {
         if self.raw.after == Some(false) {
             return None;
         }
-        match (&self.raw.end, self.raw.rows.iter().next_back()) {
+        match (&self.raw.end, self.raw.rows.rows.iter().next_back()) {
             (Some(end), _) => Some(end.clone()),
             (None, Some(last)) => Some(self.planned.plan.position(last, Side::After)),
             (None, None) => None,
@@ -169,7 +187,7 @@ impl<T> Page<T> {
         if self.raw.before == Some(false) {
             return None;
         }
-        let position = match (&self.raw.start, self.raw.rows.iter().next()) {
+        let position = match (&self.raw.start, self.raw.rows.rows.iter().next()) {
             (Some(start), _) => start.clone(),
             (None, Some(first)) => self.planned.plan.position(first, Side::Before),
             (None, None) => return None,
@@ -187,11 +205,22 @@ impl<T> Page<T> {
     /// # Panics
     /// If there is no such row.
     pub fn cursor(&self, index: usize) -> Cursor {
-        let position: Position = self.planned.plan.position(self.raw.rows.row(index), Side::After);
+        let position: Position = self
+            .planned
+            .plan
+            .position(self.raw.rows.rows.row(index), Side::After);
         self.core
             .shared
             .keys
             .seal(&self.planned.plan, &position, Travel::Forward)
+    }
+
+    /// The version of the record at `index`; none in collections whose records do not change.
+    ///
+    /// # Panics
+    /// If there is no such record.
+    pub fn version(&self, index: usize) -> Option<i64> {
+        version_of(self.arrangement(), self.rows().row(index))
     }
 
     /// The budget that cut the page short, if one did.
@@ -199,9 +228,9 @@ impl<T> Page<T> {
         self.raw.stop
     }
 
-    /// How the page was found, as an explanation names it.
-    pub(crate) fn shape(&self) -> String {
-        self.planned.shape()
+    /// How the page was found.
+    pub(crate) fn shape(&self) -> PlanShape {
+        self.planned.plan.shape()
     }
 
     /// What the page cost.

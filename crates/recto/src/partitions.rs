@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt};
 use recto_model::{Cells, RowSet};
+use recto_store::{ScanPosition, TokenRange};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, Result};
+use crate::present::Presence;
 use crate::record::DynamicRecord;
 use crate::row_filter::RowFilter;
 use crate::session::JsonRecord;
@@ -30,17 +32,43 @@ pub(crate) fn steps(
             core.check_still_held()?;
             let filter = RowFilter::new(&core.definition, &row_filters)?;
             filter.check_lists_partitions()?;
-            let snapshot = core.shared.store.snapshot()?;
-            let options = core.shared.read_options();
-            let table = &core.base().table;
-            let read = snapshot
-                .partitions(table, after.as_ref(), STEP_PARTITIONS, &options)
-                .await?;
-            let found = records(&core, &filter, &read.rows)?;
-            Ok(Some((found, read.next.map(Some))))
+            let (found, next) = step(&core, &filter, after).await?;
+            Ok(Some((found, next.map(Some))))
         }
     });
     steps.boxed()
+}
+
+type Step = (Vec<JsonRecord>, Option<ScanPosition>);
+
+async fn step(core: &CollectionCore, filter: &RowFilter<'_>, after: Option<ScanPosition>) -> Result<Step> {
+    let snapshot = core.shared.store.snapshot()?;
+    let options = core.shared.read_options();
+    let table = &core.base().table;
+    let Some(presence) = Presence::of(core.base()) else {
+        let read = snapshot
+            .partitions(table, after.as_ref(), STEP_PARTITIONS, &options)
+            .await?;
+        return Ok((records(core, filter, &read.rows)?, read.next));
+    };
+    // Each is one row, which says itself whether it is a record.
+    let read = snapshot
+        .scan(
+            table,
+            &TokenRange::whole(),
+            after.as_ref(),
+            STEP_PARTITIONS,
+            &options,
+        )
+        .await?;
+    let now = core.shared.environment.now_micros();
+    let mut present = RowSet::new(table.columns().len());
+    for row in read.rows.iter() {
+        if presence.has(row, now)? {
+            present.push_row(row);
+        }
+    }
+    Ok((records(core, filter, &present)?, read.next))
 }
 
 fn records(core: &CollectionCore, filter: &RowFilter<'_>, partitions: &RowSet) -> Result<Vec<JsonRecord>> {
@@ -54,10 +82,8 @@ fn records(core: &CollectionCore, filter: &RowFilter<'_>, partitions: &RowSet) -
         .collect();
     let mut found = Vec::with_capacity(partitions.len());
     for partition in partitions.iter() {
-        let row: Cells = partition
-            .iter()
-            .chain(std::iter::repeat_n(None, others))
-            .collect();
+        let key = partition.iter().take(fields.len());
+        let row: Cells = key.chain(std::iter::repeat_n(None, others)).collect();
         let record = DynamicRecord::read(core, base, row.as_row())?;
         if filter.matches(&record) {
             found.push(record.to_json_of(&fields));

@@ -26,18 +26,6 @@ pub(crate) struct Planned {
     pub(crate) hides: bool,
 }
 
-impl Planned {
-    /// The plan's shape, and whether rows are checked one by one.
-    pub(crate) fn shape(&self) -> String {
-        let shape = self.plan.shape.name();
-        if self.plan.residual.is_empty() {
-            shape.to_owned()
-        } else {
-            format!("{shape} + residual")
-        }
-    }
-}
-
 /// Plans of one collection by the texts of their queries.
 ///
 /// Those used lately stay: a plan that is found in the older generation moves to the newer one, and when

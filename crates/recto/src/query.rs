@@ -486,12 +486,10 @@ impl<T> PageQuery<T> {
         if planned.hides {
             spec.budget = spec.budget.blurred(&shared.environment);
         }
-        let raw = fetch(&shared.store, &shared.environment, &*shared.pieces, plan, &spec).await?;
-        let mut items = Vec::with_capacity(raw.rows.len());
-        for row in raw.rows.iter() {
-            items.push((self.decode)(&core, &plan.arrangement, row)?);
-        }
-        Ok(Page::new(items, raw, planned, core))
+        let joining = plan.reads_base().then(|| core.joining(&plan.arrangement));
+        let (store, pieces) = (&shared.store, &*shared.pieces);
+        let raw = fetch(store, &shared.environment, pieces, plan, joining.as_ref(), &spec).await?;
+        Page::new(raw, planned, core, self.decode)
     }
 }
 
@@ -576,7 +574,12 @@ impl Question {
             planned => return planned,
         };
         // Who is restricted is not told what else there is.
-        let others = core.schema.collections.iter().filter(|_| !self.is_restricted);
+        let others = core
+            .recorded
+            .schema
+            .collections
+            .iter()
+            .filter(|_| !self.is_restricted);
         let wishes = Wishes {
             allow_residual: self.allow_residual,
             ..Wishes::default()
@@ -617,7 +620,7 @@ impl Question {
             Arc::new(Planned {
                 hides: row_filter::hides(plan, &of_rows),
                 plan: Arc::clone(plan),
-                rejected: plans.rejected(index),
+                rejected: plans.rejected(collection, index),
             })
         };
         Ok(plans.plans.iter().enumerate().map(planned).collect())

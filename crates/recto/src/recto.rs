@@ -12,9 +12,11 @@ use recto_store::{Store, StoreMetrics};
 
 use crate::address::StoreAddress;
 use crate::batch::WriteBatch;
+use crate::build::Build;
 use crate::catalog::apply::{self, Intent};
 use crate::catalog::tables::{self, FoundTables};
 use crate::catalog::{self, Catalog, Recorded};
+use crate::change::{Change, change_each};
 use crate::collection::Collection;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,8 +26,14 @@ use crate::open::{self, Opened, Operations};
 use crate::options::{GivenKeys, OpenOptions};
 use crate::record::DynamicRecord;
 use crate::runtime;
-use crate::session::{Applied, ApplyOptions, CursorKey, SchemaPlan};
+use crate::session::{
+    Applied, ApplyOptions, CursorKey, Progress, SchemaPlan, VerifyReport, VerifyRequest, ViewProgress,
+    ViewStatus,
+};
 use crate::shared::Shared;
+use crate::writer::{Swept, WriterMetrics};
+use crate::writes::Changed;
+use crate::{build, verify};
 
 /// How long a store that cannot be opened yet is left before it is tried again.
 const OPEN_INTERVAL: Duration = Duration::from_millis(250);
@@ -201,8 +209,8 @@ impl Recto {
         // Asked before: what changes meanwhile is looked at next time.
         let version = self.shared.store.tables_version().await?;
         if again || version != *looked {
-            let problems = tables::problems(&self.shared.store, &self.schema()).await?;
-            self.shared.hold_problems(problems);
+            let problems = tables::problems(&self.shared.store, &self.recorded()).await?;
+            self.shared.holding.hold_problems(problems);
             *looked = version;
         }
         Ok(())
@@ -225,6 +233,10 @@ impl Recto {
     /// # Errors
     /// The store could not be closed in time: another call closes it when what still uses it has ended.
     pub async fn close(&self) -> Result<()> {
+        self.shared
+            .writer
+            .close(self.shared.write_options().timeout)
+            .await;
         Ok(self.shared.store.close().await?)
     }
 
@@ -246,7 +258,7 @@ impl Recto {
         )
     }
 
-    fn recorded(&self) -> Recorded {
+    pub(crate) fn recorded(&self) -> Recorded {
         self.shared.held().recorded.clone()
     }
 
@@ -363,7 +375,7 @@ impl Recto {
         }
         // What this process itself is applying is not another's.
         let is_applying = self.own.applying.try_lock().is_err();
-        let is_newer = recorded.is_some_and(|recorded| self.hold_newer(recorded));
+        let is_newer = recorded.is_some_and(|recorded| self.shared.holding.hold_newer(recorded));
         self.look_at_tables(is_newer).await?;
         Ok(is_newer && !is_applying)
     }
@@ -411,6 +423,16 @@ impl Recto {
     /// # Errors
     /// As [`apply`](Self::apply).
     pub async fn apply_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+        self.apply_telling(schema, options, &|_| {}).await
+    }
+
+    /// The same, and tells how far views are that are filled from records. Boxed: what it awaits is deep.
+    pub(crate) async fn apply_telling(
+        &self,
+        schema: &Schema,
+        options: &ApplyOptions,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<Applied> {
         let _one_at_a_time = self.own.applying.lock().await;
         let mut first = self.generation() == 0;
         let catalog = self.catalog();
@@ -433,7 +455,39 @@ impl Recto {
         // Who asks for what is removed is told so by now, and not that a table is gone.
         apply::drop_tables(store, &catalog, dropped).await?;
         self.look_at_tables(true).await?;
-        Ok(applied)
+        let build = Build {
+            shared: &self.shared,
+            catalog: &catalog,
+            options,
+            progress,
+        };
+        Box::pin(build.run()).await?;
+        self.look_at_tables(true).await?;
+        Ok(Applied {
+            generation: self.generation(),
+            ..applied
+        })
+    }
+
+    /// The views of the store, in the order of their collections.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn views(&self) -> Result<Vec<ViewStatus>> {
+        build::statuses(&self.shared).await
+    }
+
+    /// Compares views with the records that they are of: which entries are missing, which are left over, which differ.
+    /// With `repair` they are mended, while others write. Only views that are ready are compared.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]: there is no such collection. The store cannot be read or written, or holds a damaged row.
+    pub async fn verify(
+        &self,
+        request: &VerifyRequest,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<VerifyReport> {
+        Box::pin(verify::verify(&self.shared, request, progress)).await
     }
 
     /// Takes over the keys that last, in place of those made up while the store had no schema.
@@ -444,7 +498,20 @@ impl Recto {
     }
 
     fn hold(&self, recorded: Recorded) {
-        self.shared.hold_schema(recorded, |_| true);
+        self.shared.holding.hold_schema(recorded, |_| true);
+    }
+
+    /// Changes a record of a store without transactions: its version then, and whether views are still to show it.
+    #[doc(hidden)]
+    pub async fn change_record(
+        &self,
+        collection: &str,
+        key: recto_model::Cells,
+        request: recto_views::Request<recto_model::Cells, recto_views::FieldCells>,
+        time: Duration,
+    ) -> Result<Result<(recto_views::Version, bool), recto_views::Refusal>> {
+        let outcome = self.shared.writer.change(collection, key, request, time).await?;
+        Ok(outcome.map(|changed| (changed.version, changed.pending)))
     }
 
     /// Takes a schema for the one that the store holds, in this process only, whose tables and rows the caller sees
@@ -452,16 +519,10 @@ impl Recto {
     #[doc(hidden)]
     pub fn assume(&self, schema: Schema) {
         self.hold(Recorded {
-            generation: self.generation() + 1,
+            generation: self.generation(),
+            views: Arc::new(self.recorded().views.of_all_ready(&schema)),
             schema: Arc::new(schema),
         });
-    }
-
-    /// Whether what was read is newer: this process may have applied another meanwhile.
-    fn hold_newer(&self, recorded: Recorded) -> bool {
-        let generation = recorded.generation;
-        self.shared
-            .hold_schema(recorded, |current| generation > current.generation)
     }
 
     /// The collection whose records are `T`s.
@@ -484,10 +545,68 @@ impl Recto {
         self.handle(name).map(Collection::dynamic)
     }
 
+    /// Looks after what processes left that died while they changed records: their changes are wholly made, or not at all, and
+    /// views show them. Every process that writes does so by itself; this is for when none runs, and to see it done.
+    ///
+    /// It looks every few seconds, tells each time what it saw, and goes on for as long as it is told to. That a process is
+    /// dead is known when it did not renew its registration for half a minute. Where the store has transactions there is
+    /// nothing to be done.
+    ///
+    /// # Errors
+    /// The store cannot be read or written. What is done is done; another call goes on.
+    pub async fn sweep(&self, told: impl FnMut(&Swept) -> bool) -> Result<Swept> {
+        self.shared.writer.sweep(told).await
+    }
+
+    /// Has this process look after what others leave that die, as long as the store is open, though it may not write itself:
+    /// for servers, which call it now and then. Costs nothing where that is so already, and where nothing is ever left.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub async fn sweep_beside(&self) -> Result<()> {
+        self.shared.writer.watch().await
+    }
+
+    /// What this process did as one of those who write to a store without transactions; all zero elsewhere.
+    pub fn writer_metrics(&self) -> WriterMetrics {
+        self.shared.writer.metrics()
+    }
+
     /// What the store has seen of the nodes it asks, since it was opened: which are up, requests sent
     /// again, timeouts, tombstones. Costs no request; nothing on the embedded store.
     pub fn store_metrics(&self) -> StoreMetrics {
         self.shared.store.metrics()
+    }
+
+    /// Makes changes, of any collections, each for itself: how each of them ended, in their order. Those of one record are
+    /// made in that order, the others side by side: an embedded store commits many at once.
+    ///
+    /// ```
+    /// # use recto::{OpenOptions, Record, Recto};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> recto::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+    /// # #[derive(Debug, Record)]
+    /// # #[record(collection = "users", key = ["id"])]
+    /// # struct User { id: i64, name: String }
+    /// # store.apply(&recto::schema_of([User::collection()])).await?;
+    /// # let users = store.collection::<User>()?;
+    /// let user = |id| User { id, name: "Ada".into() };
+    /// let ended = store.change_each([users.insert(&user(1)), users.insert(&user(2)), users.insert(&user(1))]).await?;
+    /// assert!(ended[0].is_ok() && ended[1].is_ok());
+    /// assert_eq!(ended[2].as_ref().unwrap_err().kind(), recto::ErrorKind::Exists);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There are more than [`MAX_BATCH_CHANGES`](crate::MAX_BATCH_CHANGES); nothing is written.
+    pub async fn change_each(
+        &self,
+        changes: impl IntoIterator<Item = impl Into<Change>>,
+    ) -> Result<Vec<Result<Changed>>> {
+        change_each(changes.into_iter().map(Into::into).collect()).await
     }
 
     /// An empty batch of writes.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use recto_model::cell;
-use recto_model::schema::Collection as Definition;
+use recto_model::schema::{Collection as Definition, WriteMode};
 use recto_plan::planner::{self, Wishes};
 use recto_plan::query::{Condition, Constraint, Query};
 use recto_plan::{Arrangement, Plan, QueryError, bind, choices};
@@ -44,28 +44,38 @@ impl<'a> RowFilter<'a> {
             .matches(self.definition, |field| cells[field].as_deref())
     }
 
-    /// Refuses to write and delete through a filter that looks at fields outside the key.
+    /// Whether it looks at fields of the key only, which never change: a row that is let through by them stays so
+    /// whatever is put in its place.
+    pub(crate) fn is_on_key(&self) -> bool {
+        self.outside_key().is_none()
+    }
+
+    fn outside_key(&self) -> Option<&String> {
+        self.fields().find(|name| !self.definition.key.contains(name))
+    }
+
+    /// Refuses to write and delete through a filter that looks at fields outside the key, where records have no
+    /// versions.
     ///
     /// Whether it lets a row be read is not known from the row's key then. A put could take the place of
     /// a row that it hides, a delete could remove one, and whether they did would tell of it; reading
-    /// first would not help, since another may write in between. Fields of a key never change: a row that
-    /// is let through by them stays so whatever is put in its place.
+    /// first would not help, since another may write in between.
     ///
     /// # Errors
     /// It does.
     pub(crate) fn check_writable(&self) -> Result<()> {
-        for name in self.fields() {
-            if !self.definition.key.contains(name) {
-                let message = format!(
-                    "records of {} can only be read: the row filter is on {name}, which is not part of the key",
-                    self.definition.name
-                );
-                let key = self.definition.key.join(", ");
-                return Err(forbidden(message)
-                    .with_hint(format!("a row filter on the key ({key}) can be written through")));
-            }
-        }
-        Ok(())
+        let Some(name) = self
+            .outside_key()
+            .filter(|_| self.definition.writes != WriteMode::Update)
+        else {
+            return Ok(());
+        };
+        let message = format!(
+            "records of {} can only be read: the row filter is on {name}, which is not part of the key",
+            self.definition.name
+        );
+        let key = self.definition.key.join(", ");
+        Err(forbidden(message).with_hint(format!("a row filter on the key ({key}) can be written through")))
     }
 
     /// The fields it looks at.
@@ -126,12 +136,9 @@ pub(crate) fn conditions(definition: &Definition, texts: &[String]) -> Result<Ve
 /// Whether a plan reads rows that row filters, given as their conditions, hide. It does not where slices
 /// serve every one of them: then each row that is read is one of theirs.
 pub(crate) fn hides(plan: &Plan, conditions: &[Condition]) -> bool {
-    let columns = plan
-        .residual
-        .iter()
-        .flat_map(recto_plan::residual::Residual::columns);
-    let mut fields = columns.filter_map(|column| plan.arrangement.field_of(*column));
-    fields.any(|field| conditions.iter().any(|one| fields_of(one).contains(&field)))
+    let residual = plan.residual.iter();
+    let mut fields = residual.flat_map(recto_plan::residual::Residual::fields);
+    fields.any(|field| conditions.iter().any(|one| fields_of(one).contains(field)))
 }
 
 fn fields_of(condition: &Condition) -> &[usize] {

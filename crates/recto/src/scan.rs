@@ -26,6 +26,7 @@ use recto_plan::{Arrangement, Query, bind, planner};
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Handle;
+use crate::present::Presence;
 use crate::query::PageQuery;
 use crate::record::{DynamicRecord, check_fields};
 use crate::row_filter;
@@ -149,10 +150,22 @@ impl Rows {
         step: &Step,
         read: impl Fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T>,
     ) -> Result<ScanPart<T>> {
-        let rows = step.rows.iter().filter(|row| self.has(*row));
-        let items = rows.map(|row| read(&self.core, &self.arrangement, row));
+        let (presence, now) = (
+            Presence::of(&self.arrangement),
+            self.core.shared.environment.now_micros(),
+        );
+        let mut items = Vec::with_capacity(step.rows.len());
+        for row in step.rows.iter().filter(|row| self.has(*row)) {
+            let is_present = match presence {
+                Some(presence) => presence.has(row, now)?,
+                None => true,
+            };
+            if is_present {
+                items.push(read(&self.core, &self.arrangement, row)?);
+            }
+        }
         Ok(ScanPart {
-            items: items.collect::<Result<_>>()?,
+            items,
             resume: step.resume.clone(),
         })
     }

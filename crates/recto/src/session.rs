@@ -8,11 +8,13 @@
 //! | `pages` | asking for records in their order, and for all of them |
 //! | `records` | records by their keys, and changes to them |
 //! | `tools` | looking after the store |
+//! | `views` | how far its views are, and whether they are true |
 
 mod explanation;
 mod pages;
 mod records;
 mod tools;
+mod views;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,17 +22,23 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use recto_model::schema::Schema;
 use recto_model::{Type, json};
+pub use recto_plan::{PlanShape, Shape};
 use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::paging::PageCost;
-pub use explanation::{ActualCost, ExplainedSource, Explanation, RejectedArrangement};
+pub use crate::present::Versioned;
+pub use explanation::{
+    ActualCost, ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder,
+};
 pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
-pub use records::{RecordChange, Records, Written};
+pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
     Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, LoadProgress, LoadReport,
-    LoadRequest, LoadedCollection, Progress, SchemaPlan, ScrubPosition, ScrubStep, StoreProgress, Tools,
+    LoadRequest, LoadedCollection, LoadedView, Progress, SchemaPlan, ScrubPosition, ScrubStep, StoreProgress,
+    Tools,
 };
+pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
 
 /// A record as JSON: field names and values, nulls left out.
 pub type JsonRecord = Map<String, Json>;
@@ -87,9 +95,8 @@ pub struct PageReply {
     pub stop: Option<String>,
     /// If asked for: one token per record.
     pub row_tokens: Option<Vec<String>>,
-    /// How it was found, as [`Explanation::shape`] names it; empty where that is not known. No part of
-    /// the JSON.
-    pub shape: String,
+    /// How it was found; absent where that is not known. No part of the JSON.
+    pub shape: Option<PlanShape>,
     /// What it cost.
     pub cost: PageCost,
     /// Whether what it cost is not for who asked: rows were read that the session's row filter hides, and

@@ -82,6 +82,22 @@ impl Policy {
         fails_in_passing: true,
     };
 
+    /// A read on behalf of a change.
+    pub(crate) const READ: Self = Self {
+        attempts: MAX_ATTEMPTS,
+        pause: WRITE_PAUSE,
+        time: Time::InAll(Duration::MAX),
+        fails_in_passing: true,
+    };
+
+    /// An entry of a view, which is written until it is: the record says that it must be.
+    pub(crate) const ENTRY: Self = Self {
+        attempts: u32::MAX,
+        pause: WRITE_PAUSE,
+        time: Time::InAll(Duration::MAX),
+        fails_in_passing: true,
+    };
+
     /// How long to wait after an attempt: between half and one and a half of what is due.
     fn pause(&self, attempt: u32, environment: &Environment) -> Duration {
         let doubled = 1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX);

@@ -1,21 +1,21 @@
 //! What every handle on an open store shares.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::Environment;
 use recto_plan::cursor::KeyRing;
 use recto_store::{ReadOptions, Store, WriteOptions};
+use tokio::sync::{RwLock as AsyncLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::catalog::Recorded;
-use crate::catalog::tables::Problem;
+use crate::catalog::{Catalog, Recorded};
 use crate::error::Result;
+use crate::held::{Held, Holding};
 use crate::keys::CursorKeys;
 use crate::options::{OpenOptions, read_options, write_options};
 use crate::paging::{Pieces, Undivided};
 use crate::stamps::Stamps;
+use crate::writer::Writer;
 
 /// What every handle on one open store shares.
 pub(crate) struct Shared {
@@ -25,29 +25,12 @@ pub(crate) struct Shared {
     pub(crate) stamps: Stamps,
     /// Where the rows lie of partitions that are kept in pieces.
     pub(crate) pieces: Arc<dyn Pieces>,
-    held: RwLock<Arc<Held>>,
-    /// The version of `held`: what each query asks, without a lock.
-    version: AtomicU64,
+    pub(crate) holding: Arc<Holding>,
+    /// This process as one of those who write.
+    pub(crate) writer: Writer,
+    /// Who writes records has it shared, who must have none written meanwhile has it alone.
+    writing: AsyncLock<()>,
     request_timeout: Option<Duration>,
-}
-
-/// What the store holds, as it was last looked at or changed.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Held {
-    /// Counts what was held.
-    pub(crate) version: u64,
-    pub(crate) recorded: Recorded,
-    /// The collections whose tables cannot serve them.
-    pub(crate) problems: Arc<BTreeMap<String, Problem>>,
-}
-
-impl Held {
-    /// Refuses a collection whose table is gone or is not what the schema says.
-    pub(crate) fn check_table(&self, collection: &str) -> Result<()> {
-        self.problems
-            .get(collection)
-            .map_or(Ok(()), |problem| Err(problem.error()))
-    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -66,64 +49,52 @@ impl Shared {
         recorded: Recorded,
         options: &OpenOptions,
     ) -> Self {
-        let held = Held {
-            recorded,
-            ..Held::default()
-        };
+        let holding = Arc::new(Holding::new(recorded));
         Self {
+            writer: Writer::new(&store, &environment, &holding, options.request_timeout),
             keys: CursorKeys::new(Arc::clone(&store), environment.clone(), keys, options),
             stamps: Stamps::after(store.newest_stamp(), environment.clone()),
             pieces: options.pieces.clone().unwrap_or_else(|| Arc::new(Undivided)),
             store,
             environment,
-            version: AtomicU64::new(held.version),
-            held: RwLock::new(Arc::new(held)),
+            holding,
+            writing: AsyncLock::default(),
             request_timeout: options.request_timeout,
         }
     }
 
+    /// A write of records begins: what it has to write is asked for while this is held, and this is held until its outcome
+    /// is known. A view that is added is then either written by it, or filled after it. Not to be asked for by who has it.
+    pub(crate) async fn writing(&self) -> RwLockReadGuard<'_, ()> {
+        self.writing.read().await
+    }
+
+    /// Waits until no write of this process is under way, and lets none begin while it is held.
+    pub(crate) async fn alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.writing.write().await
+    }
+
     /// What the store holds, as last looked at.
     pub(crate) fn held(&self) -> Arc<Held> {
-        Arc::clone(&self.held.read().unwrap_or_else(PoisonError::into_inner))
+        self.holding.held()
     }
 
     /// Which version of [`held`](Self::held) there is.
     pub(crate) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+        self.holding.version()
     }
 
-    /// Takes over a schema, if `take` says so of the one there is and it is another. Whether it was.
-    pub(crate) fn hold_schema(&self, recorded: Recorded, take: impl FnOnce(&Recorded) -> bool) -> bool {
-        self.hold(|held| {
-            let is_taken = held.recorded != recorded && take(&held.recorded);
-            if is_taken {
-                held.recorded = recorded;
-            }
-            is_taken
-        })
-    }
-
-    pub(crate) fn hold_problems(&self, problems: BTreeMap<String, Problem>) {
-        self.hold(|held| {
-            let are_others = *held.problems != problems;
-            if are_others {
-                held.problems = Arc::new(problems);
-            }
-            are_others
-        });
-    }
-
-    /// Changes what is held, by a function that says whether it did.
-    fn hold(&self, change: impl FnOnce(&mut Held) -> bool) -> bool {
-        let mut current = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        let mut held = Held::clone(&current);
-        let is_changed = change(&mut held);
-        if is_changed {
-            held.version += 1;
-            self.version.store(held.version, Ordering::Release);
-            *current = Arc::new(held);
+    /// Takes over a schema that was recorded since, if this process has not done so yet.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) async fn look_for_schema(&self) -> Result<()> {
+        let generation = self.held().recorded.generation;
+        let catalog = Catalog::new(&self.store, &self.environment, self.request_timeout);
+        if let Some(recorded) = catalog.known_schema_other_than(generation).await? {
+            self.holding.hold_newer(recorded);
         }
-        is_changed
+        Ok(())
     }
 
     /// How to read.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use recto::session::{
-    Choices, FieldChoices, JsonRecord, PageRequest, Pages, RecordChange, Records, ScanRequest, ScrubPosition,
-    SortChoice,
+    Action, Choices, FieldChoices, JsonRecord, PageRequest, Pages, RecordChange, Records, ScanRequest,
+    ScrubPosition, SortChoice,
 };
 use recto::store::memory::MemoryStore;
 use recto::{
@@ -130,10 +130,10 @@ async fn other_records_are_not_there_and_cannot_be_written() {
             .await
             .map(drop),
         acme.delete("notes", &key("other", 1)).await,
-        acme.write(vec![RecordChange::Delete {
-            collection: "notes".to_owned(),
-            key: key("other", 1),
-        }])
+        acme.write(vec![RecordChange::new(
+            "notes",
+            Action::Delete { key: key("other", 1) },
+        )])
         .await
         .map(drop),
     ];

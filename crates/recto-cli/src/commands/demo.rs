@@ -207,7 +207,7 @@ async fn apply_schema(session: &dyn Session) -> Result<Schema> {
     }
     session
         .tools()?
-        .apply(&schema, &recto::ApplyOptions::new())
+        .apply(&schema, &recto::ApplyOptions::new(), &|_| {})
         .await?;
     Ok(schema)
 }

@@ -57,7 +57,7 @@ fn draw(collection: &str, explained: &Explanation, console: &mut Console) -> Res
     let title = console.paint(Tone::Strong, &printable(collection));
     console.line(format_args!(
         "{title}  {}",
-        console.paint(Tone::Hint, &printable(&explained.shape))
+        console.paint(Tone::Hint, &explained.shape.to_string())
     ))?;
     console.line("")?;
     named(console, &explained.facts())?;

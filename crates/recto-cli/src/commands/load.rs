@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use recto::Session;
-use recto::session::{LoadReport, LoadRequest, LoadedCollection};
+use recto::session::{LoadReport, LoadRequest, LoadedCollection, LoadedView};
 use serde_json::{Value as Json, json};
 
 use super::print_json;
@@ -33,7 +33,8 @@ values are JSON. Rows that are not right go to a reject file with the reason, th
 is then 4.
 
 Each row is stored (its key was not there), replaced (it took the place of another record: writes = \"overwrite\"), \
-repeated (the same record was there) or rejected; there before, or earlier in the file. A record of a collection with \
+repeated (the same record was there) or rejected; there before, or earlier in the file. It is written with its entries \
+in all views, or not at all. A record of a collection with \
 writes = \"append\" is never changed: a row of another one with its key is rejected. Cassandra cannot know what is there \
 without reading: there, of rows that are not sorted together in --buffer-mib, the fields that are not null take the \
 place of those that were there, and all count as stored.
@@ -236,6 +237,22 @@ pub(crate) fn draw_collections(report: &LoadReport, console: &mut Console) -> Re
         if more > 0 {
             console.line(console.paint(Tone::Dim, &format!("              and {more} more reasons")))?;
         }
+        draw_views(&collection.views, console)?;
+    }
+    Ok(())
+}
+
+/// What views have of the rows, a view a line.
+fn draw_views(views: &[LoadedView], console: &mut Console) -> Result<()> {
+    for view in views {
+        let mut line = format!("    {:>8}  in {}", grouped(view.entries), view.name);
+        if view.left_out > 0 {
+            line.push_str(&format!(
+                "   {} left out, by a field that is null",
+                grouped(view.left_out)
+            ));
+        }
+        console.line(console.paint(Tone::Dim, &line))?;
     }
     Ok(())
 }

@@ -13,7 +13,9 @@ pub(crate) mod scan;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod token;
+pub(crate) mod update;
 pub(crate) mod upkeep;
+pub(crate) mod views;
 
 use std::sync::Arc;
 
@@ -23,6 +25,7 @@ use serde_json::Value as Json;
 use crate::cli::Command;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
+use views::{RepairArgs, VerifyArgs};
 
 /// Runs a command.
 pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit> {
@@ -38,6 +41,8 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Scan(args) => scan::run(&args, &*args.store.open_to_read().await?, console).await,
         Command::Get(args) => records::get(&args, &*args.store.open_to_read().await?, console).await,
         Command::Put(args) => records::put(&args, &*args.store.open().await?, console).await,
+        Command::Insert(args) => records::insert(&args, &*args.store.open().await?, console).await,
+        Command::Update(args) => update::run(&args, &*args.store.open().await?, console).await,
         Command::Delete(args) => records::delete(&args, &*args.store.open().await?, console).await,
         Command::Serve(args) => serve::run(&args, console).await,
         Command::Token(args) => token::run(&args, console).await,
@@ -45,6 +50,13 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Backup(args) => upkeep::backup(&args, &*args.store.open_to_read().await?, console).await,
         Command::Compact(args) => upkeep::compact(&args, &*args.store.open().await?, console).await,
         Command::Check(args) => upkeep::check(&args, &*args.store.open_to_read().await?, console).await,
+        Command::Views(args) => views::list(&args, &*args.store.open_to_read().await?, console).await,
+        Command::Verify(VerifyArgs { which }) => {
+            views::compare(&which, false, &*which.store.open_to_read().await?, console).await
+        }
+        Command::Repair(RepairArgs { which }) => {
+            views::compare(&which, true, &*which.store.open().await?, console).await
+        }
         Command::CursorKeys(args) => cursor_keys::run(&args, &*args.open().await?, console).await,
         Command::Completions(args) => completions::run(&args, console),
     }

@@ -168,11 +168,12 @@ pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Co
         .explain(name, &request, false)
         .await
         .map_err(|error| args.query.failure(error))?;
+    let arrangement = explained.arrangement.to_string();
     loop {
         let view = View {
             collection,
             fields: &request.fields,
-            arrangement: &explained.arrangement,
+            arrangement: &arrangement,
             reply: &reply,
         };
         let lines = view.draw(console)?;

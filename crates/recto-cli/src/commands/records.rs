@@ -1,13 +1,13 @@
-//! `recto get`, `recto put` and `recto delete`: single records.
+//! `recto get`, `recto insert`, `recto put` and `recto delete`: single records.
 
 use std::io::{BufRead, Read as _};
 use std::sync::Arc;
 
 use clap::Args;
 use recto::schema::{Collection, WriteMode};
-use recto::session::{JsonRecord, Written};
+use recto::session::{Action, JsonRecord, Outcome, RecordChange, Versioned, Written};
 use recto::{DynamicRecord, MAX_TTL_SECONDS, Session};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::{collection_of, print_json};
 use crate::console::{Console, Tone};
@@ -48,13 +48,27 @@ pub(crate) struct GetArgs {
     pub(crate) store: StoreArgs,
 }
 
+/// Which records are to be stored.
+#[derive(Debug, Args)]
+pub(crate) struct RecordsArgs {
+    /// The collection
+    pub(crate) collection: String,
+    /// A record as a JSON object; without it, NDJSON is read from standard input
+    #[arg(value_name = "JSON")]
+    pub(crate) record: Option<String>,
+    /// How long the records live; they are kept until they are deleted if absent
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_TTL_SECONDS)))]
+    pub(crate) ttl: Option<u32>,
+}
+
 const PUT_EXAMPLES: &str = "\
 Examples:
   recto put readings '{\"site\": \"berlin\", \"sensor\": \"thermometer-7\", \"value\": 21.5}'
   recto put readings < readings.ndjson
 
 The records of one put, 10,000 at most, are checked before any is written. On the embedded store they are \
-then stored together or not at all. Of several with one key the last stands. `recto load` takes files of any size.
+then stored together or not at all; in a collection with writes = \"update\" each is stored for itself, and those \
+that were not are named. Of several with one key the last stands. `recto load` takes files of any size.
 
 A record of a collection with writes = \"append\" is never changed: putting it again is done, and another one with its \
 key is refused and changes nothing. On Cassandra, which cannot know that without reading, that is a mistake that goes \
@@ -64,21 +78,44 @@ unnoticed: the fields that are not null take the place of those that were there.
 #[derive(Debug, Args)]
 #[command(after_help = PUT_EXAMPLES)]
 pub(crate) struct PutArgs {
-    /// The collection
-    pub(crate) collection: String,
-    /// A record as a JSON object; without it, NDJSON is read from standard input
-    #[arg(value_name = "JSON")]
-    pub(crate) record: Option<String>,
-    /// How long the records live; they are kept until they are deleted if absent
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_TTL_SECONDS)))]
-    pub(crate) ttl: Option<u32>,
+    #[command(flatten)]
+    pub(crate) records: RecordsArgs,
+    #[command(flatten)]
+    pub(crate) version: IfVersion,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
 
+const INSERT_EXAMPLES: &str = "\
+Examples:
+  recto insert users '{\"id\": 7, \"name\": \"Ada\"}'
+  recto insert users < users.ndjson
+
+For collections with writes = \"update\". Each record is stored for itself, unless one with its key is there; those that \
+were not are named.";
+
+/// Arguments of `recto insert`.
+#[derive(Debug, Args)]
+#[command(after_help = INSERT_EXAMPLES)]
+pub(crate) struct InsertArgs {
+    #[command(flatten)]
+    pub(crate) records: RecordsArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// The condition of a change.
+#[derive(Debug, Args)]
+pub(crate) struct IfVersion {
+    /// Change the record only if it is of this version, as `recto get` shows it (with writes = "update")
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) if_version: Option<i64>,
+}
+
 const DELETE_EXAMPLES: &str = "\
 Examples:
-  recto delete readings berlin thermometer-7";
+  recto delete readings berlin thermometer-7
+  recto delete users 7 --if-version 1763740800000000";
 
 /// Arguments of `recto delete`.
 #[derive(Debug, Args)]
@@ -90,6 +127,8 @@ pub(crate) struct DeleteArgs {
     #[arg(required = true, allow_negative_numbers = true)]
     pub(crate) key: Vec<String>,
     #[command(flatten)]
+    pub(crate) version: IfVersion,
+    #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
 
@@ -98,51 +137,147 @@ pub(crate) async fn get(args: &GetArgs, session: &dyn Session, console: &mut Con
     let schema = session.schema().await?;
     let collection = collection_of(&schema, &args.collection)?;
     let key = key_of(collection, &args.key)?;
-    let Some(record) = session.get(&args.collection, &key).await? else {
+    let Some(found) = session.get(&args.collection, &key).await? else {
         return Err(no_record(collection, &key));
     };
-    if args.json {
-        print_json(console, &Json::Object(record))?;
-    } else {
-        draw(collection, &record, console)?;
+    if !args.json {
+        draw(collection, &found, console)?;
+        return Ok(Exit::Done);
     }
+    let record = Json::Object(found.record);
+    let json = match found.version {
+        None => record,
+        Some(version) => json!({ "record": record, "version": version.to_string() }),
+    };
+    print_json(console, &json)?;
     Ok(Exit::Done)
 }
 
 /// Puts records.
 pub(crate) async fn put(args: &PutArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
-    let schema = session.schema().await?;
-    let collection = collection_of(&schema, &args.collection)?;
-    let (records, lines) = match args.record.as_deref() {
-        Some(text) if text != "-" => (vec![parse(collection, text)?], Vec::new()),
-        _ => {
-            if console.input_is_terminal() {
-                console.note("Reading NDJSON, a record a line; Ctrl-D ends it.")?;
+    let storing = Storing {
+        records: &args.records,
+        done: "put",
+        if_version: args.version.if_version,
+    };
+    let ttl_seconds = args.records.ttl;
+    let put = |record| Action::Put { record, ttl_seconds };
+    storing.run(&put, session, console).await
+}
+
+/// Inserts records.
+pub(crate) async fn insert(args: &InsertArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    let storing = Storing {
+        records: &args.records,
+        done: "inserted",
+        if_version: None,
+    };
+    let ttl_seconds = args.records.ttl;
+    let insert = |record| Action::Insert { record, ttl_seconds };
+    storing.run(&insert, session, console).await
+}
+
+/// Records that are to be stored.
+struct Storing<'a> {
+    records: &'a RecordsArgs,
+    done: &'static str,
+    if_version: Option<i64>,
+}
+
+impl Storing<'_> {
+    async fn run(
+        &self,
+        action: &(dyn Fn(JsonRecord) -> Action + Sync),
+        session: &dyn Session,
+        console: &mut Console,
+    ) -> Result<Exit> {
+        let schema = session.schema().await?;
+        let collection = collection_of(&schema, &self.records.collection)?;
+        let (records, lines) = match self.records.record.as_deref() {
+            Some(text) if text != "-" => (vec![parse(collection, text)?], Vec::new()),
+            _ => {
+                if console.input_is_terminal() {
+                    console.note("Reading NDJSON, a record a line; Ctrl-D ends it.")?;
+                }
+                read_records(collection, console.input())?
             }
-            read_records(collection, console.input())?
+        };
+        if self.if_version.is_some() && records.len() > 1 {
+            return Err(Failure::new(
+                Exit::Refused,
+                "--if-version is for one record, and there are several",
+            )
+            .with_hint("nothing was written; put them one by one"));
         }
-    };
-    let mut written = Written::default();
-    if !records.is_empty() {
-        let put = session.put(&args.collection, records, args.ttl).await;
-        written = put.map_err(
-            |error| match error.change().and_then(|change| lines.get(change)) {
-                Some(line) => Failure::from(error).at(&format!("line {}", grouped(*line))),
-                None => error.into(),
-            },
-        )?;
+        let change =
+            |record| RecordChange::new(&self.records.collection, action(record)).if_version(self.if_version);
+        let changes: Vec<RecordChange> = records.into_iter().map(change).collect();
+        let mut written = Written::default();
+        if !changes.is_empty() {
+            written = session
+                .write(changes)
+                .await
+                .map_err(|error| at_line(error, &lines))?;
+        }
+        self.tell(collection, written, &lines, console)
     }
-    let repeated = match (written.repeated, collection.writes) {
-        (0, _) => String::new(),
-        (more, WriteMode::Append) => format!("; {} more had been given already", grouped(more)),
-        (more, _) => format!("; {} more had the key of a later one", grouped(more)),
+
+    fn tell(
+        &self,
+        collection: &Collection,
+        mut written: Written,
+        lines: &[u64],
+        console: &mut Console,
+    ) -> Result<Exit> {
+        if written.outcomes.len() == 1 {
+            let outcome = written.outcomes.remove(0).map_err(Failure::from)?;
+            tell_outcome(&format!("{} 1 record", self.done), outcome, console)?;
+            return Ok(Exit::Done);
+        }
+        let repeated = match (written.repeated, collection.writes) {
+            (0, _) => String::new(),
+            (more, WriteMode::Append) => format!("; {} more had been given already", grouped(more)),
+            (more, _) => format!("; {} more had the key of a later one", grouped(more)),
+        };
+        let mut refused = 0;
+        for (index, outcome) in written.outcomes.into_iter().enumerate() {
+            if let Err(error) = outcome {
+                refused += 1;
+                at_line(error.with_change(index), lines).show(console);
+            }
+        }
+        console.line(format_args!(
+            "{} {} {}{repeated}",
+            console.paint(Tone::Good, "✓"),
+            self.done,
+            counted(written.puts, "record", "records")
+        ))?;
+        Ok(if refused == 0 { Exit::Done } else { Exit::Partly })
+    }
+}
+
+/// Says that a change was made, and of which version the record is now.
+pub(super) fn tell_outcome(done: &str, outcome: Outcome, console: &mut Console) -> Result<()> {
+    let version = match outcome.version {
+        Some(version) => format!(", version {version}"),
+        None => String::new(),
     };
-    console.line(format_args!(
-        "{} put {}{repeated}",
-        console.paint(Tone::Good, "✓"),
-        counted(written.puts, "record", "records")
-    ))?;
-    Ok(Exit::Done)
+    let pending = if outcome.pending {
+        "; some of its views show it a little later"
+    } else {
+        ""
+    };
+    let sign = console.paint(Tone::Good, "✓");
+    console.line(format_args!("{sign} {done}{version}{pending}"))?;
+    Ok(())
+}
+
+/// An error about one of several records, at its line.
+fn at_line(error: recto::Error, lines: &[u64]) -> Failure {
+    match error.change().and_then(|change| lines.get(change)) {
+        Some(line) => Failure::from(error).at(&format!("line {}", grouped(*line))),
+        None => error.into(),
+    }
 }
 
 /// Deletes one record.
@@ -150,19 +285,17 @@ pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &m
     let schema = session.schema().await?;
     let collection = collection_of(&schema, &args.collection)?;
     let key = key_of(collection, &args.key)?;
-    session.delete(&args.collection, &key).await?;
     // Whether there was one is not known: a delete does not read.
-    console.line(format_args!(
-        "{} {} holds no record {}",
-        console.paint(Tone::Good, "✓"),
-        collection.name,
-        shown(&key)
-    ))?;
+    let done = format!("{} holds no record {}", collection.name, shown(&key));
+    let delete = RecordChange::new(&args.collection, Action::Delete { key });
+    let outcome = session.change(delete.if_version(args.version.if_version)).await?;
+    let version = None;
+    tell_outcome(&done, Outcome { version, ..outcome }, console)?;
     Ok(Exit::Done)
 }
 
 /// The texts of the key's fields.
-fn key_of(collection: &Collection, given: &[String]) -> Result<Vec<String>> {
+pub(super) fn key_of(collection: &Collection, given: &[String]) -> Result<Vec<String>> {
     let fields = collection.key.len();
     if given.len() == fields {
         return Ok(given.to_vec());
@@ -216,7 +349,7 @@ fn no_record(collection: &Collection, key: &[String]) -> Failure {
 }
 
 /// Draws a record, a field a line, in the schema's order.
-fn draw(collection: &Collection, record: &JsonRecord, console: &mut Console) -> Result<()> {
+fn draw(collection: &Collection, found: &Versioned<JsonRecord>, console: &mut Console) -> Result<()> {
     let width = collection
         .fields
         .iter()
@@ -224,12 +357,15 @@ fn draw(collection: &Collection, record: &JsonRecord, console: &mut Console) -> 
         .max()
         .unwrap_or(0);
     for field in &collection.fields {
-        let value = match record.get(&field.name).and_then(cell_text) {
+        let value = match found.record.get(&field.name).and_then(cell_text) {
             Some(text) => text,
             None => console.paint(Tone::Dim, "null"),
         };
         let name = console.paint(Tone::Dim, &format!("{:width$}", field.name));
         console.line(format_args!("{name}  {value}"))?;
+    }
+    if let Some(version) = found.version {
+        console.line(console.paint(Tone::Dim, &format!("version {version}")))?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::print_json;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
+use crate::progress::Meter;
 use crate::store::{DEFAULT_STORE, Place, StoreArgs, environment};
 use crate::text::{printable, printable_lines};
 
@@ -76,7 +77,8 @@ Examples:
   recto apply                                  shows what would change, asks, and does it
   recto apply --schema shop.toml --yes         asks nothing; needed where there is no terminal
   recto apply --store cassandra://db1/shop     makes the keyspace too, if it is not there
-  recto apply --remove orders                  removes a collection that the file does not name";
+  recto apply --remove orders                  removes a collection that the file does not name
+  recto apply --rate 20000                     leaves room for others while new views are filled";
 
 /// Arguments of `recto apply`.
 #[derive(Debug, Args)]
@@ -87,6 +89,12 @@ pub(crate) struct ApplyArgs {
     pub(crate) schema: PathBuf,
     #[command(flatten)]
     pub(crate) remove: RemoveArgs,
+    /// The most records a second that new views are filled with
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rate: Option<u32>,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
@@ -154,7 +162,15 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
         Some(session) => session,
         None => place.open_or_create().await?,
     };
-    let applied = session.tools()?.apply(&schema, &args.remove.options()).await?;
+    let mut options = args.remove.options();
+    options.rows_per_second = args.rate;
+    let meter = Meter::start(console, args.quiet);
+    let applied = session
+        .tools()?
+        .apply(&schema, &options, &|progress| meter.view(&progress))
+        .await;
+    meter.finish();
+    let applied = applied?;
     show_applied(&applied, args.json, console)
 }
 

@@ -8,12 +8,13 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use recto::schema::{OrderColumn, Schema};
 use recto::session::{
-    ActualCost, Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, ExplainedSource,
-    Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest, LoadedCollection, PageCost, PageReply,
-    PageRequest, Pages, Progress, RecordChange, Records, RejectedArrangement, ScanRequest, ScanStep,
-    SchemaPlan, StoreDescription, StoreProgress, Tools, Written,
+    Action, ActualCost, Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey,
+    ExplainedSource, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest, LoadedCollection,
+    LoadedView, PageCost, PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange, Records,
+    RejectedArrangement, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription, StoreProgress,
+    TableOrder, Tools, Versioned, ViewProgress, Written,
 };
-use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session};
+use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, filter_text};
 use serde_json::{Value as Json, json};
 
 /// The schema of the demo.
@@ -36,6 +37,10 @@ fn order(field: &str, direction: Direction) -> OrderColumn {
         field: field.into(),
         direction,
     }
+}
+
+fn shape(sources: Shape, residual: bool) -> PlanShape {
+    PlanShape { sources, residual }
 }
 
 fn object(json: Json) -> JsonRecord {
@@ -173,7 +178,7 @@ impl Pages for FakeSession {
             next_page_token: token((page + 1 < self.pages).then_some(page + 1)),
             previous_page_token: token(page.checked_sub(1)),
             stop: request.allow_residual.then(|| "scanned".to_owned()),
-            shape: "scan".to_owned(),
+            shape: Some(shape(Shape::Scan, false)),
             cost: COST,
             cost_hidden: false,
         })
@@ -188,27 +193,26 @@ impl Pages for FakeSession {
                 "SELECT * FROM flights_by_carrier\nWHERE carrier = '{carrier}' AND time_hour < ? LIMIT 51"
             )],
         };
+        let distance = filter_text::terms("distance > 1000")?.into_iter();
+        let distance = distance.map(|(term, _)| term).collect();
         Ok(Explanation {
-            shape: if request.allow_residual {
-                "merge + residual".into()
-            } else {
-                "merge".into()
-            },
+            shape: shape(Shape::Merge, request.allow_residual),
             view: "primary".into(),
-            arrangement: "(carrier), -time_hour, flight".into(),
+            arrangement: flights().collections[0].base().into(),
             table: "flights_by_carrier".into(),
             order: vec![
                 order("time_hour", Direction::Descending),
                 order("flight", Direction::Ascending),
                 order("carrier", Direction::Ascending),
             ],
-            direction: "with".into(),
+            direction: TableOrder::With,
             sources: vec![source("AA"), source("UA")],
             residual: if request.allow_residual {
-                vec!["distance > 1000".into()]
+                vec![distance]
             } else {
                 Vec::new()
             },
+            base_rows: None,
             expected_rows: 102,
             expected_round_trips: 1,
             actual: run.then_some(ActualCost {
@@ -247,39 +251,49 @@ impl Pages for FakeSession {
 
 #[async_trait]
 impl Records for FakeSession {
-    async fn get(&self, _collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
+    async fn get(&self, _collection: &str, key: &[String]) -> Result<Option<Versioned<JsonRecord>>> {
         self.ask(format!("get {key:?}"));
-        Ok((key[1] == "UA").then(|| records()[0].clone()))
-    }
-
-    async fn put(
-        &self,
-        collection: &str,
-        records: Vec<JsonRecord>,
-        ttl_seconds: Option<u32>,
-    ) -> Result<Written> {
-        let puts = records.len() as u64;
-        let for_seconds = ttl_seconds.map(|seconds| format!(" for {seconds} s"));
-        self.ask(format!(
-            "put {} {}{}",
-            collection,
-            records.into_iter().map(Json::Object).collect::<Json>(),
-            for_seconds.unwrap_or_default()
-        ));
-        Ok(Written {
-            puts,
-            ..Written::default()
-        })
-    }
-
-    async fn delete(&self, _collection: &str, key: &[String]) -> Result<()> {
-        self.ask(format!("delete {key:?}"));
-        Ok(())
+        Ok((key[1] == "UA").then(|| Versioned {
+            record: records()[0].clone(),
+            version: None,
+        }))
     }
 
     async fn write(&self, changes: Vec<RecordChange>) -> Result<Written> {
-        self.ask(format!("write {changes:?}"));
-        Ok(Written::default())
+        let mut written = Written::default();
+        for change in &changes {
+            written.count(&change.action);
+            self.ask(asked(change));
+        }
+        Ok(written)
+    }
+}
+
+/// A change in short.
+fn asked(change: &RecordChange) -> String {
+    let lives = |seconds: &Option<u32>| {
+        seconds
+            .map(|seconds| format!(" for {seconds} s"))
+            .unwrap_or_default()
+    };
+    let of = &change.collection;
+    let asked = match &change.action {
+        Action::Insert { record, ttl_seconds } => {
+            format!(
+                "insert {of} {}{}",
+                Json::Object(record.clone()),
+                lives(ttl_seconds)
+            )
+        }
+        Action::Put { record, ttl_seconds } => {
+            format!("put {of} {}{}", Json::Object(record.clone()), lives(ttl_seconds))
+        }
+        Action::Update { key, fields } => format!("update {key:?} {}", Json::Object(fields.clone())),
+        Action::Delete { key } => format!("delete {key:?}"),
+    };
+    match change.if_version {
+        None => asked,
+        Some(version) => format!("{asked} if {version}"),
     }
 }
 
@@ -304,7 +318,12 @@ impl Tools for FakeSession {
         })
     }
 
-    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
+    async fn apply(
+        &self,
+        schema: &Schema,
+        options: &ApplyOptions,
+        _: Progress<'_, ViewProgress>,
+    ) -> Result<Applied> {
         self.ask(format!("apply {}", schema.collections.len()));
         let changes = self.plan(schema, options).await?.changes;
         Ok(Applied {
@@ -334,6 +353,14 @@ impl Tools for FakeSession {
             rows_rejected: rejected(name),
             reasons: (rejected(name) > 0)
                 .then(|| ("tailnum is null".to_owned(), rejected(name)))
+                .into_iter()
+                .collect(),
+            views: (name == "flights")
+                .then(|| LoadedView {
+                    name: "by_tailnum".to_owned(),
+                    entries: 334_264,
+                    left_out: 2_512,
+                })
                 .into_iter()
                 .collect(),
         });

@@ -50,6 +50,8 @@ async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str
         Command::Scan(args) => commands::scan::run(&args, &*session, console).await,
         Command::Get(args) => commands::records::get(&args, &*session, console).await,
         Command::Put(args) => commands::records::put(&args, &*session, console).await,
+        Command::Insert(args) => commands::records::insert(&args, &*session, console).await,
+        Command::Update(args) => commands::update::run(&args, &*session, console).await,
         Command::Delete(args) => commands::records::delete(&args, &*session, console).await,
         Command::Backup(args) => commands::upkeep::backup(&args, &*session, console).await,
         Command::Compact(args) => commands::upkeep::compact(&args, &*session, console).await,

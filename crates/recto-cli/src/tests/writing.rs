@@ -114,3 +114,41 @@ async fn a_load_reports_what_was_stored_and_what_was_not() {
     }
     insta::assert_snapshot!(all);
 }
+
+#[tokio::test]
+async fn records_are_inserted_updated_and_put_on_their_versions() {
+    let mut all = String::new();
+    let of = "flights_by_carrier";
+    for line in [
+        &["insert", of, "{\"carrier\": \"UA\"}", "--ttl", "60"][..],
+        &["put", of, "{\"carrier\": \"UA\"}", "--if-version", "17"],
+        &[
+            "update",
+            of,
+            "2013-12-31T23:00:00Z,UA,1545",
+            "tailnum=N1",
+            "--if-version",
+            "17",
+        ],
+        &["update", of, "2013-12-31T23:00:00Z", "UA", "1545", "tailnum="],
+        &["update", of, "2013-12-31T23:00:00Z", "UA", "1545", "tailnum"],
+        &["update", of, "2013-12-31T23:00:00Z", "UA"],
+        &["delete", of, "2013-12-31T23:00:00Z,UA,1545", "--if-version", "17"],
+    ] {
+        all.push_str(&run(FakeSession::new(), console(), line).await);
+    }
+    for (line, input) in [
+        (
+            &["update", of, "2013-12-31T23:00:00Z,UA,1545"][..],
+            "{\"tailnum\": null}",
+        ),
+        (
+            &["put", of, "--if-version", "17"],
+            "{\"carrier\": \"UA\"}\n{\"carrier\": \"B6\"}\n",
+        ),
+    ] {
+        let (console, screen) = console();
+        all.push_str(&run(FakeSession::new(), (console.reading(input), screen), line).await);
+    }
+    insta::assert_snapshot!(all);
+}

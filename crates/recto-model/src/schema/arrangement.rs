@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 
 use super::model::{Collection, OrderColumn, View, WriteMode};
 use super::options::{Bucket, Nulls};
@@ -11,8 +12,18 @@ use crate::table::{Column, ColumnKind, Direction, Table, TableError, TableOption
 
 /// What the columns are called that stand before nullable order fields: with the field's name behind it.
 const NULL_PREFIX: &str = "recto_null_";
-/// What the hidden column of views is called that holds the stamp of the entry.
-const VERSION_COLUMN: &str = "recto_version";
+/// What the hidden column is called that holds a record's version: the stamp of its entries in views.
+pub const VERSION_COLUMN: &str = "recto_version";
+/// What the hidden column of base tables is called that says how long a record that changes lives.
+pub const HEAD_COLUMN: &str = "recto_head";
+/// What stands before the fields among the regular columns of the base table of records that change, so that fields may
+/// be added behind them.
+const HIDDEN_COLUMNS: [(&str, Type, WriteKind); 4] = [
+    ("recto_tokens", Type::Blob, WriteKind::Cas),
+    (VERSION_COLUMN, Type::BigInt, WriteKind::Cas),
+    (HEAD_COLUMN, Type::Blob, WriteKind::Cas),
+    ("recto_done", Type::BigInt, WriteKind::Plain),
+];
 /// What the hidden partition column of arrangements in buckets is called: which bucket of its partition a row
 /// lies in.
 const BUCKET_COLUMN: &str = "recto_bucket";
@@ -147,8 +158,9 @@ impl<'a> Arrangement<'a> {
     }
 
     /// The table of this name that it is kept in, and what each column of it holds: the partition fields,
-    /// the bucket where it is split into such, the order fields in their directions, each behind what is derived from it, then all other fields
-    /// that it has, in the order they were declared. Views have the entry's stamp besides.
+    /// the bucket where it is split into such, the order fields in their directions, each behind what is derived from it, then what is
+    /// Recto's own (in views the entry's stamp; in the base table of records that change what conditional writes need), and all other fields
+    /// that it has, in the order they were declared: fields that are added are the last columns.
     ///
     /// # Errors
     /// A field that it names cannot be in a key: the schema's rules were not kept.
@@ -179,9 +191,10 @@ impl<'a> Arrangement<'a> {
                 continue;
             };
             if let Some(nulls) = self.nulls_of(&order.field) {
-                let direction = match nulls {
-                    Nulls::First => Direction::Descending,
-                    Nulls::Last => Direction::Ascending,
+                let direction = if nulls == Nulls::First {
+                    Direction::Descending
+                } else {
+                    Direction::Ascending
                 };
                 let derivation = Derivation::IsNull;
                 let mut name = format!("{NULL_PREFIX}{}", order.field);
@@ -192,14 +205,20 @@ impl<'a> Arrangement<'a> {
             let kind = ColumnKind::Clustering(order.direction);
             add(order.field.clone(), ty, kind, Holds::Field(index));
         }
-        let plain = ColumnKind::Regular(WriteKind::Plain);
+        let changes = self.view.is_none() && self.collection.writes == WriteMode::Update;
+        let hidden = match self.view {
+            Some(_) => vec![(VERSION_COLUMN, Type::BigInt, WriteKind::Plain)],
+            None if changes => HIDDEN_COLUMNS.to_vec(),
+            None => Vec::new(),
+        };
+        for (name, ty, kind) in hidden {
+            add(name.into(), ty, ColumnKind::Regular(kind), Holds::Hidden);
+        }
+        let kind = ColumnKind::Regular(if changes { WriteKind::Cas } else { WriteKind::Plain });
         for (index, field) in self.collection.fields.iter().enumerate() {
             if !self.is_by(&field.name) && self.holds(&field.name) {
-                add(field.name.clone(), field.ty.clone(), plain, Holds::Field(index));
+                add(field.name.clone(), field.ty.clone(), kind, Holds::Field(index));
             }
-        }
-        if self.view.is_some() {
-            add(VERSION_COLUMN.into(), Type::BigInt, plain, Holds::Hidden);
         }
         let (columns, holds) = columns.into_iter().unzip();
         Ok((Table::new(name, columns, TableOptions::default())?, holds))
@@ -208,8 +227,8 @@ impl<'a> Arrangement<'a> {
     /// Where a nullable order field's nulls stand; none if the field is never null, or a record without it
     /// is not in the view.
     fn nulls_of(&self, field: &str) -> Option<Nulls> {
-        let nulls = self.view?.nulls?;
-        (!self.collection.is_required(field)).then_some(nulls)
+        let nulls = self.view?.nulls;
+        (nulls != Nulls::Skip && !self.collection.is_required(field)).then_some(nulls)
     }
 
     /// Whether rows have this field's value.
@@ -223,9 +242,56 @@ impl<'a> Arrangement<'a> {
 /// As the schema language has it, in one line: `(carrier), -time_hour, flight`.
 impl fmt::Display for Arrangement<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "({})", self.partition.join(", "))?;
-        self.order.iter().try_for_each(|column| write!(f, ", {column}"))
+        write_arranged(f, self.partition, &self.order)
     }
+}
+
+/// What the rows of a table are arranged by, apart from the schema that says so.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ArrangedBy {
+    /// The columns of the partition.
+    pub partition: Vec<String>,
+    /// The columns of the order.
+    pub order: Vec<OrderColumn>,
+}
+
+impl From<Arrangement<'_>> for ArrangedBy {
+    fn from(arrangement: Arrangement<'_>) -> Self {
+        Self {
+            partition: arrangement.partition.to_vec(),
+            order: arrangement.order.into_owned(),
+        }
+    }
+}
+
+/// As an [`Arrangement`] is written.
+impl fmt::Display for ArrangedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_arranged(f, &self.partition, &self.order)
+    }
+}
+
+/// Reads what `Display` writes.
+impl FromStr for ArrangedBy {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let inside = text.strip_prefix('(').and_then(|text| text.split_once(')'));
+        let (partition, order) = inside.ok_or("an arrangement begins with its partition, in parentheses")?;
+        let names = |text: &str| -> Vec<String> {
+            let names = text.split(", ").filter(|name| !name.is_empty());
+            names.map(str::to_owned).collect()
+        };
+        Ok(Self {
+            partition: names(partition),
+            order: names(order).iter().map(|name| OrderColumn::read(name)).collect(),
+        })
+    }
+}
+
+fn write_arranged(f: &mut fmt::Formatter<'_>, partition: &[String], order: &[OrderColumn]) -> fmt::Result {
+    write!(f, "({})", partition.join(", "))?;
+    order.iter().try_for_each(|column| write!(f, ", {column}"))
 }
 
 impl View {
@@ -240,7 +306,7 @@ impl View {
             partition: partition.into_iter().collect(),
             order: order.into_iter().collect(),
             bucket: None,
-            nulls: None,
+            nulls: Nulls::Skip,
             collate: std::collections::BTreeMap::new(),
             grain: std::collections::BTreeMap::new(),
             fields: None,

@@ -8,7 +8,7 @@ use super::declared::{
 };
 use super::model::{Collection, Field, OrderColumn, Places, View, WriteMode};
 use super::names::{check_name, nearest, proposed};
-use super::options::{Bucket, Width, is_locale};
+use super::options::{Bucket, Nulls, Width, is_locale};
 use super::problem::Problem;
 use super::type_text::check_type;
 use super::{BASE_ARRANGEMENT, MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW};
@@ -71,20 +71,6 @@ pub(super) fn name(word: &Word, what: &'static str, context: &mut Context<'_>) {
 
 fn texts(words: &[Word]) -> Vec<String> {
     words.iter().map(|word| word.text.clone()).collect()
-}
-
-/// An order entry without its direction.
-fn order_column(word: &Word) -> OrderColumn {
-    match word.text.strip_prefix('-') {
-        Some(field) => OrderColumn {
-            field: field.to_owned(),
-            direction: Direction::Descending,
-        },
-        None => OrderColumn {
-            field: word.text.clone(),
-            direction: Direction::Ascending,
-        },
-    }
 }
 
 /// What an arrangement's declaration comes to.
@@ -201,7 +187,7 @@ impl<'a> Rules<'a, '_, '_> {
         let order: Vec<OrderColumn> = order_words
             .iter()
             .take(MAX_KEY_FIELDS)
-            .map(order_column)
+            .map(|word| OrderColumn::read(&word.text))
             .collect();
         let completed = self.completed(partition, &order);
         let bucket = declared
@@ -398,7 +384,10 @@ impl<'a> Rules<'a, '_, '_> {
             partition: arrangement.partition,
             order: arrangement.order,
             bucket: arrangement.bucket,
-            nulls: declared.nulls.as_ref().map(|nulls| nulls.value),
+            nulls: declared
+                .nulls
+                .as_ref()
+                .map_or_else(Nulls::default, |nulls| nulls.value),
             collate: arrangement.collate,
             grain: arrangement.grain,
             fields,

@@ -6,7 +6,7 @@ use super::model::{Collection, Field, Schema};
 
 impl Schema {
     /// This schema with what `recorded`, the schema of a store, has beyond it: its further types and
-    /// collections follow those of this one, and each collection keeps its further fields.
+    /// collections follow those of this one, and each collection keeps its further fields and views.
     ///
     /// Fields that are recorded stand first, as they are recorded, and then the others as they are here:
     /// the order of a collection's fields is the order of its table's columns, which never changes. Where
@@ -32,15 +32,18 @@ impl Schema {
 }
 
 impl Collection {
-    /// This collection with the further fields that `recorded`, the same collection of a store, has,
+    /// This collection with the further fields and views that `recorded`, the same collection of a store, has,
     /// as [`Schema::keeping`] does for all of a schema.
     #[must_use]
     pub fn keeping(&self, recorded: &Self) -> Self {
         let stays = |field: &Field| self.field(&field.name).map_or(field, |(_, own)| own).clone();
         let is_new = |field: &&Field| recorded.field(&field.name).is_none();
         let fields = recorded.fields.iter().map(stays);
+        let more = recorded.views.iter();
+        let more = more.filter(|view| self.view(&view.name).is_none());
         Self {
             fields: fields.chain(self.fields.iter().filter(is_new).cloned()).collect(),
+            views: self.views.iter().chain(more).cloned().collect(),
             ..self.clone()
         }
     }

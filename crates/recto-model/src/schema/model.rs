@@ -40,7 +40,7 @@ impl Schema {
 /// How a collection's records may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WriteMode {
-    /// Records change and must not drift. The default; not yet supported.
+    /// Records change and must not drift. The default.
     #[default]
     Update,
     /// Whole rows, last writer wins.
@@ -94,7 +94,21 @@ impl std::fmt::Display for OrderColumn {
     }
 }
 
-/// A further arrangement of a collection. Part of the language; not yet supported by `apply`.
+impl OrderColumn {
+    /// Reads what `Display` writes. Whether it is a field's name is not asked.
+    pub(super) fn read(text: &str) -> Self {
+        let (field, direction) = match text.strip_prefix('-') {
+            Some(field) => (field, Direction::Descending),
+            None => (text, Direction::Ascending),
+        };
+        Self {
+            field: field.to_owned(),
+            direction,
+        }
+    }
+}
+
+/// A further arrangement of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct View {
@@ -106,8 +120,8 @@ pub struct View {
     pub order: Vec<OrderColumn>,
     /// How its partitions are split.
     pub bucket: Option<Bucket>,
-    /// Where records stand that lack an order or partition field; without it they are not in the view.
-    pub nulls: Option<Nulls>,
+    /// Where records stand that lack an order field.
+    pub nulls: Nulls,
     /// The locale by whose collation an order field sorts, by field.
     pub collate: BTreeMap<String, String>,
     /// How coarsely an order field that changes often is kept in the view, by field.

@@ -82,13 +82,17 @@ pub enum Bucket {
     },
 }
 
-/// Where records stand in a view that lack one of its partition or order fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Where records stand in a view that lack one of its order fields. Those that lack a partition field are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Nulls {
     /// Before all others.
     First,
-    /// After all others.
+    /// After all others: so the view has every record that has its partition fields, and no answer depends on which
+    /// view was taken.
+    #[default]
     Last,
+    /// Nowhere: they are not in the view.
+    Skip,
 }
 
 impl Nulls {
@@ -97,6 +101,7 @@ impl Nulls {
         match self {
             Self::First => "first",
             Self::Last => "last",
+            Self::Skip => "skip",
         }
     }
 
@@ -104,6 +109,7 @@ impl Nulls {
         match text {
             "first" => Some(Self::First),
             "last" => Some(Self::Last),
+            "skip" => Some(Self::Skip),
             _ => None,
         }
     }

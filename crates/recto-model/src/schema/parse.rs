@@ -397,14 +397,14 @@ impl Parser<'_, '_> {
     }
 
     fn nulls(&mut self, value: &Value<'_>) -> Option<Placed<Nulls>> {
-        const EXPECTED: &str = "\"first\" or \"last\"";
+        const EXPECTED: &str = "\"first\", \"last\" or \"skip\"";
         let text = self.text("nulls", value, EXPECTED)?;
         let Some(nulls) = Nulls::parse(&text.text) else {
             return self.wrong(
                 "nulls",
                 value,
                 EXPECTED,
-                nearest(&text.text, ["first", "last"].into_iter()),
+                nearest(&text.text, ["first", "last", "skip"].into_iter()),
             );
         };
         Some(Placed {

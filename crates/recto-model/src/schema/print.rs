@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
+use std::sync::Arc;
 
 use super::model::{Collection, Schema, View, WriteMode};
-use super::options::{Bucket, print_size};
+use super::options::{Bucket, Nulls, print_size};
 
 impl Schema {
     /// The schema as canonical text: [`Schema::parse`] gives back an equal schema, and equal schemas
@@ -22,6 +23,43 @@ impl Schema {
         for collection in &self.collections {
             print_collection(&mut text, collection);
         }
+        text
+    }
+}
+
+impl Schema {
+    /// The view that `definition`, which [`View::definition`] made, declares as `name` of one of the collections; none if
+    /// it is no such definition.
+    pub fn view_of(&self, collection: &str, name: &str, definition: &str) -> Option<View> {
+        let one = Self {
+            types: self.types.clone(),
+            collections: vec![Arc::new(Collection {
+                views: Vec::new(),
+                ..Collection::clone(self.collection(collection)?)
+            })],
+        };
+        let text = format!("{}view.{name} = {definition}\n", one.to_toml());
+        let parsed = Self::parse(&text).ok()?;
+        parsed.collections[0].view(name).cloned()
+    }
+}
+
+impl View {
+    /// What it is declared as, but for its name, in one line of TOML: `{ partition = ["status"] }`.
+    pub fn definition(&self) -> String {
+        let mut text = String::new();
+        print_view(&mut text, self);
+        let entries: Vec<&str> = text.lines().collect();
+        format!("{{ {} }}", entries.join(", "))
+    }
+}
+
+impl Collection {
+    /// A view of it as the schema language declares it, ready to be pasted behind the collection's own declaration.
+    pub fn view_declaration(&self, view: &View) -> String {
+        let mut text = String::new();
+        table(&mut text, &format!("collection.{}.view.{}", self.name, view.name));
+        print_view(&mut text, view);
         text
     }
 }
@@ -46,11 +84,8 @@ fn print_collection(text: &mut String, collection: &Collection) {
         entry(text, "unique", &format!("[{}]", sets.join(", ")));
     }
     for view in &collection.views {
-        table(
-            text,
-            &format!("collection.{}.view.{}", collection.name, view.name),
-        );
-        print_view(text, view);
+        text.push('\n');
+        text.push_str(&collection.view_declaration(view));
     }
 }
 
@@ -63,8 +98,8 @@ fn print_view(text: &mut String, view: &View) {
         entry(text, "order", &list(&view.order));
     }
     print_bucket(text, view.bucket.as_ref());
-    if let Some(nulls) = view.nulls {
-        entry(text, "nulls", &quoted(nulls.as_str()));
+    if view.nulls != Nulls::default() {
+        entry(text, "nulls", &quoted(view.nulls.as_str()));
     }
     print_per_field(text, "collate", &view.collate);
     print_per_field(text, "grain", &view.grain);

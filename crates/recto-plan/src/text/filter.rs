@@ -17,11 +17,13 @@
 //! Numbers are JSON's. `!=`, `NOT`, `-`, `:` and wildcards are refused by name.
 
 use std::fmt;
+use std::str::FromStr;
 
 use super::Span;
-use super::error::TextError;
+use super::error::{Subject, TextError};
 use super::filter_parser;
 use super::literal::{Literal, Name};
+use super::scanner::Scanner;
 
 /// The most conditions a filter may have. An OR is one condition.
 pub const MAX_CONDITIONS: usize = 64;
@@ -126,10 +128,7 @@ impl Term {
 /// [`TextError`], pointing at what is not filter text or goes over a limit
 /// ([`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES), [`MAX_CONDITIONS`], [`MAX_VALUES`]).
 pub fn parse(text: &str) -> Result<FilterText, TextError> {
-    let terms = parse_terms(text)?.into_iter();
-    Ok(FilterText {
-        terms: terms.map(|(term, _)| term).collect(),
-    })
+    Ok(parse_terms(text)?.into_iter().map(|(term, _)| term).collect())
 }
 
 /// Reads filter text as [`parse`] does; with each term where it stands, its parentheses included, so that it can
@@ -138,19 +137,35 @@ pub fn parse(text: &str) -> Result<FilterText, TextError> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_terms(text: &str) -> Result<Vec<(Term, Span)>, TextError> {
-    filter_parser::parse(text)
+    filter_parser::parse(Scanner::new(Subject::Filter, text)?)
 }
 
 /// The canonical text, which parses back to an equal filter.
 impl fmt::Display for FilterText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, term) in self.terms.iter().enumerate() {
-            if index > 0 {
-                f.write_str(" AND ")?;
-            }
-            term.fmt(f)?;
+        match self.terms.as_slice() {
+            // With nothing beside it, it needs no parentheses.
+            [Term::AnyOf { field, literals }] => any_of(f, field, literals),
+            terms => list(f, terms, " AND ", |f, term| term.fmt(f)),
         }
-        Ok(())
+    }
+}
+
+/// Reads what `Display` writes, of any length: values that are written out may be longer than they were typed.
+impl FromStr for FilterText {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let terms = filter_parser::parse(Scanner::of_any_length(Subject::Filter, text))?;
+        Ok(terms.into_iter().map(|(term, _)| term).collect())
+    }
+}
+
+impl FromIterator<Term> for FilterText {
+    fn from_iter<I: IntoIterator<Item = Term>>(terms: I) -> Self {
+        Self {
+            terms: terms.into_iter().collect(),
+        }
     }
 }
 
@@ -164,7 +179,7 @@ impl fmt::Display for Term {
             } => write!(f, "{field} {operator} {literal}"),
             Self::AnyOf { field, literals } => {
                 f.write_str("(")?;
-                list(f, literals, " OR ", |f, literal| write!(f, "{field} = {literal}"))?;
+                any_of(f, field, literals)?;
                 f.write_str(")")
             }
             Self::StartsWith { field, prefix } => write!(f, "startsWith({field}, {prefix})"),
@@ -181,6 +196,10 @@ impl fmt::Display for Term {
             }
         }
     }
+}
+
+fn any_of(f: &mut fmt::Formatter<'_>, field: &Name, literals: &[Literal]) -> fmt::Result {
+    list(f, literals, " OR ", |f, literal| write!(f, "{field} = {literal}"))
 }
 
 fn list<T>(

@@ -4,7 +4,7 @@
 //! where it would stand, so that the error can name it and say what to write instead.
 
 use super::Span;
-use super::error::{Subject, TextError, TextErrorKind as Kind};
+use super::error::{TextError, TextErrorKind as Kind};
 use super::filter::{MAX_CONDITIONS, MAX_VALUES, Operator, Term};
 use super::literal::{Literal, LiteralValue, Name, is_number, quote};
 use super::scanner::{Scanner, shorten};
@@ -16,11 +16,8 @@ const STARTS_WITH: &str = "startsWith";
 const OR_HINT: &str = "OR joins equalities of one field: `a = 1 OR a = 2`. Ask anything else in two queries.";
 const NEGATION_HINT: &str = "Name the values that are wanted (`a = 1 OR a = 2`), or ask for the ranges on either side in two queries.";
 
-pub(super) fn parse(text: &str) -> Parsed<Vec<(Term, Span)>> {
-    let mut parser = Parser {
-        scanner: Scanner::new(Subject::Filter, text)?,
-        values: 0,
-    };
+pub(super) fn parse(scanner: Scanner<'_>) -> Parsed<Vec<(Term, Span)>> {
+    let mut parser = Parser { scanner, values: 0 };
     parser.filter().map_err(|error| {
         if error.hint.is_some() {
             error

@@ -17,7 +17,7 @@ pub(super) struct Scanner<'t> {
 impl<'t> Scanner<'t> {
     /// At the beginning of `text`, which must not be longer than [`MAX_TEXT_BYTES`].
     pub(super) fn new(subject: Subject, text: &'t str) -> Result<Self, TextError> {
-        let scanner = Self { text, at: 0, subject };
+        let scanner = Self::of_any_length(subject, text);
         if text.len() > MAX_TEXT_BYTES {
             let mut limit = MAX_TEXT_BYTES;
             while !text.is_char_boundary(limit) {
@@ -35,6 +35,11 @@ impl<'t> Scanner<'t> {
                 .with_hint("Ask with fewer conditions, in several queries."));
         }
         Ok(scanner)
+    }
+
+    /// The same, of a text that nobody typed.
+    pub(super) fn of_any_length(subject: Subject, text: &'t str) -> Self {
+        Self { text, at: 0, subject }
     }
 
     /// The offset of the next character.

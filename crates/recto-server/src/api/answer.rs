@@ -6,8 +6,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::Value as Json;
+use recto::session::Outcome;
+use serde_json::{Value as Json, json};
 
+use super::conditions;
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -83,6 +85,35 @@ pub(crate) fn json_once(value: &Json) -> Response {
 /// Done, and nothing more to say.
 pub(crate) fn no_content() -> Response {
     (StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, NOT_KEPT)]).into_response()
+}
+
+/// A record was changed: its version is the entity tag that it has now. While its views are not all written, 202.
+pub(super) fn changed(status: StatusCode, outcome: Outcome) -> Response {
+    let Some(version) = outcome.version else {
+        return no_content();
+    };
+    let mut response = if outcome.pending {
+        pending(version)
+    } else {
+        (status, [(header::CACHE_CONTROL, NOT_KEPT)]).into_response()
+    };
+    set(response.headers_mut(), header::ETAG, &conditions::tag(version));
+    response
+}
+
+/// A record was deleted.
+pub(super) fn deleted(outcome: Outcome) -> Response {
+    match outcome.version {
+        Some(version) if outcome.pending => pending(version),
+        _ => no_content(),
+    }
+}
+
+fn pending(version: i64) -> Response {
+    let body = json!({ "version": version.to_string(), "pending": true });
+    let mut response = json_once(&body);
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
 }
 
 /// Sets a header whose text is of Recto's own making.

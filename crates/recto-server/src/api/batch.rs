@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
 use recto::schema::Schema;
-use recto::session::RecordChange;
+use recto::session::{self, Action, Outcome, RecordChange};
 use recto::{DynamicRecord, MAX_BATCH_CHANGES, MAX_TTL_SECONDS};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,9 +21,15 @@ use super::{address, answer, body, keys};
 use crate::access::Operation;
 use crate::problem::Problem;
 
+/// What can be done to a record.
+const VERBS: [&str; 4] = ["insert", "put", "update", "delete"];
+/// The version that a record must be of.
+const IF_VERSION: &str = "if_version";
+
 /// `POST …/records:batchWrite`.
 ///
-/// On the embedded store all changes are made or none. On Cassandra they are one logged batch: once
+/// Records that have versions are changed each for itself, and have an outcome each. Of others, on the embedded store all
+/// changes are made or none. On Cassandra they are one logged batch: once
 /// acknowledged, or once its fate is unknown, all of it is made in the end or none, though a reader
 /// may see a part first; what is refused was not sent.
 pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
@@ -36,20 +42,40 @@ pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<
     let needed: BTreeSet<(&str, Operation)> = changes.iter().map(needed).collect();
     let session = caller.access.session_over(caller.app_session(), needed)?;
     let written = session.write(changes).await?;
-    Ok(answer::json_once(&json!({
+    Ok(answer::json_once(&told(written)))
+}
+
+/// What a write did; of records that have versions, with what became of each change.
+fn told(written: session::Written) -> Json {
+    let mut told = json!({
         "puts": written.puts,
         "deletes": written.deletes,
         "repeated": written.repeated,
-    })))
+    });
+    if !written.outcomes.is_empty() {
+        told["updates"] = written.updates.into();
+        told["outcomes"] = written.outcomes.into_iter().map(outcome).collect();
+    }
+    told
+}
+
+fn outcome(outcome: recto::Result<Outcome>) -> Json {
+    match outcome {
+        Err(error) => json!({ "problem": Problem::of_record(error).to_json() }),
+        Ok(Outcome { version, pending }) => {
+            let version = version.map(|version| version.to_string());
+            json!({ "version": version, "pending": pending })
+        }
+    }
 }
 
 fn needed(change: &RecordChange) -> (&str, Operation) {
-    let operation = if change.is_put() {
-        Operation::Write
-    } else {
+    let operation = if change.action.is_delete() {
         Operation::Delete
+    } else {
+        Operation::Write
     };
-    (change.collection(), operation)
+    (&change.collection, operation)
 }
 
 /// The body as it is written. Its shape is checked before this is read.
@@ -63,17 +89,25 @@ struct Written<'a> {
 #[derive(Deserialize)]
 struct WrittenChange<'a> {
     #[serde(borrow)]
+    insert: Option<&'a RawValue>,
+    #[serde(borrow)]
     put: Option<&'a RawValue>,
+    #[serde(borrow)]
+    update: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    set: Option<&'a RawValue>,
     #[serde(borrow)]
     delete: Option<Vec<&'a RawValue>>,
     ttl_seconds: Option<u32>,
 }
 
+/// What a change is.
+const CHANGE: &str = "a change is {\"insert\": {record}}, {\"put\": {record}}, {\"update\": [values of its key], \"set\": \
+                      {fields}} or {\"delete\": [values of its key]}, and may name a \"collection\", a put or an insert \
+                      its \"ttl_seconds\", and all but an insert an \"if_version\"";
+
 fn read(schema: &Schema, collection: &str, body: &Body) -> Result<Vec<RecordChange>, Problem> {
-    let shape = || {
-        Problem::invalid_body("the body is {\"changes\": […]}")
-            .with_hint("each change is {\"put\": {record}} or {\"delete\": [values of its key]}")
-    };
+    let shape = || Problem::invalid_body("the body is {\"changes\": […]}").with_hint(CHANGE);
     let Json::Object(members) = &body.json else {
         return Err(shape());
     };
@@ -98,7 +132,9 @@ fn read(schema: &Schema, collection: &str, body: &Body) -> Result<Vec<RecordChan
     changes
         .map(|(index, (change, written))| {
             let collection = change["collection"].as_str().unwrap_or(collection);
-            let read = read_change(schema, collection, written);
+            let if_version = change.get(IF_VERSION).and_then(read_version);
+            let read = read_action(schema, collection, change, written);
+            let read = read.map(|action| RecordChange::new(collection, action).if_version(if_version));
             read.map_err(|problem| problem.within(&format!("changes[{index}]")))
         })
         .collect()
@@ -108,7 +144,7 @@ fn check_shape(index: usize, change: &Json) -> Result<(), Problem> {
     let shape = |detail: String| {
         Err(Problem::invalid_body(detail)
             .with_field(format!("changes[{index}]"))
-            .with_hint("a change is {\"put\": {record}} or {\"delete\": [values of its key]}, and may name a \"collection\", and a put its \"ttl_seconds\""))
+            .with_hint(CHANGE))
     };
     let Json::Object(change) = change else {
         return shape("a change is an object".into());
@@ -117,42 +153,75 @@ fn check_shape(index: usize, change: &Json) -> Result<(), Problem> {
         None | Some(Json::String(_)) => {}
         Some(_) => return shape("collection is a name".into()),
     }
-    let is_put = match (change.get("put"), change.get("delete")) {
-        (Some(Json::Object(_)), None) => true,
-        (None, Some(Json::Array(_))) => false,
-        (Some(_), None) => return shape("put takes a record: an object".into()),
-        (None, Some(_)) => return shape("delete takes a key: an array of its values".into()),
-        _ => return shape("a change is one put or one delete".into()),
+    let mut verbs = VERBS.iter().filter(|verb| change.contains_key(**verb));
+    let (Some(verb), None) = (verbs.next().copied(), verbs.next()) else {
+        return shape("a change is one insert, put, update or delete".into());
     };
-    let ttl = change.get(TTL).filter(|ttl| is_put && !ttl.is_null());
-    if ttl.is_some_and(|ttl| read_ttl(ttl).is_none()) {
+    let stores = matches!(verb, "insert" | "put");
+    match &change[verb] {
+        Json::Object(_) if stores => {}
+        Json::Array(_) if !stores => {}
+        _ if stores => return shape(format!("{verb} takes a record: an object")),
+        _ => return shape(format!("{verb} takes a key: an array of its values")),
+    }
+    if verb == "update" && !change.get("set").is_some_and(Json::is_object) {
+        return shape("an update has the fields to set: an object".into());
+    }
+    let given = |name: &str| change.get(name).filter(|value| !value.is_null());
+    if given(TTL).is_some_and(|ttl| stores && read_ttl(ttl).is_none()) {
         return shape(format!("{TTL} is a whole number from 1 to {MAX_TTL_SECONDS}"));
     }
-    let known = |name: &str| matches!(name, "collection" | "put" | "delete") || (is_put && name == TTL);
+    if given(IF_VERSION).is_some_and(|version| read_version(version).is_none()) {
+        return shape(format!(
+            "{IF_VERSION} is a version: a whole number, as text or as a number"
+        ));
+    }
+    let known = |name: &str| match name {
+        "collection" => true,
+        "set" => verb == "update",
+        TTL => stores,
+        IF_VERSION => verb != "insert",
+        name => name == verb,
+    };
     match change.keys().find(|name| !known(name)) {
         None => Ok(()),
-        Some(other) => shape(format!("there is no {other:?} in a change")),
+        Some(other) => shape(format!("there is no {other:?} in such a change ({verb})")),
     }
 }
 
 /// A change whose shape is right.
-fn read_change(
+fn read_action(
     schema: &Schema,
     collection: &str,
+    change: &Json,
     written: WrittenChange<'_>,
-) -> Result<RecordChange, Problem> {
+) -> Result<Action, Problem> {
     let definition = schema.collection(collection);
     let definition = definition.ok_or_else(|| Problem::no_collection(collection))?;
-    let collection = collection.to_owned();
+    let read = |text: &RawValue| DynamicRecord::from_json_text(Arc::clone(definition), text.get());
+    let ttl_seconds = written.ttl_seconds;
+    if let Some(record) = written.insert {
+        let record = read(record)?.to_json();
+        return Ok(Action::Insert { record, ttl_seconds });
+    }
     if let Some(record) = written.put {
-        return Ok(RecordChange::Put {
-            collection,
-            record: DynamicRecord::from_json_text(Arc::clone(definition), record.get())?.to_json(),
-            ttl_seconds: written.ttl_seconds,
-        });
+        let record = read(record)?.to_json();
+        return Ok(Action::Put { record, ttl_seconds });
+    }
+    if let (Some(key), Some(set)) = (written.update, written.set) {
+        let key = keys::texts_of(definition, &key)?;
+        let fields = keys::with_nulls(read(set)?.to_json(), &change["set"]);
+        return Ok(Action::Update { key, fields });
     }
     let key = keys::texts_of(definition, &written.delete.unwrap_or_default())?;
-    Ok(RecordChange::Delete { collection, key })
+    Ok(Action::Delete { key })
+}
+
+fn read_version(version: &Json) -> Option<i64> {
+    match version {
+        Json::String(text) => text.parse().ok(),
+        version => version.as_i64(),
+    }
 }
 
 fn read_ttl(seconds: &Json) -> Option<u32> {

@@ -17,6 +17,8 @@ use crate::problem::Problem;
 
 /// The media type that bodies have.
 const JSON: &str = "application/json";
+/// That of patches (RFC 7396).
+const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// The most bytes of the request's body, inflated or not.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +45,16 @@ pub(crate) async fn json(request: Request) -> Result<Json, Problem> {
 
 /// A request's body.
 pub(crate) async fn read(request: Request) -> Result<Body, Problem> {
-    check_type(request.headers())?;
+    read_of(request, &[JSON]).await
+}
+
+/// A request's body that is a patch, or JSON that is taken for one.
+pub(crate) async fn read_patch(request: Request) -> Result<Body, Problem> {
+    read_of(request, &[MERGE_PATCH, JSON]).await
+}
+
+async fn read_of(request: Request, types: &[&str]) -> Result<Body, Problem> {
+    check_type(request.headers(), types)?;
     let coding = Coding::of(request.headers())?;
     let limit = request.extensions().get::<BodyLimit>();
     let limit = limit.map_or(DEFAULT_BODY_BYTES, |limit| limit.0);
@@ -55,12 +66,12 @@ pub(crate) async fn read(request: Request) -> Result<Body, Problem> {
     Ok(Body { json, bytes })
 }
 
-/// Refuses bodies that are not said to be JSON in UTF-8.
-fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+/// Refuses bodies that are not said to be of one of these types, in UTF-8.
+fn check_type(headers: &HeaderMap, types: &[&str]) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE);
     let given = given.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = given.split(';').map(|part| part.trim().to_ascii_lowercase());
-    let is_json = parts.next().as_deref() == Some(JSON);
+    let is_json = parts.next().is_some_and(|given| types.contains(&given.as_str()));
     let is_utf8 = |parameter: String| match parameter.strip_prefix("charset=") {
         Some(charset) => charset.trim_matches('"') == "utf-8",
         None => true,
@@ -68,7 +79,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     if is_json && parts.all(is_utf8) {
         return Ok(());
     }
-    Err(Problem::unsupported_media_type(given, JSON))
+    Err(Problem::unsupported_media_type(given, types[0]))
 }
 
 /// The JSON that bytes are.

@@ -67,6 +67,39 @@ pub(super) fn complete(
     key: &[String],
     record: &mut JsonRecord,
 ) -> Result<(), Problem> {
+    let of_address = check(definition, key, record)?;
+    record.extend(of_address);
+    Ok(())
+}
+
+/// The fields of a patch, with those that it clears: record JSON leaves nulls out.
+pub(super) fn with_nulls(given: JsonRecord, patch: &Json) -> JsonRecord {
+    let names = patch.as_object().into_iter().flat_map(JsonRecord::keys);
+    let field = |name: &String| (name.clone(), given.get(name).cloned().unwrap_or_default());
+    names.map(field).collect()
+}
+
+/// Takes the fields of the key out of a patch of the record at an address.
+///
+/// # Errors
+/// They are not as in the address: 409; or one is null.
+pub(super) fn strip(
+    definition: &Arc<Collection>,
+    key: &[String],
+    patch: &mut JsonRecord,
+) -> Result<(), Problem> {
+    let of_address = check(definition, key, patch)?;
+    for name in of_address.keys() {
+        if patch.remove(name).is_some_and(|value| value.is_null()) {
+            let detail = format!("{name} is part of the key and cannot be null");
+            return Err(Problem::invalid_record(detail).with_field(name));
+        }
+    }
+    Ok(())
+}
+
+/// The fields of the key of an address, which are those of a record that has them.
+fn check(definition: &Arc<Collection>, key: &[String], record: &JsonRecord) -> Result<JsonRecord, Problem> {
     let of_address = fields_of(definition, key)?;
     let normal = |fields: &JsonRecord| -> Result<JsonRecord, Error> {
         Ok(DynamicRecord::from_json(Arc::clone(definition), fields)?.to_json())
@@ -92,6 +125,5 @@ pub(super) fn complete(
                 .with_hint("leave the key's fields out of the body, or give them as in the path"));
         }
     }
-    record.extend(of_address);
-    Ok(())
+    Ok(of_address)
 }

@@ -16,6 +16,7 @@
 //! | `cost` | what a page cost, in a header |
 //! | `explain` | how a list is found |
 //! | `records` | one record by its key |
+//! | `conditions` | `If-Match` and `If-None-Match` of writes |
 //! | `keys` | key text beside record JSON |
 //! | `batch` | several changes at once |
 //! | `export` | all records of a collection, streamed |
@@ -29,6 +30,7 @@ mod body_parameters;
 mod caller;
 mod coding;
 mod collections;
+mod conditions;
 mod cost;
 mod explain;
 mod export;
@@ -60,13 +62,16 @@ const READ: &str = "GET, HEAD, OPTIONS";
 /// The methods of what is only read, by parameters that may be long.
 const ASK: &str = "GET, HEAD, POST, OPTIONS";
 /// The methods of a record.
-const RECORD: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
+const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 /// The methods of a batch, and of a question in a body.
 const WRITE: &str = "POST, OPTIONS";
 
 /// Each with its whole path: what is nested is taken apart and put together again for every request.
 pub(crate) fn routes() -> Router<App> {
-    let record = get(records::get).put(records::put).delete(records::delete);
+    let record = get(records::get)
+        .put(records::put)
+        .patch(records::patch)
+        .delete(records::delete);
     Router::new()
         .route("/v1/schema", resource(READ, get(schema::get)))
         .route("/v1/collections", resource(READ, get(collections::list)))

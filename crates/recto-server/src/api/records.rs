@@ -3,27 +3,27 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use recto::{DynamicRecord, MAX_TTL_SECONDS};
+use recto::schema::Collection;
+use recto::session::{Action, Outcome, RecordChange};
+use recto::{DynamicRecord, Error, ErrorKind, MAX_TTL_SECONDS, Session};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
+use super::body::{self, Body};
 use super::caller::Caller;
+use super::conditions::{self, Condition};
 use super::parameters::Parameters;
-use super::{address, answer, body, keys};
+use super::{address, answer, keys};
 use crate::access::Operation;
 use crate::problem::Problem;
 
 /// How long a record lives that is put.
 pub(super) const TTL: &str = "ttl_seconds";
 
-/// Headers that make a write conditional on what is stored.
-const CONDITIONS: [header::HeaderName; 3] = [
-    header::IF_MATCH,
-    header::IF_NONE_MATCH,
-    header::IF_UNMODIFIED_SINCE,
-];
+/// How often a write of whatever version is there is made, because others changed it meanwhile.
+const MAX_TRIES: usize = 10;
 
 /// `GET …/records/{key}`.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
@@ -37,44 +37,157 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
         return Err(Problem::invalid_parameter("fields", detail).with_field(unknown));
     }
     let found = session.get(&collection, &address::key(&uri)?).await?;
-    let mut record = found.ok_or_else(|| Problem::no_record(&collection))?;
+    let mut found = found.ok_or_else(|| Problem::no_record(&collection))?;
     if !fields.is_empty() {
-        record.retain(|name, _| fields.contains(name));
+        found.record.retain(|name, _| fields.contains(name));
     }
-    Ok(answer::json(&headers, &Json::Object(record)))
+    let record = Json::Object(found.record);
+    Ok(match found.version {
+        None => answer::json(&headers, &record),
+        Some(version) => {
+            let tag = conditions::tag(version);
+            answer::tagged(&headers, &tag, answer::APPLICATION_JSON, record.to_string())
+        }
+    })
+}
+
+/// A change of one record that is asked for.
+struct Asked {
+    caller: Caller,
+    session: Arc<dyn Session>,
+    definition: Arc<Collection>,
+    key: Vec<String>,
+    condition: Condition,
+}
+
+impl Asked {
+    async fn of(
+        caller: Caller,
+        uri: &Uri,
+        headers: &HeaderMap,
+        operation: Operation,
+    ) -> Result<Self, Problem> {
+        let collection = address::collection(uri)?;
+        let session = caller.session(&collection, operation)?;
+        let definition = caller.definition(&collection).await?;
+        Ok(Self {
+            caller,
+            session,
+            condition: Condition::of(headers, &definition)?,
+            definition,
+            key: address::key(uri)?,
+        })
+    }
+
+    /// Makes it.
+    async fn make(&self, action: Action) -> Result<Outcome, Problem> {
+        let name = &self.definition.name;
+        for _ in 0..MAX_TRIES {
+            let version = match self.condition.version(&*self.session, name, &self.key).await {
+                Ok(version) => version,
+                Err(problem) => return Err(self.with_current(problem).await),
+            };
+            let change = RecordChange::new(name, action.clone()).if_version(version);
+            match self.session.change(change).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(error) if error.kind() == ErrorKind::Changed && self.condition == Condition::Present => {}
+                Err(error) => return Err(self.refused(error).await),
+            }
+        }
+        let detail = format!(
+            "the record was changed by others each time that it was to be written, {MAX_TRIES} times"
+        );
+        Err(Error::new(ErrorKind::Timeout, detail)
+            .with_hint("nothing was written; try again")
+            .into())
+    }
+
+    async fn refused(&self, error: Error) -> Problem {
+        let kind = error.kind();
+        // Of one record, a problem need not say which.
+        let problem = Problem::of_record(error);
+        match kind {
+            ErrorKind::Exists if self.condition == Condition::Absent => {
+                self.with_current(problem.with_status(StatusCode::PRECONDITION_FAILED))
+                    .await
+            }
+            ErrorKind::Exists | ErrorKind::Changed => self.with_current(problem).await,
+            _ => problem,
+        }
+    }
+
+    /// With the record that stood against the change, as it is now, for who may read it.
+    async fn with_current(&self, problem: Problem) -> Problem {
+        let name = &self.definition.name;
+        let Ok(session) = self.caller.session(name, Operation::Read) else {
+            return problem;
+        };
+        match session.get(name, &self.key).await {
+            Ok(Some(found)) => problem.with_current(found),
+            _ => problem,
+        }
+    }
 }
 
 /// `PUT …/records/{key}`: stores a record, in the place of one that is there; in an append collection,
 /// where there is none.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let collection = address::collection(&uri)?;
-    let session = caller.session(&collection, Operation::Write)?;
-    let definition = caller.definition(&collection).await?;
+    let asked = Asked::of(caller, &uri, request.headers(), Operation::Write).await?;
     let ttl_seconds = ttl_seconds(&Parameters::read(&uri, &[TTL])?)?;
-    refuse_conditions(request.headers())?;
-    let key = address::key(&uri)?;
     let body = body::read(request).await?;
     if !body.json.is_object() {
         return Err(Problem::invalid_body("the body is a record: a JSON object"));
     }
-    let text: &RawValue = body.text()?;
-    let mut record = DynamicRecord::from_json_text(Arc::clone(&definition), text.get())?.to_json();
-    keys::complete(&definition, &key, &mut record)?;
-    // Of one record, a problem need not say which.
-    let put = session.put(&collection, vec![record], ttl_seconds).await;
-    put.map_err(Problem::of_record)?;
-    Ok(answer::no_content())
+    let mut record = fields(&asked.definition, &body)?.to_json();
+    keys::complete(&asked.definition, &asked.key, &mut record)?;
+    if asked.condition == Condition::Absent {
+        let outcome = asked.make(Action::Insert { record, ttl_seconds }).await?;
+        return Ok(answer::changed(StatusCode::CREATED, outcome));
+    }
+    let outcome = asked.make(Action::Put { record, ttl_seconds }).await?;
+    Ok(answer::changed(StatusCode::NO_CONTENT, outcome))
+}
+
+/// `PATCH …/records/{key}`: gives some fields new values (RFC 7396); the others stay.
+pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let asked = Asked::of(caller, &uri, request.headers(), Operation::Write).await?;
+    Parameters::read(&uri, &[])?;
+    if asked.condition == Condition::Absent {
+        let detail = "If-None-Match: * is for inserts, and a patch is of a record that is there";
+        return Err(Problem::invalid_parameter("If-None-Match", detail).with_hint("PUT inserts a record"));
+    }
+    let body = body::read_patch(request).await?;
+    if !body.json.is_object() {
+        return Err(
+            Problem::invalid_body("the body is a patch of a record: a JSON object")
+                .with_hint("its members are the fields that change; null clears one"),
+        );
+    }
+    let given = fields(&asked.definition, &body)?.to_json();
+    let mut fields = keys::with_nulls(given, &body.json);
+    keys::strip(&asked.definition, &asked.key, &mut fields)?;
+    let key = asked.key.clone();
+    let outcome = asked.make(Action::Update { key, fields }).await?;
+    Ok(answer::changed(StatusCode::NO_CONTENT, outcome))
 }
 
 /// `DELETE …/records/{key}`: afterwards there is none, whether or not there was one.
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
-    let collection = address::collection(&uri)?;
-    let session = caller.session(&collection, Operation::Delete)?;
-    caller.definition(&collection).await?;
+    let asked = Asked::of(caller, &uri, &headers, Operation::Delete).await?;
     Parameters::read(&uri, &[])?;
-    refuse_conditions(&headers)?;
-    session.delete(&collection, &address::key(&uri)?).await?;
-    Ok(answer::no_content())
+    if asked.condition == Condition::Absent {
+        let detail = "If-None-Match: * is for inserts, and not for deletions";
+        return Err(Problem::invalid_parameter("If-None-Match", detail));
+    }
+    let key = asked.key.clone();
+    let outcome = asked.make(Action::Delete { key }).await?;
+    Ok(answer::deleted(outcome))
+}
+
+/// The fields that a body gives values, exactly as it is written.
+fn fields(definition: &Arc<Collection>, body: &Body) -> Result<DynamicRecord, Problem> {
+    let text: &RawValue = body.text()?;
+    Ok(DynamicRecord::from_json_text(Arc::clone(definition), text.get())?)
 }
 
 fn ttl_seconds(parameters: &Parameters) -> Result<Option<u32>, Problem> {
@@ -87,16 +200,5 @@ fn ttl_seconds(parameters: &Parameters) -> Result<Option<u32>, Problem> {
             TTL,
             format!("a record lives for 1 to {MAX_TTL_SECONDS} seconds, not for {seconds}"),
         )),
-    }
-}
-
-/// Refuses writes on conditions: silently made without them, they would undo what others wrote.
-fn refuse_conditions(headers: &HeaderMap) -> Result<(), Problem> {
-    match CONDITIONS.iter().find(|name| headers.contains_key(*name)) {
-        None => Ok(()),
-        Some(name) => Err(Problem::unsupported(format!(
-            "{name} needs versions, which no collection has in this release"
-        ))
-        .with_hint("without it, the last writer wins")),
     }
 }

@@ -22,7 +22,7 @@ use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use recto::schema::Schema;
-use recto::session::{CheckOutcome, CursorKey, SchemaPlan, StoreProgress};
+use recto::session::{CheckOutcome, CursorKey, SchemaPlan, StoreProgress, ViewProgress};
 use recto::{ApplyOptions, Session};
 use serde_json::{Map, Value as Json, json};
 
@@ -120,13 +120,16 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
     Parameters::read(&uri, &[])?;
     let (schema, options) = schema(body::json(request).await?)?;
     let running = caller.begin(Operation::Apply)?;
+    let told = Told::default();
+    let tells = told.clone();
     let work = async move {
-        let applied = async { session.tools()?.apply(&schema, &options).await };
+        let tell = |at: ViewProgress| tells.tell(at.to_json());
+        let applied = async { session.tools()?.apply(&schema, &options, &tell).await };
         running.end(applied.await.map(|applied| {
             json!({ "generation": applied.generation, "changes": applied.changes, "kept": applied.kept })
         }))
     };
-    run_on(caller.upkeep(), Told::default(), work).await
+    run_on(caller.upkeep(), told, work).await
 }
 
 /// `GET /v1/store:cursorKeys`: which keys there are; never the keys themselves.

@@ -6,9 +6,9 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
-use recto::Type;
 use recto::schema::{Field, WriteMode};
-use recto::session::JsonRecord;
+use recto::session::{Action, JsonRecord, RecordChange, Versioned};
+use recto::{Error, ErrorKind, Type};
 use serde_json::Value as Json;
 
 use super::layout::{Failure, page, problem_panel};
@@ -24,7 +24,7 @@ use crate::problem::Problem;
 /// What forms name values by, and the boxes that make an empty text a null.
 const VALUE_PREFIX: &str = "value.";
 const NULL_PREFIX: &str = "null.";
-/// The digest of the record that a form was filled from.
+/// The version or the digest of the record that a form was filled from.
 const SEEN: &str = "seen";
 
 /// `GET /collections/{collection}/new`: empty, or filled from the record whose key is given.
@@ -86,7 +86,7 @@ pub(super) async fn new(
     let form = Form::sent(&subject, &record, &sent, true);
     match problem {
         Some(problem) => Ok(form.answer(Some(&problem))),
-        None => form.put("written", may_read).await,
+        None => Ok(form.add(may_read).await),
     }
 }
 
@@ -111,7 +111,9 @@ pub(super) async fn ask_edit(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
     let (subject, held) = editable(&app, &access, &name, query).await?;
-    Ok(Form::new(&subject, &held, false).answer(None))
+    Ok(Form::new(&subject, &held.record, false)
+        .on(seen(&held))
+        .answer(None))
 }
 
 /// Saves a record, unless it was changed since the form was filled.
@@ -124,22 +126,18 @@ pub(super) async fn edit(
 ) -> Result<Response, Failure> {
     let (subject, held) = editable(&app, &access, &name, query).await?;
     let sent = parameters(&body);
-    let record = typed_record(&subject, &sent, &held);
-    let mut form = Form::sent(&subject, &record, &sent, false);
-    if first(&sent, SEEN) != Some(&digest(&held)) {
-        form.seen = digest(&held);
-        form.theirs = Some(&held);
-        let problem = Problem::new(
-            StatusCode::CONFLICT,
-            "conflict",
-            "The record was changed meanwhile",
-            "somebody saved it after this form was opened; nothing was written, and what you typed still stands in the form",
-        );
-        return Ok(form.answer(Some(&problem.with_hint(
-            "below each field that differs stands what is stored now; saving again writes yours over it",
-        ))));
+    let record = typed_record(&subject, &sent, &held.record);
+    let form = Form::sent(&subject, &record, &sent, false);
+    if first(&sent, SEEN) != Some(&seen(&held)) {
+        return Ok(form.conflict(&held));
     }
-    form.put("saved", true).await
+    let put = RecordChange::new(&name, Action::put(record.clone())).if_version(held.version);
+    match subject.session.change(put).await {
+        Ok(_) => Ok(form.done("saved", true)),
+        // Somebody came between the look and the write.
+        Err(error) if error.kind() == ErrorKind::Changed => Ok(form.conflict(&subject.versioned().await?)),
+        Err(error) => Ok(form.refused(error)),
+    }
 }
 
 async fn editable(
@@ -147,7 +145,7 @@ async fn editable(
     access: &Access,
     name: &str,
     query: Option<String>,
-) -> Result<(Subject, JsonRecord), Problem> {
+) -> Result<(Subject, Versioned<JsonRecord>), Problem> {
     access.session(app.session(), name, Operation::Read)?;
     let subject = Subject::of(app, access, name, query, Operation::Write).await?;
     if subject.collection.writes == WriteMode::Append {
@@ -159,11 +157,18 @@ async fn editable(
         )
         .with_hint("add another record, or delete this one"));
     }
-    let held = subject.record().await?;
+    let held = subject.versioned().await?;
     Ok((subject, held))
 }
 
-/// Says whether a record is the one that was seen.
+/// Says whether a record is the one that was seen: its version, or a digest of one that has none.
+fn seen(held: &Versioned<JsonRecord>) -> String {
+    match held.version {
+        Some(version) => version.to_string(),
+        None => digest(&held.record),
+    }
+}
+
 fn digest(record: &JsonRecord) -> String {
     let text = Json::Object(record.clone()).to_string();
     blake3::hash(text.as_bytes()).to_hex().to_string()
@@ -223,9 +228,15 @@ impl<'a> Form<'a> {
             record,
             sent: None,
             is_new,
-            seen: digest(record),
+            seen: String::new(),
             theirs: None,
         }
+    }
+
+    /// Filled from a record as it was seen.
+    fn on(mut self, seen: String) -> Self {
+        self.seen = seen;
+        self
     }
 
     fn sent(subject: &'a Subject, record: &'a JsonRecord, sent: &'a Parameters, is_new: bool) -> Self {
@@ -239,32 +250,58 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Writes the record and leads to its page (to an empty form, for who may not read it), or comes back
-    /// with what was wrong.
-    async fn put(&self, done: &str, may_read: bool) -> Result<Response, Failure> {
-        let name = &self.subject.collection.name;
-        let records = vec![self.record.clone()];
-        match self.subject.session.put(name, records, None).await {
-            Ok(_) => {
-                let subject = self.subject;
-                let href = if may_read {
-                    subject.record_href(self.record)
-                } else {
-                    subject.href("new", &[])
-                };
-                let sign = if href.contains('?') { '&' } else { '?' };
-                Ok(Redirect::to(&format!("{href}{sign}done={done}")).into_response())
-            }
-            Err(error) => {
-                // Of one record: which of several it is need not be told.
-                let field = error.field().map(str::to_owned);
-                let problem = Problem::from(error);
-                Ok(self.answer(Some(&match field {
-                    Some(field) => problem.with_field(field),
-                    None => problem,
-                })))
-            }
+    /// Adds the record, or comes back with what was wrong.
+    async fn add(self, may_read: bool) -> Response {
+        let collection = &self.subject.collection;
+        let record = self.record.clone();
+        let ttl_seconds = None;
+        let add = match collection.writes {
+            WriteMode::Update => Action::Insert { record, ttl_seconds },
+            _ => Action::Put { record, ttl_seconds },
+        };
+        let added = self
+            .subject
+            .session
+            .change(RecordChange::new(&collection.name, add))
+            .await;
+        match added {
+            Ok(_) => self.done("written", may_read),
+            Err(error) if error.kind() == ErrorKind::Exists => self.answer(Some(&taken(self.subject))),
+            Err(error) => self.refused(error),
         }
+    }
+
+    /// Leads to the record's page; to an empty form, for who may not read it.
+    fn done(&self, done: &str, may_read: bool) -> Response {
+        let href = if may_read {
+            self.subject.record_href(self.record)
+        } else {
+            self.subject.href("new", &[])
+        };
+        let sign = if href.contains('?') { '&' } else { '?' };
+        Redirect::to(&format!("{href}{sign}done={done}")).into_response()
+    }
+
+    /// Comes back with what was wrong.
+    fn refused(&self, error: Error) -> Response {
+        // Of one record: which of several it is need not be told.
+        self.answer(Some(&Problem::of_record(error)))
+    }
+
+    /// Comes back beside what somebody else saved.
+    fn conflict(mut self, held: &'a Versioned<JsonRecord>) -> Response {
+        self.seen = seen(held);
+        self.theirs = Some(&held.record);
+        let problem = Problem::new(
+            StatusCode::CONFLICT,
+            "conflict",
+            "The record was changed meanwhile",
+            "somebody saved it after this form was opened; nothing was written, and what you typed still stands in the form",
+        );
+        self.answer(Some(&problem.with_hint(
+            "below each field that differs stands what is stored now; saving again writes yours over it, and opening the \
+             form anew takes theirs",
+        )))
     }
 
     fn answer(&self, problem: Option<&Problem>) -> Response {
@@ -293,7 +330,10 @@ impl<'a> Form<'a> {
                     }
                 }
                 div.ways {
-                    button.primary type="submit" { @if self.is_new { "Add" } @else { "Save" } }
+                    button.primary type="submit" {
+                        @if self.is_new { "Add" } @else if self.theirs.is_some() { "Save mine over it" } @else { "Save" }
+                    }
+                    @if self.theirs.is_some() { a.button href=(subject.href("edit", &subject.key)) { "Take what is stored" } }
                     a.button data-key="u" href=(back) { "Cancel" }
                 }
             }

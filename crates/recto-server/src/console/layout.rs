@@ -138,13 +138,11 @@ pub(super) fn problem_with(problem: &Problem, more: &Markup) -> Markup {
         section.problem role="alert" {
             h2 { (problem.title()) }
             p { (detail(problem)) }
-            @if let Some(hint) = problem.hint() {
-                @if let Some((introduction, view)) = view_of(hint) {
-                    p { (introduction) }
-                    pre tabindex="0" { code { (view) } }
-                } @else {
-                    p.hint { (sentence(hint)) }
-                }
+            @if let Some(suggestion) = problem.suggestion() {
+                p { (sentence(&suggestion.introduction())) }
+                pre tabindex="0" { code { (suggestion.declaration()) } }
+            } @else if let Some(hint) = problem.hint() {
+                p.hint { (sentence(hint)) }
             }
             (more)
         }
@@ -158,20 +156,6 @@ fn detail(problem: &Problem) -> String {
         Some(field) if text.starts_with(field) => ended(text),
         _ => sentence(text),
     }
-}
-
-/// The collection that a planner's hint has as text for the schema, and what is said before it.
-fn view_of(hint: &str) -> Option<(String, &str)> {
-    let start = if hint.starts_with('[') {
-        0
-    } else {
-        hint.find("\n[")? + 1
-    };
-    let introduction = match hint[..start].trim() {
-        "" => "This would serve it:".to_owned(),
-        said => sentence(said),
-    };
-    Some((introduction, &hint[start..]))
 }
 
 /// A message as a sentence. A name that it begins with stays as it is written.
@@ -235,16 +219,6 @@ pub(super) fn page(status: StatusCode, layout: &Layout<'_>, content: &Markup) ->
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_hint_names_a_view_or_is_a_sentence() {
-        assert_eq!(
-            view_of("[a]\nb").unwrap(),
-            ("This would serve it:".to_owned(), "[a]\nb")
-        );
-        assert_eq!(view_of("with it:\n[a]").unwrap(), ("With it:".to_owned(), "[a]"));
-        assert_eq!(view_of("pin [a] field"), None);
-    }
 
     #[test]
     fn a_message_becomes_a_sentence() {

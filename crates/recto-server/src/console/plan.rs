@@ -27,11 +27,11 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
                     }
                     " · " span.time { (duration(cost.time_micros)) }
                 }
-                span.dim { " · " (explanation.shape) " of " (explanation.arrangement) }
+                span.dim { " · " (found(explanation)) }
             }
             div.plan-body {
                 dl {
-                    (entry("shape", &explanation.shape))
+                    (entry("shape", &explanation.shape.to_string()))
                     @for (name, text) in explanation.facts().iter().chain(&explanation.costs()) { (entry(name, text)) }
                     @if !reply.cost_hidden { (entry("actual", &actual(reply).to_string())) }
                     @for rejected in &explanation.rejected {
@@ -42,6 +42,10 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
             }
         }
     }
+}
+
+fn found(explanation: &Explanation) -> String {
+    format!("{} of {}", explanation.shape, explanation.arrangement)
 }
 
 fn entry(name: &str, text: &str) -> Markup {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use recto::Session;
 use recto::schema::Collection;
-use recto::session::JsonRecord;
+use recto::session::{JsonRecord, Versioned};
 
 use super::page_url::{PageUrl, Parameters, first, parameters};
 use super::table::key_of;
@@ -52,9 +52,17 @@ impl Subject {
     /// # Errors
     /// There is none with this key, or the key has another shape.
     pub(super) async fn record(&self) -> Result<JsonRecord, Problem> {
+        Ok(self.versioned().await?.record)
+    }
+
+    /// The record, with its version, if it has one.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(super) async fn versioned(&self) -> Result<Versioned<JsonRecord>, Problem> {
         let name = &self.collection.name;
         match self.session.get(name, &self.key).await? {
-            Some(record) => Ok(record),
+            Some(found) => Ok(found),
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,
                 "not-found",

@@ -31,7 +31,7 @@ use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
-use recto::schema::Schema;
+use recto::schema::{Schema, WriteMode};
 use serde_json::{Map, Value as Json, json};
 
 use crate::access::Access;
@@ -95,6 +95,17 @@ fn document(schema: &Schema, access: &Access) -> Json {
         schemas.extend(schemas::of_collection(collection));
         tags.push(json!({ "name": collection.name, "description": operations::about(collection) }));
     }
+    let (mut parameters, mut responses) = (parameters::shared(), responses::shared());
+    if !schema
+        .collections
+        .iter()
+        .any(|one| one.writes == WriteMode::Update)
+    {
+        // Nothing refers to what is about versions.
+        schemas.remove("Pending");
+        parameters.remove("If-Match");
+        responses.remove("412");
+    }
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -109,8 +120,8 @@ fn document(schema: &Schema, access: &Access) -> Json {
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "parameters": parameters::shared(),
-            "responses": responses::shared(),
+            "parameters": parameters,
+            "responses": responses,
             "securitySchemes": {
                 "token": {
                     "type": "http",

@@ -3,7 +3,7 @@
 use recto::schema::{Collection, WriteMode};
 use serde_json::{Map, Value as Json, json};
 
-use super::responses::{json_of, of_operation, tagged_json_of};
+use super::responses::{etag, json_of, of_operation, tagged_json_of};
 use super::{parameters, schemas};
 use crate::access::{Access, Operation};
 use crate::api::{EXPORT_PARAMETERS, NDJSON, PAGE_PARAMETERS};
@@ -19,7 +19,11 @@ pub(super) fn about(collection: &Collection) -> String {
     let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
     let writes = match collection.writes {
         WriteMode::Append => APPEND,
-        _ => "A record that is put takes the place of one with its key.",
+        WriteMode::Overwrite => "A record that is put takes the place of one with its key.",
+        WriteMode::Update => {
+            "Each record has a version, its ETag, which every change raises; it is changed together \
+             with all its views."
+        }
     };
     format!(
         "Key: {}. A filter pins {}; rows of a partition are ordered by {}. {writes}",
@@ -81,6 +85,9 @@ pub(super) fn of_collection(collection: &Collection, access: &Access) -> Map<Str
     }
     if allows(Operation::Write) {
         record.insert("put".into(), put(collection));
+        if collection.writes == WriteMode::Update {
+            record.insert("patch".into(), patch(collection));
+        }
     }
     if allows(Operation::Delete) {
         record.insert("delete".into(), delete(collection));
@@ -88,7 +95,7 @@ pub(super) fn of_collection(collection: &Collection, access: &Access) -> Map<Str
     if allows(Operation::Write) || allows(Operation::Delete) {
         paths.insert(
             format!("{base}/records:batchWrite"),
-            json!({ "post": batch_write(name) }),
+            json!({ "post": batch_write(collection) }),
         );
     }
     if !record.is_empty() {
@@ -250,52 +257,137 @@ fn body(schema: &str) -> Json {
     })
 }
 
+/// What a change answers: that it is done, and where records have versions, the one it has now; or that some of its
+/// views are not written yet.
+fn changed(
+    collection: &Collection,
+    mut done: Vec<(&'static str, Json)>,
+    is_tagged: bool,
+) -> Vec<(&'static str, Json)> {
+    if collection.writes != WriteMode::Update {
+        return done;
+    }
+    let pending = json_of(
+        "Pending",
+        "It is done, and some of the record's views show it a little later.",
+    );
+    done.push(("202", pending));
+    if is_tagged {
+        for (_, response) in &mut done {
+            response["headers"] = json!({ "ETag": etag() });
+        }
+    }
+    done
+}
+
+/// Problems of changes: of conditions, where records have versions.
+fn problems(collection: &Collection, others: &[&'static str]) -> Vec<&'static str> {
+    let mut problems = others.to_vec();
+    if collection.writes == WriteMode::Update {
+        problems.push("412");
+    }
+    problems
+}
+
 fn put(collection: &Collection) -> Json {
     let name = &collection.name;
+    let about = match collection.writes {
+        WriteMode::Append => APPEND,
+        WriteMode::Overwrite => {
+            "It takes the place of one with its key, which is not looked at: the last writer wins."
+        }
+        WriteMode::Update => {
+            "It takes the place of one with its key; with `If-Match`, only of the version that was seen. \
+             With `If-None-Match: *` it is inserted, where there is none."
+        }
+    };
+    let mut parameters = vec![parameters::reference("ttl_seconds")];
+    let mut done = vec![("204", json!({ "description": "The record is stored." }))];
+    if collection.writes == WriteMode::Update {
+        parameters.extend([parameters::reference("If-Match"), parameters::if_absent()]);
+        done.push(("201", json!({ "description": "The record is inserted." })));
+    }
     json!({
         "operationId": format!("put_{name}"),
         "summary": "Store a record",
         "description": format!(
-            "{} The key's fields may be left out of the body, and are otherwise those of the path.",
-            match collection.writes {
-                WriteMode::Append => APPEND,
-                _ => "It takes the place of one with its key, which is not looked at: the last writer wins.",
-            }
+            "{about} The key's fields may be left out of the body, and are otherwise those of the path."
         ),
         "tags": [name],
-        "parameters": [parameters::reference("ttl_seconds")],
+        "parameters": parameters,
         "requestBody": body(&format!("{name}.put")),
         "responses": of_operation(
-            vec![("204", json!({ "description": "The record is stored." }))],
-            &["409", "413", "415", "501"],
+            changed(collection, done, true),
+            &problems(collection, &["409", "413", "415", "501"]),
+        ),
+    })
+}
+
+fn patch(collection: &Collection) -> Json {
+    let name = &collection.name;
+    let schema = schemas::reference(&format!("{name}.put"));
+    let done = vec![("204", json!({ "description": "The record is changed." }))];
+    json!({
+        "operationId": format!("patch_{name}"),
+        "summary": "Give some fields of a record new values",
+        "description": "RFC 7396: fields that are not named stay, and null clears one. A value that is itself made of \
+             several is replaced whole. Fields of the key are left out, or as in the path.",
+        "tags": [name],
+        "parameters": [parameters::reference("If-Match")],
+        "requestBody": {
+            "required": true,
+            "content": { "application/merge-patch+json": { "schema": schema }, "application/json": { "schema": schema } },
+        },
+        "responses": of_operation(
+            changed(collection, done, true),
+            &problems(collection, &["409", "413", "415", "501"]),
         ),
     })
 }
 
 fn delete(collection: &Collection) -> Json {
     let name = &collection.name;
-    json!({
+    let done = vec![(
+        "204",
+        json!({ "description": "There is no record with this key, now." }),
+    )];
+    let mut delete = json!({
         "operationId": format!("delete_{name}"),
         "summary": "Delete a record",
         "tags": [name],
-        "responses": of_operation(
-            vec![("204", json!({ "description": "There is no record with this key, now." }))],
-            &["501"],
-        ),
-    })
+        "responses": of_operation(changed(collection, done, false), &problems(collection, &["501"])),
+    });
+    if collection.writes == WriteMode::Update {
+        delete["parameters"] = json!([parameters::reference("If-Match")]);
+    }
+    delete
 }
 
-fn batch_write(name: &str) -> Json {
-    let result = json_of("BatchResult", "All changes are made.");
+fn batch_write(collection: &Collection) -> Json {
+    let name = &collection.name;
+    let result = json_of(
+        "BatchResult",
+        "The changes are made; of records that have versions, those whose outcome says so.",
+    );
+    let about = match collection.writes {
+        WriteMode::Update => {
+            "Inserts, puts, updates and deletes of this collection, or of others that they name whose \
+             records have versions. Each record is changed for itself, and each change has an outcome: those of one record \
+             are made in the order given. What is wrong whatever is stored is refused before any is made."
+        }
+        _ => {
+            "Puts and deletes of this collection, or of others that they name. On the embedded store \
+             all are made or none. On Cassandra they are one logged batch: all are made in the end or none, though \
+             a reader may see a part first. Of two changes to one record, the later holds; two puts of one key to a \
+             collection whose records are never changed are of the same record, or refused with 409."
+        }
+    };
     json!({
         "operationId": format!("batch_write_{name}"),
         "summary": "Several changes at once",
-        "description": "Puts and deletes of this collection, or of others that they name. On the embedded store \
-             all are made or none. On Cassandra they are one logged batch: all are made in the end or none, though \
-             a reader may see a part first. Of two changes to one record, the later holds; two puts of one key to a \
-             collection whose records are never changed are of the same record, or refused with 409.",
+        "description": about,
         "tags": [name],
         "requestBody": body(&format!("{name}.batch")),
-        "responses": of_operation(vec![("200", result)], &["409", "413", "415"]),
+        "responses": of_operation(vec![("200", result)], &["409", "413", "415", "501"]),
     })
 }

@@ -66,6 +66,7 @@ pub(super) fn shared() -> Map<String, Json> {
         ),
         query("ttl_seconds", ttl(), TTL),
         if_none_match(),
+        if_match(),
     ];
     all.into_iter()
         .map(|parameter| {
@@ -96,6 +97,26 @@ fn if_none_match() -> Json {
         "in": "header",
         "description": "An `ETag` of an earlier answer: 304 if it is still the same.",
         "schema": { "type": "string" },
+    })
+}
+
+fn if_match() -> Json {
+    json!({
+        "name": "If-Match",
+        "in": "header",
+        "description": "The versions that the record may be of, as `ETag`s in quotes and separated by commas, or `*`: \
+             412 if it is of another, or is not there.",
+        "schema": { "type": "string" },
+    })
+}
+
+/// That a write is an insert.
+pub(super) fn if_absent() -> Json {
+    json!({
+        "name": "If-None-Match",
+        "in": "header",
+        "description": "The record is inserted: 412 if there is one.",
+        "schema": { "const": "*" },
     })
 }
 

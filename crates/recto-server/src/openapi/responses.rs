@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::schemas;
 
 /// What can go wrong with any request, and what with some.
-const PROBLEMS: [(&str, &str); 14] = [
+const PROBLEMS: [(&str, &str); 15] = [
     (
         "400",
         "The request is not right: the problem says where, and what to do.",
@@ -23,8 +23,13 @@ const PROBLEMS: [(&str, &str); 14] = [
     ),
     (
         "409",
-        "The record's key is not the one in the path; or another record is there with it that is never changed, and \
+        "The record's key is not the one in the path; or a record is there with it that cannot be changed, and \
          nothing was written; or the same is being done with the store already.",
+    ),
+    (
+        "412",
+        "The record is not of the version that `If-Match` names, or is there already; nothing was written. The problem \
+         holds what is there now, for who may read it, and its version is the ETag.",
     ),
     (
         "413",
@@ -72,7 +77,7 @@ pub(super) fn shared() -> Map<String, Json> {
     shared
 }
 
-fn etag() -> Json {
+pub(super) fn etag() -> Json {
     json!({ "schema": { "type": "string" }, "description": "Tells whether it has changed." })
 }
 

@@ -1,6 +1,6 @@
 //! The bodies: records, lists, batches, explanations.
 
-use recto::schema::{Collection, Schema};
+use recto::schema::{Collection, Schema, WriteMode};
 use recto::{MAX_BATCH_CHANGES, MAX_PAGE_SIZE};
 use serde_json::{Map, Value as Json, json};
 
@@ -33,6 +33,7 @@ pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
         ("Collection".to_owned(), collection()),
         ("Explanation".to_owned(), explanation()),
         ("BatchResult".to_owned(), batch_result()),
+        ("Pending".to_owned(), pending()),
     ]);
     if !changes.is_empty() {
         shared.insert("Change".to_owned(), json!({ "anyOf": changes }));
@@ -124,7 +125,7 @@ fn page(name: &str) -> Json {
     )
 }
 
-/// What a change is: a put or a delete, with these members besides.
+/// What a change is: a put or a delete, or where records have versions an insert or an update, with these members besides.
 fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     let of_key = collection.key.iter().filter_map(|name| collection.field(name));
     let of_key: Map<String, Json> = of_key
@@ -142,20 +143,36 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
             { "required": collection.key, "properties": of_key },
         ],
     });
-    let one = |verb: &str, what: Json| {
+    let version = json!({ "type": ["string", "integer", "null"], "pattern": "^-?[0-9]+$",
+        "description": "The version that the record must be of." });
+    let has_versions = collection.writes == WriteMode::Update;
+    let one = |verb: &str, what: Json, more: Vec<(&str, Json)>| {
         let mut properties = Map::from_iter([(verb.to_owned(), what)]);
-        if verb == "put" {
-            let ttl = nullable(parameters::ttl());
-            properties.insert("ttl_seconds".to_owned(), ttl);
-        }
+        properties.extend(more.into_iter().map(|(name, schema)| (name.to_owned(), schema)));
         let mut required = vec![verb];
+        if properties.contains_key("set") {
+            required.push("set");
+        }
+        if has_versions && verb != "insert" {
+            properties.insert("if_version".to_owned(), version.clone());
+        }
         if let Some((name, schema)) = &besides {
             properties.insert((*name).to_owned(), schema.clone());
             required.push(name);
         }
         object(properties, &required)
     };
-    json!({ "anyOf": [one("put", whole), one("delete", tuple(&key))] })
+    let lives = || vec![("ttl_seconds", nullable(parameters::ttl()))];
+    let mut all = vec![
+        one("put", whole.clone(), lives()),
+        one("delete", tuple(&key), Vec::new()),
+    ];
+    if has_versions {
+        let set = reference(&format!("{}.put", collection.name));
+        all.push(one("insert", whole, lives()));
+        all.push(one("update", tuple(&key), vec![("set", set)]));
+    }
+    json!({ "anyOf": all })
 }
 
 /// A change that names its collection.
@@ -177,6 +194,13 @@ fn batch(collection: &Collection) -> Json {
 
 fn batch_result() -> Json {
     let count = json!({ "type": "integer", "minimum": 0 });
+    let made = json!({ "version": version(), "pending": { "type": "boolean",
+        "description": "Whether some of its views show it a little later." } });
+    let refused = json!({ "problem": reference("Problem") });
+    let outcome = json!({ "anyOf": [
+        object(members(made), &["version", "pending"]),
+        object(members(refused), &["problem"]),
+    ] });
     object(
         members(json!({
             "puts": count,
@@ -187,9 +211,22 @@ fn batch_result() -> Json {
                 "description": "Further puts of the same keys: of each key the last one stands, or all are of the \
                      same record.",
             },
+            "updates": count,
+            "outcomes": { "type": "array", "items": outcome,
+                "description": "Of records that have versions: what became of each change." },
         })),
         &["puts", "deletes", "repeated"],
     )
+}
+
+fn version() -> Json {
+    json!({ "type": "string", "pattern": "^-?[0-9]+$", "description": "The version that the record has now." })
+}
+
+/// A change that is made, and that not all views show yet.
+fn pending() -> Json {
+    let properties = json!({ "version": version(), "pending": { "const": true } });
+    object(members(properties), &["version", "pending"])
 }
 
 fn problem() -> Json {
@@ -208,6 +245,8 @@ fn problem() -> Json {
             "description": "Where, in the parameter's text or in the body, in characters." },
         "unpinned": { "type": "array", "items": { "type": "string" },
             "description": "The fields to pin with `=`: no view serves a query that names no partition." },
+        "version": text("The version of the record that stood against a change."),
+        "record": { "type": "object", "description": "That record, for who may read it." },
         "hint": text("What to do about it."),
     });
     object(members(properties), &["type", "title", "status", "detail"])
@@ -264,6 +303,11 @@ fn explanation() -> Json {
         members(json!({ "arrangement": text, "reason": text })),
         &["arrangement", "reason"],
     );
+    let mut base_rows = object(
+        members(json!({ "verified": { "type": "boolean" }, "looked_up": texts, "reads_per_row": count })),
+        &["verified", "looked_up", "reads_per_row"],
+    );
+    base_rows["description"] = "What is read of the base table for each row of a view: to show it only if its record stands there, and to look up fields that the view lacks; absent if nothing is.".into();
     let names = [
         "rows_read",
         "rows_returned",
@@ -285,13 +329,14 @@ fn explanation() -> Json {
         "direction": { "enum": ["with", "against"], "description": "Which way the table's own order is read." },
         "sources": { "type": "array", "items": source },
         "residual": texts,
+        "base_rows": base_rows,
         "expected_rows": count,
         "expected_round_trips": count,
         "rejected": { "type": "array", "items": rejected },
         "actual": actual,
     });
     let mut required: Vec<String> = members(properties.clone()).keys().cloned().collect();
-    required.retain(|name| name != "actual");
+    required.retain(|name| name != "actual" && name != "base_rows");
     let required: Vec<&str> = required.iter().map(String::as_str).collect();
     object(members(properties), &required)
 }

@@ -240,7 +240,8 @@ fn requests(metrics: &Metrics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn pages(metrics: &Metrics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let all = sorted(metrics.pages.all());
+    let all = metrics.pages.all().into_iter();
+    let all = sorted(all.map(|(shape, page)| (shape.to_string(), page)).collect());
     let shape = |shape: &str| format!("shape=\"{}\"", escaped(shape));
     let name = "recto_page_seconds";
     head(
@@ -320,7 +321,7 @@ fn escaped(label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use recto::ErrorKind;
-    use recto::session::{PageCost, PageReply};
+    use recto::session::{PageCost, PageReply, PlanShape, Shape};
 
     use super::*;
     use crate::operation::Refusal;
@@ -336,7 +337,10 @@ mod tests {
         };
         metrics.request(labels, 0.003);
         let reply = PageReply {
-            shape: "scan".into(),
+            shape: Some(PlanShape {
+                sources: Shape::Scan,
+                residual: false,
+            }),
             cost: PageCost {
                 rows_read: 21,
                 ..PageCost::default()

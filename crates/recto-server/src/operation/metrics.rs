@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use recto::ErrorKind;
-use recto::session::PageReply;
+use recto::session::{PageReply, PlanShape};
 
 use super::Observer;
 use super::histogram::{Histogram, ROWS_PER_ROW, SECONDS};
@@ -78,7 +78,7 @@ pub(crate) struct PageMetrics {
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) requests: Family<RequestLabels, Histogram>,
-    pub(crate) pages: Family<String, PageMetrics>,
+    pub(crate) pages: Family<PlanShape, PageMetrics>,
     pub(crate) store_errors: Family<&'static str, AtomicU64>,
     pub(crate) refusals: Family<&'static str, AtomicU64>,
     pub(crate) in_flight: AtomicU64,
@@ -115,12 +115,13 @@ impl Metrics {
     }
 
     pub(crate) fn page(&self, reply: &PageReply, rows: usize, seconds: f64) {
-        let metrics = self.pages.of(reply.shape.clone(), || PageMetrics {
+        let make = || PageMetrics {
             seconds: Histogram::new(SECONDS),
             rows_scanned: AtomicU64::new(0),
             rows_returned: AtomicU64::new(0),
             rows_per_row: Histogram::new(ROWS_PER_ROW),
-        });
+        };
+        let metrics = reply.shape.and_then(|shape| self.pages.of(shape, make));
         let Some(metrics) = metrics else {
             return;
         };

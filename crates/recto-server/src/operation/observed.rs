@@ -13,7 +13,8 @@ use recto::schema::Schema;
 use recto::session::{
     Applied, ApplyOptions, Backup, CheckOutcome, Choices, CursorKey, Explanation, JsonRecord, LoadProgress,
     LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress, RecordChange,
-    Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, Written,
+    Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, VerifyReport,
+    VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
 };
 use recto::{Result, Session};
 use serde_json::{Map, json};
@@ -71,7 +72,7 @@ impl<S: Session> Observed<S> {
     }
 
     /// Something that changes the store, and may be done from now on, whatever becomes of its request.
-    fn change(&self, action: &'static str) -> Deed {
+    fn begin_change(&self, action: &'static str) -> Deed {
         if let Some(context) = &self.context {
             context.begin_write();
         }
@@ -165,10 +166,8 @@ impl<S: Session> Observed<S> {
             .fetch_add(1, Ordering::Relaxed);
         let explained = self.session.explain(collection, request, false);
         let explained = tokio::time::timeout(EXPLAIN_TIME, explained).await;
-        let plan = explained
-            .ok()
-            .and_then(std::result::Result::ok)
-            .unwrap_or_default();
+        let plan = explained.ok().and_then(std::result::Result::ok);
+        let plan = plan.as_ref();
         let cost = &reply.cost;
         let who = context.who();
         tracing::warn!(
@@ -176,10 +175,10 @@ impl<S: Session> Observed<S> {
             bearer = &*who.name,
             client = %who.client,
             collection,
-            shape = reply.shape,
-            arrangement = plan.arrangement,
-            table = plan.table,
-            sources = plan.sources.len(),
+            shape = reply.shape.map(tracing::field::display),
+            arrangement = plan.map(|plan| tracing::field::display(&plan.arrangement)),
+            table = plan.map(|plan| plan.table.as_str()),
+            sources = plan.map(|plan| plan.sources.len()),
             page_size = request.page_size.unwrap_or(0),
             rows_read = cost.rows_read,
             rows_returned = rows,
@@ -205,13 +204,19 @@ fn count_changes(deed: &mut Deed, changes: &[RecordChange]) {
     if !deed.is_noted() {
         return;
     }
-    let mut counts: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, Written> = BTreeMap::new();
     for change in changes {
-        let counts = counts.entry(change.collection()).or_default();
-        counts[usize::from(matches!(change, RecordChange::Delete { .. }))] += 1;
+        counts
+            .entry(&change.collection)
+            .or_default()
+            .count(&change.action);
     }
-    let counts = counts.into_iter().map(|(collection, [puts, deletes])| {
-        (collection.to_owned(), json!({ "puts": puts, "deletes": deletes }))
+    let counts = counts.into_iter().map(|(collection, counted)| {
+        let mut counts = json!({ "puts": counted.puts, "deletes": counted.deletes });
+        if counted.updates > 0 {
+            counts["updates"] = counted.updates.into();
+        }
+        (collection.to_owned(), counts)
     });
     deed.detail("collections", counts.collect::<Map<_, _>>());
 }
@@ -282,39 +287,29 @@ impl<S: Session> Pages for Observed<S> {
 
 #[async_trait]
 impl<S: Session> Records for Observed<S> {
-    async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
+    async fn get(&self, collection: &str, key: &[String]) -> Result<Option<Versioned<JsonRecord>>> {
         self.seen(self.session.get(collection, key).await)
     }
 
-    async fn put(
-        &self,
-        collection: &str,
-        records: Vec<JsonRecord>,
-        ttl_seconds: Option<u32>,
-    ) -> Result<Written> {
-        let mut deed = self.change("write");
-        let mut counts = Map::new();
-        counts.insert(
-            collection.to_owned(),
-            json!({ "puts": records.len(), "deletes": 0 }),
-        );
-        deed.detail("collections", counts);
-        self.audited(deed, self.session.put(collection, records, ttl_seconds))
-            .await
-    }
-
-    async fn delete(&self, collection: &str, key: &[String]) -> Result<()> {
-        let mut deed = self.change("write");
-        let mut counts = Map::new();
-        counts.insert(collection.to_owned(), json!({ "puts": 0, "deletes": 1 }));
-        deed.detail("collections", counts);
-        self.audited(deed, self.session.delete(collection, key)).await
-    }
-
     async fn write(&self, changes: Vec<RecordChange>) -> Result<Written> {
-        let mut deed = self.change("write");
+        let mut deed = self.begin_change("write");
         count_changes(&mut deed, &changes);
-        self.audited(deed, self.session.write(changes)).await
+        let mut written = self.seen(self.session.write(changes).await);
+        deed.end(&written);
+        if let Ok(written) = &mut written {
+            let outcomes = std::mem::take(&mut written.outcomes);
+            written.outcomes = outcomes.into_iter().map(|outcome| self.seen(outcome)).collect();
+            let refused: Vec<_> = written
+                .outcomes
+                .iter()
+                .filter_map(|one| one.as_ref().err())
+                .collect();
+            if let Some(error) = refused.first() {
+                deed.failed(error);
+                deed.detail("refused", refused.len());
+            }
+        }
+        written
     }
 }
 
@@ -324,9 +319,14 @@ impl<S: Session> Tools for Observed<S> {
         self.seen(self.session.tools()?.plan(schema, options).await)
     }
 
-    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
-        let mut deed = self.change("apply");
-        let applied = self.seen(self.session.tools()?.apply(schema, options).await);
+    async fn apply(
+        &self,
+        schema: &Schema,
+        options: &ApplyOptions,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<Applied> {
+        let mut deed = self.begin_change("apply");
+        let applied = self.seen(self.session.tools()?.apply(schema, options, progress).await);
         deed.end(&applied);
         if let Ok(applied) = &applied {
             deed.detail("generation", applied.generation);
@@ -334,8 +334,25 @@ impl<S: Session> Tools for Observed<S> {
         applied
     }
 
+    async fn views(&self) -> Result<Vec<ViewStatus>> {
+        self.seen(self.session.tools()?.views().await)
+    }
+
+    async fn verify(
+        &self,
+        request: &VerifyRequest,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<VerifyReport> {
+        let deed = if request.repair {
+            self.begin_change("repair")
+        } else {
+            self.deed("verify")
+        };
+        self.tool(deed, |tools| tools.verify(request, progress)).await
+    }
+
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
-        let deed = self.change("load");
+        let deed = self.begin_change("load");
         self.tool(deed, |tools| tools.load(request, progress)).await
     }
 
@@ -345,7 +362,7 @@ impl<S: Session> Tools for Observed<S> {
     }
 
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
-        let deed = self.change("compact");
+        let deed = self.begin_change("compact");
         self.tool(deed, |tools| tools.compact(progress)).await
     }
 
@@ -354,7 +371,7 @@ impl<S: Session> Tools for Observed<S> {
     }
 
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
-        let deed = self.change("rotate cursor keys");
+        let deed = self.begin_change("rotate cursor keys");
         self.tool(deed, |tools| tools.rotate_cursor_keys(earlier)).await
     }
 

@@ -15,6 +15,7 @@ mod paging;
 mod records;
 mod scoped;
 mod support;
+mod versions;
 
 on_both_stores! {
     batches {

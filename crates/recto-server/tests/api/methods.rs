@@ -18,7 +18,7 @@ pub(crate) async fn are_named_where_another_is_asked(client: Client) {
         ("/v1/collections/notes/records:export", ask),
         ("/v1/collections/notes/records:query", "POST, OPTIONS"),
         ("/v1/collections/notes/records:batchWrite", "POST, OPTIONS"),
-        (RECORD, "GET, HEAD, PUT, DELETE, OPTIONS"),
+        (RECORD, "GET, HEAD, PUT, PATCH, DELETE, OPTIONS"),
         ("/openapi.json", read),
         ("/docs", read),
     ] {

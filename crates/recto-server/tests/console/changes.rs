@@ -28,7 +28,8 @@ async fn a_record_is_changed_and_what_nobody_touched_stays() {
         .get("places", &key("Bern"))
         .await
         .unwrap()
-        .unwrap();
+        .unwrap()
+        .record;
     let form = client
         .get(&format!("/collections/places/edit?{BERN}&back=page_size%3D7"))
         .await;
@@ -59,7 +60,8 @@ async fn a_record_is_changed_and_what_nobody_touched_stays() {
             .get("places", &key("Bern"))
             .await
             .unwrap()
-            .unwrap(),
+            .unwrap()
+            .record,
         expected
     );
 }
@@ -93,7 +95,8 @@ async fn a_form_that_is_out_of_date_changes_nothing() {
         .get("places", &key("Bern"))
         .await
         .unwrap()
-        .unwrap();
+        .unwrap()
+        .record;
     assert_eq!(held["population"], json!("1"));
     let again = client
         .post(&edit, &format!("seen={}&value.population=2", seen(&second)))
@@ -136,7 +139,8 @@ async fn a_record_is_added_once() {
         .get("places", &key("Basel"))
         .await
         .unwrap()
-        .unwrap();
+        .unwrap()
+        .record;
     assert_eq!(
         serde_json::Value::Object(held),
         json!({ "country": "CH", "name": "Basel" })
@@ -155,7 +159,8 @@ async fn a_record_is_added_once() {
         .get("places", &key("Genf"))
         .await
         .unwrap()
-        .unwrap();
+        .unwrap()
+        .record;
     assert_eq!(held["remark"], json!(""));
     let without_key = client
         .post("/collections/flights/new", "value.carrier=UA&value.flight=1")
@@ -179,7 +184,8 @@ async fn characters_that_no_form_can_carry_are_kept() {
         .get("places", &key("Control"))
         .await
         .unwrap()
-        .unwrap();
+        .unwrap()
+        .record;
     assert_eq!(held["remark"], json!("a\u{1}b"));
     assert_eq!(held["area"], json!(1.5));
 }

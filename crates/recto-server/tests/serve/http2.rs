@@ -345,5 +345,5 @@ async fn a_server_that_stops_says_so_and_finishes_what_it_began() {
     served.ended().await.unwrap();
     let key = ["acme".to_owned(), "1".to_owned()];
     let record = served.session.get("orders", &key).await.unwrap().unwrap();
-    assert_eq!(record["note"], "finished");
+    assert_eq!(record.record["note"], "finished");
 }

@@ -48,7 +48,7 @@ async fn a_request_in_flight_is_answered_and_no_other_begins() {
         .get("orders", &["acme".into(), "1".into()])
         .await
         .unwrap();
-    assert_eq!(record.unwrap()["note"], "finished");
+    assert_eq!(record.unwrap().record["note"], "finished");
     drop(idle);
 }
 

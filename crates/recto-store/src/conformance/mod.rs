@@ -224,6 +224,7 @@ macro_rules! conformance_suite {
                 offered_or_refused,
                 all_or_nothing,
                 conditions_without_mutations,
+                columns_of_either_kind,
                 each_mutation_has_its_own_stamp,
                 an_insert_that_conflicts_leaves_nothing,
                 refusals_leave_nothing,

@@ -291,6 +291,7 @@ pub async fn expiry(bench: &dyn Bench) {
     let conditional = Conditional::new(bench).await;
     conditional.put(TTL_SECONDS, None).await;
     assert_eq!(fixture.rows(&p).await.len(), 6);
+    lives_are_returned(&fixture, &p).await;
     assert_eq!(fixture.get_statics(&p).await, Some(cells([Some(b"x"), None])));
 
     bench
@@ -307,6 +308,38 @@ pub async fn expiry(bench: &dyn Bench) {
     assert_eq!(fixture.get(&p, &ints([1])).await, Some(bare));
     conditional.0.drop().await;
     fixture.drop().await;
+}
+
+/// Reads tell for how long each row lives, if stamps are asked for.
+async fn lives_are_returned(fixture: &Fixture, p: &Cells) {
+    let options = ReadOptions {
+        stamps: true,
+        ..ReadOptions::default()
+    };
+    let (snapshot, table) = (fixture.snapshot(), &fixture.table);
+    let slice = snapshot.slice(&fixture.whole(p), &options).await;
+    let mut found = vec![slice.expect("rows can be read with their lives").ends_in_seconds];
+    let ranges = snapshot.token_ranges(table, 1).await;
+    for range in ranges.expect("a table can be split") {
+        let scan = snapshot.scan(table, &range, None, 100, &options).await;
+        found.push(
+            scan.expect("rows can be scanned with their lives")
+                .ends_in_seconds,
+        );
+    }
+    for lives in found {
+        let [ends, longer, none, other, null, long] = lives[..] else {
+            panic!("{lives:?}: one a row")
+        };
+        for ends in [ends, longer] {
+            assert!(ends.is_some_and(|seconds| seconds <= 3), "{lives:?}");
+        }
+        assert_eq!((none, other, null), (None, None, None), "{lives:?}");
+        assert!(
+            long.is_some_and(|seconds| (990..=1_000).contains(&seconds)),
+            "{lives:?}"
+        );
+    }
 }
 
 /// A table of one conditional column.

@@ -236,6 +236,41 @@ pub async fn conditions_without_mutations(bench: &dyn Bench) {
     tables.drop().await;
 }
 
+/// Conditions may look at columns of plain writes, and what is written at a stamp may be columns of conditional
+/// writes: a whole row, and its deletion.
+pub async fn columns_of_either_kind(bench: &dyn Bench) {
+    let Some(tables) = Tables::new(bench, "kinds").await else {
+        return;
+    };
+    let put = at(5, put(ints([1]), ints([7])));
+    let record_put = tables.records.write_of(&ints([1]), vec![put]);
+    tables.applies(&[], &[record_put, tables.entry(1, 5, b"x")]).await;
+    assert_eq!(tables.record(1).await, Some(record(1, 7)));
+    let holds = |expected: &[u8]| Cas {
+        table: tables.entries.table.clone(),
+        conditions: vec![CasCondition {
+            row: RowAddress::Row(ints([1])),
+            column: 0,
+            expected: Some(expected.to_vec()),
+        }],
+        ..tables.change(1, None, &[])
+    };
+    let delete = Operation::DeleteRow {
+        clustering: ints([1]),
+    };
+    let record_delete = tables.records.write_of(&ints([1]), vec![at(6, delete)]);
+    match tables
+        .transact(&[holds(b"y")], std::slice::from_ref(&record_delete))
+        .await
+    {
+        Ok(TransactionOutcome::NotApplied { current }) => assert_eq!(current, [vec![Some(b"x".to_vec())]]),
+        other => panic!("a transaction whose condition does not hold ended as {other:?}"),
+    }
+    tables.applies(&[holds(b"x")], &[record_delete]).await;
+    assert_eq!(tables.record(1).await, None);
+    tables.drop().await;
+}
+
 /// What a plain write of a transaction puts has the stamp it was given, older than the clock or far ahead of it,
 /// and loses to what is newer; what a conditional one puts is newer than what it meets, each for itself.
 pub async fn each_mutation_has_its_own_stamp(bench: &dyn Bench) {
@@ -362,10 +397,6 @@ pub async fn refusals_leave_nothing(bench: &dyn Bench) {
     };
     let mut no_condition = good.clone();
     no_condition.conditions.clear();
-    let plain_column = Cas {
-        table: entry.table.clone(),
-        ..good.clone()
-    };
     let many = vec![tables.entries.write_of(&ints([1]), Vec::new()); MAX_TRANSACTION_WRITES];
     let share = vec![b'x'; limits.mutation_bytes.min(limits.batch_bytes) / 2];
     let pieces = 1 + limits.batch_bytes / share.len();
@@ -379,7 +410,6 @@ pub async fn refusals_leave_nothing(bench: &dyn Bench) {
         "a condition",
     )
     .await;
-    refused(vec![plain_column], vec![entry.clone()], usual, "plain").await;
     refused(vec![good.clone()], vec![entry.clone()], by_row, "row by row").await;
     let most = format!(
         "{} writes, {MAX_TRANSACTION_WRITES} are the most",

@@ -363,6 +363,10 @@ impl Store for FaultyStore {
         self.inner.close().await
     }
 
+    fn check_decisions(&self) -> Result<(), StoreError> {
+        self.inner.check_decisions()
+    }
+
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
         let snapshot = self.inner.snapshot()?;
         Ok(Arc::new(FaultySnapshot::new(self.clone(), snapshot)))

@@ -255,6 +255,14 @@ impl Partition {
                 .map(|written| written.stamp)
                 .max()
                 .unwrap_or(0),
+            ends_in_seconds: cells
+                .iter()
+                .flatten()
+                .map(|written| written.expires)
+                .max()
+                .filter(|expires| *expires != i64::MAX)
+                .map(|expires| (expires - now + MICROS_PER_SECOND - 1) / MICROS_PER_SECOND)
+                .and_then(|seconds| u32::try_from(seconds).ok()),
             cells: cells
                 .into_iter()
                 .map(|written| written.map(|written| written.value.as_slice()))
@@ -295,4 +303,6 @@ pub(super) struct LiveRow<'a> {
     pub(super) cells: Vec<Option<&'a [u8]>>,
     /// The newest stamp of its cells, 0 if all are null.
     pub(super) stamp: i64,
+    /// For how many more seconds they live.
+    pub(super) ends_in_seconds: Option<u32>,
 }

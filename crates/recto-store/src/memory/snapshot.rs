@@ -64,6 +64,8 @@ impl<'a> Reading<'a> {
         self.read.rows.push_row(cells.as_row());
         if self.options.stamps {
             self.read.stamps.push(row.map_or(0, |row| row.stamp));
+            let ends = row.and_then(|row| row.ends_in_seconds);
+            self.read.ends_in_seconds.push(ends);
         }
     }
 
@@ -217,6 +219,7 @@ impl Snapshot for MemorySnapshot {
                         next,
                         bytes: read.bytes,
                         stamps: read.stamps,
+                        ends_in_seconds: read.ends_in_seconds,
                     });
                 }
                 reading.push(key, &statics, row.as_ref());
@@ -229,6 +232,7 @@ impl Snapshot for MemorySnapshot {
             next: None,
             bytes: read.bytes,
             stamps: read.stamps,
+            ends_in_seconds: read.ends_in_seconds,
         })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use recto_model::golden::bytes_of_hex;
 use recto_model::schema::Schema;
 use recto_model::table::{ColumnKind, WriteKind};
 use recto_model::{Cells, cell};
@@ -17,13 +18,6 @@ fn lines(golden: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     lines.map(|line| line.split("; ").collect())
 }
 
-fn bytes(hex: &str) -> Vec<u8> {
-    let digits = (0..hex.len()).step_by(2);
-    digits
-        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits"))
-        .collect()
-}
-
 fn key(view: u64, cells: &[Vec<u8>]) -> EntryKey<KeyCells> {
     EntryKey {
         view: ViewNumber(view),
@@ -36,7 +30,7 @@ fn golden_tokens() -> Vec<(Tokens, Vec<u8>)> {
     let lines = lines(include_str!("golden/tokens-v1.txt"));
     let read = lines.map(|line| {
         let tokens = line[0].split(',').map(token).collect();
-        (Tokens::new(tokens).expect("not too many"), bytes(line[1]))
+        (Tokens::new(tokens).expect("not too many"), bytes_of_hex(line[1]))
     });
     read.collect()
 }
@@ -44,7 +38,7 @@ fn golden_tokens() -> Vec<(Tokens, Vec<u8>)> {
 fn golden_heads() -> Vec<(Head, Vec<u8>)> {
     let key_of = |text: &str| {
         let (view, cells) = text.split_once(':').expect("a view and cells");
-        let cells: Vec<_> = cells.split(',').map(bytes).collect();
+        let cells: Vec<_> = cells.split(',').map(bytes_of_hex).collect();
         key(view.parse().expect("a number"), &cells)
     };
     let lines = lines(include_str!("golden/head-v1.txt"));
@@ -59,7 +53,7 @@ fn golden_heads() -> Vec<(Head, Vec<u8>)> {
             },
             must_go: keys.map(key_of).collect(),
         };
-        (head, bytes(line[3]))
+        (head, bytes_of_hex(line[3]))
     });
     read.collect()
 }
@@ -301,7 +295,7 @@ fn cells_of(text: &str) -> Cells {
     let cell = |text: &str| match text {
         "-" => None,
         "empty" => Some(Vec::new()),
-        hex => Some(bytes(hex)),
+        hex => Some(bytes_of_hex(hex)),
     };
     let cells: Vec<_> = text.split(' ').map(cell).collect();
     cells.iter().map(|cell| cell.as_deref()).collect()
@@ -312,7 +306,7 @@ fn number<N: std::str::FromStr>(text: &str) -> Option<N> {
 }
 
 fn check_writer(line: &[&str], cells: &Cells) {
-    let incarnation = Incarnation(bytes(line[1]).try_into().expect("16 bytes"));
+    let incarnation = Incarnation(bytes_of_hex(line[1]).try_into().expect("16 bytes"));
     let writer = Writer {
         counter: number(line[2]).expect("a number"),
         generation: number(line[3]).map(Generation),
@@ -334,7 +328,7 @@ fn check_writer(line: &[&str], cells: &Cells) {
 }
 
 fn check_intent(line: &[&str], cells: &Cells) {
-    let incarnation = Incarnation(bytes(line[1]).try_into().expect("16 bytes"));
+    let incarnation = Incarnation(bytes_of_hex(line[1]).try_into().expect("16 bytes"));
     let intent = Intent {
         collection: line[4].to_owned(),
         key: cells_of(&line[5].replace(',', " ")),

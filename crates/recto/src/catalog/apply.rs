@@ -3,13 +3,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use recto_model::schema::{Change, ChangeKind, Collection, Schema};
+use recto_model::Table;
+use recto_model::schema::{Change, ChangeKind, Schema, WriteMode};
 use recto_store::Store;
 use recto_store::tables::added_columns;
+use recto_views::ViewState;
 
 use super::change::{TableChange, change_table};
 use super::tables::FoundTables;
 use super::unsupported::unsupported;
+use super::views::{KeptView, KeptViews};
 use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Applied, ApplyOptions, SchemaPlan};
@@ -18,6 +21,8 @@ use crate::session::{Applied, ApplyOptions, SchemaPlan};
 pub(crate) struct Intent {
     /// What would be recorded: the schema, and what the store has beyond it.
     schema: Schema,
+    /// The tables of its views.
+    views: KeptViews,
     /// For people.
     pub(crate) plan: SchemaPlan,
     /// What is done to tables before the schema is recorded.
@@ -37,9 +42,9 @@ impl Intent {
         show: impl Fn(&TableChange) -> Vec<String>,
     ) -> Self {
         let is_removed = |name: &str| asked.collection(name).is_none() && options.removes(name);
-        let mut rest = Schema::clone(&recorded.schema);
-        rest.collections.retain(|one| !is_removed(&one.name));
-        let schema = asked.keeping(&rest);
+        let schema = asked.keeping(&without(&recorded.schema, asked, options));
+        let is_new = |name: &str| recorded.schema.collection(name).is_none() && !found.has_rows(name);
+        let views = recorded.views.following(&schema, found, is_new);
         let mut plan = SchemaPlan {
             generation: recorded.generation,
             kept: kept(&schema, asked, found),
@@ -55,17 +60,29 @@ impl Intent {
             .extend(named.filter_map(|one| found.other.get(&one.name).cloned()));
         let mut dropped = Vec::new();
         for name in &options.remove {
-            if recorded.schema.collection(name).is_some() && is_removed(name) {
+            if let Some(collection) = recorded.schema.collection(name)
+                && is_removed(name)
+            {
                 dropped.push(name.clone());
+                let views = recorded.views.of(name);
+                dropped.extend(views.map(|view| view.table_name(collection)));
             } else if found.strays.contains(name) && asked.collection(name).is_none() {
                 dropped.push(name.clone());
                 let rows = found.rows_lost(name);
                 plan.changes
                     .push(format!("table {name}, which no schema names: dropped; {rows}"));
-            } else {
+            } else if !removes_view(name, &recorded.schema, asked) {
                 plan.refused.push(not_removed(name, recorded, asked));
             }
         }
+        let gone = recorded.views.tables.iter();
+        let gone = gone.filter(|view| found.gone_views.contains(&view.number));
+        plan.changes.extend(gone.map(|view| {
+            format!(
+                "view {} of collection {}: its table is gone, and is filled anew",
+                view.view.name, view.collection
+            )
+        }));
         let gone = schema
             .collections
             .iter()
@@ -76,17 +93,130 @@ impl Intent {
                 one.name
             )
         }));
-        let tables = table_changes(recorded, found, &schema);
+        plan.changes
+            .extend(views_on_their_way(recorded, found, &schema, &views));
+        if !found.has_transactions {
+            plan.refused
+                .extend(filled_beside_strangers(recorded, &schema, &views));
+        }
+        let tables = table_changes(recorded, found, &schema, &views);
         if !plan.changes.is_empty() || recorded.generation == 0 {
-            plan.statements = statements(recorded, found, &tables, &dropped, show);
+            let mut drops = dropped.clone();
+            drops.extend(views_that_go(&schema, &views));
+            plan.statements = statements(recorded, found, &tables, &drops, show);
         }
         Self {
             schema,
+            views,
             plan,
             tables,
             dropped,
         }
     }
+}
+
+/// What becomes of views whose tables are made or dropped while others write, a line each: of those that are new and have
+/// records to be filled with, and of those that an apply left which was interrupted.
+fn views_on_their_way(
+    recorded: &Recorded,
+    found: &FoundTables,
+    schema: &Schema,
+    views: &KeptViews,
+) -> Vec<String> {
+    let is_recorded = |one: &KeptView| recorded.views.tables.iter().any(|view| view.number == one.number);
+    let was_gone = |one: &KeptView| {
+        let gone = recorded.views.tables.iter();
+        let mut gone = gone.filter(|view| found.gone_views.contains(&view.number));
+        gone.any(|view| view.collection == one.collection && view.view.name == one.view.name)
+    };
+    let line = |one: &KeptView| {
+        let view = format!("view {} of collection {}", one.view.name, one.collection);
+        match one.state {
+            ViewState::Building if is_recorded(one) => {
+                Some(format!("{view}: it was begun to be filled, which goes on"))
+            }
+            ViewState::Building if !was_gone(one) => {
+                Some(format!("{view}: it is filled from the collection's records"))
+            }
+            ViewState::Retiring | ViewState::Dropping if is_recorded(one) => {
+                let was = recorded
+                    .views
+                    .tables
+                    .iter()
+                    .find(|view| view.number == one.number);
+                let went = was.is_some_and(|view| !view.stays());
+                let collection = schema.collection(&one.collection).filter(|_| went)?;
+                let table = one.table_name(collection);
+                Some(format!(
+                    "{view}: its table {table} was begun to be dropped, which goes on"
+                ))
+            }
+            _ => None,
+        }
+    };
+    views.tables.iter().filter_map(line).collect()
+}
+
+/// New views of records that are written plainly, by processes that nobody knows: they cannot be waited for, and one that
+/// knows the older schema would leave records out.
+fn filled_beside_strangers(recorded: &Recorded, schema: &Schema, views: &KeptViews) -> Vec<String> {
+    let is_recorded = |one: &KeptView| recorded.views.tables.iter().any(|view| view.number == one.number);
+    let is_plain = |one: &KeptView| {
+        let collection = schema.collection(&one.collection);
+        collection.is_some_and(|collection| collection.writes != WriteMode::Update)
+    };
+    let filled = views
+        .tables
+        .iter()
+        .filter(|one| one.state == ViewState::Building && is_plain(one) && !is_recorded(one));
+    filled
+        .map(|one| {
+            format!(
+                "not supported yet: view {} of collection {}, whose records are written plainly and may be there, on \
+                 Cassandra (declare it with a new collection, and load that)",
+                one.view.name, one.collection
+            )
+        })
+        .collect()
+}
+
+/// The tables of views that nobody declares, or not so any more.
+fn views_that_go<'a>(schema: &'a Schema, views: &'a KeptViews) -> impl Iterator<Item = String> + 'a {
+    views.tables.iter().filter_map(|one| {
+        let collection = schema.collection(&one.collection)?;
+        let is_declared = collection.view(&one.view.name) == Some(&one.view);
+        (!one.stays() || !is_declared).then(|| one.table_name(collection))
+    })
+}
+
+/// What is recorded, without what the options remove of it.
+fn without(recorded: &Schema, asked: &Schema, options: &ApplyOptions) -> Schema {
+    let mut rest = recorded.clone();
+    let is_removed = |name: &str| asked.collection(name).is_none() && options.removes(name);
+    rest.collections.retain(|one| !is_removed(&one.name));
+    for collection in &mut rest.collections {
+        let name = collection.name.clone();
+        let is_removed = |view: &str| options.removes(&format!("{name}.{view}"));
+        if collection.views.iter().any(|view| is_removed(&view.name)) {
+            Arc::make_mut(collection)
+                .views
+                .retain(|view| !is_removed(&view.name));
+        }
+    }
+    rest
+}
+
+/// Whether a name, `flights.by_tail`, is of a view that is recorded and that the schema does not have.
+fn removes_view(name: &str, recorded: &Schema, asked: &Schema) -> bool {
+    let Some((collection, view)) = name.split_once('.') else {
+        return false;
+    };
+    let has = |schema: &Schema| {
+        schema
+            .collection(collection)
+            .is_some_and(|one| one.view(view).is_some())
+    };
+    has(recorded) && !has(asked)
 }
 
 /// What the store has and `asked` does not name, a line each.
@@ -97,6 +227,9 @@ fn kept(schema: &Schema, asked: &Schema, found: &FoundTables) -> Vec<String> {
             ChangeKind::TypeRemoved { name } => Some(format!("type {name}")),
             ChangeKind::FieldRemoved { collection, field } => {
                 Some(format!("field {field} of collection {collection}"))
+            }
+            ChangeKind::ViewRemoved { collection, view } => {
+                Some(format!("view {view} of collection {collection}"))
             }
             ChangeKind::CollectionRemoved { name } => Some(match found.other.get(&name) {
                 Some(difference) => format!("collection {name}: {difference}"),
@@ -138,10 +271,10 @@ fn statements(
     dropped: &[String],
     show: impl Fn(&TableChange) -> Vec<String>,
 ) -> Vec<String> {
-    let there = recorded.schema.collections.iter();
+    let there = recorded.tables().into_iter();
     let there = there
-        .filter(|one| !found.gone.contains(&one.name))
-        .map(|one| TableChange::Make(one.base_table()));
+        .filter(|(name, table)| table.name() != name || !found.gone.contains(name))
+        .map(|(_, table)| TableChange::Make(table));
     let mut run: HashSet<String> = there.flat_map(|made| show(&made)).collect();
     let catalog = (recorded.generation == 0).then(|| TableChange::Make(super::table()));
     let drops: Vec<TableChange> = dropped.iter().cloned().map(TableChange::Drop).collect();
@@ -159,6 +292,9 @@ fn refusal(change: &Change) -> Option<String> {
     match &change.kind {
         ChangeKind::CollectionRemoved { .. }
         | ChangeKind::CollectionAdded { .. }
+        | ChangeKind::ViewAdded { .. }
+        | ChangeKind::ViewChanged { .. }
+        | ChangeKind::ViewRemoved { .. }
         | ChangeKind::TypeAdded { .. } => None,
         _ if change.obstacle.is_some() => Some(change.to_string()),
         ChangeKind::FieldAdded { .. } => None,
@@ -171,23 +307,36 @@ fn refusal(change: &Change) -> Option<String> {
     }
 }
 
-/// What `schema`, which keeps what is recorded, needs done to tables before it is recorded; nothing for
-/// changes that are refused.
-fn table_changes(recorded: &Recorded, found: &FoundTables, schema: &Schema) -> Vec<TableChange> {
-    let change = |collection: &Collection| {
-        let table = collection.base_table();
-        let there = match recorded.schema.collection(&collection.name) {
-            Some(there) if !found.gone.contains(&collection.name) => there.base_table(),
-            _ => return Some(TableChange::Make(table)),
-        };
-        let adds = added_columns(&there, &table).is_ok_and(|added| !added.is_empty());
-        adds.then_some(TableChange::Extend { there, table })
+/// What `schema`, which keeps what is recorded, and its views need done to tables before they are recorded; nothing
+/// for changes that are refused.
+fn table_changes(
+    recorded: &Recorded,
+    found: &FoundTables,
+    schema: &Schema,
+    views: &KeptViews,
+) -> Vec<TableChange> {
+    let mut changes = Vec::new();
+    for collection in &schema.collections {
+        let there = recorded.schema.collection(&collection.name);
+        let is_gone = found.gone.contains(&collection.name);
+        let base = there.filter(|_| !is_gone).map(|there| there.base_table());
+        changes.extend(table_change(base, collection.base_table()));
+        for view in views.of(&collection.name).filter(|view| view.is_written()) {
+            let is_kept = recorded.views.tables.iter().any(|one| one.number == view.number);
+            let there = there.filter(|_| is_kept).and_then(|there| view.table(there).ok());
+            let change = view.table(collection).map(|table| table_change(there, table));
+            changes.extend(change.ok().flatten());
+        }
+    }
+    changes
+}
+
+fn table_change(there: Option<Table>, table: Table) -> Option<TableChange> {
+    let Some(there) = there else {
+        return Some(TableChange::Make(table));
     };
-    schema
-        .collections
-        .iter()
-        .filter_map(|collection| change(collection))
-        .collect()
+    let adds = added_columns(&there, &table).is_ok_and(|added| !added.is_empty());
+    adds.then_some(TableChange::Extend { there, table })
 }
 
 /// Makes the store hold a schema, and what it has beyond it; also returns the tables that are to be
@@ -203,7 +352,8 @@ pub(crate) async fn apply(
     let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
     let plan = intent.plan;
     if let Some(first) = plan.refused.first() {
-        return Err(refused(first, plan.refused.len() - 1, asked));
+        let is_unsupported = !unsupported(asked).is_empty();
+        return Err(refused(first, plan.refused.len() - 1, is_unsupported));
     }
     let mut applied = Applied {
         generation: recorded.generation,
@@ -219,9 +369,11 @@ pub(crate) async fn apply(
     }
     // After its tables are made, so that a schema is recorded only when all of them are there; a crash
     // before leaves empty tables and columns without values, which the next apply finds made.
-    let is_another = !recorded.schema.difference(&intent.schema).is_empty();
+    let is_another =
+        !recorded.schema.difference(&intent.schema).is_empty() || *recorded.views != intent.views;
     if is_another || recorded.generation == 0 {
-        applied.generation = catalog.record_schema(&intent.schema, recorded.generation).await?;
+        let (schema, views) = (&intent.schema, &intent.views);
+        applied.generation = catalog.record_schema(schema, views, recorded.generation).await?;
     }
     Ok((applied, intent.dropped))
 }
@@ -243,15 +395,15 @@ pub(crate) async fn drop_tables(
 }
 
 /// The error of a schema that cannot be applied.
-fn refused(first: &str, more: usize, asked: &Schema) -> Error {
+fn refused(first: &str, more: usize, is_unsupported: bool) -> Error {
     let message = match more {
         0 => first.to_owned(),
         more => format!("{first} (and {more} more)"),
     };
-    let kind = if unsupported(asked).is_empty() {
-        ErrorKind::SchemaMismatch
-    } else {
+    let kind = if is_unsupported {
         ErrorKind::Unsupported
+    } else {
+        ErrorKind::SchemaMismatch
     };
     Error::new(kind, message).with_hint("a plan of the same schema shows everything that stands in the way")
 }

@@ -7,14 +7,16 @@
 //! |---|---|
 //! | `change` | making, extending and dropping one table |
 //! | `tables` | which tables there are, beside what is recorded |
+//! | `views` | the tables of views, with their states |
 //! | `apply` | making a store hold a schema |
 
 pub(crate) mod apply;
 pub(crate) mod change;
 pub(crate) mod tables;
 mod unsupported;
+pub(crate) mod views;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use recto_model::schema::Schema;
@@ -30,11 +32,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::{read_options, write_options};
 use crate::settle::{Attempt, Policy, settle};
 use change::{TableChange, change_table};
+use views::KeptViews;
 
 /// The catalog's table.
 const TABLE: &str = "recto_catalog";
-/// The version of what the catalog's rows hold.
-const CATALOG_VERSION: i32 = 1;
+/// The version of what the row of the schema holds.
+const SCHEMA_VERSION: i32 = 2;
+/// The one before, which knew no views.
+const WITHOUT_VIEWS: i32 = 1;
+/// The version of what the row of the cursor keys holds.
+const CURSOR_KEYS_VERSION: i32 = 1;
 /// The row of the schema.
 const SCHEMA: &str = "schema";
 /// The row of the cursor keys.
@@ -53,10 +60,27 @@ pub(crate) struct Recorded {
     pub(crate) generation: u64,
     /// The schema.
     pub(crate) schema: Arc<Schema>,
+    /// The tables of its views.
+    pub(crate) views: Arc<KeptViews>,
+}
+
+impl Recorded {
+    /// The tables it names, each with its collection's name: the base table first.
+    pub(crate) fn tables(&self) -> Vec<(String, Table)> {
+        let mut tables = Vec::new();
+        for collection in &self.schema.collections {
+            tables.push((collection.name.clone(), collection.base_table()));
+            let views = self.views.of(&collection.name).filter(|view| view.is_written());
+            let views = views.filter_map(|view| view.table(collection).ok());
+            tables.extend(views.map(|table| (collection.name.clone(), table)));
+        }
+        tables
+    }
 }
 
 /// One row of the catalog.
 struct Entry {
+    version: i32,
     generation: u64,
     body: Vec<u8>,
 }
@@ -89,6 +113,26 @@ pub(crate) fn table() -> Table {
         column("body", Type::Blob, cas),
     ];
     Table::new(TABLE, columns, TableOptions::default()).expect("the catalog is a table")
+}
+
+/// That the schema of this generation is the one that is recorded: a condition of transactions.
+pub(crate) fn is_of_generation(generation: u64) -> Cas {
+    static CATALOG: LazyLock<Arc<Table>> = LazyLock::new(|| Arc::new(table()));
+    Cas {
+        table: Arc::clone(&CATALOG),
+        partition: partition(SCHEMA),
+        conditions: vec![condition(generation)],
+        mutations: Vec::new(),
+    }
+}
+
+/// A row of the catalog is of this generation; 0: it is not there.
+fn condition(generation: u64) -> CasCondition {
+    CasCondition {
+        row: RowAddress::Row(Cells::new()),
+        column: 1,
+        expected: (generation > 0).then(|| generation.to_be_bytes().to_vec()),
+    }
 }
 
 impl<'a> Catalog<'a> {
@@ -155,15 +199,16 @@ impl<'a> Catalog<'a> {
         entry.as_ref().map(read_keys).transpose()
     }
 
-    /// Records a schema after the one of generation `after`.
+    /// Records a schema with its views after the one of generation `after`.
     ///
     /// # Errors
     /// Another was recorded meanwhile.
-    pub(crate) async fn record_schema(&self, schema: &Schema, after: u64) -> Result<u64> {
+    pub(crate) async fn record_schema(&self, schema: &Schema, views: &KeptViews, after: u64) -> Result<u64> {
         let generation = after + 1;
         let entry = Entry {
+            version: SCHEMA_VERSION,
             generation,
-            body: schema.to_toml().into_bytes(),
+            body: format!("{}\n{}", views.to_text(), schema.to_toml()).into_bytes(),
         };
         if self.replace(SCHEMA, after, &entry).await? {
             return Ok(generation);
@@ -247,9 +292,14 @@ impl<'a> Catalog<'a> {
             .get(1)
             .and_then(|cell| cell.try_into().ok())
             .map(i32::from_be_bytes);
-        match version {
-            Some(CATALOG_VERSION) => {}
-            Some(version) if version > CATALOG_VERSION => {
+        let newest = if name == SCHEMA {
+            SCHEMA_VERSION
+        } else {
+            CURSOR_KEYS_VERSION
+        };
+        let version = match version {
+            Some(version) if (1..=newest).contains(&version) => version,
+            Some(version) if version > newest => {
                 return Err(Error::new(
                     ErrorKind::Corrupt,
                     format!("the store was written by a newer release (catalog version {version})"),
@@ -257,7 +307,7 @@ impl<'a> Catalog<'a> {
                 .with_hint("use that release"));
             }
             _ => return Err(damaged()),
-        }
+        };
         let generation = row
             .get(2)
             .and_then(|cell| cell.try_into().ok())
@@ -266,7 +316,11 @@ impl<'a> Catalog<'a> {
         let (Some(generation), Some(body)) = (generation, body) else {
             return Err(damaged());
         };
-        Ok(Some(Entry { generation, body }))
+        Ok(Some(Entry {
+            version,
+            generation,
+            body,
+        }))
     }
 
     /// Replaces the row of generation `expected` (0: none); false if it is of another by now.
@@ -314,20 +368,37 @@ impl<'a> Catalog<'a> {
         }
     }
 
+    /// Returns when all is done that the store was asked for before, where it does one thing after the other: a conditional
+    /// write that changes nothing has its turn after that.
+    pub(crate) async fn wait_its_turn(&self) -> Result<()> {
+        let never = Entry {
+            version: SCHEMA_VERSION,
+            generation: u64::MAX,
+            body: Vec::new(),
+        };
+        let cas = self.cas(SCHEMA, u64::MAX, &never);
+        let options = write_options(self.request_timeout);
+        let attempt = |_| async {
+            match self.store.cas(cas.clone(), options).await {
+                Ok(CasOutcome::Applied | CasOutcome::NotApplied { .. }) => Attempt::Known(()),
+                Ok(CasOutcome::Unknown(error)) => Attempt::Unknown(error),
+                Ok(CasOutcome::Refused(error)) => Attempt::Refused(Error::from(error)),
+                Err(error) => Attempt::Failed(error.into()),
+            }
+        };
+        let settled = settle(self.environment, Policy::CATALOG, attempt).await;
+        settled.map_err(|unsettled| unsettled.or(Error::from))
+    }
+
     fn cas(&self, name: &str, expected: u64, entry: &Entry) -> Cas {
-        let generation = |generation: u64| generation.to_be_bytes().to_vec();
         let mut cells = Cells::new();
-        cells.push(Some(&CATALOG_VERSION.to_be_bytes()));
-        cells.push(Some(&generation(entry.generation)));
+        cells.push(Some(&entry.version.to_be_bytes()));
+        cells.push(Some(&entry.generation.to_be_bytes()));
         cells.push(Some(&entry.body));
         Cas {
             table: Arc::clone(&self.table),
             partition: partition(name),
-            conditions: vec![CasCondition {
-                row: RowAddress::Row(Cells::new()),
-                column: 1,
-                expected: (expected > 0).then(|| generation(expected)),
-            }],
+            conditions: vec![condition(expected)],
             mutations: vec![Mutation {
                 operation: Operation::Put {
                     clustering: Cells::new(),
@@ -360,6 +431,7 @@ fn read_keys(entry: &Entry) -> Result<KeyRing> {
 
 fn keys_entry(generation: u64, ring: &KeyRing) -> Entry {
     Entry {
+        version: CURSOR_KEYS_VERSION,
         generation,
         body: ring.to_bytes().to_vec(),
     }
@@ -391,9 +463,21 @@ fn read_schema(entry: Option<Entry>) -> Result<Recorded> {
         )
     };
     let text = String::from_utf8(entry.body).map_err(|error| damaged(error.to_string()))?;
-    let schema = Schema::parse(&text).map_err(|errors| damaged(errors.to_string()))?;
+    let (views, schema) = match entry.version {
+        WITHOUT_VIEWS => (None, text.as_str()),
+        _ => text
+            .split_once("\n\n")
+            .map(|(views, schema)| (Some(views), schema))
+            .ok_or_else(|| damaged("there is no end of its views".into()))?,
+    };
+    let schema = Schema::parse(schema).map_err(|errors| damaged(errors.to_string()))?;
+    let views = views.map_or_else(
+        || Ok(KeptViews::default()),
+        |text| KeptViews::from_text(text, &schema),
+    );
     Ok(Recorded {
         generation: entry.generation,
+        views: Arc::new(views.map_err(damaged)?),
         schema: Arc::new(schema),
     })
 }
@@ -407,7 +491,19 @@ mod tests {
     use super::*;
 
     /// Version and generation in hexadecimal, then the body.
-    const GOLDEN: &str = include_str!("golden/catalog-v1.txt");
+    const GOLDEN: &str = include_str!("golden/catalog-v2.txt");
+    const GOLDEN_V1: &str = include_str!("golden/catalog-v1.txt");
+
+    /// The entry that a golden text is of.
+    fn entry(golden: &str) -> Entry {
+        let (head, body) = golden.split_once('\n').unwrap();
+        let (version, generation) = head.split_once(' ').unwrap();
+        Entry {
+            version: i32::from_str_radix(version, 16).unwrap(),
+            generation: u64::from_str_radix(generation, 16).unwrap(),
+            body: body.as_bytes().to_vec(),
+        }
+    }
 
     #[tokio::test]
     async fn the_schema_is_recorded_as_every_release_reads_it() {
@@ -415,28 +511,31 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(environment.clone()));
         let catalog = Catalog::new(&store, &environment, None);
         catalog.create().await.unwrap();
-        let (_, body) = GOLDEN.split_once('\n').unwrap();
-        let schema = Schema::parse(body).unwrap();
-        catalog.record_schema(&schema, 0).await.unwrap();
-        let row = PointRead {
-            table: Arc::clone(&catalog.table),
-            partition: partition(SCHEMA),
-            clustering: Cells::new(),
+        let first = entry(GOLDEN_V1);
+        let before = Entry {
+            generation: 2,
+            ..first
         };
-        let found = store
-            .snapshot()
-            .unwrap()
-            .get(&row, &read_options(None))
+        assert!(catalog.replace(SCHEMA, 0, &before).await.unwrap());
+        let earlier = catalog.known_schema().await.unwrap();
+        assert_eq!((earlier.generation, &*earlier.views), (2, &KeptViews::default()));
+        assert_eq!(earlier.schema.collections[0].name, "notes");
+
+        let golden = read_schema(Some(entry(GOLDEN))).unwrap();
+        catalog
+            .record_schema(&golden.schema, &golden.views, 2)
             .await
             .unwrap();
-        let row = found.rows.iter().next().unwrap();
-        let hex = |column| -> String {
-            let cell: &[u8] = row.get(column).unwrap();
-            cell.iter().map(|byte| format!("{byte:02x}")).collect()
-        };
-        let body = std::str::from_utf8(row.get(3).unwrap()).unwrap();
-        assert_eq!(format!("{} {}\n{body}", hex(1), hex(2)), GOLDEN);
-        let read = catalog.known_schema_other_than(0).await.unwrap().unwrap();
-        assert_eq!((read.generation, &*read.schema), (1, &schema));
+        let written = catalog
+            .entry(SCHEMA, ConsistencyLevel::Serial)
+            .await
+            .unwrap()
+            .unwrap();
+        let body = std::str::from_utf8(&written.body).unwrap();
+        assert_eq!(
+            format!("{:08x} {:016x}\n{body}", written.version, written.generation),
+            GOLDEN
+        );
+        assert_eq!(catalog.known_schema_other_than(2).await.unwrap(), Some(golden));
     }
 }

@@ -29,10 +29,14 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    fn of(table: &Table, state: TableState) -> Option<Self> {
+    fn of(collection: &str, table: &Table, state: TableState) -> Option<Self> {
         let name = table.name();
         match state {
             TableState::AsAsked => None,
+            TableState::Missing if name != collection => Some(Self {
+                message: format!("table {name}, a view of collection {collection}, is gone"),
+                hint: "applying the schema again fills it anew from the collection's records",
+            }),
             TableState::Missing => Some(Self {
                 message: format!("table {name} is gone"),
                 hint: "applying the schema again makes it anew, empty; its rows are lost, unless a backup has them",
@@ -50,17 +54,23 @@ impl Problem {
     }
 }
 
-/// The collections of `schema` whose tables cannot serve them.
-pub(crate) async fn problems(store: &Arc<dyn Store>, schema: &Schema) -> Result<BTreeMap<String, Problem>> {
-    if schema.collections.is_empty() {
+/// The collections recorded whose tables cannot serve them.
+pub(crate) async fn problems(
+    store: &Arc<dyn Store>,
+    recorded: &Recorded,
+) -> Result<BTreeMap<String, Problem>> {
+    let (names, tables): (Vec<String>, Vec<Table>) = recorded.tables().into_iter().unzip();
+    if tables.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let tables: Vec<Table> = schema.collections.iter().map(|one| one.base_table()).collect();
     let states = store.compare_tables(&tables).await?;
-    let found = tables.iter().zip(states);
-    Ok(found
-        .filter_map(|(table, state)| Some((table.name().to_owned(), Problem::of(table, state)?)))
-        .collect())
+    let mut problems = BTreeMap::new();
+    for ((name, table), state) in names.into_iter().zip(&tables).zip(states) {
+        if let Some(problem) = Problem::of(&name, table, state) {
+            problems.entry(name).or_insert(problem);
+        }
+    }
+    Ok(problems)
 }
 
 /// What is known of the tables of a store; nothing where there is no store yet.
@@ -68,6 +78,10 @@ pub(crate) async fn problems(store: &Arc<dyn Store>, schema: &Schema) -> Result<
 pub(crate) struct FoundTables {
     /// Recorded collections whose table is not there.
     pub(crate) gone: BTreeSet<String>,
+    /// Whether the store has transactions, so that none who writes is a stranger.
+    pub(crate) has_transactions: bool,
+    /// The numbers of recorded views whose table is not there.
+    pub(crate) gone_views: BTreeSet<u64>,
     /// Collections, recorded or asked for, whose table is not what the schema says, with how it differs.
     pub(crate) other: BTreeMap<String, String>,
     /// Recto's tables that no recorded schema names.
@@ -104,7 +118,12 @@ impl FoundTables {
         asked: &Schema,
         options: &ApplyOptions,
     ) -> Result<Self> {
-        let mut found = Self::default();
+        let mut found = Self {
+            has_transactions: store.limits().transactions,
+            ..Self::default()
+        };
+        found.look_at_views(store, recorded).await?;
+        let kept = recorded;
         let recorded = &recorded.schema;
         let added = asked.collections.iter();
         let added = added.filter(|one| recorded.collection(&one.name).is_none());
@@ -127,7 +146,7 @@ impl FoundTables {
                 }
                 TableState::AsAsked | TableState::Missing => {}
                 state @ TableState::Other(_) => {
-                    let problem = Problem::of(table, state).map(|problem| problem.error().to_string());
+                    let problem = Problem::of(&name, table, state).map(|problem| problem.error().to_string());
                     found.other.extend(problem.map(|problem| (name, problem)));
                 }
             }
@@ -137,7 +156,7 @@ impl FoundTables {
             .iter()
             .any(|name| recorded.collection(name).is_none())
         {
-            for stray in strays(store, recorded).await? {
+            for stray in strays(store, kept).await? {
                 found.strays.insert(stray.name().to_owned());
                 if options.removes(stray.name()) {
                     uncounted.push(stray);
@@ -151,12 +170,49 @@ impl FoundTables {
         Ok(found)
     }
 
+    /// Looks at the tables of the views that are recorded.
+    async fn look_at_views(&mut self, store: &Arc<dyn Store>, recorded: &Recorded) -> Result<()> {
+        let views = recorded.views.tables.iter().filter(|view| view.is_written());
+        let views = views.filter_map(|view| {
+            let collection = recorded.schema.collection(&view.collection)?;
+            Some((view, view.table(collection).ok()?))
+        });
+        let (views, tables): (Vec<_>, Vec<Table>) = views.unzip();
+        if tables.is_empty() {
+            return Ok(());
+        }
+        for ((view, table), state) in views
+            .iter()
+            .zip(&tables)
+            .zip(store.compare_tables(&tables).await?)
+        {
+            match state {
+                TableState::Missing => {
+                    self.gone_views.insert(view.number);
+                }
+                state => {
+                    let problem = Problem::of(&view.collection, table, state);
+                    let problem = problem.map(|problem| problem.error().to_string());
+                    self.other
+                        .extend(problem.map(|problem| (view.collection.clone(), problem)));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What becomes of a table's rows if it is dropped.
     pub(crate) fn rows_lost(&self, name: &str) -> String {
         if self.gone.contains(name) {
             return "its table is gone already".to_owned();
         }
         self.rows.get(name).unwrap_or(&Rows::Unknown).to_string()
+    }
+
+    /// Whether the table of a collection that is not recorded is there, and may have rows.
+    pub(crate) fn has_rows(&self, collection: &str) -> bool {
+        let rows = self.rows.get(collection);
+        rows.is_some_and(|rows| *rows != Rows::Exactly(0))
     }
 
     /// A change in plain words, with what it means for rows.
@@ -173,10 +229,17 @@ impl FoundTables {
 }
 
 /// Recto's tables that `recorded` does not name.
-pub(crate) async fn strays(store: &Arc<dyn Store>, recorded: &Schema) -> Result<Vec<Table>, StoreError> {
+pub(crate) async fn strays(store: &Arc<dyn Store>, recorded: &Recorded) -> Result<Vec<Table>, StoreError> {
+    let views = recorded.views.tables.iter().filter_map(|view| {
+        let collection = recorded.schema.collection(&view.collection)?;
+        Some(view.table_name(collection))
+    });
+    let views: BTreeSet<String> = views.collect();
     let mut tables = store.list_tables().await?;
-    tables
-        .retain(|table| !table.name().starts_with(OWN_PREFIX) && recorded.collection(table.name()).is_none());
+    tables.retain(|table| {
+        let name = table.name();
+        !name.starts_with(OWN_PREFIX) && recorded.schema.collection(name).is_none() && !views.contains(name)
+    });
     Ok(tables)
 }
 

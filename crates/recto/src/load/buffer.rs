@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use recto_model::{Cells, RowRef, RowSet, key};
-use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
+use recto_store::check::{CELL_OVERHEAD_BYTES, MAX_TRANSACTION_WRITES, MUTATION_OVERHEAD_BYTES};
 use recto_store::{PartitionWrite, RowsMet, Stamp};
 
 use super::convert::Reason;
@@ -203,7 +203,7 @@ impl Buffer {
             key_length: (keys.len() - start) as u32,
         };
         self.entries[target].push(entry);
-        self.refusable_rows += usize::from(!plan.core.replaces());
+        self.refusable_rows += usize::from(!plan.core.replaces() || plan.core.viewed.is_some());
         Ok(())
     }
 
@@ -332,11 +332,17 @@ impl Buffer {
         let mut chunks = Vec::new();
         for (target, entries) in self.entries.iter().enumerate() {
             let columns = plan.targets[target].slots.len();
+            let viewed = plan.targets[target].core.viewed.as_ref();
+            let views = viewed.map_or(0, |viewed| viewed.views.views().len());
+            // What is there of a record may be as much again.
+            let copies = if viewed.is_some() { views + 2 } else { 1 };
+            let most_rows = MAX_TRANSACTION_WRITES / (2 * views + 2);
             let (mut start, mut bytes) = (0, 0);
             for (index, entry) in entries.iter().enumerate() {
                 let (row, _) = self.at(entry);
-                bytes += row.byte_len() + columns * SPAN_BYTES + ROW_WRITE_OVERHEAD_BYTES;
-                if bytes >= sizes.chunk_bytes || index + 1 == entries.len() {
+                bytes += copies * (row.byte_len() + columns * SPAN_BYTES + ROW_WRITE_OVERHEAD_BYTES);
+                let is_full = bytes >= sizes.chunk_bytes || index + 1 - start >= most_rows;
+                if is_full || index + 1 == entries.len() {
                     chunks.push(Chunk {
                         target,
                         start,
@@ -350,7 +356,13 @@ impl Buffer {
         chunks
     }
 
-    /// What a store is asked to write for a chunk.
+    /// The rows of a chunk.
+    pub(super) fn rows(&self, chunk: Chunk) -> impl Iterator<Item = (RowRef<'_>, Origin)> {
+        let entries = &self.entries[chunk.target][chunk.start..chunk.end];
+        entries.iter().map(|entry| self.at(entry))
+    }
+
+    /// What a store is asked to write for a chunk of a collection whose records have one row each.
     pub(super) fn writes(
         &self,
         plan: &LoadPlan,
@@ -361,8 +373,7 @@ impl Buffer {
         let target = &plan.targets[chunk.target];
         let mut writes: Vec<PartitionWrite> = Vec::new();
         let mut bytes = 0;
-        for entry in &self.entries[chunk.target][chunk.start..chunk.end] {
-            let (row, origin) = self.at(entry);
+        for (row, origin) in self.rows(chunk) {
             let loaded = Loaded { target, row };
             let mutation = mutation::put(&target.core, &loaded, stamp(base, origin), None);
             let mutation_bytes = store_bytes(target, row);
@@ -453,9 +464,9 @@ fn same_partition(target: &Target, partition: &Cells, row: RowRef<'_>) -> bool {
 }
 
 /// A converted row as a record of a collection.
-struct Loaded<'a> {
-    target: &'a Target,
-    row: RowRef<'a>,
+pub(super) struct Loaded<'a> {
+    pub(super) target: &'a Target,
+    pub(super) row: RowRef<'a>,
 }
 
 impl BaseRow for Loaded<'_> {

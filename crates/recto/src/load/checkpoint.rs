@@ -9,16 +9,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use recto_model::table::{Column, ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Table, Type};
-use recto_store::{Mutation, Operation, PartitionWrite, PointRead, Stamp, Store, StoreErrorKind};
+use recto_store::{
+    Atomicity, Mutation, Operation, PartitionWrite, PointRead, RowsMet, Stamp, Store, StoreErrorKind,
+    WriteOptions,
+};
 use serde_json::{Map, Value as Json, json};
 
 use super::write;
 use crate::catalog::change::{TableChange, change_table};
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{LoadRequest, LoadedCollection};
+use crate::session::{LoadRequest, LoadedCollection, LoadedView};
 use crate::shared::Shared;
 
 /// The table of loads.
@@ -44,9 +48,37 @@ pub(super) struct Tally {
     pub(super) repeated: u64,
     pub(super) rejected: u64,
     reasons: BTreeMap<String, u64>,
+    /// For each view, of the rows that were not rejected, those that it has and those that it leaves out.
+    views: BTreeMap<String, (u64, u64)>,
 }
 
 impl Tally {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.stored += other.stored;
+        self.replaced += other.replaced;
+        self.repeated += other.repeated;
+        for (name, (entries, left_out)) in &other.views {
+            let view = self.views.entry(name.clone()).or_default();
+            view.0 += entries;
+            view.1 += left_out;
+        }
+    }
+
+    /// Counts a row in a view that has an entry of it, or leaves it out.
+    pub(super) fn count_in_view(&mut self, name: &str, has_entry: bool) {
+        if !self.views.contains_key(name) {
+            self.views.insert(name.to_owned(), (0, 0));
+        }
+        if let Some((entries, left_out)) = self.views.get_mut(name) {
+            *(if has_entry { entries } else { left_out }) += 1;
+        }
+    }
+
+    /// How many rows were not rejected.
+    pub(super) fn taken(&self) -> u64 {
+        self.stored + self.replaced + self.repeated
+    }
+
     pub(super) fn reject(&mut self, class: &str) {
         self.rejected += 1;
         let class = if self.reasons.len() < MAX_COUNTED_REASONS || self.reasons.contains_key(class) {
@@ -70,6 +102,11 @@ impl Tally {
             .collect();
         reasons.sort_by(|left, right| right.1.cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
         reasons.truncate(MAX_REPORTED_REASONS);
+        let views = self.views.iter().map(|(name, &(entries, left_out))| LoadedView {
+            name: name.clone(),
+            entries,
+            left_out,
+        });
         LoadedCollection {
             name: name.to_owned(),
             rows_stored: self.stored,
@@ -77,6 +114,7 @@ impl Tally {
             rows_repeated: self.repeated,
             rows_rejected: self.rejected,
             reasons,
+            views: views.collect(),
         }
     }
 }
@@ -99,11 +137,13 @@ pub(super) struct State {
     pub(super) tallies: Vec<Tally>,
 }
 
-/// Per collection, the tables that its rows are written to: one for each way in which it is arranged.
+/// Per collection, the tables that its rows are written to: its own, and those of the views that are written.
 pub(super) fn tables_of(collections: &[Arc<CollectionCore>]) -> Vec<Vec<String>> {
     let tables = |core: &Arc<CollectionCore>| {
-        let arrangements = core.arrangements.iter();
-        arrangements.map(|one| one.table.name().to_owned()).collect()
+        let views = core.viewed.iter().flat_map(|viewed| viewed.views.views());
+        let views = views.map(recto_views::ViewTable::table);
+        let tables = std::iter::once(&core.written).chain(views);
+        tables.map(|table| table.name().to_owned()).collect()
     };
     collections.iter().map(tables).collect()
 }
@@ -145,6 +185,8 @@ impl State {
             .iter()
             .zip(self.tallies.iter().zip(&self.tables))
             .map(|(name, (tally, tables))| {
+                let views = tally.views.iter();
+                let views = views.map(|(name, counted)| (name.clone(), json!(counted)));
                 let tally = json!({
                     "tables": tables,
                     "stored": tally.stored,
@@ -152,6 +194,7 @@ impl State {
                     "repeated": tally.repeated,
                     "rejected": tally.rejected,
                     "reasons": tally.reasons,
+                    "views": views.collect::<Map<_, _>>(),
                 });
                 (name.clone(), tally)
             })
@@ -181,6 +224,7 @@ impl State {
         let tally = |name: &String| {
             let json = json.get("collections")?.get(name)?;
             let reasons = json.get("reasons")?.as_object()?.iter();
+            let views = json.get("views").and_then(Json::as_object);
             // Version 1 did not count what was there.
             let met = |name| json.get(name).and_then(Json::as_u64).unwrap_or(0);
             Some(Tally {
@@ -190,6 +234,13 @@ impl State {
                 rejected: json.get("rejected")?.as_u64()?,
                 reasons: reasons
                     .map(|(reason, count)| Some((reason.clone(), count.as_u64()?)))
+                    .collect::<Option<_>>()?,
+                views: views
+                    .into_iter()
+                    .flatten()
+                    .map(|(name, counted)| {
+                        Some((name.clone(), serde_json::from_value(counted.clone()).ok()?))
+                    })
                     .collect::<Option<_>>()?,
             })
         };
@@ -316,15 +367,17 @@ impl Checkpoint {
             mutations: vec![mutation],
         }];
         let options = self.shared.load_options(write::WRITE_TIMEOUT, false);
-        let outcome = write::until_settled(&self.shared, options, || {
-            let write = write.clone();
-            async move { Ok(write) }
-        })
-        .await?;
+        let ask = || self.send(&write, options).boxed();
+        let outcome = write::until_settled(&self.shared, ask).await?;
         match outcome {
             write::Settled::Done(_) => Ok(()),
             write::Settled::Refused(error) => Err(error.into()),
         }
+    }
+
+    async fn send(&self, write: &[PartitionWrite], options: WriteOptions) -> write::Asked<RowsMet> {
+        let sent = self.store.write_many(write.to_vec(), Atomicity::Each, options);
+        Ok(sent.await.map(write::Answer::from))
     }
 
     fn partition(&self) -> Cells {
@@ -392,11 +445,15 @@ mod tests {
         state.tallies[0].repeated = 3;
         state.tallies[1].stored = 6;
         state.tallies[1].reject("x: expected an int");
+        for has_entry in [true, false, true] {
+            state.tallies[1].count_in_view("by_x", has_entry);
+        }
         let text = state.to_json(&names);
         assert_eq!(State::from_json(&text, &names).unwrap(), state);
         assert_eq!(text, include_str!("golden/load-state-v3.json").trim_end());
         // Written by earlier releases; every later one reads them.
         state.tables = tables(&["b"]);
+        state.tallies[1].views.clear();
         let golden = include_str!("golden/load-state-v2.json");
         assert_eq!(State::from_json(golden, &names).unwrap(), state);
         state.tallies[0].replaced = 0;

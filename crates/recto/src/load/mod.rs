@@ -15,6 +15,8 @@
 //! | `buffer` | rows in key order, and as writes |
 //! | `pipeline` | the two threads |
 //! | `write` | writes, repeated until their outcome is known |
+//! | `whole` | rows with their entries in views, as writes |
+//! | `part` | those writes, by what is there |
 //! | `rejects` | the reject file |
 //! | `checkpoint` | how far the load is, kept in the store |
 //!
@@ -22,6 +24,7 @@
 //! were acknowledged and their rejects synced; rows written relaxed before it are durable with it.
 //! Rows carry the stamp that the load began with plus their number, so that writing them again
 //! changes nothing, the last of several rows of one key wins, and a later write of anyone else stands.
+//! Of records that change it is the version.
 
 mod buffer;
 mod checkpoint;
@@ -29,12 +32,14 @@ mod convert;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod object;
+mod part;
 mod pipeline;
 mod plan;
 mod records;
 mod rejects;
 mod rows;
 mod source;
+mod whole;
 mod write;
 
 use std::path::PathBuf;
@@ -303,7 +308,7 @@ impl<'a> Telling<'a> {
         let sum = |of: fn(&Tally) -> u64| state.tallies.iter().map(of).sum();
         (self.progress)(LoadProgress {
             rows_read: self.counters.rows_read.load(Ordering::Relaxed),
-            rows_stored: sum(|tally| tally.stored + tally.replaced + tally.repeated),
+            rows_stored: sum(Tally::taken),
             rows_rejected: sum(|tally| tally.rejected),
             bytes_consumed: bytes.min(self.bytes_total),
             bytes_total: self.bytes_total,
@@ -436,11 +441,8 @@ impl Load<'_> {
             .map(|chunk| memory.during(chunk.bytes, writer.write(Arc::clone(buffer), chunk)))
             .buffer_unordered(CALLS_IN_FLIGHT);
         while let Some(chunk) = telling.during(state, bytes, written.try_next()).await? {
-            let tally = &mut state.tallies[chunk.target];
-            tally.stored += chunk.stored;
-            tally.replaced += chunk.replaced;
-            tally.repeated += chunk.repeated;
-            rows_written += chunk.stored + chunk.replaced + chunk.repeated + chunk.refused.len() as u64;
+            state.tallies[chunk.target].add(&chunk.became);
+            rows_written += chunk.became.taken() + chunk.refused.len() as u64;
             refused.extend(chunk.refused);
             // As far as the rows of this buffer are stored, so that what is left tells how long it
             // will take.

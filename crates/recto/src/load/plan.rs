@@ -136,6 +136,8 @@ impl LoadPlan {
                 .iter()
                 .enumerate()
                 .map(|(index, column)| {
+                    // Hidden columns are of no field, whatever a file calls its own.
+                    core.definition.field(&column.name)?;
                     let slot = Slot {
                         column: *column_of_name.get(&column.name)?,
                         field: column.name.clone(),

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use recto_model::schema::WriteMode;
 use recto_model::{RowSet, cell, key};
 use recto_store::Limits;
 use serde_json::{Map, Value as Json};
@@ -220,9 +221,11 @@ impl Converter {
                 return Err(Reason::with_details(class, &details));
             }
         }
+        // Records that change are held to limits of their own, when they are written.
+        let is_plain = target.core.definition.writes != WriteMode::Update;
         let maybe_refused = store_bytes(target, row) > SURELY_SMALL_BYTES
             || (table.partition().len() == 1 && target.cell(row, 0).is_some_and(<[u8]>::is_empty));
-        if maybe_refused {
+        if is_plain && maybe_refused {
             self.limits
                 .check_write(&single_write(target, row))
                 .map_err(|error| Reason::with_details("over the store's limits", &format!(": {error}")))?;

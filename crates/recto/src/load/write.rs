@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_store::{
-    Atomicity, PartitionWrite, RowsMet, Stamp, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
-};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use recto_store::{Atomicity, RowsMet, Stamp, StoreError, StoreErrorKind, WriteOptions, WriteOutcome};
 
 use super::buffer::{Buffer, Chunk, RefusedRow, WriteSizes};
+use super::checkpoint::Tally;
 use super::convert::Reason;
+use super::part::WholePart;
 use super::pipeline::blocking;
 use super::plan::LoadPlan;
+use super::whole::fields_added;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::shared::Shared;
@@ -18,47 +21,63 @@ use crate::shared::Shared;
 /// How long one attempt may take, unless the store was opened with a limit of its own.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How often rows of a chunk are written anew, because others changed them, or the schema, meanwhile.
+const MAX_LOST: u32 = 100;
+
 /// Why a row of a collection whose records are never changed is rejected.
 pub(super) const CONFLICT: &str = "another record with its key is there already";
 
 /// How a write ended that has ended.
-pub(super) enum Settled {
-    Done(RowsMet),
+pub(super) enum Settled<T> {
+    Done(T),
     Refused(StoreError),
 }
 
-/// Asks for the same writes until they are done or refused. `writes` makes them for each attempt.
+/// What a store answered.
+pub(super) enum Answer<T> {
+    Known(T),
+    Unknown(StoreError),
+    Refused(StoreError),
+}
+
+/// How asking ended.
+pub(super) type Asked<T> = Result<Result<Answer<T>, StoreError>>;
+
+impl From<WriteOutcome> for Answer<RowsMet> {
+    fn from(outcome: WriteOutcome) -> Self {
+        match outcome {
+            WriteOutcome::Done => Self::Known(RowsMet::default()),
+            WriteOutcome::Counted(met) => Self::Known(met),
+            WriteOutcome::Conflict(number) => Self::Known(RowsMet {
+                conflicts: vec![number],
+                ..RowsMet::default()
+            }),
+            WriteOutcome::Unknown(error) => Self::Unknown(error),
+            WriteOutcome::Refused(error) => Self::Refused(error),
+        }
+    }
+}
+
+/// Asks the same of a store until it is done or refused. `ask` makes the request for each attempt.
 ///
 /// # Errors
-/// The store failed, or still does not take them when [`Policy::LOAD`] says that it is enough.
-pub(super) async fn until_settled<F>(
+/// The store failed, or still does not take it when [`Policy::LOAD`] says that it is enough.
+pub(super) async fn until_settled<'a, T>(
     shared: &Shared,
-    options: WriteOptions,
-    writes: impl Fn() -> F,
-) -> Result<Settled>
-where
-    F: Future<Output = Result<Vec<PartitionWrite>>>,
-{
+    ask: impl Fn() -> BoxFuture<'a, Asked<T>>,
+) -> Result<Settled<T>> {
     let attempt = |_| {
-        let writes = writes();
+        let asked = ask();
         async {
-            let writes = match writes.await {
-                Ok(writes) => writes,
-                Err(error) => return Attempt::Refused(error),
-            };
-            match shared.store.write_many(writes, Atomicity::Each, options).await {
-                Ok(WriteOutcome::Done) => Attempt::Known(Settled::Done(RowsMet::default())),
-                Ok(WriteOutcome::Counted(met)) => Attempt::Known(Settled::Done(met)),
-                Ok(WriteOutcome::Conflict(number)) => Attempt::Known(Settled::Done(RowsMet {
-                    conflicts: vec![number],
-                    ..RowsMet::default()
-                })),
-                Ok(WriteOutcome::Refused(error)) if error.kind() == StoreErrorKind::Invalid => {
+            match asked.await {
+                Ok(Ok(Answer::Known(known))) => Attempt::Known(Settled::Done(known)),
+                Ok(Ok(Answer::Refused(error))) if error.kind() == StoreErrorKind::Invalid => {
                     Attempt::Known(Settled::Refused(error))
                 }
-                Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
-                Err(error) if passes(error.kind()) => Attempt::Failed(stopped(error, None)),
-                Ok(WriteOutcome::Refused(error)) | Err(error) => Attempt::Refused(stopped(error, None)),
+                Ok(Ok(Answer::Unknown(error))) => Attempt::Unknown(error),
+                Ok(Err(error)) if passes(error.kind()) => Attempt::Failed(stopped(error, None)),
+                Ok(Ok(Answer::Refused(error)) | Err(error)) => Attempt::Refused(stopped(error, None)),
+                Err(error) => Attempt::Refused(error),
             }
         }
     };
@@ -95,14 +114,18 @@ pub(super) struct ChunkWriter {
 /// What became of a chunk.
 pub(super) struct Written {
     pub(super) target: usize,
-    /// Rows of which there was no record, as far as the store tells.
-    pub(super) stored: u64,
-    /// Rows that took the place of another record.
-    pub(super) replaced: u64,
-    /// Rows whose record was there.
-    pub(super) repeated: u64,
+    pub(super) became: Tally,
     /// Rows that the store does not take.
     pub(super) refused: Vec<RefusedRow>,
+}
+
+/// What became of a part of a chunk.
+pub(super) enum Part {
+    /// The rows of a collection that has no views.
+    Met(RowsMet),
+    Whole(Tally, Vec<RefusedRow>),
+    /// Nothing is written: what is there is not what was assumed.
+    Lost,
 }
 
 impl ChunkWriter {
@@ -111,47 +134,103 @@ impl ChunkWriter {
     pub(super) async fn write(&self, buffer: Arc<Buffer>, chunk: Chunk) -> Result<Written> {
         let mut written = Written {
             target: chunk.target,
-            stored: 0,
-            replaced: 0,
-            repeated: 0,
+            became: Tally::default(),
             refused: Vec::new(),
         };
-        let mut left = vec![chunk];
+        let (mut left, mut lost) = (vec![chunk], 0);
         while let Some(chunk) = left.pop() {
-            let made = || self.make(&buffer, chunk);
-            let outcome = until_settled(&self.shared, self.options, made).await?;
             let rows = chunk.end - chunk.start;
-            match outcome {
-                Settled::Done(met) => {
-                    written.replaced += met.replaced;
-                    written.repeated += met.repeated;
-                    written.stored += rows as u64 - met.replaced - met.repeated - met.conflicts.len() as u64;
+            match self.write_part(&buffer, chunk, lost > 0).await? {
+                Settled::Done(Part::Met(met)) => {
+                    let became = &mut written.became;
+                    became.replaced += met.replaced;
+                    became.repeated += met.repeated;
+                    became.stored += rows as u64 - met.replaced - met.repeated - met.conflicts.len() as u64;
                     let conflicts = met.conflicts.into_iter().map(|number| chunk.start + number);
                     let conflicts = conflicts.map(|row| buffer.refuse(chunk.target, row, None));
                     written.refused.extend(conflicts);
                 }
+                Settled::Done(Part::Whole(became, refused)) => {
+                    written.became.add(&became);
+                    written.refused.extend(refused);
+                }
+                Settled::Done(Part::Lost) if lost < MAX_LOST => {
+                    lost += 1;
+                    self.shared.look_for_schema().await?;
+                    // Of fewer records fewer are changed before they are written.
+                    left.extend(if lost == 1 { vec![chunk] } else { halves(chunk) });
+                }
+                Settled::Done(Part::Lost) => return Err(busy()),
                 Settled::Refused(error) if rows == 1 => {
                     let reason = Reason::with_details("refused by the store", &format!(": {error}"));
                     let refused = buffer.refuse(chunk.target, chunk.start, Some(reason));
                     written.refused.push(refused);
                 }
-                Settled::Refused(_) => {
-                    let middle = chunk.start + rows / 2;
-                    left.push(Chunk {
-                        start: middle,
-                        ..chunk
-                    });
-                    left.push(Chunk { end: middle, ..chunk });
-                }
+                Settled::Refused(_) => left.extend(halves(chunk)),
             }
         }
         Ok(written)
     }
 
-    /// What the store is asked for; made for each attempt, so that no copy is kept while it waits.
-    async fn make(&self, buffer: &Arc<Buffer>, chunk: Chunk) -> Result<Vec<PartitionWrite>> {
-        let (buffer, plan, sizes, stamp) =
-            (Arc::clone(buffer), Arc::clone(&self.plan), self.sizes, self.stamp);
-        blocking(move || Ok(buffer.writes(&plan, chunk, sizes, stamp))).await
+    async fn write_part(&self, buffer: &Arc<Buffer>, chunk: Chunk, looks: bool) -> Result<Settled<Part>> {
+        // Until its outcome is known no view is added that this does not write.
+        let _writing = self.shared.writing().await;
+        let core = &self.plan.targets[chunk.target].core;
+        let Some(viewed) = core.viewed_now()? else {
+            return self.write_rows(buffer, chunk).await;
+        };
+        if !core.knows_all_of(&viewed.table) {
+            return Err(fields_added(core));
+        }
+        let part = WholePart {
+            writer: self,
+            buffer,
+            chunk,
+            viewed: &viewed,
+        };
+        part.write(looks).boxed().await
     }
+
+    async fn write_rows(&self, buffer: &Arc<Buffer>, chunk: Chunk) -> Result<Settled<Part>> {
+        let ask = || self.send_rows(buffer, chunk).boxed();
+        Ok(match until_settled(&self.shared, ask).await? {
+            Settled::Done(met) => Settled::Done(Part::Met(met)),
+            Settled::Refused(error) => Settled::Refused(error),
+        })
+    }
+
+    async fn send_rows(&self, buffer: &Arc<Buffer>, chunk: Chunk) -> Asked<RowsMet> {
+        let (buffer, plan) = (Arc::clone(buffer), Arc::clone(&self.plan));
+        let (sizes, stamp) = (self.sizes, self.stamp);
+        // Made for each attempt, so that no copy is kept while it waits.
+        let writes = blocking(move || Ok(buffer.writes(&plan, chunk, sizes, stamp))).await?;
+        let sent = self
+            .shared
+            .store
+            .write_many(writes, Atomicity::Each, self.options);
+        Ok(sent.await.map(Answer::from))
+    }
+}
+
+fn halves(chunk: Chunk) -> Vec<Chunk> {
+    let middle = chunk.start + (chunk.end - chunk.start) / 2;
+    let first = Chunk { end: middle, ..chunk };
+    let second = Chunk {
+        start: middle,
+        ..chunk
+    };
+    // The last of them is written first.
+    [second, first]
+        .into_iter()
+        .filter(|half| half.start < half.end)
+        .collect()
+}
+
+#[cold]
+fn busy() -> Error {
+    Error::new(
+        ErrorKind::Timeout,
+        "the load stopped: others change the records that it writes, all the time",
+    )
+    .with_hint("the same load again goes on where this one stopped")
 }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use recto_plan::cursor::{CursorError, CursorName};
 
 use super::LocalSession;
 use crate::error::{Error, ErrorKind, Part, Result};
@@ -143,22 +144,13 @@ fn page_size(asked: Option<i64>) -> Result<u32> {
 
 /// An error as those say it who know cursors as tokens: of pages, or of rows.
 fn told(error: Error, request: &PageRequest) -> Error {
-    if error.kind() != ErrorKind::InvalidCursor {
-        return error;
-    }
-    let token = match request.around {
-        Some(_) => "row token",
-        None => "page token",
+    let name = match request.around {
+        Some(_) => CursorName::RowToken,
+        None => CursorName::PageToken,
     };
-    // The keys keep the name that `recto cursor-keys` knows them by.
-    let words = |text: &str| {
-        let text = text.replace("cursor key", "\0");
-        text.replace("cursor", token).replace('\0', "cursor key")
-    };
-    let said = Error::new(error.kind(), words(error.message()));
-    match error.hint() {
-        Some(hint) => said.with_hint(words(hint)),
-        None => said,
+    match error.cause::<CursorError>() {
+        Some(cause) => Error::of_cursor(cause, name),
+        None => error,
     }
 }
 
@@ -175,7 +167,7 @@ fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
                 .map(|index| page.cursor(index).into_string())
                 .collect()
         }),
-        shape: page.shape(),
+        shape: Some(page.shape()),
         cost: page.cost(),
         cost_hidden: page.hides(),
     }

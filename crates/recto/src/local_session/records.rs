@@ -6,83 +6,84 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_model::json;
-use recto_model::schema::Collection as Definition;
+use recto_model::schema::{Collection as Definition, WriteMode};
 
 use super::LocalSession;
 use crate::batch::WriteBatch;
 use crate::collection::Collection;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeyText;
+use crate::present::Versioned;
 use crate::record::DynamicRecord;
 use crate::row_filter::RowFilter;
-use crate::session::{JsonRecord, RecordChange, Records, Written};
+use crate::session::{Action, JsonRecord, RecordChange, Records, Written};
+use crate::writes::not_changed;
+
+/// The collections that changes are of, as they are now.
+pub(super) type Collections = BTreeMap<String, Collection<DynamicRecord>>;
 
 #[async_trait]
 impl Records for LocalSession {
-    async fn get(&self, collection: &str, key: &[String]) -> Result<Option<JsonRecord>> {
+    async fn get(&self, collection: &str, key: &[String]) -> Result<Option<Versioned<JsonRecord>>> {
         let collection = self.recto().pinned(collection)?;
-        let Some(record) = collection.get(KeyText(key)).await? else {
-            return Ok(None);
-        };
-        let definition = record.collection();
-        if let Some(filters) = self.filters(&definition.name)
-            && !RowFilter::new(definition, filters)?.matches(&record)
-        {
-            return Ok(None);
-        }
-        Ok(Some(record.to_json()))
-    }
-
-    async fn put(
-        &self,
-        collection: &str,
-        records: Vec<JsonRecord>,
-        ttl_seconds: Option<u32>,
-    ) -> Result<Written> {
-        let put = |record| RecordChange::Put {
-            collection: collection.to_owned(),
-            record,
-            ttl_seconds,
-        };
-        self.write(records.into_iter().map(put).collect()).await
-    }
-
-    async fn delete(&self, collection: &str, key: &[String]) -> Result<()> {
-        let delete = RecordChange::Delete {
-            collection: collection.to_owned(),
-            key: key.to_vec(),
-        };
-        self.write(vec![delete]).await.map(drop)
+        let found = self.visible(&collection, key).await?;
+        Ok(found.map(|found| Versioned {
+            record: found.record.to_json(),
+            version: found.version,
+        }))
     }
 
     async fn write(&self, changes: Vec<RecordChange>) -> Result<Written> {
-        let recto = self.recto();
-        let mut collections: BTreeMap<String, Collection<DynamicRecord>> = BTreeMap::new();
-        let mut batch = recto.batch();
-        for (index, change) in changes.iter().enumerate() {
-            let name = change.collection();
+        let mut collections = Collections::new();
+        for change in &changes {
+            let name = &change.collection;
             if !collections.contains_key(name) {
-                collections.insert(name.to_owned(), recto.pinned(name)?);
+                collections.insert(name.clone(), self.recto().pinned(name)?);
             }
-            self.add_change(&mut batch, &collections[name], change)
-                .map_err(|error| match error.kind() {
-                    // What the session may not do is said of it, and not of the change.
-                    ErrorKind::Forbidden => error,
-                    _ => error.with_change(index),
-                })?;
         }
-        let deletes = changes.iter().filter(|change| !change.is_put()).count();
-        let written = Written {
-            puts: (changes.len() - deletes - batch.repeated()) as u64,
-            deletes: deletes as u64,
-            repeated: batch.repeated() as u64,
-        };
-        batch.commit().await?;
-        Ok(written)
+        if are_each_for_itself(&collections)? {
+            return self.write_each(&collections, changes).await;
+        }
+        self.write_together(&collections, &changes).await
     }
 }
 
 impl LocalSession {
+    /// A record that the session may see.
+    pub(super) async fn visible(
+        &self,
+        collection: &Collection<DynamicRecord>,
+        key: &[String],
+    ) -> Result<Option<Versioned<DynamicRecord>>> {
+        let Some(found) = collection.get_versioned(KeyText(key)).await? else {
+            return Ok(None);
+        };
+        let definition = found.record.collection();
+        if let Some(filters) = self.filters(&definition.name)
+            && !RowFilter::new(definition, filters)?.matches(&found.record)
+        {
+            return Ok(None);
+        }
+        Ok(Some(found))
+    }
+
+    /// All or none of the changes.
+    async fn write_together(&self, collections: &Collections, changes: &[RecordChange]) -> Result<Written> {
+        let mut batch = self.recto().batch();
+        for (index, change) in changes.iter().enumerate() {
+            self.add_change(&mut batch, &collections[&change.collection], change)
+                .map_err(|error| of_change(error, index))?;
+        }
+        let mut written = Written::default();
+        for change in changes {
+            written.count(&change.action);
+        }
+        written.repeated = batch.repeated() as u64;
+        written.puts -= written.repeated;
+        batch.commit().await?;
+        Ok(written)
+    }
+
     fn add_change(
         &self,
         batch: &mut WriteBatch,
@@ -94,10 +95,8 @@ impl LocalSession {
             .filters(&definition.name)
             .map(|filters| RowFilter::new(&definition, filters))
             .transpose()?;
-        match change {
-            RecordChange::Put {
-                record, ttl_seconds, ..
-            } => {
+        match &change.action {
+            Action::Put { record, ttl_seconds } if change.if_version.is_none() => {
                 let record = DynamicRecord::from_json(Arc::clone(&definition), record)?;
                 rows.iter().try_for_each(|rows| rows.check_write(&record))?;
                 match ttl_seconds {
@@ -106,20 +105,54 @@ impl LocalSession {
                         batch.put_for(collection, &record, Duration::from_secs((*seconds).into()))?
                     }
                 };
+                Ok(())
             }
-            RecordChange::Delete { key, .. } => {
+            Action::Delete { key } if change.if_version.is_none() => {
                 if let Some(rows) = rows {
                     rows.check_write(&of_key(&definition, key)?)?;
                 }
                 batch.delete(collection, KeyText(key))?;
+                Ok(())
             }
+            _ => Err(not_changed(&*collection.now()?)),
         }
-        Ok(())
+    }
+}
+
+/// Whether the records are changed each for itself, and not all or none.
+///
+/// # Errors
+/// There are such and others.
+fn are_each_for_itself(collections: &Collections) -> Result<bool> {
+    let changing =
+        |collection: &&Collection<DynamicRecord>| collection.definition().writes == WriteMode::Update;
+    let each = collections.values().find(changing);
+    let together = collections.values().find(|one| !changing(one));
+    let (Some(each), Some(together)) = (each, together) else {
+        return Ok(each.is_some());
+    };
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        format!(
+            "records of {} are changed each for itself, and those of {} all or none: not by one write",
+            each.definition().name,
+            together.definition().name
+        ),
+    )
+    .with_hint("nothing was written; write those of one of them first, then the others"))
+}
+
+/// An error about a change as one of several.
+pub(super) fn of_change(error: Error, index: usize) -> Error {
+    match error.kind() {
+        // What the session may not do is said of it, and not of the change.
+        ErrorKind::Forbidden => error,
+        _ => error.with_change(index),
     }
 }
 
 /// A record of which only the key is known.
-fn of_key(definition: &Arc<Definition>, key: &[String]) -> Result<DynamicRecord> {
+pub(super) fn of_key(definition: &Arc<Definition>, key: &[String]) -> Result<DynamicRecord> {
     let json = definition.key.iter().zip(key).map(|(name, text)| {
         let field = definition.field(name).map(|(_, field)| field);
         let value = field.and_then(|field| json::from_text(&field.ty, text).ok().map(|value| (field, value)));

@@ -10,7 +10,7 @@ use crate::open;
 use crate::recto::Recto;
 use crate::session::{
     Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, LoadProgress, LoadReport, LoadRequest, Progress,
-    SchemaPlan, StoreProgress, Tools,
+    SchemaPlan, StoreProgress, Tools, VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
 };
 
 /// The tools of an open store. Only a session that is not restricted shows them.
@@ -25,8 +25,25 @@ impl Tools for LocalTools {
         self.recto.plan_with(schema, options).await
     }
 
-    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
-        self.recto.apply_with(schema, options).await
+    async fn apply(
+        &self,
+        schema: &Schema,
+        options: &ApplyOptions,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<Applied> {
+        self.recto.apply_telling(schema, options, progress).await
+    }
+
+    async fn views(&self) -> Result<Vec<ViewStatus>> {
+        self.recto.views().await
+    }
+
+    async fn verify(
+        &self,
+        request: &VerifyRequest,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<VerifyReport> {
+        self.recto.verify(request, progress).await
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
@@ -56,6 +73,6 @@ impl Tools for LocalTools {
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
-        open::check(self.recto.operations(), &self.recto.schema(), progress).await
+        open::check(self.recto.operations(), &self.recto.recorded(), progress).await
     }
 }

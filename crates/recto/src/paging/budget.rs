@@ -125,6 +125,8 @@ pub(crate) struct Meter {
     scanned: u64,
     kept_bytes: u64,
     cost: PageCost,
+    /// Base rows read for rows of a view, which are not looked at for themselves.
+    base_rows: u64,
     /// How many rows were read when other tasks last had their turn.
     rows_at_turn: u64,
 }
@@ -148,6 +150,7 @@ impl Meter {
             scanned: 0,
             kept_bytes: 0,
             cost: PageCost::default(),
+            base_rows: 0,
             rows_at_turn: 0,
         }
     }
@@ -206,6 +209,18 @@ impl Meter {
         self.cost.tombstones += read.tombstones;
     }
 
+    /// Counts base rows that were read side by side.
+    pub(crate) fn count_base_reads(&mut self, reads: &[RowsRead]) {
+        for read in reads {
+            self.base_rows += read.rows.len() as u64;
+            self.cost.bytes_read += read.bytes;
+            self.cost.statements += read.statements;
+            self.cost.tombstones += read.tombstones;
+        }
+        let most = reads.iter().map(|read| read.round_trips).max();
+        self.count_round_trips(most.unwrap_or(0));
+    }
+
     /// Counts sequential round trips.
     pub(crate) fn count_round_trips(&mut self, round_trips: u32) {
         self.cost.round_trips += round_trips;
@@ -225,6 +240,7 @@ impl Meter {
     /// Adds the cost of a read that ran beside this one.
     pub(crate) fn add(&mut self, beside: &Self) {
         self.cost.rows_read += beside.cost.rows_read;
+        self.base_rows += beside.base_rows;
         self.cost.bytes_read += beside.cost.bytes_read;
         self.cost.statements += beside.cost.statements;
         self.cost.tombstones += beside.cost.tombstones;
@@ -234,6 +250,7 @@ impl Meter {
     /// What it has cost by now.
     pub(crate) fn cost(&self) -> PageCost {
         PageCost {
+            rows_read: self.cost.rows_read + self.base_rows,
             time_micros: self.elapsed().as_micros() as u64,
             ..self.cost
         }

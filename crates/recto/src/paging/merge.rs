@@ -6,8 +6,9 @@ use recto_plan::{Position, Travel};
 use recto_store::{ReadOptions, RowsRead};
 
 use super::budget::{Meter, Stop};
+use super::keeper::Keeper;
 use super::pieces::Rest;
-use super::reader::{Keeper, Reader, Run, out_of_time};
+use super::reader::{Reader, Run, out_of_time};
 use crate::error::{Error, Result};
 
 /// How many sources are read at once, where that needs no waiting, before other tasks have their turn.
@@ -55,18 +56,20 @@ pub(super) async fn read(
         insert(reader, &streams, &mut ready, index);
     }
     while let Some(index) = ready.pop() {
-        if let Some(run) = keeper.offer(streams[index].head(), meter) {
+        if let Some(pause) = keeper.offer(streams[index].head(), meter)?
+            && let Some(run) = keeper.pause(pause, meter).await?
+        {
             return Ok(run);
         }
         streams[index].next += 1;
         if streams[index].next == streams[index].rows.len() && !streams[index].exhausted {
             let mut limit = keeper.chunk(meter).min(ahead_rows(reader, meter));
-            if !reader.plan.residual.is_empty() {
+            if reader.rejects() {
                 // Rows read ahead of the other sources count, though they are not looked at yet.
                 limit = limit.min(u32::try_from(meter.read_left()).unwrap_or(u32::MAX));
             }
             if limit == 0 {
-                return Ok(keeper.stopped(Stop::Scanned));
+                return keeper.stopped(Stop::Scanned, meter).await;
             }
             if !refill(reader, &mut streams[index], limit, meter).await? {
                 return keeper.timed_out();
@@ -74,7 +77,7 @@ pub(super) async fn read(
         }
         insert(reader, &streams, &mut ready, index);
     }
-    Ok(keeper.finished())
+    keeper.finish(meter).await
 }
 
 /// How many rows of a source are read at a time. All sources are read ahead of the page, so that it is
@@ -120,17 +123,17 @@ async fn open(
     let share = want.div_ceil(count as u32) + SHARE_SLACK_ROWS;
     let each = |rows: u64| u32::try_from(rows / count as u64).unwrap_or(u32::MAX);
     let scanned = meter.budget().scanned;
-    let limit = match (reader.remote, reader.plan.residual.is_empty()) {
+    let limit = match (reader.remote, !reader.rejects()) {
         // To ask again is dear, so that one source may as well fill the page.
         (true, true) => want.min(each(scanned / 2).max(share)),
         (true, false) => want.min(ahead_rows(reader, meter)),
         (false, _) => want.min(share),
     };
-    let limit = if reader.plan.residual.is_empty() {
-        limit
-    } else {
+    let limit = if reader.rejects() {
         // A row of each at least, so that the page gets on.
         limit.min(each(scanned).max(1))
+    } else {
+        limit
     };
     let reads = first_reads(reader, edge, limit, &options, meter).await?;
     let mut streams = Vec::with_capacity(count);

@@ -1,15 +1,19 @@
 //! A page: rows, what is known of both ends, and where to go on.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use recto_model::{Environment, RowSet};
+use recto_model::{Cells, Environment};
 use recto_plan::{Plan, Position, Side, Travel};
 use recto_store::{Snapshot, Store};
 
 use super::budget::{Budget, Meter, PageCost, Stop};
+use super::found::FoundRows;
+use super::joined::Joining;
 use super::pieces::Pieces;
-use super::reader::{Reader, Run};
+use super::reader::{Reader, Run, Truth};
 use crate::error::{ErrorKind, Result};
+use crate::present::Presence;
 
 /// Where a page lies in its query's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +43,7 @@ pub(crate) struct PageSpec {
 #[derive(Debug)]
 pub(crate) struct RawPage {
     /// The rows, in the query's order.
-    pub(crate) rows: RowSet,
+    pub(crate) rows: FoundRows,
     /// Whether there are rows before the page, if that is known.
     pub(crate) before: Option<bool>,
     /// Whether there are rows after it, if that is known.
@@ -59,14 +63,25 @@ pub(crate) async fn fetch(
     environment: &Environment,
     pieces: &dyn Pieces,
     plan: &Plan,
+    joining: Option<&Joining>,
     spec: &PageSpec,
 ) -> Result<RawPage> {
     let snapshot = store.snapshot()?;
+    let presence = Presence::of(&plan.arrangement);
+    let truth = Truth {
+        now_micros: match (presence, joining) {
+            (None, None) => 0,
+            _ => environment.now_micros(),
+        },
+        presence,
+        joining,
+    };
     let fetcher = Fetcher {
         plan,
         snapshot: &snapshot,
         pieces,
         remote: store.limits().remote,
+        truth: &truth,
         spec,
     };
     let mut meter = Meter::new(spec.budget, environment.clone());
@@ -85,6 +100,7 @@ struct Fetcher<'a> {
     snapshot: &'a Arc<dyn Snapshot>,
     pieces: &'a dyn Pieces,
     remote: bool,
+    truth: &'a Truth<'a>,
     spec: &'a PageSpec,
 }
 
@@ -96,6 +112,7 @@ impl Fetcher<'_> {
             pieces: self.pieces,
             travel,
             remote: self.remote,
+            truth: self.truth,
         }
     }
 
@@ -135,7 +152,7 @@ impl Fetcher<'_> {
             .or_else(|| edge.filter(|_| run.rows.is_empty()).cloned());
         let near = edge.filter(|_| run.rows.is_empty()).cloned();
         if travel == Travel::Backward {
-            run.rows.reverse();
+            turn_round(&mut run.rows);
         }
         let (before, after, start, end) = match travel {
             Travel::Forward => (behind, ahead, near, beyond),
@@ -171,6 +188,7 @@ impl Fetcher<'_> {
             (Err(error), Err(_)) => return Err(error),
             (after, before) => (self.unless_late(after)?, self.unless_late(before)?),
         };
+        let after = self.without_those_of(&before, after);
         let half = size / 2;
         let take_before = before
             .rows
@@ -182,13 +200,9 @@ impl Fetcher<'_> {
         let cut_before = take_before == before.rows.len();
         let cut_after = take_after == after.rows.len();
         before.rows.truncate(take_before);
-        before.rows.reverse();
+        turn_round(&mut before.rows);
         let mut rows = before.rows;
-        after
-            .rows
-            .iter()
-            .take(take_after)
-            .for_each(|row| rows.push_row(row));
+        rows.extend(&after.rows, 0..take_after);
         let nowhere = rows.is_empty().then_some(position);
         Ok(RawPage {
             start: before
@@ -207,6 +221,28 @@ impl Fetcher<'_> {
         })
     }
 
+    /// A run without the rows of records that another run of the page has: they moved meanwhile.
+    fn without_those_of(&self, other: &Run, mut run: Run) -> Run {
+        let Some(joining) = self.truth.joining.filter(|joining| joining.may_repeat()) else {
+            return run;
+        };
+        let key = |row| joining.key(row);
+        let there: HashSet<Cells> = other.rows.rows.iter().map(key).collect();
+        let is_new = |place: &usize| !there.contains(&key(run.rows.rows.row(*place)));
+        let places: Vec<usize> = (0..run.rows.len()).filter(is_new).collect();
+        if places.len() == run.rows.len() {
+            return run;
+        }
+        let last = run.rows.len() - 1;
+        if run.scanned_to.is_none() && places.last() != Some(&last) {
+            let forth = self.reader(Travel::Forward);
+            run.scanned_to = Some(forth.position_beyond(run.rows.rows.row(last)));
+        }
+        let mut rows = self.reader(Travel::Forward).no_rows();
+        rows.extend(&run.rows, places.into_iter());
+        Run { rows, ..run }
+    }
+
     /// A run that had no time left to look at anything knows nothing; the page's other run may still
     /// make a page.
     fn unless_late(&self, run: Result<Run>) -> Result<Run> {
@@ -214,6 +250,13 @@ impl Fetcher<'_> {
             Err(error) if error.kind() == ErrorKind::Timeout => Ok(self.reader(Travel::Forward).late()),
             run => run,
         }
+    }
+}
+
+fn turn_round(found: &mut FoundRows) {
+    found.rows.reverse();
+    if let Some(bases) = &mut found.bases {
+        bases.reverse();
     }
 }
 

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use recto_model::{RowSet, Slice};
+use recto_model::{RowRef, RowSet, Slice};
 use recto_plan::{Plan, Position, Shape, Side, Travel};
 use recto_store::{RowsRead, Snapshot};
 
 use super::budget::{Meter, Stop};
+use super::found::FoundRows;
+use super::joined::Joining;
+use super::keeper::Keeper;
 use super::merge;
 use super::pieces::{Pieces, Rest, in_time};
 use crate::error::{Error, ErrorKind, Result};
+use crate::present::Presence;
 
 /// The fewest rows read at once where conditions are checked row by row.
 pub(crate) const RESIDUAL_CHUNK_ROWS: u32 = 256;
@@ -18,13 +22,35 @@ pub(crate) const RESIDUAL_CHUNK_ROWS: u32 = 256;
 #[derive(Debug)]
 pub(super) struct Run {
     /// Rows that satisfy everything, in the order of travel.
-    pub(super) rows: RowSet,
+    pub(super) rows: FoundRows,
     /// Whether nothing lies beyond them.
     pub(super) exhausted: bool,
     /// The budget that ended the read.
     pub(super) stop: Option<Stop>,
     /// The position beyond the last row looked at, if it was not kept.
     pub(super) scanned_to: Option<Position>,
+}
+
+/// What says which of the rows that are read are records.
+pub(super) struct Truth<'a> {
+    /// Where the table has rows that are none.
+    pub(super) presence: Option<Presence>,
+    /// Where their base rows say it.
+    pub(super) joining: Option<&'a Joining>,
+    /// When that is asked.
+    pub(super) now_micros: i64,
+}
+
+impl Truth<'_> {
+    fn rejects(&self) -> bool {
+        self.presence.is_some() || self.joining.is_some()
+    }
+
+    /// Whether a row is a record, as far as it says itself.
+    fn has(&self, row: RowRef<'_>) -> Result<bool> {
+        self.presence
+            .map_or(Ok(true), |presence| presence.has(row, self.now_micros))
+    }
 }
 
 /// One read of a plan in one direction.
@@ -36,14 +62,16 @@ pub(super) struct Reader<'a> {
     pub(super) travel: Travel,
     /// Whether asking the store twice costs more than reading rows in vain.
     pub(super) remote: bool,
+    /// What says which rows are records.
+    pub(super) truth: &'a Truth<'a>,
 }
 
 impl Reader<'_> {
     /// The first `want` rows beyond `edge`.
     pub(super) async fn read(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         match self.plan.shape {
-            Shape::Empty => Ok(finished(RowSet::new(self.width()))),
-            Shape::Scan if self.plan.residual.is_empty() && !self.plan.arrangement.is_in_pieces() => {
+            Shape::Empty => Ok(finished(self.no_rows())),
+            Shape::Scan if !self.rejects() && !self.plan.arrangement.is_in_pieces() => {
                 self.scan(edge, want, meter).await
             }
             Shape::Scan | Shape::Concat => self.concat(edge, want, meter).await,
@@ -51,14 +79,32 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether rows that are read may be none of the page's.
+    pub(super) fn rejects(&self) -> bool {
+        !self.plan.residual.is_empty() || self.truth.rejects()
+    }
+
+    /// Whether a row that was read is one of the page's, as far as it says itself.
+    pub(super) fn accepts(&self, row: RowRef<'_>) -> Result<bool> {
+        Ok(self.truth.has(row)? && self.plan.accepts(row))
+    }
+
     pub(super) fn width(&self) -> usize {
         self.plan.arrangement.table.columns().len()
+    }
+
+    pub(super) fn no_rows(&self) -> FoundRows {
+        let bases = |joining: &Joining| Box::new(RowSet::new(joining.width()));
+        FoundRows {
+            rows: RowSet::new(self.width()),
+            bases: self.truth.joining.map(bases),
+        }
     }
 
     /// The run whose time was over before it had looked at a row.
     pub(super) fn late(&self) -> Run {
         Run {
-            rows: RowSet::new(self.width()),
+            rows: self.no_rows(),
             exhausted: false,
             stop: Some(Stop::Time),
             scanned_to: None,
@@ -68,7 +114,7 @@ impl Reader<'_> {
     /// One slice is the run: no row is copied or looked at.
     async fn scan(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         let Some(slice) = self.plan.slice(0, edge, self.travel, want) else {
-            return Ok(finished(RowSet::new(self.width())));
+            return Ok(finished(self.no_rows()));
         };
         meter.take_turns().await;
         let Some(read) = self.slice(&slice, u64::MAX, meter).await? else {
@@ -78,7 +124,10 @@ impl Reader<'_> {
         meter.count_round_trips(read.round_trips);
         let stop = (!read.exhausted && read.rows.len() < want as usize).then_some(Stop::Bytes);
         Ok(Run {
-            rows: read.rows,
+            rows: FoundRows {
+                rows: read.rows,
+                bases: None,
+            },
             exhausted: read.exhausted,
             stop,
             scanned_to: None,
@@ -101,7 +150,7 @@ impl Reader<'_> {
             loop {
                 let limit = keeper.chunk(meter);
                 if limit == 0 {
-                    return Ok(keeper.stopped(Stop::Scanned));
+                    return keeper.stopped(Stop::Scanned, meter).await;
                 }
                 meter.take_turns().await;
                 let Some(read) = rest.next(self, limit, u64::MAX, meter).await? else {
@@ -110,7 +159,9 @@ impl Reader<'_> {
                 meter.count_read(&read);
                 meter.count_round_trips(read.round_trips);
                 for row in read.rows.iter() {
-                    if let Some(run) = keeper.offer(row, meter) {
+                    if let Some(pause) = keeper.offer(row, meter)?
+                        && let Some(run) = keeper.pause(pause, meter).await?
+                    {
                         return Ok(run);
                     }
                 }
@@ -122,11 +173,11 @@ impl Reader<'_> {
                 }
             }
         }
-        Ok(keeper.finished())
+        keeper.finish(meter).await
     }
 
     /// The position just beyond a row in the direction of travel.
-    pub(super) fn position_beyond(&self, row: recto_model::RowRef<'_>) -> Position {
+    pub(super) fn position_beyond(&self, row: RowRef<'_>) -> Position {
         let side = if self.travel == Travel::Forward {
             Side::After
         } else {
@@ -170,7 +221,7 @@ impl Reader<'_> {
 }
 
 /// A run that ended with its sources.
-fn finished(rows: RowSet) -> Run {
+fn finished(rows: FoundRows) -> Run {
     Run {
         rows,
         exhausted: true,
@@ -186,87 +237,4 @@ pub(super) fn out_of_time() -> Error {
         "the page's time was over before the store answered",
     )
     .with_hint("give the page more time, or look at the store's health")
-}
-
-/// Keeps the rows of a run and watches its budget.
-pub(super) struct Keeper<'a> {
-    reader: &'a Reader<'a>,
-    want: u32,
-    rows: RowSet,
-    looked_at: u64,
-    rejected_at: Option<Position>,
-}
-
-impl<'a> Keeper<'a> {
-    pub(super) fn new(reader: &'a Reader<'a>, want: u32) -> Self {
-        Self {
-            reader,
-            want,
-            rows: RowSet::new(reader.width()),
-            looked_at: 0,
-            rejected_at: None,
-        }
-    }
-
-    /// How many rows to ask for next; 0 if no more may be looked at.
-    pub(super) fn chunk(&self, meter: &Meter) -> u32 {
-        let missing = self.want - self.rows.len() as u32;
-        if self.reader.plan.residual.is_empty() {
-            return missing;
-        }
-        let left = u32::try_from(meter.scan_left()).unwrap_or(u32::MAX);
-        missing.max(RESIDUAL_CHUNK_ROWS).min(left)
-    }
-
-    /// Looks at a row in the order of travel; the run, if it ends here.
-    pub(super) fn offer(&mut self, row: recto_model::RowRef<'_>, meter: &mut Meter) -> Option<Run> {
-        let checks = !self.reader.plan.residual.is_empty();
-        self.looked_at += 1;
-        if checks {
-            if meter.scan_left() == 0 {
-                return Some(self.stopped(Stop::Scanned));
-            }
-            meter.count_scanned();
-            if !self.reader.plan.accepts(row) {
-                self.rejected_at = Some(self.reader.position_beyond(row));
-                return None;
-            }
-        }
-        self.rejected_at = None;
-        self.rows.push_row(row);
-        let full = meter.count_kept(row.byte_len());
-        if self.rows.len() == self.want as usize {
-            return Some(self.take(false, None));
-        }
-        full.then(|| self.stopped(Stop::Bytes))
-    }
-
-    /// The run that a budget ended.
-    pub(super) fn stopped(&mut self, stop: Stop) -> Run {
-        self.take(false, Some(stop))
-    }
-
-    /// The run of a read whose time was over: an error if it had looked at nothing, so that a
-    /// traversal always gets on.
-    pub(super) fn timed_out(&mut self) -> Result<Run> {
-        if self.looked_at == 0 {
-            Err(out_of_time())
-        } else {
-            Ok(self.stopped(Stop::Time))
-        }
-    }
-
-    /// The run that ended with its sources.
-    pub(super) fn finished(&mut self) -> Run {
-        self.take(true, None)
-    }
-
-    fn take(&mut self, exhausted: bool, stop: Option<Stop>) -> Run {
-        Run {
-            rows: std::mem::take(&mut self.rows),
-            exhausted,
-            stop,
-            scanned_to: self.rejected_at.take(),
-        }
-    }
 }

@@ -3,34 +3,43 @@
 use std::fmt;
 use std::time::Duration;
 
-use recto_model::schema::OrderColumn;
+use recto_model::schema::{ArrangedBy, OrderColumn};
 use recto_model::table::Direction;
+use recto_plan::PlanShape;
+use recto_plan::text::FilterText;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::PageCost;
 use crate::text::{bytes, counted, duration, grouped};
 
 /// How a query would be (or was) answered.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// `empty`, `scan`, `concat` or `merge`, with `+ residual` where rows are checked one by one.
-    pub shape: String,
+    /// How it is found. In JSON it is text: `empty`, `scan`, `concat` or `merge`, with `+ residual` where rows are
+    /// checked one by one.
+    #[serde(with = "text")]
+    pub shape: PlanShape,
     /// The view that is read, by its name; `primary` is the collection's own arrangement.
     #[serde(default)]
     pub view: String,
-    /// How it is arranged: `(carrier), -time_hour, flight`.
-    pub arrangement: String,
+    /// How it is arranged. In JSON it is text: `(carrier), -time_hour, flight`.
+    #[serde(with = "text")]
+    pub arrangement: ArrangedBy,
     /// The table.
     pub table: String,
     /// The query's total order. In JSON it is text as in `order_by`: `time_hour desc, flight asc`.
     #[serde(serialize_with = "write_order", deserialize_with = "read_order")]
     pub order: Vec<OrderColumn>,
-    /// Which way slices are read: `with` or `against` the table's clustering order.
-    pub direction: String,
+    /// Which way slices are read.
+    pub direction: TableOrder,
     /// What is read, a source each.
     pub sources: Vec<ExplainedSource>,
-    /// Conditions checked row by row, as filter text.
-    pub residual: Vec<String>,
+    /// Conditions checked row by row. In JSON each is filter text.
+    #[serde(with = "texts")]
+    pub residual: Vec<FilterText>,
+    /// What is read of the base table for each row of a view; absent if nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_rows: Option<ExplainedBaseRows>,
     /// The most rows the page reads.
     pub expected_rows: u64,
     /// The most sequential round-trip stages.
@@ -43,6 +52,16 @@ pub struct Explanation {
     pub rejected: Vec<RejectedArrangement>,
 }
 
+/// Which way slices are read: with the table's clustering order or against it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TableOrder {
+    /// From the first row to the last.
+    With,
+    /// From the last row to the first.
+    Against,
+}
+
 /// One source of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedSource {
@@ -52,6 +71,32 @@ pub struct ExplainedSource {
     pub bounds: String,
     /// What the store would be asked: CQL statements, or a key range.
     pub requests: Vec<String>,
+}
+
+/// Why the base row of each row of a view is read, after it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedBaseRows {
+    /// Whether a row is shown only if its base row says that its record stands there.
+    pub verified: bool,
+    /// The fields that the view lacks and that are looked up there.
+    pub looked_up: Vec<String>,
+    /// How many rows more that is, for each row of the view.
+    pub reads_per_row: u32,
+}
+
+/// As [`facts`](Explanation::facts) tell it.
+impl fmt::Display for ExplainedBaseRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.verified {
+            f.write_str("a row is shown if its base row, read after it, says that its record stands there")?;
+        }
+        if !self.looked_up.is_empty() {
+            let before = if self.verified { "; " } else { "" };
+            write!(f, "{before}{} looked up there", self.looked_up.join(", "))?;
+        }
+        let more = counted(self.reads_per_row.into(), "read", "reads");
+        write!(f, ": {more} more for each row")
+    }
 }
 
 /// What a page that was explained did cost.
@@ -81,23 +126,16 @@ impl Explanation {
 
     /// What is read and in which order, a name and a text each, for people.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
-        let mut facts = vec![
-            ("arrangement", self.arrangement.clone()),
+        let table = format!("{}, read {} its clustering order", self.table, self.direction);
+        let facts = [
+            ("arrangement", self.arrangement.to_string()),
             ("order", self.order_text()),
+            ("table", table),
         ];
-        if !self.table.is_empty() {
-            let read = match self.direction.as_str() {
-                "" => String::new(),
-                direction => format!(", read {direction} its clustering order"),
-            };
-            facts.push(("table", format!("{}{read}", self.table)));
-        }
-        facts.extend(
-            self.residual
-                .iter()
-                .map(|condition| ("row by row", condition.clone())),
-        );
-        facts
+        let conditions = self.residual.iter();
+        let conditions = conditions.map(|condition| ("row by row", condition.to_string()));
+        let base_rows = self.base_rows.iter().map(|base| ("base rows", base.to_string()));
+        facts.into_iter().chain(conditions).chain(base_rows).collect()
     }
 
     /// What it costs, a name and a text each, for people.
@@ -116,7 +154,7 @@ impl Explanation {
 /// not taken.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shape)?;
+        self.shape.fmt(f)?;
         for (name, text) in self.facts() {
             write!(f, "\n{name}: {text}")?;
         }
@@ -136,6 +174,15 @@ impl fmt::Display for Explanation {
     }
 }
 
+impl fmt::Display for TableOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::With => "with",
+            Self::Against => "against",
+        })
+    }
+}
+
 impl fmt::Display for ActualCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cost = &self.cost;
@@ -152,6 +199,52 @@ impl fmt::Display for ActualCost {
             write!(f, ", {}", counted(cost.tombstones, "tombstone", "tombstones"))?;
         }
         write!(f, ", {}", duration(Duration::from_micros(cost.time_micros)))
+    }
+}
+
+/// What is text in JSON, of a type that reads what it writes.
+mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+/// The same of a list.
+mod texts {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        values: &[T],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(values.iter().map(ToString::to_string))
+    }
+
+    pub(super) fn deserialize<'de, T, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        let values = texts.iter().map(|text| text.parse().map_err(D::Error::custom));
+        values.collect()
     }
 }
 
@@ -191,6 +284,8 @@ fn read_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OrderCol
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use recto_plan::Shape;
+
     use super::*;
 
     fn explained() -> Explanation {
@@ -199,21 +294,29 @@ mod tests {
             direction,
         };
         Explanation {
-            shape: "scan + residual".into(),
+            shape: PlanShape {
+                sources: Shape::Scan,
+                residual: true,
+            },
             view: "primary".into(),
-            arrangement: "(day), -at, id".into(),
+            arrangement: "(day), -at, id".parse().unwrap(),
             table: "events".into(),
             order: vec![
                 column("at", Direction::Descending),
                 column("id", Direction::Ascending),
             ],
-            direction: "with".into(),
+            direction: TableOrder::With,
             sources: vec![ExplainedSource {
                 partition: "day = \"mon\"".into(),
                 bounds: "the whole partition".into(),
                 requests: vec!["a key range".into()],
             }],
-            residual: vec!["kind = \"alarm\"".into()],
+            residual: vec!["kind = \"alarm\"".parse().unwrap()],
+            base_rows: Some(ExplainedBaseRows {
+                verified: false,
+                looked_up: vec!["note".into()],
+                reads_per_row: 1,
+            }),
             expected_rows: 10_000,
             expected_round_trips: 1,
             actual: Some(ActualCost {
@@ -236,10 +339,45 @@ mod tests {
     fn json_is_read_back() {
         let explained = explained();
         let json = serde_json::to_value(&explained).unwrap();
+        assert_eq!(json["shape"], "scan + residual");
+        assert_eq!(json["arrangement"], "(day), -at, id");
+        assert_eq!(json["direction"], "with");
+        assert_eq!(json["residual"], serde_json::json!(["kind = \"alarm\""]));
+        assert_eq!(json["base_rows"]["looked_up"], serde_json::json!(["note"]));
         assert_eq!(json["order"], "at desc, id asc");
         assert_eq!(json["actual"]["rows_read"], 51);
         assert_eq!(json["actual"]["rows_returned"], 50);
         assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), explained);
+    }
+
+    #[test]
+    fn conditions_are_read_back_as_they_are_told() {
+        for text in [
+            r#"kind = "a" OR kind = "b""#,
+            "at >= 5 AND at < 7",
+            "(at, id) > (5, true)",
+            &format!("kind = \"{}\"", "long".repeat(4_096)),
+        ] {
+            let mut explained = explained();
+            explained.residual = vec![text.parse().unwrap()];
+            let json = serde_json::to_value(&explained).unwrap();
+            assert_eq!(json["residual"][0], text);
+            assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), explained);
+        }
+    }
+
+    #[test]
+    fn what_is_no_explanation_is_refused() {
+        for (name, value) in [
+            ("shape", "scan + luck"),
+            ("arrangement", "day"),
+            ("direction", "across"),
+            ("order", "at sideways"),
+        ] {
+            let mut json = serde_json::to_value(explained()).unwrap();
+            json[name] = value.into();
+            assert!(serde_json::from_value::<Explanation>(json).is_err(), "{name}");
+        }
     }
 
     #[test]
@@ -252,14 +390,13 @@ mod tests {
         explained.order = (0..64).map(column).collect();
         let json = serde_json::to_value(&explained).unwrap();
         assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), explained);
-        let unknown = serde_json::json!({ "order": "at sideways" });
-        assert!(serde_json::from_value::<Explanation>(unknown).is_err());
     }
 
     #[test]
     fn people_read_a_line_a_fact() {
         let expected = "scan + residual\narrangement: (day), -at, id\norder: at desc, id asc\n\
             table: events, read with its clustering order\nrow by row: kind = \"alarm\"\n\
+            base rows: note looked up there: 1 read more for each row\n\
             source: day = \"mon\", the whole partition\n  a key range\n\
             expected: at most 10,000 rows, 1 round trip\n\
             actual: 51 rows read (2.0 kB), 50 returned, 0 round trips, 0 requests, 250 µs\n\

@@ -7,7 +7,8 @@ use recto_model::schema::Schema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value as Json;
 
-use crate::error::Result;
+use super::views::{VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What a schema needs of the store it is applied to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -34,6 +35,8 @@ pub struct ApplyOptions {
     /// not name and this neither is left as it is. Also Recto's tables that no schema names, such as an
     /// interrupted or refused `apply` may leave.
     pub remove: Vec<String>,
+    /// The most records a second that new views are filled with, and are compared with; `None`: as fast as it goes.
+    pub rows_per_second: Option<u32>,
 }
 
 impl ApplyOptions {
@@ -134,6 +137,19 @@ pub struct LoadedCollection {
     /// Reasons with how many rows each, most first; at most ten.
     #[serde(deserialize_with = "read_reasons")]
     pub reasons: Vec<(String, u64)>,
+    /// Its views, by name.
+    pub views: Vec<LoadedView>,
+}
+
+/// What a load did to one view. Rows that are repeated within the file, and sorted together, count once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct LoadedView {
+    /// The view.
+    pub name: String,
+    /// Rows not rejected that have an entry in it.
+    pub entries: u64,
+    /// Rows not rejected that it leaves out, since a field that it is by is null.
+    pub left_out: u64,
 }
 
 impl LoadedCollection {
@@ -144,6 +160,9 @@ impl LoadedCollection {
             .iter()
             .map(|(reason, rows)| serde_json::json!({ "reason": reason, "rows": rows }))
             .collect();
+        let views = self.views.iter().map(|view| {
+            serde_json::json!({ "name": view.name, "entries": view.entries, "left_out": view.left_out })
+        });
         serde_json::json!({
             "name": self.name,
             "rows_stored": self.rows_stored,
@@ -151,6 +170,7 @@ impl LoadedCollection {
             "rows_repeated": self.rows_repeated,
             "rows_rejected": self.rows_rejected,
             "reasons": reasons,
+            "views": views.collect::<Vec<_>>(),
         })
     }
 }
@@ -258,8 +278,26 @@ pub struct ScrubStep {
 pub trait Tools: Send + Sync {
     /// What applying `schema` would do.
     async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan>;
-    /// Makes the store hold `schema`, beside what it has.
-    async fn apply(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied>;
+    /// Makes the store hold `schema`, beside what it has, and brings its views to their end.
+    async fn apply(
+        &self,
+        schema: &Schema,
+        options: &ApplyOptions,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<Applied>;
+    /// The views of the store, in the order their tables were made.
+    async fn views(&self) -> Result<Vec<ViewStatus>> {
+        Err(no_views())
+    }
+    /// Compares views with their records, and mends what is wrong if that is asked for.
+    async fn verify(
+        &self,
+        request: &VerifyRequest,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<VerifyReport> {
+        let _ = (request, progress);
+        Err(no_views())
+    }
     /// Loads a file.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
     /// Copies an open embedded store to a new folder. Through a server that is a name, in a folder of
@@ -273,4 +311,9 @@ pub trait Tools: Send + Sync {
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>>;
     /// Checks every row of an embedded store.
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome>;
+}
+
+fn no_views() -> Error {
+    Error::new(ErrorKind::Unsupported, "this session does not look after views")
+        .with_hint("ask where the store is, not through a server")
 }

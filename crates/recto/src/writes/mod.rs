@@ -1,16 +1,28 @@
 //! Writes: changes to records, as mutations of partitions.
 
+mod change;
+mod ground;
 pub(crate) mod mutation;
+mod plain;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_model::{Cells, Table};
+use futures::FutureExt;
+use futures::stream::{self, StreamExt};
+use recto_model::schema::WriteMode;
+use recto_model::{Cells, Environment, Table};
 use recto_store::check::{CELL_OVERHEAD_BYTES, MAX_TTL_SECONDS, MUTATION_OVERHEAD_BYTES};
 use recto_store::{
-    Atomicity, Mutation, PartitionWrite, Stamp, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+    Atomicity, Mutation, Stamp, StoreError, StoreErrorKind, TransactionOutcome, WriteOptions, WriteOutcome,
 };
+use recto_views::Arranged;
+
+pub use change::Changed;
+pub(crate) use change::{Transacting, change, exists_unseen, not_changed, refusal_of, unfit};
+use ground::Ground;
+use plain::{Gathering, Of, Plain};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +31,13 @@ use crate::shared::Shared;
 
 /// The most changes of one batch.
 pub const MAX_BATCH_CHANGES: usize = 10_000;
+
+/// How often what changes rest on is looked at, because others changed it meanwhile.
+pub(crate) const MAX_LOOKS: u32 = 100;
+/// The longest wait before it is looked at again.
+const MAX_LOST_PAUSE: Duration = Duration::from_millis(10);
+/// The most changes that are written side by side, where each is for itself.
+pub(crate) const MAX_AT_ONCE: usize = 32;
 
 /// One change to a collection.
 #[derive(Debug)]
@@ -80,6 +99,16 @@ impl Pending {
         mutation::partition(&self.core, self.change.row())
     }
 
+    fn clustering(&self) -> Cells {
+        mutation::clustering(&self.core, self.change.row())
+    }
+
+    /// Where its record is: table, partition, clustering.
+    fn place(&self) -> (String, Cells, Cells) {
+        let table = self.core.written.name().to_owned();
+        (table, self.partition(), self.clustering())
+    }
+
     fn mutation(&self, stamp: Stamp) -> Mutation {
         match &self.change {
             RowChange::Put { cells, ttl_seconds } => mutation::put(&self.core, cells, stamp, *ttl_seconds),
@@ -94,19 +123,8 @@ impl Pending {
     }
 
     fn key_text(&self) -> String {
-        let row = self.change.row();
-        let partition = mutation::partition(&self.core, row);
-        self.core
-            .key_text(&partition, &mutation::clustering(&self.core, row))
+        self.core.key_text(&self.partition(), &self.clustering())
     }
-}
-
-/// The changes to one partition.
-struct Group {
-    table: Arc<Table>,
-    partition: Cells,
-    /// Which of the pending changes.
-    changes: Vec<usize>,
 }
 
 /// Changes to one or more collections that are applied together, all or none; or each for itself.
@@ -164,6 +182,9 @@ impl Changes {
             )
             .with_hint("commit it and begin another"));
         }
+        if core.definition.writes == WriteMode::Update {
+            return Err(not_together(&core.definition.name));
+        }
         let pending = Pending {
             core: Arc::clone(core),
             change,
@@ -171,7 +192,7 @@ impl Changes {
             number: self.given,
         };
         let partition = pending.partition();
-        let clustering = mutation::clustering(core, pending.change.row());
+        let clustering = pending.clustering();
         self.check(&pending, &partition, &clustering)?;
         let key = (self.table(core), partition, clustering);
         let earlier = self.last_of_key.get(&key).copied();
@@ -196,6 +217,11 @@ impl Changes {
     /// Refuses a change that the store would refuse, whatever others it is committed with.
     fn check(&self, pending: &Pending, partition: &Cells, clustering: &Cells) -> Result<()> {
         let core = &pending.core;
+        if let (RowChange::Put { cells, .. }, Some(viewed)) = (&pending.change, &core.viewed)
+            && let Some(view) = viewed.views.unfit(&core.record_of(cells))
+        {
+            return Err(unfit(core, view));
+        }
         let table = &core.written;
         let limits = self.shared.store.limits();
         limits.check_partition(table, partition).map_err(invalid_key)?;
@@ -233,9 +259,11 @@ impl Changes {
     }
 
     /// Applies the changes; there are none then. On an error all of them are still there, to be committed
-    /// again with the same stamps.
-    pub(crate) async fn commit(&mut self) -> Result<()> {
+    /// again with the same stamps. The newest stamp is returned.
+    pub(crate) async fn commit(&mut self) -> Result<Option<Stamp>> {
         if !self.pending.is_empty() {
+            let shared = Arc::clone(&self.shared);
+            let _writing = shared.writing().await;
             let mut pending = self.pending.iter();
             pending.try_for_each(|one| one.core.check_still_held())?;
             for pending in &mut self.pending {
@@ -243,110 +271,199 @@ impl Changes {
             }
             self.settle().await?;
         }
+        let newest = self.pending.iter().filter_map(|one| one.stamp).max();
         *self = Self {
             atomicity: self.atomicity,
             ..Self::new(&self.shared)
         };
-        Ok(())
+        Ok(newest)
     }
 
     /// Sends the changes until they are applied, or it is known that they are not.
     async fn settle(&self) -> Result<()> {
-        let options = self.shared.write_options();
-        let groups = self.groups();
-        let attempt = |left| {
-            let options = WriteOptions {
-                timeout: left,
-                ..options
+        let (environment, options) = (&self.shared.environment, self.shared.write_options());
+        let begun_nanos = environment.monotonic_nanos();
+        let mut reads_all = false;
+        for _ in 0..MAX_LOOKS {
+            let ground = Ground::look(&self.shared, &self.pending, reads_all).await?;
+            self.check_ground(&ground)?;
+            let spent = environment.monotonic_nanos().saturating_sub(begun_nanos);
+            let left = options.timeout.saturating_sub(Duration::from_nanos(spent));
+            let attempt = |left| {
+                let options = WriteOptions {
+                    timeout: left,
+                    ..options
+                };
+                self.attempt(&ground, reads_all, options)
             };
-            self.attempt(&groups, options)
-        };
-        let sent = settle(&self.shared.environment, Policy::write(options.timeout), attempt).await;
-        sent.map_err(|unsettled| {
-            unsettled.or(|unknown| {
-                Error::new(
-                    ErrorKind::OutcomeUnknown,
-                    "it is not known whether the write was applied",
-                )
-                .with_hint("it may be applied now or later; sending the same records again settles it")
-                .with_source(unknown)
-            })
-        })
+            match settle(environment, Policy::write(left), attempt).await {
+                Ok(Sent::Applied) => return Ok(()),
+                Ok(Sent::MayBeThere) => reads_all = true,
+                Ok(Sent::OnOtherGround { schema }) => {
+                    if schema {
+                        self.shared.look_for_schema().await?;
+                    }
+                    pause(environment).await;
+                }
+                Err(unsettled) => return Err(unsettled.or(unknown)),
+            }
+        }
+        Err(busy("what is written"))
     }
 
-    async fn attempt(&self, groups: &[Group], options: WriteOptions) -> Attempt<(), Error> {
-        match self.send(groups, options).await {
-            Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => Attempt::Known(()),
+    /// Records that are never changed and are there must be those that are put.
+    fn check_ground(&self, ground: &Ground) -> Result<()> {
+        let sees_conflicts = self.shared.store.limits().sees_conflicts;
+        let mut pending = self.pending.iter().enumerate();
+        let another = pending.find(|(number, pending)| {
+            let stored = ground.stored(*number);
+            sees_conflicts && stored.is_some_and(|stored| plain::is_another(pending, stored))
+        });
+        another.map_or(Ok(()), |(number, _)| Err(self.conflict(Some(number))))
+    }
+
+    async fn attempt(&self, ground: &Ground, reads_all: bool, options: WriteOptions) -> Attempt<Sent, Error> {
+        let limits = self.shared.store.limits();
+        let all = || Gathering::new(&self.pending, ground, limits).writes_of(0..self.pending.len());
+        if !ground.has_views() {
+            return self.send(all(), self.atomicity, options).await;
+        }
+        if limits.transactions {
+            return self.transact(all(), ground, reads_all, options).await;
+        }
+        if self.atomicity == Atomicity::Logged {
+            return self.send(all(), Atomicity::Logged, options).await;
+        }
+        // Each change for itself, whole with its entries.
+        let sent = (0..self.pending.len()).map(|number| {
+            let one = Gathering::new(&self.pending, ground, limits).writes_of(number..number + 1);
+            self.send(one, Atomicity::Logged, options).boxed()
+        });
+        let sent: Vec<_> = sent.collect();
+        let worse = |one, other| match (one, other) {
+            (Attempt::Unknown(error), _) | (_, Attempt::Unknown(error)) => Attempt::Unknown(error),
+            (Attempt::Known(_), other) => other,
+            (one, _) => one,
+        };
+        let all = Attempt::Known(Sent::Applied);
+        let sent = stream::iter(sent).buffer_unordered(MAX_AT_ONCE);
+        sent.fold(all, |all, one| std::future::ready(worse(all, one)))
+            .await
+    }
+
+    async fn transact(
+        &self,
+        plain: Plain,
+        ground: &Ground,
+        reads_all: bool,
+        options: WriteOptions,
+    ) -> Attempt<Sent, Error> {
+        let Plain { writes, of } = plain;
+        let conditions = ground.conditions();
+        let schema = conditions.first().filter(|_| ground.has_schema()).cloned();
+        match self.shared.store.transact(conditions, writes, options).await {
+            Ok(TransactionOutcome::Applied) => Attempt::Known(Sent::Applied),
+            Ok(TransactionOutcome::NotApplied { current }) => Attempt::Known(Sent::OnOtherGround {
+                schema: schema
+                    .zip(current.first())
+                    .is_some_and(|(cas, current)| !cas.holds(current)),
+            }),
+            Ok(TransactionOutcome::Conflict(number)) => match of.into_iter().flatten().nth(number) {
+                // One with another stamp is there already: of this record, or of another with its key.
+                Some(Of::Entry(_)) if !reads_all => Attempt::Known(Sent::MayBeThere),
+                of => Attempt::Refused(self.conflict(of.map(Of::change))),
+            },
+            Ok(TransactionOutcome::Unknown(error)) => Attempt::Unknown(error),
+            Ok(TransactionOutcome::Refused(error)) => Attempt::Refused(refused(error)),
+            Err(error) => Attempt::Failed(error.into()),
+        }
+    }
+
+    async fn send(&self, plain: Plain, atomicity: Atomicity, options: WriteOptions) -> Attempt<Sent, Error> {
+        let Plain { mut writes, of } = plain;
+        let store = &self.shared.store;
+        let one = if writes.len() == 1 { writes.pop() } else { None };
+        let outcome = match one {
+            Some(one) => store.write(one, options).await,
+            None => store.write_many(writes, atomicity, options).await,
+        };
+        match outcome {
+            Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => Attempt::Known(Sent::Applied),
             Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
-            Ok(WriteOutcome::Conflict(number)) => Attempt::Refused(self.conflict(groups, number)),
+            Ok(WriteOutcome::Conflict(number)) => {
+                let of = of.into_iter().flatten().nth(number);
+                Attempt::Refused(self.conflict(of.map(Of::change)))
+            }
             Ok(WriteOutcome::Refused(error)) => Attempt::Refused(refused(error)),
             Err(error) => Attempt::Failed(error.into()),
         }
     }
 
-    /// Asks the store. What it is asked for is made for each attempt, so that no copy is kept while it waits.
-    async fn send(&self, groups: &[Group], options: WriteOptions) -> Result<WriteOutcome, StoreError> {
-        let store = &self.shared.store;
-        match groups {
-            [one] => store.write(self.write_of(one), options).await,
-            many => {
-                let writes = many.iter().map(|group| self.write_of(group)).collect();
-                store.write_many(writes, self.atomicity, options).await
-            }
-        }
-    }
-
-    /// The changes by the partitions they are written to, in the order of the first of each.
-    fn groups(&self) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
-        let mut by_partition: HashMap<(&str, usize, Cells), usize> = HashMap::new();
-        for (number, pending) in self.pending.iter().enumerate() {
-            let table = &pending.core.written;
-            let partition = pending.partition();
-            let place = (table.name(), table.columns().len(), partition.clone());
-            let next = groups.len();
-            let index = *by_partition.entry(place).or_insert(next);
-            if index == next {
-                groups.push(Group {
-                    table: Arc::clone(table),
-                    partition,
-                    changes: Vec::new(),
-                });
-            }
-            groups[index].changes.push(number);
-        }
-        groups
-    }
-
-    fn write_of(&self, group: &Group) -> PartitionWrite {
-        let mutation = |&number: &usize| {
-            let pending = &self.pending[number];
-            pending.mutation(pending.stamp.expect("it was taken before anything is sent"))
-        };
-        PartitionWrite {
-            table: Arc::clone(&group.table),
-            partition: group.partition.clone(),
-            mutations: group.changes.iter().map(mutation).collect(),
-        }
-    }
-
-    /// The mutation of this number conflicts with what is stored.
+    /// The change of this number conflicts with what is stored.
     #[cold]
-    fn conflict(&self, groups: &[Group], number: usize) -> Error {
-        let Some(change) = groups.iter().flat_map(|group| &group.changes).nth(number) else {
+    fn conflict(&self, change: Option<usize>) -> Error {
+        let Some(pending) = change.and_then(|change| self.pending.get(change)) else {
             return Error::new(
                 ErrorKind::Conflict,
                 "there is another record with one of the keys",
             )
             .with_hint(CONFLICT_HINT);
         };
-        let pending = &self.pending[*change];
         let (name, key) = (&pending.core.definition.name, pending.key_text());
         let message = format!("{name} holds another record with the key {key}");
         Error::new(ErrorKind::Conflict, message)
             .with_hint(CONFLICT_HINT)
             .with_change(pending.number)
     }
+}
+
+/// How an attempt ended whose end is known.
+enum Sent {
+    /// The changes are applied.
+    Applied,
+    /// Nothing is, because what was looked at is not so any more: the schema, or a record.
+    OnOtherGround {
+        /// Whether it is the schema.
+        schema: bool,
+    },
+    /// Nothing is, because an entry is there already: it is to be found out whether its record is.
+    MayBeThere,
+}
+
+#[cold]
+fn unknown(error: StoreError) -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        "it is not known whether the write was applied",
+    )
+    .with_hint("it may be applied now or later; sending the same records again settles it")
+    .with_source(error)
+}
+
+/// Others change `what` all the time.
+#[cold]
+pub(crate) fn busy(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Timeout,
+        format!("{what} was changed by others each time that it was to be written"),
+    )
+    .with_hint("nothing was written; try again")
+}
+
+/// Waits a little, at random, so that those who were in each other's way do not come again together.
+async fn pause(environment: &Environment) {
+    let [drawn] = environment.random::<1>();
+    tokio::time::sleep(MAX_LOST_PAUSE * u32::from(drawn) / 256).await;
+}
+
+/// All or none of several changes is more than a store can do of records that change, each under a condition of its own.
+#[cold]
+fn not_together(collection: &str) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("records of {collection} change each for itself: not all or none of them"),
+    )
+    .with_hint("make the changes each for itself (`change_each`): how each of them ended is told")
 }
 
 /// A put of the key of `there` is of another record than that.

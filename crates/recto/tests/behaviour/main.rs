@@ -13,6 +13,7 @@ mod cursors;
 mod edges;
 mod pages;
 mod pieces;
+mod plain_views;
 mod queries;
 mod refusals;
 mod schemas;
@@ -116,7 +117,7 @@ on_both_stores! { crate::SCHEMA;
         several_filters_all_hold,
     }
     refusals {
-        name_the_collection_that_would_serve,
+        name_the_view_that_would_serve,
         of_what_is_not_a_query_point_at_it,
         of_too_much,
     }
@@ -161,9 +162,17 @@ on_both_stores! { crate::SCHEMA;
         are_found_as_the_page_comes_to_them,
         are_no_sources_of_a_plan,
     }
+    plain_views {
+        appended_records_come_and_go_with_their_entries,
+        another_appended_record_is_a_conflict_in_views_too,
+        who_knows_less_puts_entries_of_what_is_there,
+        overwritten_records_are_so_in_views,
+        what_is_too_much_is_refused_whole,
+    }
     views {
         the_view_is_taken_that_reads_least,
         records_come_whole_from_every_view,
+        fields_are_looked_up,
         a_cursor_goes_on_in_any_view_of_its_order,
         handles_from_before_read_a_view_that_is_added,
     }

@@ -22,6 +22,7 @@ writes = "append"
 [collection.posts.view.split]
 partition = ["author"]
 order = ["-score"]
+nulls = "skip"
 bucket = { rows = 5 }
 "#;
 
@@ -222,7 +223,7 @@ pub(crate) async fn are_no_sources_of_a_plan(recto: Recto) {
     let session = LocalSession::new(split.recto.clone());
     let explained = session.explain("posts", &request, false).await.unwrap();
     assert_eq!((explained.sources.len(), explained.expected_rows), (1, 101));
-    assert_eq!(explained.arrangement, "(author), -score, id");
+    assert_eq!(explained.arrangement.to_string(), "(author), -score, id");
     assert_eq!(explained.order_text(), "score desc, id asc");
     assert_eq!(explained.sources[0].partition, r#"author = "ada""#);
 }

@@ -186,14 +186,15 @@ pub(crate) async fn several_who_apply_at_once(recto: Recto) {
 pub(crate) async fn what_this_release_cannot_do_is_refused_by_name(recto: Recto) {
     let own = fresh(&recto).open().await;
     let updated = NOTES.replace("writes = \"overwrite\"", "");
-    for (schema, part) in [
-        (updated.clone(), "writes = \"update\""),
+    let view = "[collection.notes.view.by_text]\npartition = [\"text\"]\n";
+    let beyond = [
         (
-            format!("{updated}\n[collection.notes.view.by_text]\npartition = [\"text\"]\n"),
-            "by_text",
+            format!("{NOTES}\n{view}bucket = {{ rows = 20000 }}\n").replace("overwrite", "append"),
+            "bucket of view `by_text`",
         ),
         (updated.replace("key =", "unique = [[\"text\"]]\nkey ="), "unique"),
-    ] {
+    ];
+    for (schema, part) in beyond {
         let schema = parse(&schema);
         let refused = own.plan(&schema).await.unwrap().refused;
         assert!(

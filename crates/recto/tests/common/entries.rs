@@ -1,4 +1,4 @@
-//! Views that the tests keep themselves: no release writes them yet.
+//! Views in pieces, which the tests keep themselves: no release writes them yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,17 +28,21 @@ pub(crate) async fn apply_with_views(recto: &Recto, text: &str) {
 }
 
 async fn make_tables(recto: &Recto, schema: &Schema) {
-    for collection in &schema.collections {
-        for view in views_of(collection) {
-            recto.store().create_table(&view.table).await.unwrap();
-        }
+    for (_, view) in views_of(schema) {
+        recto.store().create_table(&view.table).await.unwrap();
     }
 }
 
-fn views_of(collection: &Collection) -> Vec<Arrangement> {
-    let views = collection.arrangements().into_iter().skip(1);
-    let views = views.map(|view| Arrangement::new(&view, view.table_name(1)).unwrap());
-    views.collect()
+/// The views of a schema, each with its collection's name; they are counted as the store counts them.
+fn views_of(schema: &Schema) -> Vec<(&str, Arrangement)> {
+    let mut views = Vec::new();
+    for collection in &schema.collections {
+        for view in collection.arrangements().into_iter().skip(1) {
+            let table = view.table_name(views.len() as u64 + 1);
+            views.push((&*collection.name, Arrangement::new(&view, table).unwrap()));
+        }
+    }
+    views
 }
 
 /// The views of a collection, to be written to.
@@ -58,11 +62,12 @@ impl Entries {
     /// Where views are in pieces, they are cut by `cuts`.
     pub(crate) fn cut_by(recto: &Recto, collection: &str, cuts: Arc<Cuts>) -> Self {
         let schema = recto.schema();
-        let collection = Arc::clone(schema.collection(collection).unwrap());
+        let views = views_of(&schema).into_iter();
+        let views = views.filter(|(name, _)| *name == collection);
         Self {
             recto: recto.clone(),
-            views: views_of(&collection),
-            collection,
+            views: views.map(|(_, view)| view).collect(),
+            collection: Arc::clone(schema.collection(collection).unwrap()),
             cuts,
         }
     }
@@ -79,14 +84,13 @@ impl Entries {
         let stamp = Stamp(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64);
         let records: Vec<&DynamicRecord> = records.collect();
         let mut writes = Vec::new();
-        for view in &self.views {
+        // The others are written with their records.
+        for view in self.views.iter().filter(|view| view.is_in_pieces()) {
             let entries = records
                 .iter()
                 .filter_map(|record| self.cells(view, record, stamp));
             let entries: Vec<Cells> = entries.collect();
-            if view.is_in_pieces() {
-                self.cut(view, &entries);
-            }
+            self.cut(view, &entries);
             writes.extend(
                 entries
                     .iter()

@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stdout)]
 
 pub(crate) mod entries;
+pub(crate) mod exact;
 pub(crate) mod pieces;
 pub(crate) mod stores;
 pub(crate) mod subject;

@@ -13,13 +13,14 @@ use serde_json::{Map, Value as Json};
 
 use super::entries::Entries;
 
-/// The kinds of views that tests keep: with all fields; without one that nobody looks at; and with order fields
-/// that may be null, before each of which stands whether it is; and with partitions in pieces.
+/// The kinds of views that tests keep: with all fields; without one that nobody looks at; with order fields
+/// that may be null, before each of which stands whether it is, nulls last or first; and with partitions in pieces.
 pub(crate) const FULL: &str = "full";
 pub(crate) const NARROW: &str = "narrow";
 pub(crate) const NULLS: &str = "nulls";
+pub(crate) const NULLS_FIRST: &str = "nulls_first";
 pub(crate) const PIECES: &str = "pieces";
-pub(crate) const VIEWS: [&str; 4] = [PIECES, FULL, NARROW, NULLS];
+pub(crate) const VIEWS: [&str; 5] = [PIECES, FULL, NARROW, NULLS, NULLS_FIRST];
 
 /// Changes sent in one batch.
 const BATCH_CHANGES: usize = 100;
@@ -92,10 +93,11 @@ impl Subject {
         let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
         let fields: Vec<&String> = definition.fields.iter().map(|field| &field.name).collect();
         let more = match name {
-            NARROW => format!("fields = {fields:?}\n"),
-            NULLS => "nulls = \"last\"\n".to_owned(),
-            PIECES => "bucket = { rows = 3 }\n".to_owned(),
-            _ => String::new(),
+            NARROW => format!("nulls = \"skip\"\nfields = {fields:?}\n"),
+            NULLS => String::new(),
+            NULLS_FIRST => "nulls = \"first\"\n".to_owned(),
+            PIECES => "nulls = \"skip\"\nbucket = { rows = 3 }\n".to_owned(),
+            _ => "nulls = \"skip\"\n".to_owned(),
         };
         let view = format!(
             "[collection.{}.view.{name}]\npartition = {:?}\norder = {order:?}\n{more}\n",

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto::{OpenOptions, Recto};
-use recto_plan::cursor::CursorError;
+use recto_plan::cursor::{CursorError, CursorName};
 
 use crate::common::Subject;
 use crate::support::{SCHEMA, fresh, kind, refused, rows_of, times};
@@ -98,6 +98,9 @@ pub(crate) async fn a_cursor_of_a_later_version_is_refused_by_its_number(recto: 
             reason.to_string().contains(&format!("format {version},")),
             "{reason}"
         );
-        assert!(reason.hint().contains("newer release"), "{reason}");
+        assert!(
+            reason.hint(CursorName::Cursor).contains("newer release"),
+            "{reason}"
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto::{ErrorKind, MAX_EARLIER_CURSOR_KEYS, OpenOptions, Recto};
+use recto_model::golden::bytes_of_hex;
 use recto_plan::cursor::{self, CursorError, KeyRing};
 
 use crate::common::stores::parse;
@@ -223,9 +224,7 @@ pub(crate) async fn what_cannot_be_rotated_is_refused(recto: Recto) {
 pub(crate) async fn keys_stored_by_an_earlier_release_open_and_rotate(recto: Recto) {
     let golden = include_str!("../../../recto-plan/tests/golden/cursor-keys-v1.txt");
     let stored = golden.lines().find(|line| !line.starts_with('#')).unwrap();
-    let stored: Vec<u8> = (0..stored.len() / 2)
-        .map(|at| u8::from_str_radix(&stored[2 * at..2 * at + 2], 16).unwrap())
-        .collect();
+    let stored = bytes_of_hex(stored);
     let given = second_handle(&recto, OpenOptions::new().cursor_keys(&stored)).await;
     let query = events(&given, "earlier", 6).await;
     let cursor = query.clone().first(3).await.unwrap().cursor(2);

@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::format_push_string)]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod files;
 mod kill;
 mod rejects;
 mod resume;
 mod rows;
 mod support;
+mod views;
+mod views_killed;

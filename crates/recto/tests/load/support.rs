@@ -13,8 +13,8 @@ use recto::session::{LoadReport, LoadRequest, Pages, ScanRequest};
 use recto::store::memory::MemoryStore;
 use recto::store::wrapper::StoreWrapper;
 use recto::store::{
-    Atomicity, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, StoreError, StoreErrorKind,
-    WriteOptions, WriteOutcome,
+    Atomicity, Cas, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, StoreError,
+    StoreErrorKind, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 use recto::{Environment, LocalSession, OpenOptions, Recto, Result, Session};
 use recto_model::Cells;
@@ -77,6 +77,12 @@ impl Unreliable {
         })
     }
 
+    /// Counts from now on, so that opening is not counted.
+    pub(crate) fn begin(&self, good: i64) {
+        self.good.store(good, Ordering::Relaxed);
+        self.calls.store(0, Ordering::Relaxed);
+    }
+
     fn strikes(&self) -> bool {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.good.fetch_sub(1, Ordering::Relaxed) <= 0 && self.bad.fetch_sub(1, Ordering::Relaxed) > 0
@@ -113,6 +119,31 @@ impl StoreWrapper for Unreliable {
             }
         }
     }
+
+    async fn on_transaction(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        if !self.strikes() {
+            return self.inner.transact(conditional, plain, options).await;
+        }
+        match self.fault {
+            Fault::Fails => Err(StoreError::new(StoreErrorKind::Storage, "the disk is full")),
+            Fault::Unknown => {
+                self.inner.transact(conditional, plain, options).await?;
+                Ok(TransactionOutcome::Unknown(StoreError::new(
+                    StoreErrorKind::Timeout,
+                    "no answer",
+                )))
+            }
+            Fault::Slow => {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                self.inner.transact(conditional, plain, options).await
+            }
+        }
+    }
 }
 
 /// A store with the schema, and a folder.
@@ -143,11 +174,15 @@ impl Source for Clocks {
 }
 
 async fn open(store: Arc<dyn Store>) -> LocalSession {
+    LocalSession::new(open_with(store, SCHEMA).await)
+}
+
+pub(crate) async fn open_with(store: Arc<dyn Store>, schema: &str) -> Recto {
     let start = Instant::now();
     let options = OpenOptions::new().environment(Environment::new(Clocks { start }));
     let recto = Recto::with_store(store, options).await.unwrap();
-    recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
-    LocalSession::new(recto)
+    recto.apply(&Schema::parse(schema).unwrap()).await.unwrap();
+    recto
 }
 
 impl Bench {
@@ -173,9 +208,7 @@ impl Bench {
     ) -> (LocalSession, Arc<Unreliable>) {
         let store = Unreliable::new(&self.store, fault, i64::MAX, bad);
         let session = open(Arc::clone(&store) as Arc<dyn Store>).await;
-        // Only now, so that opening is not counted.
-        store.good.store(good, Ordering::Relaxed);
-        store.calls.store(0, Ordering::Relaxed);
+        store.begin(good);
         (session, store)
     }
 

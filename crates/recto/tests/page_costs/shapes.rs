@@ -248,7 +248,8 @@ impl Shape {
             allow_residual: self.residual,
             ..PageRequest::default()
         };
-        session.explain(collection, &request, false).await.unwrap().shape
+        let explained = session.explain(collection, &request, false).await.unwrap();
+        explained.shape.to_string()
     }
 }
 

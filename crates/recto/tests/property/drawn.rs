@@ -12,7 +12,7 @@ use recto_testkit::oracle::Condition;
 use super::asked::Failure;
 use super::common::entries::apply_with_views;
 use super::common::pieces::Cuts;
-use super::common::subject::{NULLS, VIEWS};
+use super::common::subject::{NULLS, NULLS_FIRST, VIEWS};
 use super::common::{Fresh, Kind, Subject};
 use super::guarantee::Guarantee;
 use super::planted::Planted;
@@ -215,7 +215,8 @@ async fn draw(
 fn draw_case(subject: &Subject, data: &Data, rng: &mut Rng) -> Case {
     let mut question = generate::question(rng, data);
     // Tuple ranges over fields that may be null are checked row by row.
-    question.allow_residual |= subject.view.as_ref().is_some_and(|view| view.name == NULLS);
+    let view = subject.view.as_ref();
+    question.allow_residual |= view.is_some_and(|view| [NULLS, NULLS_FIRST].contains(&view.name));
     let moves = generate::moves(rng, data, &subject.oracle, &question);
     Case {
         collection: Arc::clone(&subject.definition),

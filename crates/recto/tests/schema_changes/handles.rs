@@ -210,7 +210,12 @@ pub(crate) async fn pages_go_on_while_a_schema_is_applied(kind: Kind) {
     let more = BEFORE.to_owned()
         + &BEFORE[BEFORE.find("[collection.settings]").unwrap()..].replace("settings", "more");
     let (applying, schema) = (Arc::clone(&session), parse(&more));
-    let applying = tokio::spawn(async move { applying.tools()?.apply(&schema, &ApplyOptions::new()).await });
+    let applying = tokio::spawn(async move {
+        applying
+            .tools()?
+            .apply(&schema, &ApplyOptions::new(), &|_| {})
+            .await
+    });
     gate.arrived.acquire().await.unwrap().forget();
     let request = PageRequest {
         filter: "day = 1".into(),

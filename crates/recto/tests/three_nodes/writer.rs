@@ -113,8 +113,11 @@ impl Writer<'_> {
         if let (How::One, [(key, state)]) = (how, changes) {
             let collection = &self.tables.collections[key.collection];
             return match state {
-                Some(version) => collection.put(&self.tables.record(*key, *version)).await,
-                None => collection.delete(&key_values(*key)[..]).await,
+                Some(version) => collection
+                    .put(&self.tables.record(*key, *version))
+                    .await
+                    .map(drop),
+                None => collection.delete(&key_values(*key)[..]).await.map(drop),
             };
         }
         let mut batch = self.tables.recto.batch();

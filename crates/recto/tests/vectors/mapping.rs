@@ -129,7 +129,7 @@ async fn page(subject: &Subject, question: &Question) -> (String, String) {
         }
     )
     .unwrap();
-    (text, plan.shape)
+    (text, plan.shape.to_string())
 }
 
 fn shown(text: &str) -> String {

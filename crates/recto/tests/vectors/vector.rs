@@ -6,6 +6,7 @@ use std::sync::Arc;
 use flate2::read::GzDecoder;
 use recto::schema::{Collection, Declaration, Field, WriteMode};
 use recto::{Direction, Type, Value};
+use recto_model::golden::bytes_of_hex;
 use recto_testkit::oracle::{Comparison, Row};
 use serde_json::Value as Json;
 
@@ -263,12 +264,7 @@ fn value_of(ty: &Type, json: &Json) -> Value {
         Type::Text => Value::Text(text(json)),
         _ => {
             let digits = json.as_str().unwrap().strip_prefix("0x").unwrap();
-            let bytes = (0..digits.len()).step_by(2);
-            Value::Blob(
-                bytes
-                    .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
-                    .collect(),
-            )
+            Value::Blob(bytes_of_hex(digits))
         }
     }
 }

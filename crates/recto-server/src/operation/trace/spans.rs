@@ -270,7 +270,9 @@ impl PageSpan {
         match page {
             Ok((reply, rows)) => {
                 open.set("recto.collection", collection.to_owned());
-                open.set("recto.plan.shape", reply.shape.clone());
+                if let Some(shape) = reply.shape {
+                    open.set("recto.plan.shape", shape.to_string());
+                }
                 open.count("recto.rows.read", reply.cost.rows_read);
                 open.count("recto.rows.returned", rows as u64);
                 open.count("recto.bytes.read", reply.cost.bytes_read);

@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{HeaderMap, Method, Request};
 use hyper_util::rt::TokioIo;
-use recto::LocalSession;
+use recto::{LocalSession, Recto};
 use recto_server::access::Access;
 use recto_server::{App, router};
 use serde_json::Value as Json;
@@ -43,8 +43,13 @@ impl Client {
 
     /// Of a server whose requests all have this access.
     pub(crate) async fn with_access(kind: Kind, access: Access) -> Self {
+        Self::over(stores::shared(kind).await, kind, access).await
+    }
+
+    /// Of a server over this store.
+    pub(crate) async fn over(recto: Recto, kind: Kind, access: Access) -> Self {
         let is_restricted = access.name != Access::all().name;
-        let session = LocalSession::new(stores::shared(kind).await);
+        let session = LocalSession::new(recto);
         let routes = router(App::new(session)).layer(Extension(access));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -102,6 +107,11 @@ impl Client {
     pub(crate) async fn put(&self, target: &str, body: &Json) -> Reply {
         let headers = [("content-type", "application/json")];
         self.send(Method::PUT, target, &headers, body.to_string()).await
+    }
+
+    pub(crate) async fn patch(&self, target: &str, headers: &[(&str, &str)], body: &Json) -> Reply {
+        let headers = [&[("content-type", "application/merge-patch+json")], headers].concat();
+        self.send(Method::PATCH, target, &headers, body.to_string()).await
     }
 
     pub(crate) async fn post(&self, target: &str, body: &Json) -> Reply {

@@ -1,0 +1,13 @@
+//! What files of stored bytes are read with, in the tests of every crate.
+
+/// The bytes that hexadecimal digits stand for.
+///
+/// # Panics
+/// They are not pairs of such digits.
+pub fn bytes_of_hex(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks_exact(2);
+    assert!(pairs.remainder().is_empty(), "{digits}");
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = pairs.map(byte).collect();
+    bytes.expect("hexadecimal digits")
+}

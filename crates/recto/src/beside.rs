@@ -1,0 +1,273 @@
+//! A view beside the records that it is of: both read one by one, and what makes them equal.
+
+use std::sync::Arc;
+
+use recto_model::schema::Holds;
+use recto_model::{Cells, RowRef, Table};
+use recto_store::{
+    Atomicity, ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, Snapshot, StoreErrorKind,
+    WriteOptions, WriteOutcome,
+};
+use recto_views::collection::{KeyCells, ViewTable};
+use recto_views::row::Micros;
+use recto_views::{Arranged, Entry, Mend, Row, Seen, ViewNumber, fill_until};
+
+use crate::core::CollectionCore;
+use crate::entries::EntryWrites;
+use crate::error::{Error, ErrorKind, Result};
+use crate::settle::{Attempt, Policy, settle};
+use crate::shared::Shared;
+use crate::viewed::{Viewed, Written};
+
+/// The row of a record.
+pub(crate) type RecordRow = Row<Cells, KeyCells>;
+
+/// A view of a collection, and its records.
+#[derive(Debug, Clone)]
+pub(crate) struct Beside {
+    pub(crate) core: Arc<CollectionCore>,
+    viewed: Arc<Viewed>,
+    pub(crate) view: ViewTable,
+    writes: EntryWrites,
+}
+
+/// An entry that is there.
+#[derive(Debug)]
+pub(crate) struct There {
+    pub(crate) seen: Seen<KeyCells, Cells>,
+    pub(crate) written: Written,
+}
+
+impl Beside {
+    /// The view of this number; none if the collection does not write it.
+    pub(crate) fn new(core: &Arc<CollectionCore>, number: ViewNumber) -> Option<Self> {
+        let viewed = core.viewed.clone()?;
+        let view = viewed.views.view(number)?.clone();
+        Some(Self {
+            writes: EntryWrites::new(core.shared.store.limits()),
+            core: Arc::clone(core),
+            viewed,
+            view,
+        })
+    }
+
+    /// The table of the records.
+    pub(crate) fn base(&self) -> &Arc<Table> {
+        &self.core.base().table
+    }
+
+    /// Whether versions are kept with records. Elsewhere they are what reads tell of stamps, which does not say when a record
+    /// was put last: a null has none.
+    pub(crate) fn has_versions(&self) -> bool {
+        self.viewed.base.is_some()
+    }
+
+    /// Whether the store is elsewhere: others write to it too, and it keeps tombstones.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.core.shared.store.limits().remote
+    }
+
+    /// The row of a record.
+    pub(crate) fn row(&self, row: RowRef<'_>, written: Written) -> Result<Option<RecordRow>> {
+        self.viewed.row(row, written)
+    }
+
+    /// The entry that a record has in the view.
+    pub(crate) fn entry(&self, row: &RecordRow) -> Option<Entry<KeyCells, Cells>> {
+        self.viewed
+            .views
+            .entry_in(self.view.number(), row.record.as_ref()?)
+    }
+
+    /// What the two are compared by.
+    pub(crate) fn schema(&self) -> &recto_views::ViewedCollection {
+        &self.viewed.views
+    }
+
+    /// What puts the entry of a record; none if it has none, or no longer.
+    pub(crate) fn put(&self, row: &RecordRow) -> Option<PartitionWrite> {
+        let now = self.core.shared.environment.now_micros();
+        let number = self.view.number();
+        let mend = fill_until(row, self.entries_until(row), number, &self.viewed.views, now)?;
+        let Mend::Put {
+            entry,
+            version,
+            ttl_seconds,
+        } = mend
+        else {
+            return None;
+        };
+        self.writes.put(&self.view, &entry, version, ttl_seconds)
+    }
+
+    /// The same, at another stamp than the record's version.
+    pub(crate) fn put_at(&self, row: &RecordRow, stamp: Micros) -> Option<PartitionWrite> {
+        let mut write = self.put(row)?;
+        let behind = stamp - row.version.0;
+        for mutation in &mut write.mutations {
+            mutation.stamp = mutation.stamp.map(|own| recto_store::Stamp(own.0 + behind));
+        }
+        Some(write)
+    }
+
+    /// What removes an entry.
+    pub(crate) fn remove(&self, key: &KeyCells, stamp: Micros) -> Option<PartitionWrite> {
+        EntryWrites::remove(&self.view, key, recto_views::Version(stamp))
+    }
+
+    /// Until when the entries of a record live. Only where several clocks decide they outlive it.
+    fn entries_until(&self, row: &RecordRow) -> Option<Micros> {
+        if self.has_versions() && self.is_remote() {
+            row.entries_until()
+        } else {
+            row.expires_at
+        }
+    }
+
+    /// The entry at a key of the view.
+    pub(crate) async fn read_entry(&self, snapshot: &dyn Snapshot, key: &KeyCells) -> Result<Option<There>> {
+        let Some((partition, clustering)) = key.in_table(self.view.table()) else {
+            return Ok(None);
+        };
+        let read = PointRead {
+            table: Arc::clone(self.view.table()),
+            partition,
+            clustering,
+        };
+        let found = snapshot.get(&read, &self.read_options(false)).await?;
+        let written = self.written(&found.stamps, &found.ends_in_seconds, 0);
+        let row = found.rows.iter().next();
+        let seen = row.and_then(|row| self.view.seen(row).or_else(|| self.view.unversioned(row)));
+        Ok(seen.map(|seen| There { seen, written }))
+    }
+
+    /// The record whose entry an entry is.
+    pub(crate) async fn read_record(
+        &self,
+        snapshot: &dyn Snapshot,
+        key: &RecordKey,
+    ) -> Result<Option<RecordRow>> {
+        let read = PointRead {
+            table: Arc::clone(self.base()),
+            partition: key.partition.clone(),
+            clustering: key.clustering.clone(),
+        };
+        let found = snapshot.get(&read, &self.read_options(true)).await?;
+        let written = self.written(&found.stamps, &found.ends_in_seconds, 0);
+        match found.rows.iter().next() {
+            Some(row) => self.row(row, written),
+            None => Ok(None),
+        }
+    }
+
+    /// What reads tell of one of their rows.
+    pub(crate) fn written(&self, stamps: &[Micros], ends: &[Option<u32>], row: usize) -> Written {
+        let now = self.core.shared.environment.now_micros();
+        let ends = ends.get(row).copied().flatten();
+        Written {
+            stamp: stamps.get(row).copied().unwrap_or(0),
+            ends_at: ends.map(|seconds| now.saturating_add(i64::from(seconds) * 1_000_000)),
+        }
+    }
+
+    /// How to read what decides. Of records that are written conditionally a quorum may miss what is decided.
+    fn read_options(&self, decides: bool) -> ReadOptions {
+        let shared = &self.core.shared;
+        let is_serial = decides && self.has_versions() && self.is_remote();
+        ReadOptions {
+            consistency: is_serial.then_some(ConsistencyLevel::Serial),
+            stamps: true,
+            ..shared.read_options()
+        }
+    }
+
+    /// The key of the record that a row of the base table is.
+    pub(crate) fn key_of_row(&self, row: RowRef<'_>) -> RecordKey {
+        let (table, cells) = (self.base(), |range: std::ops::Range<usize>| {
+            range.map(|column| row.get(column)).collect()
+        });
+        let partition = table.partition().len();
+        RecordKey {
+            partition: cells(0..partition),
+            clustering: cells(partition..table.key_len()),
+        }
+    }
+
+    /// The key of the record that an entry is of.
+    pub(crate) fn key_of_entry(&self, entry: &KeyCells) -> RecordKey {
+        let holds = self.view.holds();
+        let cells: Vec<&[u8]> = entry.cells().collect();
+        let cell = |held: &Holds| {
+            let column = holds.iter().position(|one| one == held)?;
+            cells.get(column).copied()
+        };
+        let table = self.base();
+        let base = &self.core.base().holds[..table.key_len()];
+        let (partition, clustering) = base.split_at(table.partition().len());
+        RecordKey {
+            partition: partition.iter().map(cell).collect(),
+            clustering: clustering.iter().map(cell).collect(),
+        }
+    }
+
+    /// A record's key, for people.
+    pub(crate) fn key_text(&self, key: &RecordKey) -> String {
+        self.core.key_text(&key.partition, &key.clustering)
+    }
+}
+
+/// The key of a record, as the base table has it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RecordKey {
+    partition: Cells,
+    clustering: Cells,
+}
+
+/// Writes entries, each for itself, again until they are written. Relaxed, they are durable with the next
+/// durable write.
+///
+/// # Errors
+/// The store failed, or still does not take them when [`Policy::LOAD`] says that it is enough.
+pub(crate) async fn send(shared: &Shared, writes: Vec<PartitionWrite>, relaxed: bool) -> Result<()> {
+    if writes.is_empty() {
+        return Ok(());
+    }
+    let options = WriteOptions {
+        relaxed,
+        ..shared.write_options()
+    };
+    let attempt = |_| async {
+        let sent = shared
+            .store
+            .write_many(writes.clone(), Atomicity::Each, options)
+            .await;
+        match sent {
+            Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => Attempt::Known(()),
+            Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
+            Ok(WriteOutcome::Conflict(_)) => Attempt::Refused(Error::new(
+                ErrorKind::Store,
+                "the store took an entry for a record of its own",
+            )),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    StoreErrorKind::Unavailable | StoreErrorKind::Timeout
+                ) =>
+            {
+                Attempt::Failed(error.into())
+            }
+            Ok(WriteOutcome::Refused(error)) | Err(error) => Attempt::Refused(error.into()),
+        }
+    };
+    let settled = settle(&shared.environment, Policy::LOAD, attempt).await;
+    settled.map_err(|unsettled| {
+        unsettled.or(|unknown| {
+            Error::new(
+                ErrorKind::OutcomeUnknown,
+                "it is not known whether entries of a view were written",
+            )
+            .with_hint("run the command again: it goes on")
+            .with_source(unknown)
+        })
+    })
+}

@@ -1,0 +1,149 @@
+//! Filling new views from the records that are there.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_store::{ReadOptions, ScanRead};
+use recto_views::ViewNumber;
+use tokio::sync::Mutex;
+
+use super::Build;
+use super::progress::{Kept, MAX_PIECES, Piece};
+use crate::beside::{Beside, send};
+use crate::core::CollectionCore;
+use crate::error::Result;
+use crate::pace::Pace;
+use crate::session::ViewProgress;
+use crate::verify::undisturbed;
+
+/// Records read of a piece at a time. Where writes have to wait meanwhile it is some milliseconds.
+const STEP_ROWS: u32 = 1_000;
+/// Pieces of the base table that are read side by side of a remote store.
+const PARALLEL: usize = 4;
+
+/// Fills views of one collection, which all writers write by now.
+pub(super) struct Fill<'a> {
+    build: &'a Build<'a>,
+    core: Arc<CollectionCore>,
+    views: Vec<Beside>,
+    kept: Kept<'a>,
+    telling: Mutex<Telling>,
+}
+
+/// How far all pieces are together.
+struct Telling {
+    progress: ViewProgress,
+    pace: Pace,
+}
+
+impl<'a> Fill<'a> {
+    pub(super) fn new(build: &'a Build<'a>, core: Arc<CollectionCore>, numbers: &[u64]) -> Self {
+        let shared = build.shared;
+        let views = numbers
+            .iter()
+            .filter_map(|number| Beside::new(&core, ViewNumber(*number)));
+        Self {
+            views: views.collect(),
+            kept: Kept::new(shared, &core.definition.name, numbers),
+            telling: Mutex::new(Telling {
+                progress: build.told(&core.definition.name, numbers, "filling"),
+                pace: Pace::new(build.options.rows_per_second, &shared.environment),
+            }),
+            build,
+            core,
+        }
+    }
+
+    /// Reads the base table from where it was left, or from its beginning, to its end.
+    pub(super) async fn run(&self) -> Result<()> {
+        let pieces = self.pieces().await?;
+        self.telling.lock().await.progress.rows = pieces.iter().map(|piece| piece.rows).sum();
+        let left = pieces.into_iter().filter(|piece| !piece.is_done);
+        let filled: Vec<BoxFuture<'_, Result<()>>> = left.map(|piece| self.fill(piece).boxed()).collect();
+        stream::iter(filled)
+            .buffer_unordered(PARALLEL)
+            .try_collect()
+            .await
+    }
+
+    async fn pieces(&self) -> Result<Vec<Piece>> {
+        self.kept.prepare().await?;
+        let pieces = self.kept.read().await?;
+        if !pieces.is_empty() {
+            return Ok(pieces);
+        }
+        let store = &self.build.shared.store;
+        // One after the other they gain nothing where nothing is waited for, and finding them takes a walk over all keys.
+        let asked = if store.limits().remote { MAX_PIECES / 2 } else { 1 };
+        let ranges = store
+            .snapshot()?
+            .token_ranges(&self.core.base().table, asked)
+            .await?;
+        let pieces = ranges.into_iter().take(MAX_PIECES as usize).zip(0..);
+        let pieces: Vec<Piece> = pieces
+            .map(|(range, number)| Piece {
+                number,
+                range,
+                after: None,
+                rows: 0,
+                is_done: false,
+            })
+            .collect();
+        self.kept.begin(&pieces).await?;
+        Ok(pieces)
+    }
+
+    async fn fill(&self, mut piece: Piece) -> Result<()> {
+        while !piece.is_done {
+            let rows = self.step(&mut piece).await?;
+            let wait = {
+                let mut telling = self.telling.lock().await;
+                telling.progress.rows += rows;
+                (self.build.progress)(telling.progress.clone());
+                telling.pace.after(rows, &self.build.shared.environment)
+            };
+            tokio::time::sleep(wait).await;
+        }
+        Ok(())
+    }
+
+    /// Fills in what the next records of a piece are; how many they are.
+    async fn step(&self, piece: &mut Piece) -> Result<u64> {
+        let shared = self.build.shared;
+        let undisturbed = undisturbed(shared).await?;
+        let snapshot = shared.store.snapshot()?;
+        let options = ReadOptions {
+            stamps: true,
+            ..shared.read_options()
+        };
+        let rows = self.telling.lock().await.pace.step_rows(STEP_ROWS);
+        let (table, after) = (&self.core.base().table, piece.after.as_ref());
+        let read = snapshot.scan(table, &piece.range, after, rows, &options).await?;
+        drop(snapshot);
+        let writes = self.writes(&read)?;
+        send(shared, writes, true).await?;
+        drop(undisturbed);
+        let rows = read.rows.len() as u64;
+        piece.rows += rows;
+        piece.is_done = read.next.is_none();
+        piece.after = read.next.or_else(|| piece.after.take());
+        // With it the entries are durable that were written before.
+        self.kept.put(std::slice::from_ref(piece)).await?;
+        Ok(rows)
+    }
+
+    fn writes(&self, read: &ScanRead) -> Result<Vec<recto_store::PartitionWrite>> {
+        let mut writes = Vec::new();
+        for (index, row) in read.rows.iter().enumerate() {
+            let Some(first) = self.views.first() else { break };
+            let written = first.written(&read.stamps, &read.ends_in_seconds, index);
+            let Some(row) = first.row(row, written)? else {
+                continue;
+            };
+            writes.extend(self.views.iter().filter_map(|view| view.put(&row)));
+        }
+        Ok(writes)
+    }
+}

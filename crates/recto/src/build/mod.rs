@@ -1,0 +1,330 @@
+//! Bringing views to their end: those that are new are filled and become ready, those that nobody declares any more go.
+//!
+//! What is to be done next [`recto_views::next_step`] says, by what the catalog has. Whoever is interrupted and begins again
+//! goes on.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `fill` | the records that are there into new views |
+//! | `progress` | how far that is, kept in the store |
+
+mod fill;
+mod progress;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_model::schema::Collection;
+use recto_views::building::RETIRING_MICROS;
+use recto_views::{BuildStep, Built, Generation, Progress as Known, ViewNumber, ViewState, next_step};
+
+use crate::catalog::change::{TableChange, change_table};
+use crate::catalog::views::{KeptView, KeptViews, state_text};
+use crate::catalog::{Catalog, Recorded};
+use crate::core::CollectionCore;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{ApplyOptions, Progress, ViewProgress, ViewStatus};
+use crate::shared::Shared;
+use crate::verify::Verification;
+use fill::Fill;
+use progress::Kept;
+
+/// How often a state is recorded anew because another schema came between.
+const MAX_RECORDINGS: u32 = 16;
+
+/// What views are brought to their end with.
+pub(crate) struct Build<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) catalog: &'a Catalog<'a>,
+    pub(crate) options: &'a ApplyOptions,
+    pub(crate) progress: Progress<'a, ViewProgress>,
+}
+
+/// What is to be done next, for some views of one collection.
+struct Due {
+    collection: String,
+    numbers: Vec<u64>,
+    step: BuildStep,
+}
+
+/// How far the views are that this process has worked on, by their numbers.
+type KnownViews = HashMap<u64, Known>;
+
+impl Build<'_> {
+    /// Does what is to be done, until every view is ready or gone. It goes by the schema that is held, which must be the
+    /// one that is recorded.
+    ///
+    /// # Errors
+    /// The store failed; a view could not be made true. The same again goes on.
+    pub(crate) async fn run(&self) -> Result<()> {
+        let mut known = KnownViews::new();
+        loop {
+            let recorded = self.shared.held().recorded.clone();
+            let Some(due) = due(&recorded.views, &known) else {
+                return Ok(());
+            };
+            self.step(&recorded, &due, &mut known).await?;
+        }
+    }
+
+    async fn step(&self, recorded: &Recorded, due: &Due, known: &mut KnownViews) -> Result<()> {
+        let mut is_now = |now: Known| {
+            for number in &due.numbers {
+                known.insert(*number, now);
+            }
+        };
+        match due.step {
+            BuildStep::Barrier => {
+                (self.progress)(self.told(&due.collection, &due.numbers, "waiting"));
+                self.barrier(recorded).await?;
+                let state = due
+                    .numbers
+                    .first()
+                    .and_then(|number| state_of(&recorded.views, *number));
+                is_now(match state {
+                    Some(ViewState::Dropping) => Known::Dropping { is_unwritten: true },
+                    _ => Known::Building(Built::Passed),
+                });
+            }
+            BuildStep::Fill => {
+                if let Some(core) = self.core(recorded, &due.collection) {
+                    Fill::new(self, core, &due.numbers).run().await?;
+                }
+                is_now(Known::Building(Built::Filled));
+            }
+            BuildStep::Verify => {
+                for number in &due.numbers {
+                    self.verify(recorded, due, *number).await?;
+                }
+                is_now(Known::Building(Built::Verified));
+            }
+            BuildStep::Record(state) => {
+                self.record(|views| set(views, &due.numbers, state)).await?;
+                if state == ViewState::Ready {
+                    Kept::new(self.shared, &due.collection, &due.numbers)
+                        .forget()
+                        .await?;
+                }
+            }
+            BuildStep::WaitForReaders => {
+                (self.progress)(self.told(&due.collection, &due.numbers, "waiting"));
+                if self.shared.store.limits().remote {
+                    tokio::time::sleep(Duration::from_micros(RETIRING_MICROS.unsigned_abs())).await;
+                }
+                is_now(Known::Retiring { is_unread: true });
+            }
+            BuildStep::DropTable => {
+                (self.progress)(self.told(&due.collection, &due.numbers, "dropping"));
+                self.drop_tables(recorded, due).await?;
+                is_now(Known::Dropped);
+            }
+            BuildStep::Forget => {
+                self.record(|views| forget(views, &due.numbers)).await?;
+            }
+            // Tables are made before their views are recorded.
+            BuildStep::MakeTable | BuildStep::Done => is_now(Known::Ready),
+        }
+        Ok(())
+    }
+
+    /// Waits until no write comes any more by an older schema than the one that is held: none of this process is under way
+    /// then, and where others write too, each says that it writes by this one.
+    async fn barrier(&self, recorded: &Recorded) -> Result<()> {
+        drop(self.shared.alone().await);
+        if self.shared.store.limits().transactions {
+            return Ok(());
+        }
+        self.shared.writer.barrier(Generation(recorded.generation)).await
+    }
+
+    /// Compares a view that was filled with its records, and mends what writers of before have left.
+    async fn verify(&self, recorded: &Recorded, due: &Due, number: u64) -> Result<()> {
+        let Some(core) = self.core(recorded, &due.collection) else {
+            return Ok(());
+        };
+        let told = self.told(&due.collection, &[number], "verifying");
+        let verification = Verification {
+            mends: true,
+            rows_per_second: self.options.rows_per_second,
+            ..Verification::default()
+        };
+        let Some(found) = verification
+            .view(&core, ViewNumber(number), told, self.progress)
+            .await?
+        else {
+            return Ok(());
+        };
+        let left = found.wrong() - found.mended;
+        if left == 0 {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Store,
+            format!(
+                "view {} of collection {} was filled, and {left} of its entries are not as their records are",
+                found.view, found.collection
+            ),
+        )
+        .with_hint("it is not read before they are: apply the schema again, which goes on"))
+    }
+
+    /// Changes what is recorded of views, by a function that says whether it did, whatever others record meanwhile.
+    async fn record(&self, change: impl Fn(&mut KeptViews) -> bool) -> Result<()> {
+        for _ in 0..MAX_RECORDINGS {
+            let recorded = self.catalog.schema().await?;
+            let mut views = KeptViews::clone(&recorded.views);
+            if change(&mut views) {
+                let (schema, after) = (&recorded.schema, recorded.generation);
+                match self.catalog.record_schema(schema, &views, after).await {
+                    Err(error) if error.kind() == ErrorKind::SchemaMismatch => continue,
+                    recorded => recorded?,
+                };
+            }
+            let recorded = self.catalog.schema().await?;
+            self.shared.holding.hold_schema(recorded, |_| true);
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Store,
+            "the store's schema changes too quickly for the state of a view to be recorded",
+        )
+        .with_hint("others apply schemas now: apply this one again when they are done, which goes on"))
+    }
+
+    async fn drop_tables(&self, recorded: &Recorded, due: &Due) -> Result<()> {
+        let Some(collection) = recorded.schema.collection(&due.collection) else {
+            return Ok(());
+        };
+        let gone = recorded.views.of(&due.collection);
+        for view in gone.filter(|view| due.numbers.contains(&view.number)) {
+            let change = TableChange::Drop(view.table_name(collection));
+            change_table(&self.shared.store, &self.shared.environment, &change).await?;
+        }
+        Ok(())
+    }
+
+    /// The collection as it is held; none if it is no more.
+    fn core(&self, recorded: &Recorded, name: &str) -> Option<Arc<CollectionCore>> {
+        let definition = recorded.schema.collection(name)?;
+        let held = self.shared.held();
+        let core = CollectionCore::new(Arc::clone(self.shared), &held, Arc::clone(definition));
+        Some(Arc::new(core))
+    }
+
+    /// What is told of a step that begins.
+    fn told(&self, collection: &str, numbers: &[u64], step: &str) -> ViewProgress {
+        let held = self.shared.held();
+        let views = held.recorded.views.of(collection);
+        let views = views.filter(|view| numbers.contains(&view.number));
+        let names: Vec<&str> = views.map(|view| view.view.name.as_str()).collect();
+        ViewProgress {
+            collection: collection.to_owned(),
+            view: names.join(", "),
+            step: step.to_owned(),
+            ..ViewProgress::default()
+        }
+    }
+}
+
+/// What is to be done next: first for those who wait for a view to be read.
+fn due(views: &KeptViews, known: &KnownViews) -> Option<Due> {
+    let step_of = |view: &KeptView| {
+        let recorded = Known::recorded(view.state);
+        let known = known.get(&view.number).copied();
+        let is_of_state = |known: &Known| std::mem::discriminant(known) == std::mem::discriminant(&recorded);
+        let is_dropped = known == Some(Known::Dropped) && view.state == ViewState::Dropping;
+        next_step(
+            known
+                .filter(|known| is_of_state(known) || is_dropped)
+                .unwrap_or(recorded),
+        )
+    };
+    let mut waiting: Vec<&KeptView> = views.tables.iter().collect();
+    waiting.retain(|view| step_of(view) != BuildStep::Done);
+    waiting.sort_by_key(|view| view.state != ViewState::Building);
+    let first = waiting.first()?;
+    let step = step_of(first);
+    let together = waiting.iter().filter(|view| {
+        view.collection == first.collection && view.state == first.state && step_of(view) == step
+    });
+    Some(Due {
+        collection: first.collection.clone(),
+        numbers: together.map(|view| view.number).collect(),
+        step,
+    })
+}
+
+fn state_of(views: &KeptViews, number: u64) -> Option<ViewState> {
+    let mut tables = views.tables.iter();
+    Some(tables.find(|view| view.number == number)?.state)
+}
+
+/// Records a state of views that are on their way to it; those that a view takes the place of retire.
+fn set(views: &mut KeptViews, numbers: &[u64], state: ViewState) -> bool {
+    let from = match state {
+        ViewState::Ready => ViewState::Building,
+        _ => ViewState::Retiring,
+    };
+    let mut names = Vec::new();
+    let those = views.tables.iter_mut();
+    for view in those.filter(|view| numbers.contains(&view.number) && view.state == from) {
+        view.state = state;
+        names.push((view.collection.clone(), view.view.name.clone()));
+    }
+    if state == ViewState::Ready {
+        let replaced = |view: &&mut KeptView| {
+            view.state == ViewState::Ready
+                && !numbers.contains(&view.number)
+                && names.contains(&(view.collection.clone(), view.view.name.clone()))
+        };
+        views
+            .tables
+            .iter_mut()
+            .filter(replaced)
+            .for_each(KeptView::retire);
+    }
+    !names.is_empty()
+}
+
+fn forget(views: &mut KeptViews, numbers: &[u64]) -> bool {
+    let before = views.tables.len();
+    views
+        .tables
+        .retain(|view| !(numbers.contains(&view.number) && view.state == ViewState::Dropping));
+    views.tables.len() != before
+}
+
+/// The views of a store, collection after collection, each in the order its tables were made.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn statuses(shared: &Shared) -> Result<Vec<ViewStatus>> {
+    let recorded = shared.held().recorded.clone();
+    let mut statuses = Vec::new();
+    for one in &recorded.schema.collections {
+        let building = recorded.views.of(&one.name);
+        let building = building.filter(|view| view.state == ViewState::Building);
+        let numbers: Vec<u64> = building.map(|view| view.number).collect();
+        let filled = if numbers.is_empty() {
+            None
+        } else {
+            Kept::new(shared, &one.name, &numbers).rows().await?
+        };
+        let views = recorded.views.of(&one.name);
+        statuses.extend(views.map(|view| status(one, view, filled)));
+    }
+    Ok(statuses)
+}
+
+fn status(collection: &Collection, kept: &KeptView, filled: Option<u64>) -> ViewStatus {
+    ViewStatus {
+        collection: collection.name.clone(),
+        view: kept.view.name.clone(),
+        arrangement: collection.arranged(&kept.view).to_string(),
+        state: state_text(kept.state).to_owned(),
+        number: kept.number,
+        table: kept.table_name(collection),
+        rows_filled: filled.filter(|_| kept.state == ViewState::Building),
+    }
+}

@@ -1,0 +1,348 @@
+//! Changing one record.
+
+use std::collections::HashMap;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use recto_model::schema::WriteMode;
+use recto_model::{Cells, cell};
+use recto_views::{Change as Becomes, FieldCells, Request, Version};
+
+use crate::core::CollectionCore;
+use crate::error::{Error, ErrorKind, Part, Result};
+use crate::filter::Literal;
+use crate::record::no_field;
+use crate::writes::{Changed, Changes, MAX_BATCH_CHANGES, RowChange, change, not_changed, ttl_seconds};
+
+/// The most changes that are made side by side.
+const MAX_AT_ONCE: usize = 256;
+
+/// A change of one record, made when it is awaited. Durable when it returns.
+///
+/// In a collection with `writes = "update"` it is the record and all its views, or nothing; it says which
+/// [version](Changed::version) the record has then, and can ask for the one that it has before.
+///
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// use recto::ErrorKind;
+///
+/// #[derive(Debug, Clone, PartialEq, Record)]
+/// #[record(collection = "users", key = ["id"])]
+/// struct User {
+///     id: i64,
+///     name: String,
+///     status: Option<String>,
+/// }
+/// # store.apply(&recto::schema_of([User::collection()])).await?;
+/// # let users = store.collection::<User>()?;
+///
+/// let ada = User { id: 1, name: "Ada".into(), status: None };
+/// let inserted = users.insert(&ada).await?;
+/// assert_eq!(users.insert(&ada).await.unwrap_err().kind(), ErrorKind::Exists);
+///
+/// let updated = users.update(1).set("status", "away").if_version(inserted.version).await?;
+/// let late = users.delete(1).if_version(inserted.version).await.unwrap_err();
+/// assert_eq!((late.kind(), late.version()), (ErrorKind::Changed, Some(updated.version)));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is written until it is awaited"]
+#[derive(Debug)]
+pub struct Change {
+    asked: Result<Asked>,
+    if_version: Option<i64>,
+    time_to_live: Option<Duration>,
+}
+
+/// What is asked, of which collection.
+#[derive(Debug)]
+struct Asked {
+    core: Arc<CollectionCore>,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// A record's cells, in the order of the base table's columns.
+    Insert(Cells),
+    Put(Cells),
+    /// The cells of a key, and of fields.
+    Update(Cells, FieldCells),
+    Delete(Cells),
+}
+
+impl Change {
+    pub(crate) fn insert(encoded: Result<(Arc<CollectionCore>, Cells)>) -> Self {
+        Self::new(encoded, What::Insert)
+    }
+
+    pub(crate) fn put(encoded: Result<(Arc<CollectionCore>, Cells)>) -> Self {
+        Self::new(encoded, What::Put)
+    }
+
+    pub(crate) fn delete(key: Result<(Arc<CollectionCore>, Cells)>) -> Self {
+        Self::new(key, What::Delete)
+    }
+
+    fn new(given: Result<(Arc<CollectionCore>, Cells)>, what: impl FnOnce(Cells) -> What) -> Self {
+        Self {
+            asked: given.map(|(core, cells)| Asked {
+                core,
+                what: what(cells),
+            }),
+            if_version: None,
+            time_to_live: None,
+        }
+    }
+
+    /// Refuses the change unless the record is of this version.
+    pub fn if_version(mut self, version: i64) -> Self {
+        self.if_version = Some(version);
+        self
+    }
+
+    /// Lets the record that is put live for a time (whole seconds, at least one).
+    pub fn lives_for(mut self, time_to_live: Duration) -> Self {
+        self.time_to_live = Some(time_to_live);
+        self
+    }
+
+    /// This change, if it is right, whatever is stored.
+    pub(crate) fn checked(self) -> Result<Self> {
+        Ok(Self {
+            asked: Ok(self.asked?),
+            ..self
+        })
+    }
+
+    /// Which record it is of, if it is of any.
+    fn record(&self) -> Option<(String, Cells)> {
+        let Asked { core, what } = self.asked.as_ref().ok()?;
+        let (What::Insert(cells) | What::Put(cells) | What::Update(cells, _) | What::Delete(cells)) = what;
+        Some((core.definition.name.clone(), key_of(core, cells)))
+    }
+
+    async fn run(self) -> Result<Changed> {
+        let Asked { core, what } = self.asked?;
+        let ttl_seconds = self.time_to_live.map(ttl_seconds).transpose()?;
+        if core.definition.writes == WriteMode::Update {
+            let (cells, becomes) = becomes(&core, what, ttl_seconds);
+            let key = key_of(&core, &cells);
+            let if_version = self.if_version.map(Version);
+            let asked = Request {
+                change: becomes,
+                if_version,
+            };
+            return change(&core, &key, &asked).await;
+        }
+        let change = match what {
+            What::Put(cells) if self.if_version.is_none() => RowChange::Put { cells, ttl_seconds },
+            What::Delete(key) if self.if_version.is_none() => RowChange::Delete { key },
+            _ => return Err(not_changed(&core)),
+        };
+        let mut changes = Changes::new(&core.shared);
+        changes.add(&core, change)?;
+        let stamp = changes.commit().await?;
+        Ok(Changed {
+            version: stamp.map_or(0, |stamp| stamp.0),
+            pending: false,
+        })
+    }
+}
+
+impl IntoFuture for Change {
+    type Output = Result<Changed>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<Changed>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// Makes changes, each for itself: how each ended, in their order. Those of one record are made in that order, the others
+/// side by side, so that an embedded store commits many at once.
+///
+/// # Errors
+/// There are too many; nothing is written.
+pub(crate) async fn change_each(changes: Vec<Change>) -> Result<Vec<Result<Changed>>> {
+    if changes.len() > MAX_BATCH_CHANGES {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("at most {MAX_BATCH_CHANGES} changes are made at once"),
+        )
+        .with_hint("nothing was written; make them in several calls"));
+    }
+    let changes = changes.into_iter().map(|change| (change.record(), change));
+    Ok(side_by_side(changes, MAX_AT_ONCE, Change::run).await)
+}
+
+/// Makes changes, each with the record that it is of if that is known: those of one record in their order, the others
+/// side by side, at most so many at once. How each ended, in their order.
+pub(crate) async fn side_by_side<C, E, F>(
+    changes: impl IntoIterator<Item = (Option<(String, Cells)>, C)>,
+    at_once: usize,
+    make: impl Fn(C) -> F,
+) -> Vec<E>
+where
+    F: Future<Output = E>,
+{
+    let mut lanes: Vec<Vec<(usize, C)>> = Vec::new();
+    let mut lane_of: HashMap<(String, Cells), usize> = HashMap::new();
+    for (index, (record, change)) in changes.into_iter().enumerate() {
+        let next = lanes.len();
+        let lane = record.map_or(next, |record| *lane_of.entry(record).or_insert(next));
+        if lane == next {
+            lanes.push(Vec::new());
+        }
+        lanes[lane].push((index, change));
+    }
+    let make = &make;
+    let one_after_the_other = |lane: Vec<(usize, C)>| async move {
+        let mut ended = Vec::with_capacity(lane.len());
+        for (index, change) in lane {
+            ended.push((index, make(change).await));
+        }
+        ended
+    };
+    let lanes: Vec<_> = lanes.into_iter().map(one_after_the_other).collect();
+    let ended: Vec<Vec<_>> = stream::iter(lanes).buffer_unordered(at_once).collect().await;
+    let mut ended: Vec<(usize, E)> = ended.into_iter().flatten().collect();
+    ended.sort_unstable_by_key(|(index, _)| *index);
+    ended.into_iter().map(|(_, ended)| ended).collect()
+}
+
+/// A change of some fields of a record, which keeps the others; see [`Change`].
+#[must_use = "nothing is written until it is awaited"]
+#[derive(Debug)]
+pub struct Update {
+    change: Change,
+}
+
+impl Update {
+    pub(crate) fn new(key: Result<(Arc<CollectionCore>, Cells)>) -> Self {
+        let what = |key| {
+            let (fields, cells) = (Vec::new(), Cells::new());
+            What::Update(key, FieldCells { fields, cells })
+        };
+        Self {
+            change: Change::new(key, what),
+        }
+    }
+
+    /// Gives a field a value, or null (`None`). Text is read as a value of the field's type.
+    pub fn set(mut self, field: &str, value: impl Into<Literal>) -> Self {
+        self.change.asked = self.change.asked.and_then(|mut asked| {
+            asked.set(field, &value.into())?;
+            Ok(asked)
+        });
+        self
+    }
+
+    /// Refuses the update unless the record is of this version.
+    pub fn if_version(mut self, version: i64) -> Self {
+        self.change = self.change.if_version(version);
+        self
+    }
+}
+
+impl From<Update> for Change {
+    fn from(update: Update) -> Self {
+        update.change
+    }
+}
+
+impl IntoFuture for Update {
+    type Output = Result<Changed>;
+    type IntoFuture = <Change as IntoFuture>::IntoFuture;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.change.into_future()
+    }
+}
+
+impl Asked {
+    /// A field gets a value.
+    fn set(&mut self, name: &str, value: &Literal) -> Result<()> {
+        let definition = &self.core.definition;
+        let invalid = |message: String| {
+            Error::new(ErrorKind::InvalidRecord, format!("{name}: {message}"))
+                .with_part(Part::Record)
+                .with_field(name)
+        };
+        let (index, field) = definition
+            .field(name)
+            .ok_or_else(|| no_field(ErrorKind::InvalidRecord, definition, name))?;
+        if definition.key.iter().any(|key| key == name) {
+            return Err(invalid(format!(
+                "it is part of the key of {}, which is never changed",
+                definition.name
+            ))
+            .with_hint("insert a record with the other key, and delete this one"));
+        }
+        let What::Update(_, fields) = &mut self.what else {
+            return Ok(());
+        };
+        if fields.fields.contains(&index) {
+            return Err(invalid("it is given twice".to_owned()));
+        }
+        if matches!(value, Literal::Null) {
+            fields.cells.push(None);
+        } else {
+            let value = value.value(&field.ty).map_err(invalid)?;
+            let encode = |out: &mut Vec<u8>| cell::encode(&field.ty, &value, out);
+            fields
+                .cells
+                .try_push_with(encode)
+                .map_err(|error| invalid(error.to_string()))?;
+        }
+        fields.fields.push(index);
+        Ok(())
+    }
+}
+
+/// The cells of a key, which stand first.
+fn key_of(core: &CollectionCore, cells: &Cells) -> Cells {
+    (0..core.base().table.key_len())
+        .map(|column| cells.get(column))
+        .collect()
+}
+
+/// The cells of a record's key, and others behind them, and what is to become of it.
+fn becomes(
+    core: &CollectionCore,
+    what: What,
+    ttl_seconds: Option<u32>,
+) -> (Cells, Becomes<Cells, FieldCells>) {
+    let now = core.shared.environment.now_micros();
+    let expires_at = ttl_seconds.map(|seconds| now + i64::from(seconds) * 1_000_000);
+    match what {
+        What::Insert(cells) => {
+            let record = core.record_of(&cells);
+            (cells, Becomes::Insert { record, expires_at })
+        }
+        What::Put(cells) => {
+            let record = core.record_of(&cells);
+            // Whoever does not know a field leaves it as it is.
+            let fields: Vec<usize> = (0..record.len()).filter(|field| core.knows(*field)).collect();
+            let known = FieldCells {
+                cells: fields.iter().map(|&field| record.get(field)).collect(),
+                fields,
+            };
+            let put = Becomes::PutKnown {
+                known,
+                record,
+                expires_at,
+            };
+            (cells, put)
+        }
+        What::Update(key, fields) => (key, Becomes::Update(fields)),
+        What::Delete(key) => (key, Becomes::Delete),
+    }
+}

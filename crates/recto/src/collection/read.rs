@@ -1,0 +1,76 @@
+//! Records by their keys.
+
+use std::sync::Arc;
+
+use recto_model::{Cells, RowSet};
+use recto_plan::Arrangement;
+use recto_store::{PointRead, Snapshot};
+
+use super::Collection;
+use crate::core::CollectionCore;
+use crate::error::Result;
+use crate::key::{Key, key_cells};
+use crate::present::{Presence, Versioned, version_of};
+use crate::writes::mutation;
+
+impl<T> Collection<T> {
+    /// The record with this key, if there is one.
+    ///
+    /// # Errors
+    /// The key has another number of values than the collection's, or values of other types.
+    pub async fn get(&self, key: impl Key) -> Result<Option<T>> {
+        let found = self.get_versioned(key).await?;
+        Ok(found.map(|found| found.record))
+    }
+
+    /// The record with this key, if there is one, and its version.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn get_versioned(&self, key: impl Key) -> Result<Option<Versioned<T>>> {
+        let core = self.now()?;
+        let cells = key_cells(&core, &key)?;
+        let Some((rows, arrangement)) = point_read(&core, &cells).await? else {
+            return Ok(None);
+        };
+        let versioned = |row| {
+            Ok(Versioned {
+                record: (self.decode)(&core, &arrangement, row)?,
+                version: version_of(&arrangement, row),
+            })
+        };
+        rows.iter().next().map(versioned).transpose()
+    }
+}
+
+/// The row of the base table that is the record with this key, if there is one.
+pub(crate) async fn point_read(
+    core: &CollectionCore,
+    key: &Cells,
+) -> Result<Option<(RowSet, Arc<Arrangement>)>> {
+    let arrangement = core.base();
+    let (partition, clustering) = (mutation::partition(core, key), mutation::clustering(core, key));
+    let limits = core.shared.store.limits();
+    if limits.check_partition(&arrangement.table, &partition).is_err()
+        || limits.check_clustering(&arrangement.table, &clustering).is_err()
+    {
+        // No record has a key that cannot be stored.
+        return Ok(None);
+    }
+    let read = PointRead {
+        table: Arc::clone(&arrangement.table),
+        partition,
+        clustering,
+    };
+    let snapshot: Arc<dyn Snapshot> = core.shared.store.snapshot()?;
+    let found = snapshot.get(&read, &core.shared.read_options()).await?;
+    let Some(row) = found.rows.iter().next() else {
+        return Ok(None);
+    };
+    if let Some(presence) = Presence::of(arrangement)
+        && !presence.has(row, core.shared.environment.now_micros())?
+    {
+        return Ok(None);
+    }
+    Ok(Some((found.rows, Arc::clone(arrangement))))
+}

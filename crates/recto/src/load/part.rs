@@ -1,0 +1,205 @@
+//! A part of a chunk of a collection that has views, or whose records change: looked at where it must be, and written,
+//! each row with its entries or not at all.
+//!
+//! Where the store has transactions, a part is one. At first it is assumed that none of its records is there, as when a
+//! file is loaded for the first time; if that is not so, nothing is written, and they are read. What takes the place of
+//! another row without a word, as in `overwrite`, is read at once: the load tells what it replaced.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_model::schema::WriteMode;
+use recto_store::{
+    Atomicity, PartitionWrite, PointRead, ReadOptions, RowsMet, Snapshot, TransactionOutcome, WriteOptions,
+};
+use recto_views::Arranged;
+
+use super::buffer::{Buffer, Chunk, Loaded};
+use super::pipeline::blocking;
+use super::whole::{There, Whole, Writing};
+use super::write::{Answer, Asked, ChunkWriter, Part, Settled, until_settled};
+use crate::catalog;
+use crate::core::CollectionCore;
+use crate::error::{Error, ErrorKind, Result};
+use crate::viewed::{Viewed, Written};
+use crate::writes::mutation;
+
+/// The most records of a part that are read side by side.
+const MAX_READS: usize = 32;
+
+/// The most batches of a part that are with a store at once.
+const MAX_BATCHES: usize = 16;
+
+/// A part that is being written.
+pub(super) struct WholePart<'a> {
+    pub(super) writer: &'a ChunkWriter,
+    pub(super) buffer: &'a Arc<Buffer>,
+    pub(super) chunk: Chunk,
+    pub(super) viewed: &'a Arc<Viewed>,
+}
+
+impl WholePart<'_> {
+    /// Writes it; by what is there, if `looks`.
+    pub(super) async fn write(&self, looks: bool) -> Result<Settled<Part>> {
+        let core = self.core();
+        if !core.shared.store.limits().transactions {
+            return self.send().await;
+        }
+        let there = if looks || core.definition.writes == WriteMode::Overwrite {
+            Some(Arc::new(self.look().await?))
+        } else {
+            None
+        };
+        self.transact(there).await
+    }
+
+    fn core(&self) -> &Arc<CollectionCore> {
+        &self.writer.plan.targets[self.chunk.target].core
+    }
+
+    /// What is there of each row's record.
+    async fn look(&self) -> Result<Vec<Option<There>>> {
+        let (core, shared) = (self.core(), &self.writer.shared);
+        let target = &self.writer.plan.targets[self.chunk.target];
+        let read_of = |row| {
+            let loaded = Loaded { target, row };
+            PointRead {
+                table: Arc::clone(&self.viewed.table),
+                partition: mutation::partition(core, &loaded),
+                clustering: mutation::clustering(core, &loaded),
+            }
+        };
+        let reads: Vec<PointRead> = self
+            .buffer
+            .rows(self.chunk)
+            .map(|(row, _)| read_of(row))
+            .collect();
+        let snapshot = shared.store.snapshot()?;
+        let options = ReadOptions {
+            stamps: true,
+            ..shared.read_options()
+        };
+        let (snapshot, options) = (&*snapshot, &options);
+        let there = reads
+            .iter()
+            .map(|read| self.there(snapshot, read, options).boxed());
+        let there: Vec<_> = there.collect();
+        stream::iter(there).buffered(MAX_READS).try_collect().await
+    }
+
+    async fn there(
+        &self,
+        snapshot: &dyn Snapshot,
+        read: &PointRead,
+        options: &ReadOptions,
+    ) -> Result<Option<There>> {
+        let found = snapshot.get(read, options).await?;
+        let written = Written {
+            stamp: found.stamps.first().copied().unwrap_or_default(),
+            ends_at: None,
+        };
+        let row = found.rows.iter().next();
+        let row = row.map(|row| self.viewed.row(row, written)).transpose()?;
+        Ok(row.flatten())
+    }
+
+    /// What is written of it.
+    async fn make(&self, there: Option<Arc<Vec<Option<There>>>>) -> Result<Whole> {
+        let (plan, buffer) = (Arc::clone(&self.writer.plan), Arc::clone(self.buffer));
+        let (viewed, chunk, stamp) = (Arc::clone(self.viewed), self.chunk, self.writer.stamp);
+        let held = self.writer.shared.held();
+        let now = self.writer.shared.environment.now_micros();
+        blocking(move || {
+            let writing = Writing::new(&plan.targets[chunk.target], &viewed, &held.recorded, now);
+            writing.writes(
+                &buffer,
+                chunk,
+                stamp,
+                there.as_ref().map(|there| there.as_slice()),
+            )
+        })
+        .await
+    }
+
+    async fn transact(&self, there: Option<Arc<Vec<Option<There>>>>) -> Result<Settled<Part>> {
+        let ask = || self.ask_transaction(there.clone()).boxed();
+        until_settled(&self.writer.shared, ask).await
+    }
+
+    async fn ask_transaction(&self, there: Option<Arc<Vec<Option<There>>>>) -> Asked<Part> {
+        // Made for each attempt, so that no copy is kept while it waits.
+        let mut whole = self.make(there).await?;
+        let part = Part::Whole(whole.became, whole.refused);
+        if whole.writes.is_empty() {
+            return Ok(Ok(Answer::Known(part)));
+        }
+        let generation = self.viewed.views.generation().0;
+        if generation > 0 {
+            whole.conditions.push(catalog::is_of_generation(generation));
+        }
+        let options = WriteOptions {
+            row_by_row: false,
+            ..self.writer.options
+        };
+        let store = &self.writer.shared.store;
+        let sent = store.transact(whole.conditions, whole.writes, options).await;
+        Ok(sent.map(|outcome| match outcome {
+            TransactionOutcome::Applied => Answer::Known(part),
+            TransactionOutcome::NotApplied { .. } | TransactionOutcome::Conflict(_) => {
+                Answer::Known(Part::Lost)
+            }
+            TransactionOutcome::Unknown(error) => Answer::Unknown(error),
+            TransactionOutcome::Refused(error) => Answer::Refused(error),
+        }))
+    }
+
+    /// Writes it in logged batches, of some rows each.
+    async fn send(&self) -> Result<Settled<Part>> {
+        let core = self.core();
+        if self.viewed.base.is_some() {
+            return Err(no_changes(core));
+        }
+        let mut whole = self.make(None).await?;
+        let batch_bytes = core
+            .shared
+            .store
+            .limits()
+            .batch_bytes
+            .min(self.writer.sizes.partition_bytes);
+        let batches = whole.take_batches(batch_bytes, self.writer.sizes.partition_rows);
+        let sent = batches.into_iter().map(|batch| self.send_batch(batch).boxed());
+        let sent: Vec<_> = sent.collect();
+        let mut sent = stream::iter(sent).buffer_unordered(MAX_BATCHES);
+        while let Some(settled) = sent.try_next().await? {
+            if let Settled::Refused(error) = settled {
+                return Ok(Settled::Refused(error));
+            }
+        }
+        Ok(Settled::Done(Part::Whole(whole.became, whole.refused)))
+    }
+
+    async fn send_batch(&self, batch: Vec<PartitionWrite>) -> Result<Settled<RowsMet>> {
+        let ask = || self.ask_batch(&batch).boxed();
+        until_settled(&self.writer.shared, ask).await
+    }
+
+    async fn ask_batch(&self, batch: &[PartitionWrite]) -> Asked<RowsMet> {
+        let (store, options) = (&self.writer.shared.store, self.writer.options);
+        let sent = store.write_many(batch.to_vec(), Atomicity::Logged, options);
+        Ok(sent.await.map(Answer::from))
+    }
+}
+
+#[cold]
+fn no_changes(core: &CollectionCore) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "the {} store cannot load records that change yet, as those of {} do",
+            core.shared.store.kind(),
+            core.definition.name
+        ),
+    )
+    .with_hint("load into a collection with writes = \"append\" or writes = \"overwrite\"")
+}

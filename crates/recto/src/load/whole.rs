@@ -1,0 +1,273 @@
+//! Rows with the entries that they have in views: what is written of them, and what becomes of them by that.
+
+use std::sync::Arc;
+
+use recto_model::{Cells, RowRef};
+use recto_store::{Cas, Limits, PartitionWrite, Stamp};
+use recto_views::change::RowOf;
+use recto_views::collection::KeyCells;
+use recto_views::{Arranged, Change, Entry, Request, Version, ViewedCollection, transaction};
+
+use super::buffer::{Buffer, Chunk, Loaded, RefusedRow, stamp};
+use super::checkpoint::Tally;
+use super::convert::Reason;
+use super::plan::Target;
+use crate::catalog::Recorded;
+use crate::core::CollectionCore;
+use crate::entries::EntryWrites;
+use crate::error::{Error, ErrorKind, Result};
+use crate::viewed::Viewed;
+use crate::writes::mutation::{self, BaseRow as _};
+use crate::writes::{Transacting, refusal_of, unfit};
+
+/// What is there of a record.
+pub(super) type There = RowOf<ViewedCollection>;
+
+/// What is written of rows, and what becomes of them when it is.
+#[derive(Debug, Default)]
+pub(super) struct Whole {
+    /// Of records that change: what must still be there.
+    pub(super) conditions: Vec<Cas>,
+    pub(super) writes: Vec<PartitionWrite>,
+    /// For each row that is written, how many writes there are up to its last.
+    pub(super) row_ends: Vec<usize>,
+    pub(super) became: Tally,
+    /// Those that are not written.
+    pub(super) refused: Vec<RefusedRow>,
+}
+
+impl Whole {
+    /// Its writes in batches of whole rows, of so many bytes and rows unless one row alone has more.
+    pub(super) fn take_batches(&mut self, max_bytes: usize, max_rows: usize) -> Vec<Vec<PartitionWrite>> {
+        let mut writes = std::mem::take(&mut self.writes).into_iter();
+        let (mut batches, mut batch) = (Vec::new(), Vec::new());
+        let (mut done, mut rows, mut bytes) = (0, 0, 0);
+        for end in &self.row_ends {
+            let row: Vec<PartitionWrite> = writes.by_ref().take(end - done).collect();
+            let row_bytes: usize = row.iter().map(PartitionWrite::byte_len).sum();
+            if rows > 0 && (rows == max_rows || bytes + row_bytes > max_bytes) {
+                batches.push(std::mem::take(&mut batch));
+                (rows, bytes) = (0, 0);
+            }
+            batch.extend(row);
+            (done, rows, bytes) = (*end, rows + 1, bytes + row_bytes);
+        }
+        if rows > 0 {
+            batches.push(batch);
+        }
+        batches
+    }
+}
+
+/// What becomes of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Becomes {
+    Stored,
+    Replaced,
+    Repeated,
+    /// It is not written: another record with its key is there.
+    Conflicts,
+}
+
+/// What rows are written by.
+pub(super) struct Writing<'a> {
+    target: &'a Target,
+    viewed: &'a Viewed,
+    /// For each view that is written, the name that it is told of by.
+    names: Vec<Option<&'a str>>,
+    limits: Limits,
+    now: i64,
+}
+
+/// A row with its record.
+struct Row<'a> {
+    loaded: Loaded<'a>,
+    /// In the order of the collection's fields.
+    record: Cells,
+    entries: Vec<Entry<KeyCells, Cells>>,
+    stamp: Stamp,
+}
+
+impl<'a> Writing<'a> {
+    /// `recorded` names the views.
+    pub(super) fn new(target: &'a Target, viewed: &'a Viewed, recorded: &'a Recorded, now: i64) -> Self {
+        let views = viewed.views.views().iter();
+        Self {
+            names: views
+                .map(|view| recorded.views.told_name(view.number().0))
+                .collect(),
+            target,
+            viewed,
+            limits: target.core.shared.store.limits(),
+            now,
+        }
+    }
+
+    /// What is written of a chunk, whose stamps count from `base`. `there` is what is there of each row's record; absent:
+    /// nothing, or nobody looked.
+    pub(super) fn writes(
+        &self,
+        buffer: &Buffer,
+        chunk: Chunk,
+        base: Stamp,
+        there: Option<&[Option<There>]>,
+    ) -> Result<Whole> {
+        let mut whole = Whole::default();
+        let rows = buffer.rows(chunk);
+        for (number, (row, origin)) in rows.enumerate() {
+            let row = self.row(row, stamp(base, origin));
+            let there = there.and_then(|there| there[number].as_ref());
+            let index = chunk.start + number;
+            match self.add(&row, there, &mut whole) {
+                Ok(Becomes::Conflicts) => whole.refused.push(buffer.refuse(chunk.target, index, None)),
+                Ok(becomes) => self.count(&row, becomes, &mut whole.became),
+                Err(error) if error.kind() == ErrorKind::LimitExceeded => {
+                    let reason = Reason::general(error.message());
+                    whole
+                        .refused
+                        .push(buffer.refuse(chunk.target, index, Some(reason)));
+                }
+                Err(error) => return Err(error),
+            }
+            if whole.row_ends.last().copied().unwrap_or(0) < whole.writes.len() {
+                whole.row_ends.push(whole.writes.len());
+            }
+        }
+        Ok(whole)
+    }
+
+    fn row(&self, row: RowRef<'a>, stamp: Stamp) -> Row<'a> {
+        let loaded = Loaded {
+            target: self.target,
+            row,
+        };
+        let columns = &self.target.core.base().column_of_field;
+        let cell = |column: &Option<usize>| column.and_then(|column| loaded.cell(column));
+        let record: Cells = columns.iter().map(cell).collect();
+        Row {
+            entries: self.viewed.views.entries(&record),
+            loaded,
+            record,
+            stamp,
+        }
+    }
+
+    /// Adds what is written of a row.
+    fn add(&self, row: &Row<'_>, there: Option<&There>, whole: &mut Whole) -> Result<Becomes> {
+        let core = &self.target.core;
+        if self.viewed.base.is_some() {
+            return self.add_change(row, there, whole);
+        }
+        if row.entries.len() < self.viewed.views.views().len()
+            && let Some(view) = self.viewed.views.unfit(&row.record)
+        {
+            return Err(unfit(core, view));
+        }
+        let becomes = row.becomes(there, self.now);
+        let stamp = match (core.replaces(), becomes) {
+            (false, Becomes::Replaced) => return Ok(Becomes::Conflicts),
+            // What is put again is not changed: its entries stay as they are, and live for as long as it.
+            (false, _) => there.map_or(row.stamp, |there| Stamp(there.version.0)),
+            (true, _) => row.stamp,
+        };
+        self.put(row, stamp, &mut whole.writes);
+        Ok(becomes)
+    }
+
+    /// The row as it is put, with its entries.
+    fn put(&self, row: &Row<'_>, stamp: Stamp, writes: &mut Vec<PartitionWrite>) {
+        let core = &self.target.core;
+        writes.push(PartitionWrite {
+            table: Arc::clone(&core.written),
+            partition: mutation::partition(core, &row.loaded),
+            mutations: vec![mutation::put(core, &row.loaded, stamp, None)],
+        });
+        let entries = EntryWrites::new(self.limits);
+        writes.extend(row.entries.iter().filter_map(|entry| {
+            let view = self.viewed.views.view(entry.key.view)?;
+            let version = Version(stamp.0);
+            if core.replaces() {
+                entries.put(view, entry, version, None)
+            } else {
+                EntryWrites::insert(view, entry, version, None)
+            }
+        }));
+    }
+
+    /// A record that changes: of what is there the entries go.
+    fn add_change(&self, row: &Row<'_>, there: Option<&There>, whole: &mut Whole) -> Result<Becomes> {
+        let (core, becomes) = (&self.target.core, row.becomes(there, self.now));
+        let Some(base) = &self.viewed.base else {
+            return Ok(becomes);
+        };
+        let stays = there.is_some_and(|there| {
+            // It was put by an earlier attempt or by a later write; or it is the same.
+            there.version.0 >= row.stamp.0 || (becomes == Becomes::Repeated && there.expires_at.is_none())
+        });
+        if stays {
+            return Ok(becomes);
+        }
+        let key = mutation::partition(core, &row.loaded);
+        let asked = Request {
+            change: Change::Put {
+                record: row.record.clone(),
+                expires_at: None,
+            },
+            if_version: None,
+        };
+        let change = transaction(&asked, there, &self.viewed.views, self.now, Version(row.stamp.0))
+            .map_err(|refusal| refusal_of(core, &key, refusal))?;
+        let transacting = Transacting {
+            core,
+            viewed: self.viewed,
+            base,
+            key: &key,
+        };
+        whole.writes.extend(transacting.writes(&change, self.now)?);
+        whole.conditions.push(transacting.condition(change.expected));
+        Ok(becomes)
+    }
+
+    fn count(&self, row: &Row<'_>, becomes: Becomes, tally: &mut Tally) {
+        match becomes {
+            Becomes::Stored => tally.stored += 1,
+            Becomes::Replaced => tally.replaced += 1,
+            Becomes::Repeated => tally.repeated += 1,
+            Becomes::Conflicts => {}
+        }
+        let views = self.viewed.views.views().iter().zip(&self.names);
+        for (view, name) in views {
+            let has_entry = || row.entries.iter().any(|entry| entry.key.view == view.number());
+            if let Some(name) = name {
+                tally.count_in_view(name, has_entry());
+            }
+        }
+    }
+}
+
+impl Row<'_> {
+    /// What it becomes where it takes the place of what is there.
+    fn becomes(&self, there: Option<&There>, now: i64) -> Becomes {
+        let record = there.and_then(|there| Some((there, there.record_at(now)?)));
+        match record {
+            None => Becomes::Stored,
+            // By an earlier attempt.
+            Some((there, _)) if there.version.0 == self.stamp.0 => Becomes::Stored,
+            Some((_, record)) if *record == self.record => Becomes::Repeated,
+            Some(_) => Becomes::Replaced,
+        }
+    }
+}
+
+/// That fields were added to a collection while a file is loaded into it: what its rows have of them is not known.
+#[cold]
+pub(super) fn fields_added(core: &CollectionCore) -> Error {
+    Error::new(
+        ErrorKind::SchemaMismatch,
+        format!(
+            "fields were added to {} while a file was loaded into it",
+            core.definition.name
+        ),
+    )
+    .with_hint("what is stored stays; the same load again goes on where this one stopped")
+}

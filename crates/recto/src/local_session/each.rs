@@ -1,0 +1,247 @@
+//! Changes of records that have versions, each for itself.
+
+use std::future::IntoFuture as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_model::schema::Collection as Definition;
+use recto_model::{Cells, json};
+use recto_views::{Refusal, Version};
+
+use super::LocalSession;
+use super::records::{Collections, of_change, of_key};
+use crate::change::{Change, side_by_side};
+use crate::collection::Collection;
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Literal;
+use crate::key::KeyText;
+use crate::present::Versioned;
+use crate::record::DynamicRecord;
+use crate::row_filter::RowFilter;
+use crate::session::{Action, Outcome, RecordChange, Written};
+use crate::writes::{Changed, MAX_AT_ONCE, MAX_BATCH_CHANGES, MAX_LOOKS, busy, exists_unseen, refusal_of};
+
+/// A change that is right, whatever is stored.
+struct Ready<'c> {
+    collection: &'c Collection<DynamicRecord>,
+    definition: Arc<Definition>,
+    /// The text of each key field, and their cells.
+    key: Vec<String>,
+    key_cells: Cells,
+    what: What,
+    action: Action,
+    if_version: Option<i64>,
+    /// Whether the session may see what is there is not known from the key.
+    look_first: bool,
+}
+
+enum What {
+    Insert(DynamicRecord, Option<Duration>),
+    Put(DynamicRecord, Option<Duration>),
+    /// The fields of these names.
+    Update(DynamicRecord, Vec<String>),
+    Delete,
+}
+
+impl LocalSession {
+    /// Makes changes, each for itself; those of one record in the order given.
+    pub(super) async fn write_each(
+        &self,
+        collections: &Collections,
+        changes: Vec<RecordChange>,
+    ) -> Result<Written> {
+        if changes.len() > MAX_BATCH_CHANGES {
+            let message = format!("at most {MAX_BATCH_CHANGES} changes are made at once");
+            return Err(
+                Error::new(ErrorKind::LimitExceeded, message).with_hint("make them in several writes")
+            );
+        }
+        let mut ready = Vec::with_capacity(changes.len());
+        for (index, change) in changes.into_iter().enumerate() {
+            let collection = &collections[&change.collection];
+            let change = self
+                .ready(collection, change)
+                .map_err(|error| of_change(error, index))?;
+            ready.push(change);
+        }
+        let changes = ready.iter().map(|change| (Some(change.record()), change));
+        let outcomes = side_by_side(changes, MAX_AT_ONCE, |change| self.make(change)).await;
+        let mut written = Written::default();
+        for (change, outcome) in ready.iter().zip(outcomes) {
+            if outcome.is_ok() {
+                written.count(&change.action);
+            }
+            written.outcomes.push(outcome);
+        }
+        Ok(written)
+    }
+
+    /// A change, if it is right and the session may make it, as far as that is known without looking what is there.
+    fn ready<'c>(
+        &self,
+        collection: &'c Collection<DynamicRecord>,
+        change: RecordChange,
+    ) -> Result<Ready<'c>> {
+        let definition = collection.definition();
+        let what = what(&definition, &change.action, change.if_version)?;
+        let key = match &change.action {
+            Action::Update { key, .. } | Action::Delete { key } => key.clone(),
+            Action::Insert { .. } | Action::Put { .. } => key_of(&definition, &what),
+        };
+        let mut ready = Ready {
+            collection,
+            definition: Arc::clone(&definition),
+            key,
+            key_cells: Cells::new(),
+            what,
+            action: change.action,
+            if_version: change.if_version,
+            look_first: false,
+        };
+        drop(ready.change().checked()?);
+        ready.key_cells = collection.key(&KeyText(&ready.key))?.1;
+        if let Some(filters) = self.filters(&definition.name) {
+            let rows = RowFilter::new(&definition, filters)?;
+            ready.look_first = !rows.is_on_key();
+            match &ready.what {
+                What::Insert(record, _) | What::Put(record, _) => rows.check_write(record)?,
+                _ if rows.is_on_key() => rows.check_write(&of_key(&definition, &ready.key)?)?,
+                _ => {}
+            }
+        }
+        Ok(ready)
+    }
+
+    async fn make(&self, ready: &Ready<'_>) -> Result<Outcome> {
+        if ready.look_first {
+            return self.make_if_seen(ready).await;
+        }
+        let change = match ready.if_version {
+            None => ready.change(),
+            Some(version) => ready.change().if_version(version),
+        };
+        change.into_future().await.map(outcome)
+    }
+
+    /// Makes a change of a record, if the session may see the one that is there: on the version that was seen. A
+    /// record that is hidden is as if it were not there, but that no other can have its key.
+    async fn make_if_seen(&self, ready: &Ready<'_>) -> Result<Outcome> {
+        let core = ready.collection.now()?;
+        let refused = |refusal| refusal_of(&core, &ready.key_cells, refusal);
+        let mut has_met = false;
+        for _ in 0..MAX_LOOKS {
+            let seen = self.visible(ready.collection, &ready.key).await?;
+            let version = seen.as_ref().and_then(|seen| seen.version);
+            if ready.if_version.is_some() && ready.if_version != version {
+                return Err(refused(Refusal::Changed(version.map(Version))));
+            }
+            self.check_becomes(ready, seen.as_ref())?;
+            let change = match (&ready.what, version) {
+                (What::Insert(..), Some(version)) => return Err(refused(Refusal::Exists(Version(version)))),
+                (What::Insert(..) | What::Put(..), None) if has_met => {
+                    return Err(exists_unseen(&core, &ready.key_cells));
+                }
+                (What::Insert(record, time) | What::Put(record, time), None) => {
+                    living(ready.collection.insert(record), *time)
+                }
+                (What::Update(..), None) => return Err(refused(Refusal::Absent)),
+                (What::Delete, None) => {
+                    return Ok(Outcome {
+                        version: Some(core.shared.stamps.next().0),
+                        pending: false,
+                    });
+                }
+                (_, Some(version)) => ready.change().if_version(version),
+            };
+            match change.await {
+                Ok(changed) => return Ok(outcome(changed)),
+                Err(error) if error.kind() == ErrorKind::Exists => has_met = true,
+                // What it is now may be hidden.
+                Err(error) if matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(busy(&format!("a record of {}", ready.definition.name)))
+    }
+
+    /// Refuses what would make a record one that the session may not see.
+    fn check_becomes(&self, ready: &Ready<'_>, seen: Option<&Versioned<DynamicRecord>>) -> Result<()> {
+        let filters = self.filters(&ready.definition.name).unwrap_or_default();
+        let (What::Update(fields, names), Some(seen)) = (&ready.what, seen) else {
+            return Ok(());
+        };
+        let mut becomes = seen.record.clone();
+        for name in names {
+            becomes.set(name, fields.get(name).cloned())?;
+        }
+        RowFilter::new(&ready.definition, filters)?.check_write(&becomes)
+    }
+}
+
+impl Ready<'_> {
+    /// Which record it is of.
+    fn record(&self) -> (String, Cells) {
+        (self.definition.name.clone(), self.key_cells.clone())
+    }
+
+    /// The change, to be made whatever version is there.
+    fn change(&self) -> Change {
+        match &self.what {
+            What::Insert(record, time) => living(self.collection.insert(record), *time),
+            What::Put(record, time) => living(self.collection.put(record), *time),
+            What::Update(fields, names) => {
+                let update = self.collection.update(KeyText(&self.key));
+                let set = |update: crate::change::Update, name: &String| {
+                    let value = fields.get(name).cloned();
+                    update.set(name, value.map_or(Literal::Null, Literal::Value))
+                };
+                names.iter().fold(update, set).into()
+            }
+            What::Delete => self.collection.delete(KeyText(&self.key)),
+        }
+    }
+}
+
+fn what(definition: &Arc<Definition>, action: &Action, if_version: Option<i64>) -> Result<What> {
+    let read = |record| DynamicRecord::from_json(Arc::clone(definition), record);
+    let time = |seconds: &Option<u32>| seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    Ok(match action {
+        Action::Insert { .. } if if_version.is_some() => {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "a record that is inserted is of no version: it is not there",
+            )
+            .with_hint("put or update the record of that version"));
+        }
+        Action::Insert { record, ttl_seconds } => What::Insert(read(record)?, time(ttl_seconds)),
+        Action::Put { record, ttl_seconds } => What::Put(read(record)?, time(ttl_seconds)),
+        Action::Update { fields, .. } => What::Update(read(fields)?, fields.keys().cloned().collect()),
+        Action::Delete { .. } => What::Delete,
+    })
+}
+
+/// The texts of a record's key; none for a field that is null, which is refused where the record is encoded.
+fn key_of(definition: &Definition, what: &What) -> Vec<String> {
+    let (What::Insert(record, _) | What::Put(record, _)) = what else {
+        return Vec::new();
+    };
+    let text = |name: &String| {
+        let (_, field) = definition.field(name)?;
+        Some(json::to_text(&field.ty, record.get(name)?))
+    };
+    definition.key.iter().filter_map(text).collect()
+}
+
+fn living(change: Change, time_to_live: Option<Duration>) -> Change {
+    match time_to_live {
+        None => change,
+        Some(time) => change.lives_for(time),
+    }
+}
+
+fn outcome(changed: Changed) -> Outcome {
+    Outcome {
+        version: Some(changed.version),
+        pending: changed.pending,
+    }
+}

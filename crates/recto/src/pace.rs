@@ -1,0 +1,42 @@
+//! Work over whole tables that leaves room for others.
+
+use std::time::Duration;
+
+use recto_model::Environment;
+
+/// How many rows a second are done.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    rows_per_second: Option<u32>,
+    began_nanos: u64,
+    rows: u64,
+}
+
+impl Pace {
+    /// At most so many; none: as many as can be.
+    pub(crate) fn new(rows_per_second: Option<u32>, environment: &Environment) -> Self {
+        Self {
+            rows_per_second: rows_per_second.filter(|rows| *rows > 0),
+            began_nanos: environment.monotonic_nanos(),
+            rows: 0,
+        }
+    }
+
+    /// The most rows to read at once, so that no step is longer than about a second.
+    pub(crate) fn step_rows(&self, most: u32) -> u32 {
+        self.rows_per_second.map_or(most, |rows| rows.clamp(1, most))
+    }
+
+    /// How long to wait after so many more rows.
+    pub(crate) fn after(&mut self, rows: u64, environment: &Environment) -> Duration {
+        self.rows += rows;
+        let Some(per_second) = self.rows_per_second else {
+            return Duration::ZERO;
+        };
+        let due_nanos = u128::from(self.rows) * 1_000_000_000 / u128::from(per_second);
+        let due = self
+            .began_nanos
+            .saturating_add(u64::try_from(due_nanos).unwrap_or(u64::MAX));
+        Duration::from_nanos(due.saturating_sub(environment.monotonic_nanos()))
+    }
+}

@@ -1,0 +1,249 @@
+//! Keeping the rows of a run, under its budget.
+//!
+//! Rows are offered in the order of travel. Where they are joined with base rows, those that say nothing against
+//! themselves wait until there are as many as the run lacks; then their base rows are read, all side by side.
+
+use std::collections::HashSet;
+
+use recto_model::{Cells, RowRef, RowSet};
+use recto_plan::Position;
+
+use super::budget::{Meter, Stop};
+use super::found::FoundRows;
+use super::joined::Joining;
+use super::reader::{RESIDUAL_CHUNK_ROWS, Reader, Run, out_of_time};
+use crate::error::Result;
+
+/// Keeps the rows of a run and watches its budget.
+pub(super) struct Keeper<'a> {
+    reader: &'a Reader<'a>,
+    want: u32,
+    rows: FoundRows,
+    looked_at: u64,
+    rejected_at: Option<Position>,
+    /// Boxed: most pages have none.
+    waiting: Option<Box<Waiting<'a>>>,
+}
+
+/// Rows that wait for their base rows.
+struct Waiting<'a> {
+    joining: &'a Joining,
+    rows: RowSet,
+    /// How many rows wait before base rows are read.
+    enough: u32,
+    /// Beyond the last of them, where a row was rejected after it.
+    rejected_at: Option<Position>,
+    /// The records that the run has, where one may be offered twice.
+    records: HashSet<Cells>,
+}
+
+/// Why reading pauses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// There are rows enough, to return or to join with base rows.
+    Enough,
+    /// A budget is used up.
+    Stop(Stop),
+    /// The sources have ended.
+    End,
+}
+
+impl<'a> Keeper<'a> {
+    pub(super) fn new(reader: &'a Reader<'a>, want: u32) -> Self {
+        let waiting = |joining| Waiting {
+            joining,
+            rows: RowSet::new(reader.width()),
+            enough: want,
+            rejected_at: None,
+            records: HashSet::new(),
+        };
+        Self {
+            reader,
+            want,
+            rows: reader.no_rows(),
+            looked_at: 0,
+            rejected_at: None,
+            waiting: reader.truth.joining.map(waiting).map(Box::new),
+        }
+    }
+
+    /// How many rows to ask for next; 0 if no more may be looked at.
+    pub(super) fn chunk(&self, meter: &Meter) -> u32 {
+        let missing = match &self.waiting {
+            Some(waiting) => waiting.enough - waiting.rows.len() as u32,
+            None => self.want - self.rows.len() as u32,
+        };
+        if !self.reader.rejects() {
+            return missing;
+        }
+        let left = u32::try_from(meter.scan_left()).unwrap_or(u32::MAX);
+        if self.reader.plan.residual.is_empty() {
+            return missing.min(left);
+        }
+        missing.max(RESIDUAL_CHUNK_ROWS).min(left)
+    }
+
+    /// Looks at a row in the order of travel. Why reading pauses, if it does.
+    pub(super) fn offer(&mut self, row: RowRef<'_>, meter: &mut Meter) -> Result<Option<Pause>> {
+        if self.reader.rejects() {
+            if meter.scan_left() == 0 {
+                return Ok(Some(Pause::Stop(Stop::Scanned)));
+            }
+            meter.count_scanned();
+            if !self.reader.accepts(row)? {
+                self.reject(row);
+                return Ok(None);
+            }
+        }
+        if let Some(waiting) = &mut self.waiting {
+            waiting.rows.push_row(row);
+            waiting.rejected_at = None;
+            return Ok((waiting.rows.len() >= waiting.enough as usize).then_some(Pause::Enough));
+        }
+        Ok(self.keep(row, None, meter))
+    }
+
+    fn reject(&mut self, row: RowRef<'_>) {
+        let position = Some(self.reader.position_beyond(row));
+        match &mut self.waiting {
+            Some(waiting) if !waiting.rows.is_empty() => waiting.rejected_at = position,
+            _ => {
+                self.looked_at += 1;
+                self.rejected_at = position;
+            }
+        }
+    }
+
+    fn keep(&mut self, row: RowRef<'_>, base: Option<RowRef<'_>>, meter: &mut Meter) -> Option<Pause> {
+        self.looked_at += 1;
+        self.rejected_at = None;
+        self.rows.push(row, base);
+        let is_over = meter.count_kept(base.unwrap_or(row).byte_len());
+        if self.rows.len() == self.want as usize {
+            return Some(Pause::Enough);
+        }
+        is_over.then_some(Pause::Stop(Stop::Bytes))
+    }
+
+    /// The run, if it ends at a pause.
+    pub(super) async fn pause(&mut self, pause: Pause, meter: &mut Meter) -> Result<Option<Run>> {
+        let mut pause = pause;
+        if self
+            .waiting
+            .as_ref()
+            .is_some_and(|waiting| !waiting.rows.is_empty())
+        {
+            // Boxed: what it awaits is large, and every page's future would hold it.
+            match Box::pin(self.join(meter)).await? {
+                Joined::All => {}
+                Joined::Ended(end) => pause = end,
+                Joined::Late => return self.timed_out().map(Some),
+            }
+        }
+        Ok(match pause {
+            Pause::Enough if self.rows.len() < self.want as usize => None,
+            Pause::Enough => Some(self.take(false, None)),
+            Pause::Stop(stop) => Some(self.take(false, Some(stop))),
+            Pause::End => Some(self.take(true, None)),
+        })
+    }
+
+    /// Reads the base rows of those that wait, and keeps or rejects each.
+    async fn join(&mut self, meter: &mut Meter) -> Result<Joined> {
+        let Some(waiting) = &mut self.waiting else {
+            return Ok(Joined::All);
+        };
+        let joining = waiting.joining;
+        let kept_before = self.rows.len() as u32;
+        let width = self.reader.width();
+        let rows = std::mem::replace(&mut waiting.rows, RowSet::new(width));
+        let after = waiting.rejected_at.take();
+        let snapshot = self.reader.snapshot;
+        let bases = joining
+            .base_rows(snapshot, &rows, self.reader.truth.now_micros, meter)
+            .await?;
+        let Some(bases) = bases else {
+            return Ok(Joined::Late);
+        };
+        for (row, base) in rows.iter().zip(&bases) {
+            let base = base.as_ref().and_then(|read| read.rows.iter().next());
+            let Some(base) = base.filter(|base| self.is_the_pages(row, *base)) else {
+                self.looked_at += 1;
+                self.rejected_at = Some(self.reader.position_beyond(row));
+                continue;
+            };
+            if let Some(end) = self.keep(row, Some(base), meter) {
+                return Ok(Joined::Ended(end));
+            }
+        }
+        if after.is_some() {
+            self.rejected_at = after;
+        }
+        let missing = self.want - self.rows.len() as u32;
+        let joined = rows.len() as u32;
+        // As many as are missing if as many are rejected among them.
+        let enough = match self.rows.len() as u32 - kept_before {
+            0 => joined * 2,
+            kept => (missing * joined).div_ceil(kept),
+        };
+        if let Some(waiting) = &mut self.waiting {
+            waiting.enough = missing.max(enough.min(RESIDUAL_CHUNK_ROWS));
+        }
+        Ok(Joined::All)
+    }
+
+    /// Whether a row is one of the page's by its base row, and the only one of its record.
+    fn is_the_pages(&mut self, row: RowRef<'_>, base: RowRef<'_>) -> bool {
+        let Some(waiting) = &mut self.waiting else {
+            return true;
+        };
+        let (joining, plan) = (waiting.joining, self.reader.plan);
+        let satisfies = plan.residual.is_empty() || joining.satisfies(base, &plan.query);
+        satisfies && (!joining.may_repeat() || waiting.records.insert(joining.key(row)))
+    }
+
+    /// The run of a read whose time was over: an error if it had looked at nothing, so that a
+    /// traversal always gets on.
+    pub(super) fn timed_out(&mut self) -> Result<Run> {
+        if self.looked_at == 0 {
+            Err(out_of_time())
+        } else {
+            Ok(self.take(false, Some(Stop::Time)))
+        }
+    }
+
+    /// The run that ended with its sources.
+    pub(super) async fn finish(&mut self, meter: &mut Meter) -> Result<Run> {
+        self.end(Pause::End, meter).await
+    }
+
+    /// The run that a budget ended.
+    pub(super) async fn stopped(&mut self, stop: Stop, meter: &mut Meter) -> Result<Run> {
+        self.end(Pause::Stop(stop), meter).await
+    }
+
+    async fn end(&mut self, pause: Pause, meter: &mut Meter) -> Result<Run> {
+        let run = self.pause(pause, meter).await?;
+        Ok(run.unwrap_or_else(|| self.take(false, None)))
+    }
+
+    fn take(&mut self, exhausted: bool, stop: Option<Stop>) -> Run {
+        let empty = self.reader.no_rows();
+        Run {
+            rows: std::mem::replace(&mut self.rows, empty),
+            exhausted,
+            stop,
+            scanned_to: self.rejected_at.take(),
+        }
+    }
+}
+
+/// How far rows that waited were joined.
+enum Joined {
+    /// All were kept or rejected.
+    All,
+    /// The run ended before the last.
+    Ended(Pause),
+    /// None was: the time was over.
+    Late,
+}

@@ -1,0 +1,168 @@
+//! The views of a store: how far they are, and whether they are true.
+
+use serde::Deserialize;
+
+/// A view of a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct ViewStatus {
+    /// Its collection.
+    pub collection: String,
+    /// Its name.
+    pub view: String,
+    /// How it arranges records: `(carrier), -time_hour, flight`.
+    pub arrangement: String,
+    /// `building`: it is written, and filled; `ready`: it is read; `retiring`, `dropping`: it goes.
+    pub state: String,
+    /// The number of its table, which never recurs.
+    pub number: u64,
+    /// Its table.
+    pub table: String,
+    /// Of a view that is being built, how many records have been filled in so far.
+    #[serde(default)]
+    pub rows_filled: Option<u64>,
+}
+
+impl ViewStatus {
+    /// The JSON that `views --json` prints of it and a server answers.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "collection": self.collection,
+            "view": self.view,
+            "arrangement": self.arrangement,
+            "state": self.state,
+            "number": self.number,
+            "table": self.table,
+            "rows_filled": self.rows_filled,
+        })
+    }
+}
+
+/// How far work on a view is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ViewProgress {
+    /// The view's collection.
+    pub collection: String,
+    /// The view; several that are filled at once with commas between.
+    pub view: String,
+    /// What is done: `waiting`, `filling`, `verifying`, `dropping`.
+    pub step: String,
+    /// Rows done in this step.
+    pub rows: u64,
+    /// Rows of this step in all, where known.
+    pub total: Option<u64>,
+}
+
+impl ViewProgress {
+    /// The JSON that a server tells of it.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "collection": self.collection,
+            "view": self.view,
+            "step": self.step,
+            "rows": self.rows,
+            "total": self.total,
+        })
+    }
+}
+
+/// Which views to compare with their records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VerifyRequest {
+    /// The collections; none for all.
+    pub collections: Vec<String>,
+    /// Whether what is wrong is mended.
+    pub repair: bool,
+    /// The most memory for what is compared, in bytes; `None`: the default. With less the tables are read more often.
+    pub memory_bytes: Option<u64>,
+    /// The most rows of base tables and views read a second; `None`: as fast as it goes.
+    pub rows_per_second: Option<u32>,
+}
+
+/// What comparing views with their records found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct VerifyReport {
+    /// The views that were compared.
+    pub views: Vec<VerifiedView>,
+    /// Views that were not, since they are not read yet or any more, a line each.
+    #[serde(default)]
+    pub left_out: Vec<String>,
+}
+
+/// A view that was compared with its collection's records.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct VerifiedView {
+    /// The collection.
+    pub collection: String,
+    /// The view.
+    pub view: String,
+    /// Records that have an entry in it.
+    pub records: u64,
+    /// Entries that it has.
+    pub entries: u64,
+    /// Records whose entry is not there.
+    pub missing: u64,
+    /// Entries that no record has.
+    pub orphan: u64,
+    /// Entries that are not as their record.
+    pub differing: u64,
+    /// How many of these were mended.
+    #[serde(default)]
+    pub mended: u64,
+    /// The first of them.
+    pub examples: Vec<Drift>,
+}
+
+/// Something in which a view differs from its collection's records.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Drift {
+    /// `missing`, `orphan` or `differing`.
+    pub kind: String,
+    /// The key of the record.
+    pub key: String,
+    /// Whether it was mended; if it was to be and was not, why.
+    #[serde(default)]
+    pub outcome: String,
+}
+
+impl VerifyReport {
+    /// How much is wrong.
+    pub fn wrong(&self) -> u64 {
+        self.views.iter().map(VerifiedView::wrong).sum()
+    }
+
+    /// How much is wrong still.
+    pub fn left(&self) -> u64 {
+        self.views.iter().map(|view| view.wrong() - view.mended).sum()
+    }
+
+    /// The JSON that `verify --json` prints of it and a server answers.
+    pub fn to_json(&self) -> serde_json::Value {
+        let views: Vec<_> = self.views.iter().map(VerifiedView::to_json).collect();
+        serde_json::json!({ "views": views, "left_out": self.left_out })
+    }
+}
+
+impl VerifiedView {
+    /// How much is wrong with it.
+    pub fn wrong(&self) -> u64 {
+        self.missing + self.orphan + self.differing
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        let example =
+            |one: &Drift| serde_json::json!({ "kind": one.kind, "key": one.key, "outcome": one.outcome });
+        let examples: Vec<_> = self.examples.iter().map(example).collect();
+        serde_json::json!({
+            "collection": self.collection,
+            "view": self.view,
+            "records": self.records,
+            "entries": self.entries,
+            "missing": self.missing,
+            "orphan": self.orphan,
+            "differing": self.differing,
+            "mended": self.mended,
+            "examples": examples,
+        })
+    }
+}

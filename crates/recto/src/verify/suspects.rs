@@ -1,0 +1,203 @@
+//! What seems wrong with a view: looked at once more, and mended.
+
+use std::time::Duration;
+
+use recto_views::collection::KeyCells;
+use recto_views::{Difference, Version, difference};
+
+use crate::beside::{Beside, RecordKey, RecordRow, There, send};
+use crate::catalog::Catalog;
+use crate::error::Result;
+
+/// How often what seems wrong in a remote store is looked at: a write that is under way may still put it right.
+const MAX_LOOKS: u32 = 3;
+/// How long is waited in between.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+
+/// What seems wrong.
+#[derive(Debug, Clone)]
+pub(super) enum Suspect {
+    /// The entry at this key.
+    Entry(KeyCells),
+    /// That a record has no entry.
+    Record(RecordKey),
+}
+
+/// What is wrong.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    pub(super) kind: Difference,
+    pub(super) record: RecordKey,
+    /// The entry that is there, and the record that is.
+    entry: Option<There>,
+    row: Option<RecordRow>,
+    pub(super) outcome: Outcome,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nothing was to be done.
+    Left,
+    Mended,
+    /// It could not be mended.
+    Stays(&'static str),
+}
+
+const OF_THE_FUTURE: &str =
+    "it was written with a stamp that lies ahead of the clock here, which nothing written now can replace";
+const WITHOUT_A_STAMP: &str = "the store does not tell when it was written, so that it cannot be deleted as of then: \
+                               delete it by hand";
+const NEWER_THAN_ITS_RECORD: &str =
+    "it is newer than its record: put the record once more, which is newer than it";
+
+/// Looks at what seems wrong, and mends it if that is asked for. None if nothing is wrong.
+pub(super) async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
+    let Some(mut wrong) = look(&beside, &suspect).await? else {
+        return Ok(None);
+    };
+    if mends {
+        wrong.outcome = mend(&beside, &wrong).await?;
+    }
+    Ok(Some(wrong))
+}
+
+async fn look(beside: &Beside, suspect: &Suspect) -> Result<Option<Wrong>> {
+    let looks = if beside.is_remote() { MAX_LOOKS } else { 1 };
+    let mut wrong = None;
+    for number in 1..=looks {
+        wrong = match suspect {
+            Suspect::Entry(key) => look_at_entry(beside, key).await?,
+            Suspect::Record(key) => look_at_record(beside, key).await?,
+        };
+        if wrong.is_none() {
+            break;
+        }
+        if number < looks {
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+    }
+    Ok(wrong)
+}
+
+/// The record is read after the entry, never beside it.
+async fn look_at_entry(beside: &Beside, key: &KeyCells) -> Result<Option<Wrong>> {
+    let snapshot = beside.core.shared.store.snapshot()?;
+    let Some(there) = beside.read_entry(&*snapshot, key).await? else {
+        return Ok(None);
+    };
+    let record = beside.key_of_entry(key);
+    let row = beside.read_record(&*snapshot, &record).await?;
+    let kind = differs(beside, Some(&there), row.as_ref());
+    Ok(kind.map(|kind| Wrong {
+        kind,
+        record,
+        entry: Some(there),
+        row,
+        outcome: Outcome::Left,
+    }))
+}
+
+/// Whether a record's entry is missing. One that is there and says something else is met in the view.
+async fn look_at_record(beside: &Beside, key: &RecordKey) -> Result<Option<Wrong>> {
+    let snapshot = beside.core.shared.store.snapshot()?;
+    let Some(row) = beside.read_record(&*snapshot, key).await? else {
+        return Ok(None);
+    };
+    let Some(entry) = beside.entry(&row) else {
+        return Ok(None);
+    };
+    if beside.read_entry(&*snapshot, &entry.key.key).await?.is_some() {
+        return Ok(None);
+    }
+    let row = beside.read_record(&*snapshot, key).await?;
+    let stands_there = row.as_ref().and_then(|row| beside.entry(row));
+    if stands_there.is_none_or(|now| now.key != entry.key) {
+        return Ok(None);
+    }
+    let kind = differs(beside, None, row.as_ref());
+    Ok(kind.map(|kind| Wrong {
+        kind,
+        record: key.clone(),
+        entry: None,
+        row,
+        outcome: Outcome::Left,
+    }))
+}
+
+fn differs(beside: &Beside, there: Option<&There>, row: Option<&RecordRow>) -> Option<Difference> {
+    let now = beside.core.shared.environment.now_micros();
+    let (seen, number) = (there.map(|there| &there.seen), beside.view.number());
+    let mut row = row.cloned();
+    if let (Some(row), Some(seen)) = (&mut row, seen)
+        && !beside.has_versions()
+    {
+        // Any is right, if there is one.
+        row.version = seen.version.max(Version(1));
+    }
+    difference(seen, row.as_ref(), number, beside.schema(), now)
+}
+
+/// Mends what is wrong, and looks whether it is right then.
+async fn mend(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
+    let shared = &beside.core.shared;
+    let stamp = wrong.entry.as_ref().map(|there| there.written.stamp);
+    let removed = match (&wrong.entry, stamp) {
+        (Some(there), Some(stamp)) if wrong.kind == Difference::Orphan || !beside.is_remote() => {
+            // No tombstone is kept where the store is here, so that any stamp does.
+            let stamp = match stamp {
+                0 if beside.is_remote() => return Ok(Outcome::Stays(WITHOUT_A_STAMP)),
+                0 => shared.stamps.next().0,
+                stamp => stamp,
+            };
+            beside.remove(&there.seen.key.key, stamp)
+        }
+        _ => None,
+    };
+    send(shared, removed.into_iter().collect(), false).await?;
+    let put = wrong.row.as_ref().filter(|_| wrong.kind != Difference::Orphan);
+    let Some(row) = put else {
+        return is_right(beside, wrong, OF_THE_FUTURE).await;
+    };
+    send(shared, beside.put(row).into_iter().collect(), false).await?;
+    let first = is_right(beside, wrong, NEWER_THAN_ITS_RECORD).await?;
+    if first == Outcome::Mended || (beside.has_versions() && beside.is_remote()) {
+        return Ok(first);
+    }
+    // What is there, or was deleted there, is newer than what is told of the record.
+    let now = shared.environment.now_micros();
+    let above = stamp
+        .filter(|stamp| *stamp > row.version.0)
+        .map_or(now, |stamp| stamp + 1);
+    if above > now {
+        return Ok(Outcome::Stays(OF_THE_FUTURE));
+    }
+    send(shared, beside.put_at(row, above).into_iter().collect(), false).await?;
+    is_right(beside, wrong, OF_THE_FUTURE).await
+}
+
+async fn is_right(beside: &Beside, wrong: &Wrong, otherwise: &'static str) -> Result<Outcome> {
+    let mut left = look_at_record(beside, &wrong.record).await?;
+    if let (None, Some(there)) = (&left, &wrong.entry) {
+        left = look_at_entry(beside, &there.seen.key.key).await?;
+    }
+    Ok(match left {
+        None => Outcome::Mended,
+        Some(_) => Outcome::Stays(otherwise),
+    })
+}
+
+/// Lets no write of this process be under way while it is held, and none be waiting in the store's queue, if the store is
+/// here: it keeps no tombstones, so that an entry that is put late would bring back what was deleted meanwhile.
+pub(crate) async fn undisturbed(
+    shared: &crate::shared::Shared,
+) -> Result<Option<tokio::sync::RwLockWriteGuard<'_, ()>>> {
+    if shared.store.limits().remote {
+        return Ok(None);
+    }
+    let alone = shared.alone().await;
+    Catalog::new(&shared.store, &shared.environment, None)
+        .wait_its_turn()
+        .await?;
+    Ok(Some(alone))
+}

@@ -1,0 +1,189 @@
+//! What all writers of one open store share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use recto_model::Environment;
+use recto_store::{PartitionWrite, Store, WriteOptions, WriteOutcome};
+use recto_views::{BaseTable, Generation, Micros, ViewedCollection};
+use tokio::sync::Semaphore;
+
+use super::signal::Signal;
+use super::tables::Tables;
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::held::Holding;
+use crate::options::write_options;
+use crate::settle::{Attempt, Policy, settle};
+use crate::viewed::Viewed;
+
+/// How many changes of records may be under way, entries that are still written included. Who comes then waits, within
+/// its time.
+pub(super) const MAX_UNDER_WAY: usize = 4_096;
+
+/// What all writers of one open store share.
+pub(super) struct Common {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) environment: Environment,
+    pub(super) holding: Arc<Holding>,
+    pub(super) request_timeout: Option<Duration>,
+    pub(super) tables: Tables,
+    pub(super) permits: Arc<Semaphore>,
+    pub(super) counts: Counts,
+    has_ended: AtomicBool,
+    ended: Signal,
+    /// Collections by name, as the schema of this version has them.
+    known: Mutex<(u64, HashMap<String, Arc<Known>>)>,
+}
+
+/// Until when somebody waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline {
+    monotonic_nanos: u64,
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) resolved: AtomicU64,
+    pub(super) found_dead: AtomicU64,
+    pub(super) lost: AtomicU64,
+}
+
+/// A collection whose records change, as one schema has it.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) views: ViewedCollection,
+    pub(super) base: BaseTable,
+}
+
+impl Common {
+    pub(super) fn new(
+        store: &Arc<dyn Store>,
+        environment: &Environment,
+        holding: &Arc<Holding>,
+        request_timeout: Option<Duration>,
+    ) -> Self {
+        Self {
+            store: Arc::clone(store),
+            environment: environment.clone(),
+            holding: Arc::clone(holding),
+            request_timeout,
+            tables: Tables::new(),
+            permits: Arc::new(Semaphore::new(MAX_UNDER_WAY)),
+            counts: Counts::default(),
+            has_ended: AtomicBool::new(false),
+            ended: Signal::default(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// The clock that leases are counted by.
+    pub(super) fn continuous_micros(&self) -> Micros {
+        Micros::try_from(self.environment.continuous_nanos() / 1_000).unwrap_or(Micros::MAX)
+    }
+
+    /// So long from now.
+    pub(super) fn deadline(&self, time: Duration) -> Deadline {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Deadline {
+            monotonic_nanos: self.environment.monotonic_nanos().saturating_add(nanos),
+        }
+    }
+
+    /// How long it is until then.
+    pub(super) fn left(&self, deadline: Deadline) -> Duration {
+        let now_nanos = self.environment.monotonic_nanos();
+        Duration::from_nanos(deadline.monotonic_nanos.saturating_sub(now_nanos))
+    }
+
+    pub(super) fn write_options(&self) -> WriteOptions {
+        write_options(self.request_timeout)
+    }
+
+    fn catalog(&self) -> Catalog<'_> {
+        Catalog::new(&self.store, &self.environment, self.request_timeout)
+    }
+
+    /// Which schema is held.
+    pub(super) fn generation(&self) -> Generation {
+        Generation(self.holding.held().recorded.generation)
+    }
+
+    /// Reads the catalog as last decided.
+    pub(super) async fn reload(&self) -> Result<()> {
+        let recorded = self.catalog().schema().await?;
+        self.holding.hold_newer(recorded);
+        Ok(())
+    }
+
+    /// Looks whether there is a newer schema: whoever applies it waits until this process writes by it.
+    pub(super) async fn look_at_schema(&self) {
+        let catalog = self.catalog();
+        let generation = self.generation().0;
+        // What cannot be read now is read before the next renewal.
+        if let Ok(Some(recorded)) = catalog.known_schema_other_than(generation).await {
+            self.holding.hold_newer(recorded);
+        }
+    }
+
+    /// A collection whose records change, as the schema that is held has it; none if it has none of this name.
+    pub(super) fn known(&self, collection: &str) -> Option<Arc<Known>> {
+        let held = self.holding.held();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != held.version {
+            *known = (held.version, HashMap::new());
+        }
+        if let Some(known) = known.1.get(collection) {
+            return Some(Arc::clone(known));
+        }
+        let definition = held.recorded.schema.collection(collection)?;
+        let viewed = Viewed::new(&held.recorded, definition)?;
+        let found = Arc::new(Known {
+            views: viewed.views,
+            base: viewed.base?,
+        });
+        known.1.insert(collection.to_owned(), Arc::clone(&found));
+        Some(found)
+    }
+
+    /// One plain write, sent again while its outcome is unknown.
+    pub(super) async fn write(&self, write: PartitionWrite) -> Result<()> {
+        let options = self.write_options();
+        let attempt = |left| {
+            let options = WriteOptions {
+                timeout: left,
+                ..options
+            };
+            let sent = self.store.write(write.clone(), options);
+            async move {
+                match sent.await {
+                    Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
+                    Ok(WriteOutcome::Refused(error)) => Attempt::Refused(Error::from(error)),
+                    Ok(_) => Attempt::Known(()),
+                    Err(error) => Attempt::Failed(Error::from(error)),
+                }
+            }
+        };
+        let sent = settle(&self.environment, Policy::write(options.timeout), attempt).await;
+        sent.map_err(|unsettled| unsettled.or(Error::from))
+    }
+
+    /// No change begins any more.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+        self.ended.give();
+    }
+
+    /// Waits until no change begins any more.
+    pub(super) async fn ended(&self) {
+        let has_ended = || self.has_ended.load(Ordering::Acquire).then_some(());
+        self.ended.until(has_ended).await;
+    }
+
+    pub(super) fn count(of: &AtomicU64) {
+        of.fetch_add(1, Ordering::Relaxed);
+    }
+}

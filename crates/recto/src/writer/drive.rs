@@ -1,0 +1,265 @@
+//! Runs one change of a record, or the resolving of an intent: does what [`Write`] says, and tells it what happened.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join};
+use recto_model::Cells;
+use recto_store::Cas;
+use recto_views::write::Conditional;
+use recto_views::{
+    Action, Answer, Decision, Event, FieldCells, Here, KeyCells, Refusal, Request, Token, Version,
+    ViewedCollection, Write,
+};
+use tokio::sync::oneshot;
+
+use super::common::{Deadline, Known};
+use super::record::{Record, UnderWay};
+use super::requests::{self, EntryWrite};
+use super::tables::stored;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What became of a change of a record that is known to be applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// The record's version, its deletion's too.
+    pub(crate) version: Version,
+    /// Whether views are still to show it.
+    pub(crate) pending: bool,
+}
+
+/// What became of a change, or why it is refused.
+pub(crate) type Outcome = std::result::Result<Changed, Refusal>;
+
+/// Who waits, and until when.
+pub(super) struct Waiting {
+    pub(super) answer: oneshot::Sender<Result<Outcome>>,
+    pub(super) deadline: Deadline,
+}
+
+type Done = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
+
+/// A change under way.
+pub(super) struct Drive {
+    record: Arc<Record>,
+    machine: Write<ViewedCollection>,
+    under_way: Option<UnderWay>,
+    waiting: Option<Waiting>,
+    /// The conditional write that was sent last.
+    sent: Option<Sent>,
+    /// The mark that is still to be set.
+    mark: Option<Version>,
+    is_settled: bool,
+}
+
+/// A conditional write, as it is sent and sent again.
+struct Sent {
+    token: Token,
+    known: Arc<Known>,
+    cas: Arc<Cas>,
+    ttl_seconds: Option<u32>,
+    entries: Arc<[EntryWrite]>,
+    repeats: u32,
+}
+
+impl Drive {
+    pub(super) fn change(
+        record: Arc<Record>,
+        request: Request<Cells, FieldCells>,
+        under_way: UnderWay,
+        waiting: Waiting,
+    ) -> Self {
+        Self::new(record, Write::change(request), under_way, Some(waiting))
+    }
+
+    pub(super) fn resolve(record: Arc<Record>, under_way: UnderWay) -> Self {
+        Self::new(record, Write::resolve(), under_way, None)
+    }
+
+    fn new(
+        record: Arc<Record>,
+        machine: Write<ViewedCollection>,
+        under_way: UnderWay,
+        waiting: Option<Waiting>,
+    ) -> Self {
+        Self {
+            record,
+            machine,
+            under_way: Some(under_way),
+            waiting,
+            sent: None,
+            mark: None,
+            is_settled: false,
+        }
+    }
+
+    /// To its end, or until this process was found dead: whether the intent is done with.
+    pub(super) async fn run(mut self) -> bool {
+        let record = Arc::clone(&self.record);
+        let deadline = self.waiting.as_ref().map(|waiting| waiting.deadline);
+        let left = deadline.map_or(Duration::MAX, |deadline| record.common.left(deadline));
+        let mut deadline = std::pin::pin!(tokio::time::sleep(left));
+        let mut is_late = self.waiting.is_none();
+        let mut doing = self.tell([Event::Begin]);
+        while !self.is_settled {
+            let waits_to_begin = || Arc::clone(&record).pause_and_begin().boxed();
+            let done = doing.get_or_insert_with(waits_to_begin);
+            tokio::select! {
+                biased;
+                () = record.process.lost() => {
+                    // Whoever found it dead resolves the intent.
+                    self.tell([Event::Deadline]);
+                    return false;
+                }
+                events = done => doing = self.tell(events),
+                () = &mut deadline, if !is_late => {
+                    is_late = true;
+                    // What it waits for goes on, unless something else is to be done now.
+                    if let Some(next) = self.tell([Event::Deadline]) {
+                        doing = Some(next);
+                    }
+                }
+            }
+        }
+        if let (Some(version), Some(sent)) = (self.mark.take(), &self.sent) {
+            record.mark(&sent.known, version, sent.ttl_seconds).await;
+        }
+        true
+    }
+
+    /// Tells the machine what happened, and begins what it says.
+    fn tell(&mut self, events: impl IntoIterator<Item = Event<Cells, KeyCells>>) -> Option<Done> {
+        let mut doing = None;
+        for event in events {
+            let Some(known) = self.record.known() else {
+                self.gone();
+                return None;
+            };
+            let here = Here {
+                schema: &known.views,
+                now: self.record.common.environment.now_micros(),
+                token: Token(u128::from_be_bytes(self.record.common.environment.random())),
+                has_lease: self.record.process.has_lease(&self.record.common),
+            };
+            for action in self.machine.step(event, &here) {
+                if let Some(begun) = self.begin(action, &known) {
+                    doing = Some(begun);
+                }
+            }
+        }
+        doing
+    }
+
+    fn begin(&mut self, action: Action<ViewedCollection>, known: &Arc<Known>) -> Option<Done> {
+        let record = Arc::clone(&self.record);
+        match action {
+            Action::Look { note, attempt } => {
+                let look = Arc::clone(&record).look(note, attempt);
+                let mark = self.mark.take().zip(self.sent.as_ref());
+                let Some((version, sent)) = mark else {
+                    return Some(look.boxed());
+                };
+                let (known, ttl_seconds) = (Arc::clone(&sent.known), sent.ttl_seconds);
+                let marked = async move { record.mark(&known, version, ttl_seconds).await };
+                Some(join(look, marked).map(|(events, ())| events).boxed())
+            }
+            Action::Reload => Some(record.reload().boxed()),
+            Action::Cas(conditional) => Some(self.cas(&conditional, known)),
+            Action::Write(entries) => {
+                let writes = self.sent.as_ref().map(|sent| Arc::clone(&sent.entries));
+                let written = record.write(writes.unwrap_or_default(), entries);
+                Some(written.boxed())
+            }
+            Action::MarkDone(version) => {
+                self.mark = Some(version);
+                None
+            }
+            Action::Answer(answer) => {
+                let answer = self.told(answer);
+                self.answer(answer);
+                None
+            }
+            Action::Settled => {
+                self.settled();
+                None
+            }
+        }
+    }
+
+    fn cas(&mut self, asked: &Conditional<ViewedCollection>, known: &Arc<Known>) -> Done {
+        let token = asked.row.tokens.newest();
+        let record = Arc::clone(&self.record);
+        let sent = match &mut self.sent {
+            Some(sent) if sent.token == token => {
+                sent.repeats += 1;
+                sent
+            }
+            sent => match prepare(&record, asked, known) {
+                Ok(prepared) => sent.insert(prepared),
+                Err(error) => {
+                    record.failed(error);
+                    let not_sent = vec![Event::Decided(token, Decision::NotSent)];
+                    return std::future::ready(not_sent).boxed();
+                }
+            },
+        };
+        record.cas(token, Arc::clone(&sent.cas), sent.repeats).boxed()
+    }
+
+    /// The collection was dropped meanwhile: there is nothing to be done for it.
+    fn gone(&mut self) {
+        let error = Error::new(
+            ErrorKind::NotFound,
+            format!("collection {} was removed meanwhile", self.record.collection),
+        );
+        self.answer(Err(error));
+        self.settled();
+    }
+
+    fn settled(&mut self) {
+        self.record.settle();
+        self.under_way = None;
+        self.is_settled = true;
+    }
+
+    fn answer(&mut self, answer: Result<Outcome>) {
+        if let Some(waiting) = self.waiting.take() {
+            // Who has gone away is not told.
+            drop(waiting.answer.send(answer));
+        }
+    }
+
+    fn told(&self, answer: Answer) -> Result<Outcome> {
+        let changed = |version, pending| Ok(Ok(Changed { version, pending }));
+        match answer {
+            Answer::Done(version) => changed(version, false),
+            Answer::Pending(version) => changed(version, true),
+            Answer::Refused(refusal) => Ok(Err(refusal)),
+            Answer::NotWritten(why) => Err(self.record.not_written(why)),
+            Answer::Unknown => Err(self.record.unknown()),
+        }
+    }
+}
+
+/// A conditional write as it will be sent, with what must be written when it is applied.
+fn prepare(record: &Record, asked: &Conditional<ViewedCollection>, known: &Arc<Known>) -> Result<Sent> {
+    let store = &record.common.store;
+    let ttl_seconds = asked.row.ttl_seconds(record.common.environment.now_micros());
+    let cas = requests::conditional(known, &record.key, asked, ttl_seconds).map_err(stored)?;
+    let entries = requests::entry_writes(store.limits(), &known.views, &asked.entries);
+    requests::check(store, &cas, &entries).map_err(|error| {
+        let hint = error.hint().unwrap_or("nothing was written").to_owned();
+        Error::new(ErrorKind::LimitExceeded, error.to_string())
+            .with_hint(hint)
+            .with_source(error)
+    })?;
+    Ok(Sent {
+        token: asked.row.tokens.newest(),
+        known: Arc::clone(known),
+        cas: Arc::new(cas),
+        ttl_seconds,
+        entries: entries.into(),
+        repeats: 0,
+    })
+}

@@ -1,0 +1,285 @@
+//! How records are changed on stores without transactions: this process as one of those who write.
+//!
+//! What is to be done, and in which order, says `recto-views`; here it is done. Why stands in `docs/design/views.md`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `process` | a registration: its renewals, its lease, the segments of its intents |
+//! | `drive` | one change under way |
+//! | `record` | what it asks of the store |
+//! | `requests` | rows and entries as mutations |
+//! | `sweep` | who is dead, and what they left |
+//! | `signal` | waiting until something holds |
+//! | `tables` | `recto_writers` and `recto_intents` |
+//! | `common` | what all of them share |
+
+mod common;
+mod drive;
+mod process;
+mod record;
+mod requests;
+mod signal;
+mod sweep;
+mod tables;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use recto_model::schema::WriteMode;
+use recto_model::{Cells, Environment};
+use recto_store::{ConsistencyLevel, Store};
+use recto_views::{FieldCells, Generation, Request, barrier};
+use tokio::sync::{Mutex, oneshot};
+use tokio::time::timeout;
+
+use self::common::{Common, MAX_UNDER_WAY};
+use self::drive::{Drive, Waiting};
+use self::process::Process;
+use self::record::{Record, UnderWay};
+use self::sweep::{SWEEP_PAUSE, Sweeper};
+use crate::error::{Error, ErrorKind, Result};
+use crate::held::Holding;
+
+pub(crate) use self::drive::Outcome;
+pub use self::sweep::Swept;
+
+/// How long is waited before it is looked again who still writes by an older schema.
+const BARRIER_PAUSE: Duration = Duration::from_secs(1);
+
+/// This process as one of those who write to a store.
+pub(crate) struct Writer(Arc<Joining>);
+
+/// What a process did as one of those who write to a store without transactions, since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct WriterMetrics {
+    /// Whether it is registered.
+    pub is_registered: bool,
+    /// Whether its lease holds: it renewed its registration in time, and may write.
+    pub has_lease: bool,
+    /// Changes under way.
+    pub under_way: usize,
+    /// Its intents that are not settled.
+    pub intents: u64,
+    /// Records that it resolved, of processes that died.
+    pub resolved: u64,
+    /// Processes that it found dead.
+    pub found_dead: u64,
+    /// How often it was found dead itself, and registered anew.
+    pub lost: u64,
+}
+
+/// What the tasks of changes share, which go on when nobody waits for them.
+struct Joining {
+    common: Arc<Common>,
+    process: RwLock<Option<Arc<Process>>>,
+    /// Held while it registers.
+    registering: Mutex<()>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        store: &Arc<dyn Store>,
+        environment: &Environment,
+        holding: &Arc<Holding>,
+        request_timeout: Option<Duration>,
+    ) -> Self {
+        Self(Arc::new(Joining {
+            common: Arc::new(Common::new(store, environment, holding, request_timeout)),
+            process: RwLock::default(),
+            registering: Mutex::default(),
+        }))
+    }
+
+    /// Changes the record of this key in a collection whose records change. `key` has the cells of its key fields, in
+    /// the schema's order; what a request puts has those of all fields.
+    ///
+    /// It is done by a task of its own: whoever goes away stops nothing. When its time is over it is said how far it has
+    /// come, and it goes on.
+    ///
+    /// # Errors
+    /// Nothing was written; or, of kind [`ErrorKind::OutcomeUnknown`], that is not known.
+    pub(crate) async fn change(
+        &self,
+        collection: &str,
+        key: Cells,
+        request: Request<Cells, FieldCells>,
+        time: Duration,
+    ) -> Result<Outcome> {
+        let deadline = self.0.common.deadline(time);
+        let permits = Arc::clone(&self.0.common.permits);
+        let permit = timeout(time, permits.acquire_owned()).await;
+        let permit = permit.map_err(|_| too_many())?.map_err(|_| closed())?;
+        let (answer, told) = oneshot::channel();
+        let (joining, collection) = (Arc::clone(&self.0), collection.to_owned());
+        tokio::spawn(async move {
+            let waiting = Waiting { answer, deadline };
+            joining.change(&collection, key, request, waiting).await;
+            drop(permit);
+        });
+        told.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Returns when no change comes any more by a schema older than this one, which is recorded: every process that lives
+    /// says that it writes by it or by a newer, and what the dead left is resolved. It waits for as long as that takes.
+    ///
+    /// # Errors
+    /// The store cannot be read, or this process not be registered: who is not sees to none of the dead.
+    pub(crate) async fn barrier(&self, needed: Generation) -> Result<()> {
+        let common = &self.0.common;
+        loop {
+            self.0.joined().await?;
+            let level = Some(ConsistencyLevel::Serial);
+            let (tables, timeout) = (&common.tables, common.request_timeout);
+            let all = tables.registrations(&common.store, level, timeout).await?;
+            let all: Vec<_> = all.iter().map(|(_, one)| one.registration()).collect();
+            if barrier(&all, needed).is_ok() {
+                return Ok(());
+            }
+            tokio::time::sleep(BARRIER_PAUSE).await;
+        }
+    }
+
+    /// Looks after what processes left that died, until there is nothing more to be done for now; `told` hears of each
+    /// look, and says whether to go on.
+    ///
+    /// # Errors
+    /// The store cannot be read or written; what is done is done.
+    pub(crate) async fn sweep(&self, mut told: impl FnMut(&Swept) -> bool) -> Result<Swept> {
+        if self.0.common.store.limits().transactions {
+            return Ok(Swept::default());
+        }
+        let mut sweeper = Sweeper::new(&self.0.common, &self.0.joined().await?);
+        loop {
+            let swept = sweeper.sweep(Duration::ZERO).await?;
+            if !told(&swept) {
+                return Ok(swept);
+            }
+            tokio::time::sleep(SWEEP_PAUSE).await;
+        }
+    }
+
+    /// Registers this process, which then sweeps until it is closed, if there is anything that the dead may leave.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub(crate) async fn watch(&self) -> Result<()> {
+        let common = &self.0.common;
+        let held = common.holding.held();
+        let mut collections = held.recorded.schema.collections.iter();
+        let may_leave = collections.any(|one| one.writes == WriteMode::Update);
+        if may_leave && !common.store.limits().transactions {
+            self.0.joined().await?;
+        }
+        Ok(())
+    }
+
+    /// What this process did, and has under way.
+    pub(crate) fn metrics(&self) -> WriterMetrics {
+        let common = &self.0.common;
+        let under_way = MAX_UNDER_WAY.saturating_sub(common.permits.available_permits());
+        let process = self.0.living();
+        WriterMetrics {
+            is_registered: process.is_some(),
+            has_lease: process.as_ref().is_some_and(|process| process.has_lease(common)),
+            under_way,
+            intents: process.map_or(0, |process| process.intents()),
+            resolved: common.counts.resolved.load(Ordering::Relaxed),
+            found_dead: common.counts.found_dead.load(Ordering::Relaxed),
+            lost: common.counts.lost.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until no change is under way, and lets none begin.
+    pub(crate) async fn close(&self, time: Duration) {
+        let common = &self.0.common;
+        let all = u32::try_from(MAX_UNDER_WAY).unwrap_or(u32::MAX);
+        let idle = timeout(time, common.permits.acquire_many(all)).await;
+        common.permits.close();
+        drop(idle);
+        common.end();
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.common.end();
+    }
+}
+
+impl Joining {
+    async fn change(
+        &self,
+        collection: &str,
+        key: Cells,
+        request: Request<Cells, FieldCells>,
+        waiting: Waiting,
+    ) {
+        let left = self.common.left(waiting.deadline);
+        let joined = timeout(left, self.joined()).await;
+        let begun = joined.unwrap_or_else(|_| Err(late())).and_then(|process| {
+            let under_way = UnderWay::begin(&self.common, &process).ok_or_else(ended)?;
+            Ok((process, under_way))
+        });
+        match begun {
+            Ok((process, under_way)) => {
+                let record = Record::new(&self.common, &process, collection, key);
+                Drive::change(record, request, under_way, waiting).run().await;
+            }
+            Err(error) => drop(waiting.answer.send(Err(error))),
+        }
+    }
+
+    /// This process, registered.
+    async fn joined(&self) -> Result<Arc<Process>> {
+        if let Some(process) = self.living() {
+            return Ok(process);
+        }
+        let _one_at_a_time = self.registering.lock().await;
+        if let Some(process) = self.living() {
+            return Ok(process);
+        }
+        let process = Arc::new(Process::register(&self.common).await?);
+        let (common, renewed) = (Arc::clone(&self.common), Arc::clone(&process));
+        tokio::spawn(async move { renewed.renew(&common).await });
+        let sweeper = Sweeper::new(&self.common, &process);
+        tokio::spawn(sweeper.run());
+        *self.process.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&process));
+        Ok(process)
+    }
+
+    fn living(&self) -> Option<Arc<Process>> {
+        let process = self.process.read().unwrap_or_else(PoisonError::into_inner);
+        process.clone().filter(|process| !process.is_lost())
+    }
+}
+
+fn too_many() -> Error {
+    Error::new(
+        ErrorKind::Timeout,
+        format!("{MAX_UNDER_WAY} changes are under way, and none ended in time"),
+    )
+    .with_hint("nothing was written: try again, with fewer at a time")
+}
+
+fn late() -> Error {
+    Error::new(
+        ErrorKind::Timeout,
+        "this process could not be registered in time as one that writes",
+    )
+    .with_hint("nothing was written: try again")
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Unavailable, "the store is closed")
+}
+
+/// The task was ended, with the runtime that it ran on.
+fn ended() -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        "the runtime ended while the change was made",
+    )
+    .with_hint("it is decided by another process that writes, within a minute; read the record")
+}

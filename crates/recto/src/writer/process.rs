@@ -1,0 +1,274 @@
+//! A process as one of those who write: its registration, its lease, its intents' segments.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use recto_store::{CasOutcome, ConsistencyLevel, StoreError, WriteOptions};
+use recto_views::member::RENEWAL_MICROS;
+use recto_views::{Generation, Incarnation, IntentPlace, Member, Naming, Segments, Writer};
+use tokio::sync::Notify;
+
+use super::common::Common;
+use super::signal::Signal;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How long after a renewal the next one is sent.
+const RENEWAL_PAUSE: Duration = Duration::from_micros(RENEWAL_MICROS.unsigned_abs());
+/// How long after a renewal the next one is sent at the earliest, however many segments are wanted.
+const MIN_RENEWAL_PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait before a renewal of unknown outcome is sent again.
+const AGAIN_PAUSE: Duration = Duration::from_millis(250);
+/// How often the first registration is sent before it is said that the store does not answer.
+const MAX_REGISTRATIONS: u32 = 8;
+
+/// A process under one registration. One that loses it is another process from then on.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) incarnation: Incarnation,
+    state: Mutex<State>,
+    /// A renewal is wanted before its time.
+    wants_renewal: Notify,
+    /// A renewal succeeded.
+    renewed: Signal,
+    is_lost: AtomicBool,
+    lost: Signal,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    member: Member,
+    segments: Segments,
+    /// What the renewal says that is on its way.
+    naming: Option<Naming>,
+    /// The newest stamp of each segment's intents.
+    newest: BTreeMap<u64, i64>,
+}
+
+/// What became of a renewal.
+enum Renewal {
+    Done,
+    Lost,
+    Unknown(StoreError),
+}
+
+impl Process {
+    fn new(incarnation: Incarnation) -> Self {
+        Self {
+            incarnation,
+            state: Mutex::default(),
+            wants_renewal: Notify::new(),
+            renewed: Signal::default(),
+            is_lost: AtomicBool::new(false),
+            lost: Signal::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers this process as a new one, and then reads the catalog.
+    pub(super) async fn register(common: &Common) -> Result<Self> {
+        common.store.check_decisions().map_err(|error| {
+            let hint = error.hint().unwrap_or_default().to_owned();
+            Error::new(ErrorKind::Unsupported, error.to_string())
+                .with_hint(hint)
+                .with_source(error)
+        })?;
+        common.tables.make(&common.store, &common.environment).await?;
+        let process = Self::new(Incarnation(common.environment.random()));
+        let mut attempts = 1;
+        loop {
+            match process.send_renewal(common).await {
+                Renewal::Done => {
+                    common.reload().await?;
+                    process.lock().member.read(common.generation());
+                    return Ok(process);
+                }
+                Renewal::Unknown(error) if attempts == MAX_REGISTRATIONS => return Err(error.into()),
+                Renewal::Unknown(_) => tokio::time::sleep(AGAIN_PAUSE).await,
+                Renewal::Lost => return Err(not_registered()),
+            }
+            attempts += 1;
+        }
+    }
+
+    /// Renews the registration until it is lost, or nobody writes any more.
+    pub(super) async fn renew(&self, common: &Common) {
+        let mut pause = Duration::ZERO;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.no_more_writes(common) => return,
+                () = self.wanted() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+            common.look_at_schema().await;
+            pause = match self.send_renewal(common).await {
+                Renewal::Done => {
+                    self.delete_segments(common).await;
+                    RENEWAL_PAUSE
+                }
+                Renewal::Lost => {
+                    Common::count(&common.counts.lost);
+                    self.is_lost.store(true, Ordering::Release);
+                    self.lost.give();
+                    return;
+                }
+                Renewal::Unknown(_) => AGAIN_PAUSE,
+            };
+        }
+    }
+
+    async fn no_more_writes(&self, common: &Common) {
+        common.ended().await;
+        while !self.lock().member.is_idle() {
+            tokio::time::sleep(AGAIN_PAUSE).await;
+        }
+    }
+
+    async fn wanted(&self) {
+        self.wants_renewal.notified().await;
+        tokio::time::sleep(MIN_RENEWAL_PAUSE).await;
+    }
+
+    async fn send_renewal(&self, common: &Common) -> Renewal {
+        let (cas, naming) = {
+            let mut state = self.lock();
+            if state.member.counter().is_some() {
+                state.member.read(common.generation());
+            }
+            let counter = state.member.counter();
+            let registration = state.member.renewal(common.continuous_micros());
+            let naming = state.segments.renewing();
+            let naming = state.naming.get_or_insert(naming).clone();
+            let writer = Writer::new(registration, naming.names.clone());
+            (common.tables.renewal(self.incarnation, &writer, counter), naming)
+        };
+        let options = WriteOptions {
+            consistency: Some(ConsistencyLevel::Serial),
+            timeout: RENEWAL_PAUSE,
+            ..common.write_options()
+        };
+        let outcome = common.store.cas(cas, options).await;
+        let answered = common.continuous_micros();
+        let mut state = self.lock();
+        let is_done = match outcome {
+            Ok(CasOutcome::Applied) => {
+                state.member.renewed(answered);
+                true
+            }
+            Ok(CasOutcome::NotApplied { current }) => state.member.refused(counter_of(&current), answered),
+            // Of one that was not sent now, an earlier sending may be applied.
+            Ok(CasOutcome::Unknown(error) | CasOutcome::Refused(error)) | Err(error) => {
+                return Renewal::Unknown(error);
+            }
+        };
+        state.naming = None;
+        if !is_done {
+            return Renewal::Lost;
+        }
+        state.segments.renewed(&naming);
+        drop(state);
+        self.renewed.give();
+        Renewal::Done
+    }
+
+    /// Deletes segments that are settled, each whole.
+    async fn delete_segments(&self, common: &Common) {
+        let deletable = self.lock().segments.deletable();
+        for segment in deletable {
+            let newest = self.lock().newest.get(&segment).copied();
+            let newest = newest.unwrap_or_else(|| common.environment.now_micros());
+            let deletion = common.tables.deletion(self.incarnation, segment, newest);
+            // What is not known to be deleted is deleted again after the next renewal.
+            if common.write(deletion).await.is_ok() {
+                let mut state = self.lock();
+                state.segments.deleted(segment);
+                state.newest.remove(&segment);
+            }
+        }
+    }
+
+    /// Whether it may send conditional writes and entries now.
+    pub(super) fn has_lease(&self, common: &Common) -> bool {
+        self.lock().member.has_lease(common.continuous_micros())
+    }
+
+    /// Waits until it has a lease; for ever, if it has none any more.
+    pub(super) async fn leased(&self, common: &Common) {
+        self.renewed.until(|| self.has_lease(common).then_some(())).await;
+    }
+
+    /// A write, or the resolving of an intent, begins.
+    pub(super) fn began(&self, common: &Common) -> Option<Generation> {
+        let mut state = self.lock();
+        state.member.read(common.generation());
+        state.member.began()
+    }
+
+    /// One that began by this schema is at its end.
+    pub(super) fn ended(&self, generation: Generation) {
+        self.lock().member.ended(generation);
+    }
+
+    /// A place for an intent of this stamp, when there is one.
+    pub(super) async fn place(&self, stamp: i64) -> IntentPlace {
+        let place = || {
+            let place = self.note(stamp);
+            if place.is_none() {
+                self.wants_renewal.notify_one();
+            }
+            place
+        };
+        self.renewed.until(place).await
+    }
+
+    fn note(&self, stamp: i64) -> Option<IntentPlace> {
+        let mut state = self.lock();
+        let place = state.segments.note()?;
+        let newest = state.newest.entry(place.segment).or_insert(stamp);
+        *newest = stamp.max(*newest);
+        if state.segments.is_half_full() {
+            self.wants_renewal.notify_one();
+        }
+        Some(place)
+    }
+
+    /// How many intents are not done with.
+    pub(super) fn intents(&self) -> u64 {
+        self.lock().segments.unsettled()
+    }
+
+    /// An intent is done with.
+    pub(super) fn settle(&self, place: IntentPlace) {
+        self.lock().segments.settle(place);
+    }
+
+    /// Whether somebody found it dead.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Waits until somebody found it dead.
+    pub(super) async fn lost(&self) {
+        self.lost.until(|| self.is_lost().then_some(())).await;
+    }
+}
+
+/// The counter that a renewal met.
+fn counter_of(current: &[Option<Vec<u8>>]) -> Option<u64> {
+    let cell = current.first()?.as_deref()?;
+    Some(u64::from_be_bytes(cell.try_into().ok()?))
+}
+
+/// Nobody else has its number, so that this one was found dead before it began.
+fn not_registered() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "this process took so long to register as one that writes that others found it dead",
+    )
+    .with_hint("nothing was written: try again")
+}

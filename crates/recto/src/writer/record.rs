@@ -1,0 +1,314 @@
+//! What is done to one record on behalf of a change: the requests of its [`Drive`](super::drive::Drive).
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::join;
+use futures::stream::{self, StreamExt};
+use recto_model::Cells;
+use recto_store::{Cas, CasOutcome, PointRead, StoreError, StoreErrorKind, WriteOutcome};
+use recto_views::stored::decode_tokens;
+use recto_views::write::NotWritten;
+use recto_views::{
+    Decision, Entries, Event, Found, Generation, Intent, IntentPlace, KeyCells, Token, Version,
+};
+
+use super::common::{Common, Known};
+use super::process::Process;
+use super::requests::{EntryWrite, mark};
+use super::tables::stored;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::read_options;
+use crate::settle::{Attempt, Policy, settle};
+
+/// How many of a version's entries are written at a time.
+const MAX_ENTRIES_IN_FLIGHT: usize = 16;
+/// About how long to wait before the second attempt at a change, or the second sending of a conditional write; each
+/// further wait is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
+/// About the longest such wait.
+const MAX_PAUSE: Duration = Duration::from_millis(500);
+/// How long to wait before the resolving of an intent begins again.
+const AGAIN_PAUSE: Duration = Duration::from_millis(500);
+
+/// That something is under way, which a newer schema is not announced before.
+pub(super) struct UnderWay {
+    process: Arc<Process>,
+    generation: Generation,
+}
+
+impl UnderWay {
+    /// None while the process has not read the catalog.
+    pub(super) fn begin(common: &Common, process: &Arc<Process>) -> Option<Self> {
+        Some(Self {
+            generation: process.began(common)?,
+            process: Arc::clone(process),
+        })
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.process.ended(self.generation);
+    }
+}
+
+/// A record that is changed, or whose intent is resolved.
+pub(super) struct Record {
+    pub(super) common: Arc<Common>,
+    pub(super) process: Arc<Process>,
+    pub(super) collection: String,
+    /// The cells of its key fields, in the schema's order, which is that of the base table's partition.
+    pub(super) key: Cells,
+    /// Where the intent stands.
+    place: Mutex<Option<IntentPlace>>,
+    /// Why the last request failed.
+    failure: Mutex<Option<Error>>,
+}
+
+type Events = Vec<Event<Cells, KeyCells>>;
+
+impl Record {
+    pub(super) fn new(
+        common: &Arc<Common>,
+        process: &Arc<Process>,
+        collection: &str,
+        key: Cells,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            common: Arc::clone(common),
+            process: Arc::clone(process),
+            collection: collection.to_owned(),
+            key,
+            place: Mutex::default(),
+            failure: Mutex::default(),
+        })
+    }
+
+    /// Its collection, as the schema that is held has it.
+    pub(super) fn known(&self) -> Option<Arc<Known>> {
+        self.common.known(&self.collection)
+    }
+
+    /// Remembers why something failed, for who is told that it did.
+    pub(super) fn failed(&self, error: Error) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The base row, and beside it the intent; from the second attempt on after a pause.
+    pub(super) async fn look(self: Arc<Self>, note: bool, attempt: u32) -> Events {
+        if attempt > 1 {
+            self.pause(attempt - 1).await;
+        }
+        let noted = async { if note { self.note().await } else { Ok(()) } };
+        match join(self.read(), noted).await {
+            (Ok(found), Ok(())) => vec![Event::Noted, Event::Read(found)],
+            (Err(error), _) | (_, Err(error)) => {
+                self.failed(error);
+                vec![Event::Failed]
+            }
+        }
+    }
+
+    async fn read(&self) -> Result<Found<Cells, KeyCells>> {
+        let known = self.known().ok_or_else(|| self.gone())?;
+        let read = PointRead {
+            table: Arc::clone(known.base.table()),
+            partition: self.key.clone(),
+            clustering: Cells::new(),
+        };
+        let options = read_options(self.common.request_timeout);
+        let attempt = |_| async {
+            let found = match self.common.store.snapshot() {
+                Ok(snapshot) => snapshot.get(&read, &options).await,
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok(found) => Attempt::Known(found),
+                Err(error) => Attempt::Failed(Error::from(error)),
+            }
+        };
+        let found = settle(&self.common.environment, Policy::READ, attempt).await;
+        let found = found.map_err(|unsettled| unsettled.or(Error::from))?;
+        match found.rows.iter().next() {
+            Some(row) => known.base.found(row).map_err(stored),
+            None => Ok(Found::absent()),
+        }
+    }
+
+    async fn note(&self) -> Result<()> {
+        let intent = Intent {
+            collection: self.collection.clone(),
+            key: self.key.clone(),
+            stamp: self.common.environment.now_micros(),
+        };
+        let place = self.process.place(intent.stamp).await;
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        let incarnation = self.process.incarnation;
+        let noted = self.common.tables.note(incarnation, place, &intent);
+        self.common.write(noted).await
+    }
+
+    /// The intent is done with.
+    pub(super) fn settle(&self) {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(place) = place {
+            self.process.settle(place);
+        }
+    }
+
+    /// The catalog, until it is read.
+    pub(super) async fn reload(self: Arc<Self>) -> Events {
+        let mut attempt = 1;
+        while let Err(error) = self.common.reload().await {
+            self.failed(error);
+            self.pause(attempt).await;
+            attempt += 1;
+        }
+        vec![Event::Begin]
+    }
+
+    pub(super) async fn pause_and_begin(self: Arc<Self>) -> Events {
+        tokio::time::sleep(AGAIN_PAUSE).await;
+        vec![Event::Begin]
+    }
+
+    /// Sends the conditional write once.
+    pub(super) async fn cas(self: Arc<Self>, token: Token, cas: Arc<Cas>, repeats: u32) -> Events {
+        if repeats > 0 {
+            self.pause(repeats).await;
+            self.process.leased(&self.common).await;
+        }
+        let sent = self
+            .common
+            .store
+            .cas(Cas::clone(&cas), self.common.write_options());
+        let decision = match sent.await {
+            Ok(CasOutcome::Applied) => Decision::Applied,
+            Ok(CasOutcome::NotApplied { current }) => self.not_applied(&current),
+            Ok(CasOutcome::Unknown(error)) => {
+                self.failed(error.into());
+                Decision::Unknown
+            }
+            Ok(CasOutcome::Refused(error)) | Err(error) => {
+                self.failed(error.into());
+                Decision::NotSent
+            }
+        };
+        vec![Event::Decided(token, decision)]
+    }
+
+    fn not_applied(&self, current: &[Option<Vec<u8>>]) -> Decision {
+        let current = current.first().and_then(Option::as_deref);
+        match current.map(decode_tokens).transpose() {
+            Ok(tokens) => Decision::NotApplied(tokens),
+            Err(error) => {
+                // Whether the own token is among them cannot be told.
+                self.failed(stored(error));
+                Decision::NotApplied(None)
+            }
+        }
+    }
+
+    /// The entries, until all are written.
+    pub(super) async fn write(
+        self: Arc<Self>,
+        writes: Arc<[EntryWrite]>,
+        entries: Entries<KeyCells, Cells>,
+    ) -> Events {
+        let mut written = Vec::with_capacity(writes.len());
+        for write in &*writes {
+            written.push(self.write_entry(write, &entries));
+        }
+        let written = stream::iter(written).buffer_unordered(MAX_ENTRIES_IN_FLIGHT);
+        written.collect::<()>().await;
+        vec![Event::Written]
+    }
+
+    async fn write_entry(&self, entry: &EntryWrite, entries: &Entries<KeyCells, Cells>) {
+        let options = self.common.write_options();
+        let attempt = |_| async {
+            self.process.leased(&self.common).await;
+            let now = self.common.environment.now_micros();
+            let request = entry.request(entries.ttl_seconds(now));
+            match self.common.store.write(request, options).await {
+                Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
+                Ok(WriteOutcome::Refused(error)) | Err(error) if self.is_dropped(entry, &error).await => {
+                    Attempt::Known(())
+                }
+                Ok(WriteOutcome::Refused(error)) | Err(error) => Attempt::Failed(error),
+                Ok(_) => Attempt::Known(()),
+            }
+        };
+        // It ends only when it is written: there is no other end to a change that is applied.
+        drop(settle(&self.common.environment, Policy::ENTRY, attempt).await);
+    }
+
+    /// Whether a view is not written any more, by the catalog as it is now.
+    async fn is_dropped(&self, entry: &EntryWrite, error: &StoreError) -> bool {
+        if error.kind() != StoreErrorKind::Table || self.common.reload().await.is_err() {
+            return false;
+        }
+        let known = self.known();
+        known.is_none_or(|known| known.views.view(entry.view).is_none())
+    }
+
+    /// Says that a version's entries are written; nobody waits, and one that does not come changes nothing.
+    pub(super) async fn mark(&self, known: &Known, version: Version, ttl_seconds: Option<u32>) {
+        let options = self.common.write_options();
+        let marked = mark(known, &self.key, version, ttl_seconds);
+        drop(self.common.store.write(marked, options).await);
+    }
+
+    /// Waits longer the more often it waited, by chance, so that those who met do not meet again.
+    async fn pause(&self, attempt: u32) {
+        let doubled = 1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX);
+        let due = FIRST_PAUSE.saturating_mul(doubled).min(MAX_PAUSE);
+        let [drawn] = self.common.environment.random::<1>();
+        tokio::time::sleep(due / 2 + due * u32::from(drawn) / 256).await;
+    }
+
+    fn gone(&self) -> Error {
+        Error::new(
+            ErrorKind::NotFound,
+            format!("collection {} was removed meanwhile", self.collection),
+        )
+    }
+
+    /// Why nothing was written.
+    pub(super) fn not_written(&self, why: NotWritten) -> Error {
+        let failure = self.failure();
+        match (why, failure) {
+            (NotWritten::Failed, Some(failure)) => failure,
+            (NotWritten::NoLease, _) => Error::new(
+                ErrorKind::Unavailable,
+                "this process could not renew its registration in time, and may not write",
+            )
+            .with_hint("nothing was written; the store did not answer in time: try again"),
+            (NotWritten::Deadline | NotWritten::Failed, failure) => {
+                let error = Error::new(ErrorKind::Timeout, "the change was not made in time")
+                    .with_hint("nothing was written: try again, or give it more time");
+                match failure {
+                    Some(failure) => error.with_source(failure),
+                    None => error,
+                }
+            }
+        }
+    }
+
+    pub(super) fn unknown(&self) -> Error {
+        let error = Error::new(
+            ErrorKind::OutcomeUnknown,
+            "it is not known whether the change was made",
+        )
+        .with_hint("it is decided soon: read the record, and compare its version");
+        match self.failure() {
+            Some(failure) => error.with_source(failure),
+            None => error,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The tables of those who write, as requests: who is registered, and what they are about to change.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_model::{Bound, Cells, Environment, Slice, Table};
+use recto_store::{
+    Cas, CasCondition, ConsistencyLevel, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, Stamp,
+    Store, TableState,
+};
+use recto_views::writers::WRITER_PARTITIONS;
+use recto_views::{Incarnation, Intent, IntentPlace, Writer};
+
+use crate::catalog::change::{TableChange, change_table};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::read_options;
+
+/// How many rows of a partition are read at once.
+const CHUNK_ROWS: u32 = 1_000;
+
+/// `recto_writers` and `recto_intents`.
+#[derive(Debug, Clone)]
+pub(super) struct Tables {
+    writers: Arc<Table>,
+    intents: Arc<Table>,
+}
+
+impl Tables {
+    pub(super) fn new() -> Self {
+        Self {
+            writers: Arc::new(Writer::table()),
+            intents: Arc::new(Intent::table()),
+        }
+    }
+
+    /// Makes those that are missing.
+    pub(super) async fn make(&self, store: &Arc<dyn Store>, environment: &Environment) -> Result<()> {
+        let tables = [Table::clone(&self.writers), Table::clone(&self.intents)];
+        let states = store.compare_tables(&tables).await?;
+        for (table, state) in tables.into_iter().zip(states) {
+            match state {
+                TableState::AsAsked => {}
+                TableState::Missing => change_table(store, environment, &TableChange::Make(table)).await?,
+                TableState::Other(difference) => {
+                    let message = format!("table {} is not as Recto made it: {difference}", table.name());
+                    return Err(Error::new(ErrorKind::Corrupt, message)
+                        .with_hint("it was changed by another program: undo that"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What registers a process, renews its registration, or says that it is dead; `counter` must be there.
+    pub(super) fn renewal(&self, of: Incarnation, writer: &Writer, counter: Option<u64>) -> Cas {
+        let expected = counter.map(|counter| counter.to_be_bytes().to_vec());
+        self.replace(of, writer, Writer::COUNTER, expected)
+    }
+
+    /// What says how often the intents of a dead process were resolved; `resolved` must be there.
+    pub(super) fn resolved(&self, of: Incarnation, writer: &Writer, resolved: u32) -> Cas {
+        let expected = resolved.to_be_bytes().to_vec();
+        self.replace(of, writer, Writer::RESOLVED, Some(expected))
+    }
+
+    /// What removes the registration of a dead process.
+    pub(super) fn forgetting(&self, of: Incarnation, resolved: u32) -> Cas {
+        let clustering = clustering(&of.0);
+        let deletion = Operation::DeleteRow {
+            clustering: clustering.clone(),
+        };
+        let expected = Some(resolved.to_be_bytes().to_vec());
+        self.conditional(of, clustering, Writer::RESOLVED, expected, deletion)
+    }
+
+    fn replace(&self, of: Incarnation, writer: &Writer, column: u16, expected: Option<Vec<u8>>) -> Cas {
+        let clustering = clustering(&of.0);
+        let put = Operation::Put {
+            clustering: clustering.clone(),
+            cells: writer.cells(),
+            replace: true,
+        };
+        self.conditional(of, clustering, column, expected, put)
+    }
+
+    fn conditional(
+        &self,
+        of: Incarnation,
+        clustering: Cells,
+        column: u16,
+        expected: Option<Vec<u8>>,
+        operation: Operation,
+    ) -> Cas {
+        Cas {
+            table: Arc::clone(&self.writers),
+            partition: of.writers_partition(),
+            conditions: vec![CasCondition {
+                row: RowAddress::Row(clustering),
+                column,
+                expected,
+            }],
+            mutations: vec![Mutation {
+                operation,
+                stamp: None,
+                ttl_seconds: None,
+            }],
+        }
+    }
+
+    /// What stores an intent.
+    pub(super) fn note(&self, of: Incarnation, place: IntentPlace, intent: &Intent) -> PartitionWrite {
+        let put = Operation::Put {
+            clustering: clustering(&place.row.to_be_bytes()),
+            cells: intent.cells(),
+            replace: true,
+        };
+        self.of_segment(of, place.segment, put, intent.stamp)
+    }
+
+    /// What deletes a segment, with all that comes late of it.
+    pub(super) fn deletion(&self, of: Incarnation, segment: u64, newest: i64) -> PartitionWrite {
+        self.of_segment(of, segment, Operation::DeletePartition, newest)
+    }
+
+    fn of_segment(&self, of: Incarnation, segment: u64, operation: Operation, stamp: i64) -> PartitionWrite {
+        PartitionWrite {
+            table: Arc::clone(&self.intents),
+            partition: of.intents_partition(segment),
+            mutations: vec![Mutation {
+                operation,
+                stamp: Some(Stamp(stamp)),
+                ttl_seconds: None,
+            }],
+        }
+    }
+
+    /// All registrations.
+    pub(super) async fn registrations(
+        &self,
+        store: &Arc<dyn Store>,
+        level: Option<ConsistencyLevel>,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<(Incarnation, Writer)>> {
+        let mut all = Vec::new();
+        for shard in 0..WRITER_PARTITIONS {
+            let partition = std::iter::once(Some(&i32::from(shard).to_be_bytes()[..])).collect();
+            let options = ReadOptions {
+                consistency: level,
+                ..read_options(timeout)
+            };
+            read_partition(store, &self.writers, partition, &options, |row| {
+                all.push(Writer::read(row).map_err(stored)?);
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(all)
+    }
+
+    /// The intents of a segment.
+    pub(super) async fn intents(
+        &self,
+        store: &Arc<dyn Store>,
+        of: Incarnation,
+        segment: u64,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<Intent>> {
+        let mut all = Vec::new();
+        let partition = of.intents_partition(segment);
+        read_partition(store, &self.intents, partition, &read_options(timeout), |row| {
+            all.push(Intent::read(row).map_err(stored)?);
+            Ok(())
+        })
+        .await?;
+        Ok(all)
+    }
+}
+
+/// Reads a partition to its end, a chunk after the other; each row has one clustering cell.
+async fn read_partition(
+    store: &Arc<dyn Store>,
+    table: &Arc<Table>,
+    partition: Cells,
+    options: &ReadOptions,
+    mut each: impl FnMut(recto_model::RowRef<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut slice = Slice::from_start(table, partition, CHUNK_ROWS);
+    let column = table.partition().len();
+    loop {
+        let read = store.snapshot()?.slice(&slice, options).await?;
+        for row in read.rows.iter() {
+            each(row)?;
+        }
+        let last = read.rows.iter().last().and_then(|row| row.get(column));
+        match last {
+            Some(last) if !read.exhausted => slice.from = Bound::After(clustering(last)),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// The clustering cells of a row, of which there is one.
+fn clustering(cell: &[u8]) -> Cells {
+    std::iter::once(Some(cell)).collect()
+}
+
+/// What is stored is damaged, or of a newer release.
+pub(super) fn stored(error: recto_views::StoredError) -> Error {
+    Error::new(ErrorKind::Corrupt, error.to_string())
+        .with_hint(error.hint())
+        .with_source(error)
+}

@@ -1,0 +1,406 @@
+//! One record that changes, with its entries, on the version that is there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use recto_model::Cells;
+use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
+use recto_store::{
+    Cas, CasCondition, Mutation, Operation, PartitionWrite, PointRead, RowAddress, Stamp, TransactionOutcome,
+    WriteOptions,
+};
+use recto_views::change::{RowOf, TransactionOf};
+use recto_views::collection::MAX_VIEW_KEY_BYTES;
+use recto_views::{
+    Arranged, BaseTable, Change, FieldCells, Refusal, Request, Version, ViewNumber, ViewedCollection,
+    transaction,
+};
+
+use super::{MAX_LOOKS, busy, invalid_key, pause, refused};
+use crate::catalog;
+use crate::core::CollectionCore;
+use crate::entries::EntryWrites;
+use crate::error::{Error, ErrorKind, Result};
+use crate::settle::{Attempt, Policy, settle};
+use crate::viewed::{Viewed, Written};
+
+/// The most bytes of a record that changes, on every store: Cassandra cannot decide a conditional write that is larger
+/// than its mutations may be.
+const MAX_RECORD_BYTES: usize = 1 << 20;
+
+/// What is asked to become of a record: its cells, and those of its fields that get new values, in the order of the
+/// collection's fields.
+pub(crate) type Asked = Request<Cells, FieldCells>;
+
+/// A record was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Changed {
+    /// The version that it has now, or that its deletion has: greater than any it had before.
+    pub version: i64,
+    /// Whether some of its views may not show it yet, though they will: time was over before all were written.
+    pub pending: bool,
+}
+
+/// Changes the record with these cells of its key, which are the partition of the base table.
+///
+/// # Errors
+/// Nothing is written then, unless the outcome is unknown.
+pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Asked) -> Result<Changed> {
+    let limits = core.shared.store.limits();
+    limits
+        .check_partition(&core.base().table, key)
+        .map_err(invalid_key)?;
+    // Until the outcome is known, no view is added that this does not write.
+    let _writing = core.shared.writing().await;
+    if !limits.transactions {
+        return by_the_writer(core, key, asked).await;
+    }
+    let environment = &core.shared.environment;
+    let begun_nanos = environment.monotonic_nanos();
+    let options = core.shared.write_options();
+    for _ in 0..MAX_LOOKS {
+        let spent = Duration::from_nanos(environment.monotonic_nanos().saturating_sub(begun_nanos));
+        let viewed = core.viewed_now()?;
+        let Some((viewed, base)) = viewed.as_deref().and_then(|one| Some((one, one.base.as_ref()?))) else {
+            return Err(not_changed(core));
+        };
+        let transacting = Transacting {
+            core,
+            viewed,
+            base,
+            key,
+        };
+        match transacting
+            .run(asked, options.timeout.saturating_sub(spent))
+            .await?
+        {
+            Ended::Applied(version) => {
+                return Ok(Changed {
+                    version: version.0,
+                    pending: false,
+                });
+            }
+            Ended::Lost => pause(environment).await,
+            Ended::OtherSchema => core.shared.look_for_schema().await?,
+        }
+    }
+    Err(busy(&format!(
+        "the record {} of {}",
+        core.key_text(key, &Cells::new()),
+        core.definition.name
+    )))
+}
+
+/// The change as a task of the store, which ends it whether anybody waits or not.
+async fn by_the_writer(core: &CollectionCore, key: &Cells, asked: &Asked) -> Result<Changed> {
+    let shared = &core.shared;
+    let (name, time) = (&core.definition.name, shared.write_options().timeout);
+    if let Change::Insert { record, .. } | Change::Put { record, .. } | Change::PutKnown { record, .. } =
+        &asked.change
+    {
+        check_size(core, record)?;
+    }
+    let changed = shared
+        .writer
+        .change(name, core.key_of(key), asked.clone(), time)
+        .await?;
+    let changed = changed.map_err(|refusal| refusal_of(core, key, refusal))?;
+    Ok(Changed {
+        version: changed.version.0,
+        pending: changed.pending,
+    })
+}
+
+/// How an attempt at a change ended.
+#[derive(Debug, Clone, Copy)]
+enum Ended {
+    Applied(Version),
+    /// Nothing is written: another came before.
+    Lost,
+    /// Nothing is written: another schema was recorded.
+    OtherSchema,
+}
+
+/// A change as a transaction.
+pub(crate) struct Transacting<'c> {
+    pub(crate) core: &'c CollectionCore,
+    pub(crate) viewed: &'c Viewed,
+    pub(crate) base: &'c BaseTable,
+    /// The cells of the record's key.
+    pub(crate) key: &'c Cells,
+}
+
+impl Transacting<'_> {
+    /// Reads the record, and changes it if it is still so.
+    async fn run(&self, asked: &Asked, time: Duration) -> Result<Ended> {
+        let shared = &self.core.shared;
+        let row = self.read().await?;
+        let now = shared.environment.now_micros();
+        let least = Version(shared.stamps.next().0);
+        let change = transaction(asked, row.as_ref(), &self.viewed.views, now, least)
+            .map_err(|refusal| refusal_of(self.core, self.key, refusal))?;
+        let version = change.entries.version;
+        shared.stamps.skip_to(Stamp(version.0));
+        if change.expected.is_none() && change.after.record.is_none() {
+            return Ok(Ended::Applied(version));
+        }
+        let generation = self.viewed.views.generation().0;
+        let schema = (generation > 0).then(|| catalog::is_of_generation(generation));
+        let version = self.condition(change.expected);
+        let conditions: Vec<Cas> = std::iter::once(version).chain(schema).collect();
+        let writes = self.writes(&change, now)?;
+        let is_unsure = AtomicBool::new(false);
+        let attempt = |left| {
+            let options = WriteOptions {
+                timeout: left,
+                ..shared.write_options()
+            };
+            self.attempt(&change, (conditions.clone(), writes.clone()), &is_unsure, options)
+        };
+        let ended = settle(&shared.environment, Policy::write(time), attempt).await;
+        ended.map_err(|unsettled| {
+            unsettled.or(|unknown| {
+                Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    format!(
+                        "it is not known whether the record {} of {} was changed",
+                        self.key_text(),
+                        self.core.definition.name
+                    ),
+                )
+                .with_hint("it may be changed now or later, wholly or not at all: read it to find out")
+                .with_source(unknown)
+            })
+        })
+    }
+
+    fn key_text(&self) -> String {
+        self.core.key_text(self.key, &Cells::new())
+    }
+
+    async fn read(&self) -> Result<Option<RowOf<ViewedCollection>>> {
+        let shared = &self.core.shared;
+        let read = PointRead {
+            table: Arc::clone(self.base.table()),
+            partition: self.key.clone(),
+            clustering: Cells::new(),
+        };
+        let found = shared
+            .store
+            .snapshot()?
+            .get(&read, &shared.read_options())
+            .await?;
+        let row = found.rows.iter().next();
+        Ok(row
+            .map(|row| self.viewed.row(row, Written::UNTOLD))
+            .transpose()?
+            .flatten())
+    }
+
+    /// What must hold of the record: that it is of this version, or that there is none.
+    pub(crate) fn condition(&self, expected: Option<Version>) -> Cas {
+        Cas {
+            table: Arc::clone(self.base.table()),
+            partition: self.key.clone(),
+            conditions: vec![CasCondition {
+                row: RowAddress::Row(Cells::new()),
+                column: BaseTable::STAMP,
+                expected: expected.map(|version| version.0.to_be_bytes().to_vec()),
+            }],
+            mutations: Vec::new(),
+        }
+    }
+
+    /// The row of the record, and its entries, all at the version.
+    pub(crate) fn writes(
+        &self,
+        change: &TransactionOf<ViewedCollection>,
+        now: i64,
+    ) -> Result<Vec<PartitionWrite>> {
+        let entries = &change.entries;
+        let ttl_seconds = entries.ttl_seconds(now);
+        let operation = match &change.after.record {
+            // What has expired by now is not put any more.
+            Some(record) if change.after.expires_at.is_none_or(|at| at > now) => {
+                check_size(self.core, record)?;
+                let expires = change
+                    .after
+                    .expires_at
+                    .map(|at| (at, self.viewed.views.generation()));
+                let cells = self.base.transacted_cells(record, entries.version, expires);
+                Operation::Put {
+                    clustering: Cells::new(),
+                    cells: cells.map_err(|error| {
+                        Error::new(ErrorKind::LimitExceeded, error.to_string()).with_hint(error.hint())
+                    })?,
+                    replace: true,
+                }
+            }
+            _ => Operation::DeleteRow {
+                clustering: Cells::new(),
+            },
+        };
+        let mut writes = vec![PartitionWrite {
+            table: Arc::clone(self.base.table()),
+            partition: self.key.clone(),
+            mutations: vec![Mutation {
+                operation,
+                stamp: Some(Stamp(entries.version.0)),
+                ttl_seconds,
+            }],
+        }];
+        let views = &self.viewed.views;
+        let entry_writes = EntryWrites::new(self.core.shared.store.limits());
+        writes.extend(
+            entries
+                .removals
+                .iter()
+                .filter_map(|(key, stamp)| EntryWrites::remove(views.view(key.view)?, &key.key, *stamp)),
+        );
+        writes.extend(entries.puts.iter().filter_map(|entry| {
+            entry_writes.put(views.view(entry.key.view)?, entry, entries.version, ttl_seconds)
+        }));
+        Ok(writes)
+    }
+
+    async fn attempt(
+        &self,
+        change: &TransactionOf<ViewedCollection>,
+        (conditions, writes): (Vec<Cas>, Vec<PartitionWrite>),
+        is_unsure: &AtomicBool,
+        options: WriteOptions,
+    ) -> Attempt<Ended, Error> {
+        let version = change.entries.version;
+        match self.core.shared.store.transact(conditions, writes, options).await {
+            Ok(TransactionOutcome::Applied) => Attempt::Known(Ended::Applied(version)),
+            Ok(TransactionOutcome::NotApplied { current }) => {
+                let there = current.first().and_then(|current| current.first()?.as_deref());
+                let bytes = |version: Version| version.0.to_be_bytes();
+                let left = change.after.record.is_some().then(|| bytes(version));
+                let was_unsure = is_unsure.load(Ordering::Relaxed);
+                if was_unsure && there == left.as_ref().map(<[u8; 8]>::as_slice) {
+                    // By an earlier attempt.
+                    Attempt::Known(Ended::Applied(version))
+                } else if there == change.expected.map(bytes).as_ref().map(<[u8; 8]>::as_slice) {
+                    Attempt::Known(Ended::OtherSchema)
+                } else if was_unsure {
+                    // Another version came since: upon this one, or in its place.
+                    Attempt::Refused(busy(&self.key_text()))
+                } else {
+                    Attempt::Known(Ended::Lost)
+                }
+            }
+            Ok(TransactionOutcome::Unknown(error)) => {
+                is_unsure.store(true, Ordering::Relaxed);
+                Attempt::Unknown(error)
+            }
+            Ok(TransactionOutcome::Refused(error)) => Attempt::Refused(refused(error)),
+            // No put of a record or of an entry is an insert.
+            Ok(TransactionOutcome::Conflict(_)) => Attempt::Known(Ended::Lost),
+            Err(error) => Attempt::Failed(error.into()),
+        }
+    }
+}
+
+/// Refuses a record that is larger than any that changes may be.
+fn check_size(core: &CollectionCore, record: &Cells) -> Result<()> {
+    let bytes = record.byte_len() + record.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES;
+    if bytes <= MAX_RECORD_BYTES {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::LimitExceeded,
+        format!(
+            "a record of {} would have {bytes} bytes, {MAX_RECORD_BYTES} are the most",
+            core.definition.name
+        ),
+    )
+    .with_hint("store smaller records, or keep large values elsewhere"))
+}
+
+/// Why a change of the record with this key is refused.
+#[cold]
+pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -> Error {
+    let record = || {
+        format!(
+            "the record {} of {}",
+            core.key_text(key, &Cells::new()),
+            core.definition.name
+        )
+    };
+    match refusal {
+        Refusal::Exists(version) => Error::new(ErrorKind::Exists, format!("{} exists already", record()))
+            .with_version(version.0)
+            .with_hint("put it to take its place, or update it"),
+        Refusal::Absent => Error::new(ErrorKind::NotFound, format!("{} does not exist", record()))
+            .with_hint("insert it, or put it"),
+        Refusal::Changed(Some(version)) => Error::new(
+            ErrorKind::Changed,
+            format!(
+                "{} was changed meanwhile: it is of version {} now",
+                record(),
+                version.0
+            ),
+        )
+        .with_version(version.0)
+        .with_hint("read it again, and decide by what it is now"),
+        Refusal::Changed(None) => Error::new(
+            ErrorKind::Changed,
+            format!("{} is of no version: it does not exist", record()),
+        )
+        .with_hint("it was deleted, or has expired: insert it if it should be there"),
+        Refusal::Unfit(view) => unfit(core, view),
+        Refusal::ExpiresTooLate => Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{} would expire later than a store can keep it", record()),
+        ),
+    }
+}
+
+/// That a record is there, to whom may not see it.
+#[cold]
+pub(crate) fn exists_unseen(core: &CollectionCore, key: &Cells) -> Error {
+    let key = core.key_text(key, &Cells::new());
+    let message = format!("the record {key} of {} exists already", core.definition.name);
+    Error::new(ErrorKind::Exists, message).with_hint("give the record another key")
+}
+
+/// A record cannot stand in a view.
+#[cold]
+pub(crate) fn unfit(core: &CollectionCore, number: ViewNumber) -> Error {
+    let kept = core
+        .recorded
+        .views
+        .tables
+        .iter()
+        .find(|one| one.number == number.0);
+    let name = kept.map_or("", |kept| kept.view.name.as_str());
+    Error::new(
+        ErrorKind::LimitExceeded,
+        format!(
+            "a record of {} cannot stand in view {name}: the values that the view is by have more than \
+             {MAX_VIEW_KEY_BYTES} bytes, or its partition would be empty",
+            core.definition.name
+        ),
+    )
+    .with_hint(
+        "nothing was written; make these values shorter, not empty, or null, so that the view leaves it out",
+    )
+}
+
+/// That its records have no versions, since they are written plainly.
+#[cold]
+pub(crate) fn not_changed(core: &CollectionCore) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "records of {} are written with writes = \"{}\", and have no versions: they can be put and deleted, \
+             whatever is there",
+            core.definition.name,
+            core.definition.writes.as_str()
+        ),
+    )
+    .with_hint("inserts, updates and conditions on versions are for collections with writes = \"update\"")
+}

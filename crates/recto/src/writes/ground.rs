@@ -1,0 +1,182 @@
+//! What plain changes rest on: the views that are written now, and records that must be read first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_model::Cells;
+use recto_store::{Cas, CasCondition, PointRead, ReadOptions, RowAddress};
+
+use super::{Pending, RowChange};
+use crate::catalog;
+use crate::core::CollectionCore;
+use crate::error::Result;
+use crate::shared::Shared;
+use crate::viewed::{Viewed, Written};
+
+/// The most records that are read side by side before they are changed.
+const MAX_READS: usize = 32;
+
+/// What changes rest on. Where the store has transactions, they are applied on nothing else.
+#[derive(Debug)]
+pub(super) struct Ground {
+    /// The generation of the schema.
+    generation: u64,
+    /// For each change, its collection's views.
+    viewed: Vec<Option<Arc<Viewed>>>,
+    /// The changes whose records were read, with what was there.
+    read: HashMap<usize, Option<Stored>>,
+    /// What must still hold of what was read.
+    conditions: Vec<Cas>,
+}
+
+/// A record that is there.
+#[derive(Debug)]
+pub(super) struct Stored {
+    /// Its cells, in the order of the fields.
+    pub(super) record: Cells,
+    /// Its stamp; none if the store does not tell.
+    pub(super) stamp: Option<i64>,
+}
+
+impl Ground {
+    /// Looks at what there is. Records that are never changed are read before they are put only if they must be, or
+    /// `reads_all`.
+    pub(super) async fn look(shared: &Shared, pending: &[Pending], reads_all: bool) -> Result<Self> {
+        let generation = shared.held().recorded.generation;
+        let viewed = pending.iter().map(|one| one.core.viewed_now());
+        let viewed = viewed.collect::<Result<Vec<_>>>()?;
+        let mut reads = Vec::new();
+        for (number, (one, viewed)) in pending.iter().zip(&viewed).enumerate() {
+            if let Some(viewed) = viewed.as_ref().filter(|viewed| is_read(one, viewed, reads_all)) {
+                reads.push(read(shared, number, one, viewed).boxed());
+            }
+        }
+        let mut ground = Self {
+            generation,
+            viewed: Vec::new(),
+            read: HashMap::new(),
+            conditions: Vec::new(),
+        };
+        let mut places = HashMap::new();
+        let reads: Vec<_> = stream::iter(reads).buffered(MAX_READS).try_collect().await?;
+        for (number, stored, condition) in reads {
+            ground.read.insert(number, stored);
+            // Of one partition there is one condition.
+            let place = (condition.table.name().to_owned(), condition.partition.clone());
+            let next = ground.conditions.len();
+            match *places.entry(place).or_insert(next) {
+                at if at < next => ground.conditions[at].conditions.extend(condition.conditions),
+                _ if condition.conditions.is_empty() => {}
+                _ => ground.conditions.push(condition),
+            }
+        }
+        ground.viewed = viewed;
+        Ok(ground)
+    }
+
+    /// The views that a change writes.
+    pub(super) fn viewed(&self, number: usize) -> Option<&Viewed> {
+        self.viewed[number].as_deref()
+    }
+
+    /// Whether any change writes views.
+    pub(super) fn has_views(&self) -> bool {
+        self.viewed.iter().any(Option::is_some)
+    }
+
+    /// Whether it was looked what was there of a change's record.
+    pub(super) fn has_read(&self, number: usize) -> bool {
+        self.read.contains_key(&number)
+    }
+
+    /// What was there of it, if anything was.
+    pub(super) fn stored(&self, number: usize) -> Option<&Stored> {
+        self.read.get(&number)?.as_ref()
+    }
+
+    /// What must hold for the changes to be applied: first that no other schema was recorded.
+    pub(super) fn conditions(&self) -> Vec<Cas> {
+        let schema = (self.generation > 0).then(|| catalog::is_of_generation(self.generation));
+        schema
+            .into_iter()
+            .chain(self.conditions.iter().cloned())
+            .collect()
+    }
+
+    /// Whether the first of them is that one.
+    pub(super) fn has_schema(&self) -> bool {
+        self.generation > 0
+    }
+}
+
+/// Whether a record must be read before it is written: where records are never changed, to delete one, whose entries stand
+/// by fields that its key does not tell, and to put one that may have more fields than are known.
+fn is_read(pending: &Pending, viewed: &Viewed, reads_all: bool) -> bool {
+    let core = &pending.core;
+    if core.replaces() || viewed.views.views().is_empty() {
+        return false;
+    }
+    match pending.change {
+        RowChange::Put { .. } => reads_all || !core.knows_all_of(&viewed.table),
+        RowChange::Delete { .. } => !is_by_key_only(core, viewed),
+    }
+}
+
+/// Whether it follows from a record's key where its entries stand.
+pub(super) fn is_by_key_only(core: &CollectionCore, viewed: &Viewed) -> bool {
+    let fields = &core.definition.fields;
+    let is_key = |field: usize| {
+        let field = fields.get(field);
+        field.is_some_and(|field| core.definition.key.contains(&field.name))
+    };
+    viewed
+        .views
+        .views()
+        .iter()
+        .all(|view| view.key_fields().all(is_key))
+}
+
+/// The record that is there with the key of a change, and what says that it still is.
+async fn read(
+    shared: &Shared,
+    number: usize,
+    pending: &Pending,
+    viewed: &Viewed,
+) -> Result<(usize, Option<Stored>, Cas)> {
+    let (partition, clustering) = (pending.partition(), pending.clustering());
+    let read = PointRead {
+        table: Arc::clone(&viewed.table),
+        partition: partition.clone(),
+        clustering: clustering.clone(),
+    };
+    let options = ReadOptions {
+        stamps: true,
+        ..shared.read_options()
+    };
+    let found = shared.store.snapshot()?.get(&read, &options).await?;
+    let row = found.rows.iter().next();
+    let stamp = found.stamps.first().copied().filter(|stamp| *stamp > 0);
+    let written = Written {
+        stamp: stamp.unwrap_or_default(),
+        ends_at: None,
+    };
+    let stored = row.map(|row| viewed.row(row, written)).transpose()?.flatten();
+    let first = viewed.table.key_len();
+    let conditions = (0..viewed.table.regular().len()).map(|column| CasCondition {
+        row: RowAddress::Row(clustering.clone()),
+        column: column as u16,
+        expected: row.and_then(|row| row.get(first + column)).map(<[u8]>::to_vec),
+    });
+    let condition = Cas {
+        conditions: conditions.collect(),
+        table: read.table,
+        partition,
+        mutations: Vec::new(),
+    };
+    let stored = stored
+        .and_then(|row| row.record)
+        .map(|record| Stored { record, stamp });
+    Ok((number, stored, condition))
+}

@@ -1,0 +1,211 @@
+//! What plain changes write: rows of base tables, and entries of views.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use recto_model::{Cells, Table};
+use recto_store::{Limits, PartitionWrite, Stamp};
+use recto_views::collection::KeyCells;
+use recto_views::{Arranged, Entry, EntryKey, FieldCells, Version};
+
+use super::ground::{Ground, Stored, is_by_key_only};
+use super::{Pending, RowChange};
+use crate::entries::EntryWrites;
+use crate::viewed::Viewed;
+
+/// Writes, partition by partition, and for each mutation what it is of.
+#[derive(Debug, Default)]
+pub(super) struct Plain {
+    pub(super) writes: Vec<PartitionWrite>,
+    /// For each write, for each of its mutations.
+    pub(super) of: Vec<Vec<Of>>,
+}
+
+/// What a mutation is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// The record of the change of this number.
+    Record(usize),
+    /// An entry of it.
+    Entry(usize),
+}
+
+impl Of {
+    /// The change.
+    pub(super) fn change(self) -> usize {
+        match self {
+            Self::Record(change) | Self::Entry(change) => change,
+        }
+    }
+}
+
+/// A record's place: table, partition, clustering.
+type Place = (String, Cells, Cells);
+
+/// Gathers writes.
+pub(super) struct Gathering<'c> {
+    pending: &'c [Pending],
+    ground: &'c Ground,
+    entries: EntryWrites,
+    limits: Limits,
+    plain: Plain,
+    /// Where the write of a partition is.
+    by_partition: HashMap<(&'c str, usize, Cells), usize>,
+    /// The entries of records that are put before they are deleted again.
+    put_before: HashMap<Place, Vec<EntryKey<KeyCells>>>,
+}
+
+impl<'c> Gathering<'c> {
+    pub(super) fn new(pending: &'c [Pending], ground: &'c Ground, limits: Limits) -> Self {
+        Self {
+            pending,
+            ground,
+            entries: EntryWrites::new(limits),
+            limits,
+            plain: Plain::default(),
+            by_partition: HashMap::new(),
+            put_before: HashMap::new(),
+        }
+    }
+
+    /// The writes of these changes.
+    pub(super) fn writes_of(mut self, changes: std::ops::Range<usize>) -> Plain {
+        for number in changes {
+            let pending = &self.pending[number];
+            let stamp = pending.stamp.expect("it was taken before anything is sent");
+            match &pending.change {
+                RowChange::Put { cells, ttl_seconds } => self.put(number, cells, stamp, *ttl_seconds),
+                RowChange::Delete { key } => self.delete(number, key, stamp),
+            }
+        }
+        self.plain
+    }
+
+    fn put(&mut self, number: usize, cells: &Cells, stamp: Stamp, ttl_seconds: Option<u32>) {
+        let (pending, ground) = (&self.pending[number], self.ground);
+        let stored = ground.stored(number);
+        // What is put again is not changed: its entries stay as they are, and live for as long as it.
+        let stamp = stored
+            .filter(|_| self.limits.sees_conflicts)
+            .and_then(|stored| stored.stamp)
+            .map_or(stamp, Stamp);
+        self.add_record(number, stamp);
+        let Some(viewed) = ground.viewed(number) else {
+            return;
+        };
+        let record = known_record(pending, cells, viewed, stored);
+        let entries = viewed.views.entries(&record);
+        for entry in &entries {
+            self.add_entry(number, viewed, entry, (Version(stamp.0), ttl_seconds));
+        }
+        if is_deleted_by_its_record(pending, viewed) {
+            let keys = entries.into_iter().map(|entry| entry.key);
+            self.put_before.entry(pending.place()).or_default().extend(keys);
+        }
+    }
+
+    fn delete(&mut self, number: usize, key: &Cells, stamp: Stamp) {
+        let (pending, ground) = (&self.pending[number], self.ground);
+        let Some(viewed) = ground.viewed(number) else {
+            return self.add_record(number, stamp);
+        };
+        let (was_read, stored) = (ground.has_read(number), ground.stored(number));
+        let mut keys = match stored {
+            Some(stored) => viewed.views.keys(&stored.record),
+            None if was_read => Vec::new(),
+            None => viewed.views.keys(&pending.core.record_of(key)),
+        };
+        let before =
+            is_deleted_by_its_record(pending, viewed).then(|| self.put_before.remove(&pending.place()));
+        keys.extend(before.into_iter().flatten().flatten());
+        // A record that comes meanwhile stays: nobody looked where its entries are.
+        if !was_read || stored.is_some() || !keys.is_empty() || !self.limits.transactions {
+            self.add_record(number, stamp);
+        }
+        for key in keys {
+            let view = viewed.views.view(key.view);
+            let write = view.and_then(|view| EntryWrites::remove(view, &key.key, Version(stamp.0)));
+            self.add(Of::Entry(number), view.map(|view| &**view.table()), write);
+        }
+    }
+
+    fn add_record(&mut self, number: usize, stamp: Stamp) {
+        let pending = &self.pending[number];
+        let write = PartitionWrite {
+            table: Arc::clone(&pending.core.written),
+            partition: pending.partition(),
+            mutations: vec![pending.mutation(stamp)],
+        };
+        self.add(Of::Record(number), Some(&pending.core.written), Some(write));
+    }
+
+    fn add_entry(
+        &mut self,
+        number: usize,
+        viewed: &'c Viewed,
+        entry: &Entry<KeyCells, Cells>,
+        (version, ttl_seconds): (Version, Option<u32>),
+    ) {
+        let Some(view) = viewed.views.view(entry.key.view) else {
+            return;
+        };
+        let core = &self.pending[number].core;
+        let is_known = |field| core.knows(field);
+        let write = if !core.replaces() {
+            EntryWrites::insert(view, entry, version, ttl_seconds)
+        } else if core.knows_all_of(&viewed.table) {
+            self.entries.put(view, entry, version, ttl_seconds)
+        } else {
+            EntryWrites::patch(view, entry, version, (ttl_seconds, is_known))
+        };
+        self.add(Of::Entry(number), Some(view.table()), write);
+    }
+
+    fn add(&mut self, of: Of, table: Option<&'c Table>, write: Option<PartitionWrite>) {
+        let (Some(table), Some(write)) = (table, write) else {
+            return;
+        };
+        let next = self.plain.writes.len();
+        let place = (table.name(), table.columns().len(), write.partition.clone());
+        let index = *self.by_partition.entry(place).or_insert(next);
+        let of = std::iter::repeat_n(of, write.mutations.len());
+        if index == next {
+            self.plain.of.push(of.collect());
+            self.plain.writes.push(write);
+        } else {
+            self.plain.of[index].extend(of);
+            self.plain.writes[index].mutations.extend(write.mutations);
+        }
+    }
+}
+
+/// Whether a record must be known for its entries to be deleted.
+fn is_deleted_by_its_record(pending: &Pending, viewed: &Viewed) -> bool {
+    !pending.core.replaces() && !is_by_key_only(&pending.core, viewed)
+}
+
+/// The record that is put, with the fields that are not known as they are.
+fn known_record(pending: &Pending, cells: &Cells, viewed: &Viewed, stored: Option<&Stored>) -> Cells {
+    let record = pending.core.record_of(cells);
+    let Some(stored) = stored else {
+        return record;
+    };
+    let fields: Vec<usize> = (0..record.len())
+        .filter(|field| pending.core.knows(*field))
+        .collect();
+    let known = FieldCells {
+        cells: fields.iter().map(|&field| record.get(field)).collect(),
+        fields,
+    };
+    viewed.views.patched(&stored.record, &known)
+}
+
+/// Whether a record that is there is not the one that is put, as far as that knows it.
+pub(super) fn is_another(pending: &Pending, stored: &Stored) -> bool {
+    let record = match &pending.change {
+        RowChange::Put { cells, .. } => pending.core.record_of(cells),
+        RowChange::Delete { .. } => return false,
+    };
+    let mut known = (0..record.len()).filter(|field| pending.core.knows(*field));
+    known.any(|field| stored.record.get(field) != record.get(field))
+}

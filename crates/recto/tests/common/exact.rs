@@ -1,0 +1,92 @@
+//! Whether views show what there is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use recto::Recto;
+use recto::schema::Nulls;
+use recto::store::ReadOptions;
+use recto_model::{Table, Type, Value, cell, json};
+use recto_plan::Arrangement;
+use serde_json::Value as Json;
+
+/// Asserts that each view of a collection has exactly the entries of the records that there are. Returns how many
+/// records there are.
+pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> usize {
+    let records = recto.dynamic(collection).unwrap();
+    let definition = records.definition();
+    let found: Vec<_> = records.scan().parts().try_collect().await.unwrap();
+    let records: Vec<_> = found.into_iter().flat_map(|part| part.items).collect();
+    let tables = recto.store().list_tables().await.unwrap();
+    for view in &definition.views {
+        let start = format!("{collection}_{}_", view.name);
+        let is_it = |table: &&Table| {
+            let number = table.name().strip_prefix(&start);
+            number.is_some_and(|number| number.parse::<u64>().is_ok())
+        };
+        let table = tables.iter().find(is_it).unwrap();
+        let arranged = definition.arranged(view);
+        let view_table = Arrangement::new(&arranged, table.name()).unwrap();
+        let by = |record: &recto::DynamicRecord| {
+            let has = |name: &String| record.get(name).is_some();
+            let mut order = view.order.iter();
+            view.partition.iter().all(has)
+                && (view.nulls != Nulls::Skip || order.all(|column| has(&column.field)))
+        };
+        let mut expected: Vec<String> = Vec::new();
+        for record in records.iter().filter(|record| by(record)) {
+            let mut json = BTreeMap::new();
+            for (_, field) in view_table.fields() {
+                let name = &definition.fields[field].name;
+                json.insert(name, record.to_json().get(name).cloned());
+            }
+            expected.push(format!("{json:?}"));
+        }
+        let mut there: Vec<String> = Vec::new();
+        for row in rows(recto, table).await {
+            let mut json: BTreeMap<&String, Option<Json>> = BTreeMap::new();
+            for (column, field) in view_table.fields() {
+                let field = &definition.fields[field];
+                let cells: recto_model::Cells = row.iter().map(Option::as_deref).collect();
+                let value = view_table.cell(cells.as_row(), column);
+                let value = value.map(|value| shown(&field.ty, &cell::decode(&field.ty, value).unwrap()));
+                json.insert(&field.name, value);
+            }
+            there.push(format!("{json:?}"));
+        }
+        expected.sort();
+        there.sort();
+        assert_eq!(there, expected, "view {} of {collection}", view.name);
+    }
+    records.len()
+}
+
+fn shown(ty: &Type, value: &Value) -> Json {
+    json::to_json(ty, value)
+}
+
+/// All rows of a table.
+async fn rows(recto: &Recto, table: &Table) -> Vec<Vec<Option<Vec<u8>>>> {
+    let table = Arc::new(table.clone());
+    let snapshot = recto.store().snapshot().unwrap();
+    let options = ReadOptions::default();
+    let mut rows = Vec::new();
+    for range in snapshot.token_ranges(&table, 1).await.unwrap() {
+        let mut after = None;
+        loop {
+            let read = snapshot
+                .scan(&table, &range, after.as_ref(), 1_000, &options)
+                .await
+                .unwrap();
+            let cells =
+                |row: recto_model::RowRef<'_>| row.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect();
+            rows.extend(read.rows.iter().map(cells));
+            match read.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+    }
+    rows
+}

@@ -1,0 +1,108 @@
+//! What was asked and what was said, to be held to account when all is over.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use recto_views::Version;
+
+/// What was said of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    Applied(Version),
+    NotApplied,
+    Unknown,
+}
+
+/// What happened so far.
+#[derive(Default)]
+pub(crate) struct History(RefCell<Told>);
+
+#[derive(Default)]
+struct Told {
+    /// For each record, the greatest version that was acknowledged, or read serially.
+    newest: BTreeMap<i32, Version>,
+    /// For each ledger, what was said of each entry of its log.
+    entries: BTreeMap<(i32, u64), Said>,
+    next_entry: u64,
+    text: String,
+    wrong: Option<String>,
+    pub(crate) applied: u64,
+}
+
+impl History {
+    pub(crate) fn newest(&self, id: i32) -> Option<Version> {
+        self.0.borrow().newest.get(&id).copied()
+    }
+
+    /// The number of another entry of a log. Until something is said of it, it may be there.
+    pub(crate) fn entry(&self, id: i32) -> u64 {
+        let mut told = self.0.borrow_mut();
+        told.next_entry += 1;
+        let entry = told.next_entry;
+        told.entries.insert((id, entry), Said::Unknown);
+        entry
+    }
+
+    /// A change was answered, which began when `before` was the newest version that was known.
+    pub(crate) fn says(&self, id: i32, entry: Option<u64>, before: Option<Version>, said: Said) {
+        let mut told = self.0.borrow_mut();
+        if let Said::Applied(version) = said {
+            told.applied += 1;
+            if Some(version) <= before {
+                let wrong = format!("record {id}: {version:?} was given after {before:?} was known");
+                told.wrong.get_or_insert(wrong);
+            }
+            let newest = told.newest.entry(id).or_insert(version);
+            *newest = version.max(*newest);
+        }
+        if let Some(entry) = entry {
+            told.entries.insert((id, entry), said);
+        }
+        writeln!(told.text, "{id} {entry:?} {said:?}").unwrap();
+    }
+
+    /// A record was read serially when `before` was the newest version that was known.
+    pub(crate) fn reads(&self, id: i32, before: Option<Version>, version: Option<Version>) {
+        let mut told = self.0.borrow_mut();
+        if version < before {
+            let wrong = format!("record {id}: {version:?} was read after {before:?} was known");
+            told.wrong.get_or_insert(wrong);
+        }
+        if let Some(version) = version {
+            let newest = told.newest.entry(id).or_insert(version);
+            *newest = version.max(*newest);
+        }
+    }
+
+    /// Whether each log has what was acknowledged once, and nothing of what was refused.
+    pub(crate) fn check_log(&self, id: i32, log: &str) -> Result<(), String> {
+        let told = self.0.borrow();
+        let entries: Vec<u64> = log
+            .split_terminator(',')
+            .map(|entry| entry.parse().unwrap())
+            .collect();
+        for ((_, entry), said) in told.entries.range((id, 0)..(id + 1, 0)) {
+            let times = entries.iter().filter(|one| *one == entry).count();
+            let is_right = match said {
+                Said::Applied(_) => times == 1,
+                Said::NotApplied => times == 0,
+                Said::Unknown => times <= 1,
+            };
+            if !is_right {
+                return Err(format!(
+                    "entry {entry} of record {id}, {said:?}, is there {times} times"
+                ));
+            }
+        }
+        told.wrong.clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn applied(&self) -> u64 {
+        self.0.borrow().applied
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.0.borrow().text.clone()
+    }
+}

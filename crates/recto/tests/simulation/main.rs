@@ -1,0 +1,86 @@
+//! The product's own engine in virtual time: several processes that write, whose clocks are apart, some of which crash
+//! or are frozen and let go, on one store that has no transactions and that loses, delays and repeats requests, all
+//! drawn from a seed. When all is over, each view has exactly the current version's entries, every acknowledged write is
+//! there, and versions only rose.
+//!
+//! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
+#![allow(clippy::unwrap_used)]
+
+mod check;
+mod clock;
+mod gate;
+mod history;
+mod process;
+mod records;
+mod stages;
+mod world;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::runtime::Builder;
+
+use crate::world::World;
+
+const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+/// How many seeds are run, unless it is said otherwise.
+const SEEDS: u64 = 100;
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is no number: {text}")),
+    )
+}
+
+/// Runs it in virtual time.
+fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+/// One run: what it came to, to be compared, or why it is wrong.
+fn run(seed: u64) -> Result<String, String> {
+    in_virtual_time(World::run(seed))
+}
+
+#[test]
+fn a_change_takes_three_stages_one_after_the_other() {
+    in_virtual_time(stages::three_stages());
+}
+
+#[test]
+fn views_are_exact_when_all_is_over() {
+    let seeds = match number(SEED_VARIABLE) {
+        Some(seed) => seed..seed + 1,
+        None => 0..SEEDS * number(SCALE_VARIABLE).unwrap_or(1),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU64::new(seeds.start);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let seed = next.fetch_add(1, Ordering::Relaxed)
+                    && seeds.contains(&seed)
+                {
+                    if let Err(wrong) = run(seed) {
+                        panic!("seed {seed}: {wrong}\n{SEED_VARIABLE}={seed} runs it again");
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_seed_replays() {
+    for seed in [1, 2] {
+        let (one, other) = (run(seed), run(seed));
+        assert_eq!(one, other);
+        assert_ne!(one, run(seed + 10));
+    }
+}

@@ -1,0 +1,190 @@
+//! One run: processes come, crash, are frozen and let go; then all heals, and is looked at.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::Environment;
+use recto::store::faults::{FaultRates, FaultyStore};
+use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
+use recto::store::{Limits, Store};
+use tokio::task::LocalSet;
+use tokio::time::{Instant, sleep};
+
+use crate::check;
+use crate::clock::{Clock, Clocks, Random};
+use crate::history::History;
+use crate::process::Process;
+use crate::records::Tables;
+
+/// As Cassandra is.
+pub(crate) const LIMITS: Limits = Limits {
+    remote: true,
+    leaves_tombstones: true,
+    sees_conflicts: false,
+    transactions: false,
+    ..DEFAULT_LIMITS
+};
+const PROCESSES: u64 = 3;
+/// For how long things go wrong.
+const WORK: Duration = Duration::from_secs(45);
+/// The longest that nothing happens to a process.
+const MAX_QUIET_SECONDS: u64 = 15;
+/// The longest that a process is frozen: longer than it takes to be found dead.
+const MAX_FROZEN_SECONDS: u64 = 45;
+/// How long it takes at most until all is well, when nothing goes wrong any more.
+const HEALING: Duration = Duration::from_secs(75);
+/// How long it takes at most until what the dead left is removed, when it is time.
+const SWEEPING: Duration = Duration::from_secs(20);
+/// When what the dead left is resolved once more: a day later.
+const LATER_MICROS: i64 = 25 * 3_600 * 1_000_000;
+/// How far clocks are off, at most: two of them, twice as far.
+const MAX_OFF_MICROS: u64 = 1_790_000_000;
+
+pub(crate) struct World {
+    start: Instant,
+    random: Random,
+    memory: Arc<MemoryStore>,
+    store: Arc<FaultyStore>,
+    tables: Rc<Tables>,
+    history: Rc<History>,
+    /// Whether a clock stood still while its process was frozen.
+    stood_still: Cell<bool>,
+}
+
+impl World {
+    /// What a seed comes to.
+    pub(crate) async fn run(seed: u64) -> Result<String, String> {
+        let world = Self::new(seed).await;
+        LocalSet::new().run_until(world.live()).await
+    }
+
+    async fn new(seed: u64) -> Self {
+        let start = Instant::now();
+        let random = Random::new(seed);
+        let right = Environment::new(Clocks(Arc::new(Clock::new(start, 0, seed))));
+        let memory = Arc::new(MemoryStore::with_limits(right, LIMITS));
+        let tables = Tables::new();
+        for table in tables.all() {
+            memory.create_table(&table).await.unwrap();
+        }
+        let first =
+            recto::Recto::with_store(Arc::clone(&memory) as Arc<dyn Store>, recto::OpenOptions::new());
+        first
+            .await
+            .unwrap()
+            .apply(&recto::schema::Schema::default())
+            .await
+            .unwrap();
+        let store = FaultyStore::new(
+            Arc::clone(&memory) as Arc<dyn Store>,
+            random.bits(),
+            FaultRates::NONE,
+        );
+        Self {
+            start,
+            random,
+            memory,
+            store: Arc::new(store),
+            tables: Rc::new(tables),
+            history: Rc::default(),
+            stood_still: Cell::new(false),
+        }
+    }
+
+    async fn live(self) -> Result<String, String> {
+        let rate = [0.0, 0.01, 0.03, 0.08][self.random.below(4) as usize];
+        let mut rates = FaultRates::all(rate);
+        (rates.delay, rates.max_delay) = (rate, Duration::from_secs(4));
+        let mut processes = Vec::new();
+        for _ in 0..PROCESSES {
+            processes.push(self.start_process().await);
+        }
+        self.store.set_rates(rates);
+        for process in &processes {
+            process.work();
+        }
+        let mut all = processes.clone();
+        while self.start.elapsed() < WORK {
+            sleep(Duration::from_secs(1 + self.random.below(MAX_QUIET_SECONDS))).await;
+            let index = self.random.below(PROCESSES) as usize;
+            let process = &mut processes[index];
+            match self.random.below(3) {
+                0 => {}
+                1 => {
+                    process.gate.open(false);
+                    self.store.set_rates(FaultRates::NONE);
+                    *process = self.start_process().await;
+                    self.store.set_rates(rates);
+                    process.work();
+                    all.push(Rc::clone(process));
+                }
+                _ => self.freeze(process),
+            }
+        }
+        // From here on nothing goes wrong any more; who crashed stays away, and nobody asks.
+        self.store.set_rates(FaultRates::NONE);
+        for process in &all {
+            process.rest();
+        }
+        sleep(Duration::from_secs(MAX_FROZEN_SECONDS)).await;
+        sleep(HEALING).await;
+        let checked = self.check(&all).await;
+        checked.map_err(|wrong| format!("{wrong}\n{}", self.store.report()))
+    }
+
+    async fn check(&self, all: &[Rc<Process>]) -> Result<String, String> {
+        let checked = check::Checked {
+            scanned: &*self.memory,
+            store: &*self.store,
+            tables: &self.tables,
+            history: &self.history,
+        };
+        // Who takes itself for living because its clock stood still may have written when all was resolved.
+        if !self.stood_still.get() {
+            checked.views().await?;
+        }
+        for process in all {
+            process.clock.jump(LATER_MICROS);
+        }
+        sleep(SWEEPING).await;
+        let text = checked
+            .views()
+            .await
+            .map_err(|wrong| format!("a day later: {wrong}"))?;
+        checked.remains().await?;
+        // Whatever is still on its way may come now.
+        let late = self.store.settle().await;
+        checked
+            .views()
+            .await
+            .map_err(|wrong| format!("after {late} late writes: {wrong}"))?;
+        Ok(text + &self.history.text())
+    }
+
+    async fn start_process(&self) -> Rc<Process> {
+        let off = self.random.below(2 * MAX_OFF_MICROS);
+        let off = i64::try_from(off).unwrap() - i64::try_from(MAX_OFF_MICROS).unwrap();
+        let clock = Arc::new(Clock::new(self.start, off, self.random.bits()));
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let started = Process::start(store, clock, self.random.bits(), &self.tables, &self.history);
+        started.await.unwrap()
+    }
+
+    /// For a time, in which its clocks stand still or not.
+    fn freeze(&self, process: &Rc<Process>) {
+        let seconds = 1 + self.random.below(MAX_FROZEN_SECONDS);
+        let stands_still = self.random.one_in(8);
+        self.stood_still.set(self.stood_still.get() || stands_still);
+        let process = Rc::clone(process);
+        process.gate.open(false);
+        tokio::task::spawn_local(async move {
+            sleep(Duration::from_secs(seconds)).await;
+            if stands_still {
+                process.clock.lose(seconds * 1_000_000_000);
+            }
+            process.gate.open(true);
+        });
+    }
+}

@@ -1,0 +1,102 @@
+//! Records that change: each with its entries in all views, or not at all, on the version that is there.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "update/changes.rs"]
+mod changes;
+#[path = "common/mod.rs"]
+mod common;
+#[path = "update/killed.rs"]
+mod killed;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use common::stores::parse;
+use common::{Fresh, Kind, Scope, run};
+use recto::store::Limits;
+use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
+use recto::{Environment, OpenOptions, Recto};
+
+const SCHEMA: &str = r#"
+[collection.suspensions]
+fields = { user = "text", status = "text", since = "bigint", reason = "text", visits = "int" }
+key = ["user"]
+
+[collection.suspensions.view.by_status]
+partition = ["status"]
+order = ["-since"]
+
+[collection.suspensions.view.by_reason]
+partition = ["reason"]
+order = ["since"]
+nulls = "skip"
+fields = ["status"]
+
+[collection.plain]
+fields = { user = "text", status = "text" }
+key = ["user"]
+writes = "overwrite"
+"#;
+
+/// The behaviours on all stores; with the last one's end what they opened goes.
+static TESTS: AtomicUsize = AtomicUsize::new(4 * 9 + 2);
+
+/// Each behaviour on stores with transactions (in memory, and embedded), and those that all stores share also on stores
+/// without (in memory, and Cassandra).
+macro_rules! behaviours {
+    (everywhere { $($shared:ident),+ $(,)? } with_transactions { $($own:ident),+ $(,)? }) => {
+        behaviours!(@store memory, $crate::in_memory(true); $($shared,)+ $($own,)+);
+        behaviours!(@store embedded, $crate::opened(Kind::Embedded); $($shared,)+ $($own,)+);
+        behaviours!(@store memory_by_writer, $crate::in_memory(false); $($shared,)+);
+        behaviours!(@store cassandra, $crate::opened(Kind::Cassandra); $($shared,)+);
+    };
+    (@store $store:ident, $open:expr; $($name:ident,)+) => {
+        mod $store {
+            #[allow(unused_imports)] // stores in memory are of no kind
+            use crate::Kind;
+
+            $(#[test]
+            fn $name() {
+                let _scope = $crate::Scope::new(&$crate::TESTS);
+                $crate::run(async { $crate::changes::$name($open.await).await });
+            })+
+        }
+    };
+}
+
+behaviours! {
+    everywhere {
+        records_move_between_views,
+        versions_are_asked_for,
+        what_is_refused_changes_nothing,
+        nobody_is_lost_of_many_at_once,
+        who_knows_less_leaves_the_rest,
+        handles_from_before_a_field_leave_it,
+        what_cannot_stand_in_a_view_is_refused,
+        deleted_records_do_not_repeat_a_version,
+        of_many_at_once_each_is_for_itself,
+    }
+    with_transactions {
+        records_expire_with_their_entries,
+    }
+}
+
+/// With transactions, or without.
+async fn in_memory(transactions: bool) -> Recto {
+    let limits = Limits {
+        transactions,
+        ..DEFAULT_LIMITS
+    };
+    let store = Arc::new(MemoryStore::with_limits(Environment::system(), limits));
+    let recto = Recto::with_store(store, OpenOptions::new().create())
+        .await
+        .unwrap();
+    recto.apply(&parse(SCHEMA)).await.unwrap();
+    recto
+}
+
+async fn opened(kind: Kind) -> Recto {
+    let recto = Fresh::new(kind).open().await;
+    recto.apply(&parse(SCHEMA)).await.unwrap();
+    recto
+}

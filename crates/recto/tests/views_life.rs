@@ -1,0 +1,179 @@
+//! The life of views: added to records that are there, changed, dropped, lost and found; compared with their records, and
+//! mended; whoever does that killed at any point.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "views_life/added.rs"]
+mod added;
+#[allow(unused_imports)]
+#[path = "common/mod.rs"]
+mod common;
+#[path = "views_life/drift.rs"]
+mod drift;
+#[path = "views_life/killed.rs"]
+mod killed;
+#[path = "views_life/writers.rs"]
+mod writers;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use common::stores::parse;
+use common::{Fresh, Kind, Scope, run};
+use futures::stream::{self, StreamExt};
+use recto::session::{VerifyReport, VerifyRequest};
+use recto::store::memory::MemoryStore;
+use recto::{Collection, DynamicRecord, Environment, OpenOptions, Recto};
+use serde_json::{Value as Json, json};
+
+/// One collection whose records are never changed, and one whose records are.
+pub(crate) const BASE: &str = r#"
+[collection.events]
+fields = { day = "int", id = "int", what = "text", score = "int", note = "text" }
+key = ["day", "id"]
+partition = ["day"]
+order = ["-id"]
+writes = "append"
+
+[collection.people]
+fields = { id = "int", city = "text", age = "int", note = "text" }
+key = ["id"]
+"#;
+
+/// Views of both.
+pub(crate) const VIEWS: &str = r#"
+[collection.events.view.by_what]
+partition = ["what"]
+order = ["-score"]
+
+[collection.people.view.by_city]
+partition = ["city"]
+order = ["age"]
+
+[collection.people.view.ages]
+partition = ["city"]
+order = ["-age"]
+nulls = "skip"
+fields = ["note"]
+"#;
+
+/// The tests that open stores in files.
+static TESTS: AtomicUsize = AtomicUsize::new(7);
+
+macro_rules! behaviours {
+    ($($module:ident::$name:ident),+ $(,)?) => {
+        mod memory {
+            $(#[test]
+            fn $name() {
+                $crate::run(async { $crate::$module::$name($crate::in_memory().await).await });
+            })+
+        }
+
+        mod embedded {
+            $(#[test]
+            fn $name() {
+                let _scope = $crate::Scope::new(&$crate::TESTS);
+                $crate::run(async { $crate::$module::$name($crate::embedded().await).await });
+            })+
+        }
+    };
+}
+
+behaviours! {
+    added::a_view_that_is_added_has_every_record,
+    added::a_view_that_changes_is_made_anew,
+    added::a_view_is_dropped_by_name,
+    added::a_table_that_is_gone_is_filled_anew,
+    added::a_field_that_is_added_is_in_full_views,
+    drift::what_drifted_is_found_and_mended,
+}
+
+async fn in_memory() -> Recto {
+    let store = Arc::new(MemoryStore::new(Environment::system()));
+    Recto::with_store(store, OpenOptions::new().create())
+        .await
+        .unwrap()
+}
+
+async fn embedded() -> Recto {
+    Fresh::new(Kind::Embedded).open().await
+}
+
+pub(crate) fn with_views() -> recto::schema::Schema {
+    parse(&format!("{BASE}{VIEWS}"))
+}
+
+pub(crate) fn event(number: i32) -> Json {
+    let mut event =
+        json!({ "day": number % 7, "id": number, "what": format!("w{}", number % 5), "note": "n" });
+    if number % 3 != 0 {
+        event["score"] = (number % 11).into();
+    }
+    if number % 13 == 0 {
+        event.as_object_mut().unwrap().remove("what");
+    }
+    event
+}
+
+pub(crate) fn person(number: i32) -> Json {
+    let mut person = json!({ "id": number, "city": format!("c{}", number % 4) });
+    if number % 3 != 0 {
+        person["age"] = (number % 90).into();
+    }
+    if number % 5 == 0 {
+        person["note"] = format!("note {number}").into();
+    }
+    person
+}
+
+pub(crate) fn record(collection: &Collection<DynamicRecord>, json: &Json) -> DynamicRecord {
+    DynamicRecord::from_json(collection.definition(), json.as_object().unwrap()).unwrap()
+}
+
+/// Puts so many records into both collections.
+pub(crate) async fn fill(recto: &Recto, count: i32) {
+    fill_each(recto, count, count).await;
+}
+
+/// Puts so many events, and so many people.
+pub(crate) async fn fill_each(recto: &Recto, event_count: i32, person_count: i32) {
+    let events = recto.dynamic("events").unwrap();
+    let records: Vec<DynamicRecord> = (0..event_count)
+        .map(|number| record(&events, &event(number)))
+        .collect();
+    for chunk in records.chunks(500) {
+        events.put_all(chunk).await.unwrap();
+    }
+    let people = recto.dynamic("people").unwrap();
+    let puts = (0..person_count).map(|number| {
+        let (people, record) = (people.clone(), record(&people, &person(number)));
+        async move { people.put(&record).await.map(drop).unwrap() }
+    });
+    stream::iter(puts).buffer_unordered(64).collect::<()>().await;
+}
+
+pub(crate) async fn verify(recto: &Recto, request: &VerifyRequest) -> VerifyReport {
+    recto.verify(request, &|_| {}).await.unwrap()
+}
+
+/// Asserts that every view is ready and has what it should; returns how many entries they have.
+pub(crate) async fn assert_all_is_well(recto: &Recto) -> u64 {
+    let views = recto.views().await.unwrap();
+    assert!(views.iter().all(|view| view.state == "ready"), "{views:?}");
+    let report = verify(recto, &VerifyRequest::default()).await;
+    assert_eq!((report.wrong(), report.left_out.len()), (0, 0), "{report:?}");
+    assert_eq!(report.views.len(), views.len());
+    for view in &report.views {
+        assert_eq!(view.records, view.entries, "{view:?}");
+    }
+    for collection in ["events", "people"] {
+        common::exact::assert_views_are_exact(recto, collection).await;
+    }
+    report.views.iter().map(|view| view.entries).sum()
+}
+
+/// The tables that are there.
+pub(crate) async fn tables(recto: &Recto) -> Vec<String> {
+    let tables = recto.store().list_tables().await.unwrap();
+    let names = tables.iter().map(|table| table.name().to_owned());
+    names.filter(|name| !name.starts_with("recto_")).collect()
+}

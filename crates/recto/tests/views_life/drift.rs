@@ -1,0 +1,193 @@
+//! Views that somebody else wrote to.
+
+use std::sync::Arc;
+
+use recto::Recto;
+use recto::session::{VerifiedView, VerifyReport, VerifyRequest};
+use recto::store::{
+    Atomicity, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, WriteOptions, WriteOutcome,
+};
+use recto_model::{Cells, Table};
+
+use crate::{assert_all_is_well, fill, verify, with_views};
+
+const RECORDS: i32 = 300;
+/// Little enough for a dozen passes.
+const LITTLE_MEMORY_BYTES: u64 = 2_000;
+
+/// Rows of a view's table, written plainly.
+struct Rows {
+    recto: Recto,
+    table: Arc<Table>,
+    cells: Vec<Cells>,
+    stamps: Vec<i64>,
+}
+
+impl Rows {
+    async fn read(recto: &Recto, view: &str) -> Self {
+        let views = recto.views().await.unwrap();
+        let name = &views.iter().find(|one| one.view == view).unwrap().table;
+        let tables = recto.store().list_tables().await.unwrap();
+        let table = Arc::new(tables.into_iter().find(|table| table.name() == name).unwrap());
+        let (snapshot, mut rows, mut stamps) = (recto.store().snapshot().unwrap(), Vec::new(), Vec::new());
+        let options = ReadOptions {
+            stamps: true,
+            ..ReadOptions::default()
+        };
+        for range in snapshot.token_ranges(&table, 1).await.unwrap() {
+            let read = snapshot
+                .scan(&table, &range, None, 10_000, &options)
+                .await
+                .unwrap();
+            rows.extend(read.rows.iter().map(|row| row.to_cells()));
+            stamps.extend(read.stamps);
+        }
+        Self {
+            recto: recto.clone(),
+            table,
+            cells: rows,
+            stamps,
+        }
+    }
+
+    /// Writes to the row of a key, which is that of the row of this number with one key cell changed, if it says so.
+    async fn write(&self, number: usize, key: Option<(usize, Vec<u8>)>, stamp: i64, cells: Option<Cells>) {
+        let row = &self.cells[number];
+        let cell = |column: usize| match &key {
+            Some((changed, cell)) if *changed == column => Some(cell.as_slice()),
+            _ => row.get(column),
+        };
+        let partition = self.table.partition().len();
+        let clustering: Cells = (partition..self.table.key_len()).map(cell).collect();
+        let operation = match cells {
+            Some(cells) => Operation::Put {
+                clustering,
+                cells,
+                replace: true,
+            },
+            None => Operation::DeleteRow { clustering },
+        };
+        let write = PartitionWrite {
+            table: Arc::clone(&self.table),
+            partition: (0..partition).map(cell).collect(),
+            mutations: vec![Mutation {
+                operation,
+                stamp: Some(Stamp(stamp)),
+                ttl_seconds: None,
+            }],
+        };
+        let store = self.recto.store();
+        let outcome = store.write_many(vec![write], Atomicity::Each, WriteOptions::default());
+        assert!(matches!(outcome.await.unwrap(), WriteOutcome::Done));
+    }
+
+    /// The regular cells of a row, the one behind the version changed.
+    fn regular(&self, number: usize, changed: Option<&[u8]>, version: bool) -> Cells {
+        let row = &self.cells[number];
+        let (key_len, last) = (self.table.key_len(), self.table.columns().len() - 1);
+        let cell = |column: usize| match column {
+            _ if column == key_len && !version => None,
+            _ if column == last => changed,
+            _ => row.get(column),
+        };
+        (key_len..=last).map(cell).collect()
+    }
+}
+
+/// Loses two entries, invents three, changes three. Returns how many are missing, left over, and different.
+async fn plant(recto: &Recto, view: &str) -> (u64, u64, u64) {
+    let rows = Rows::read(recto, view).await;
+    let newest = rows.stamps.iter().max().unwrap();
+    for lost in [0, 1] {
+        rows.write(lost, None, rows.stamps[lost], None).await;
+    }
+    let place = |text: &str| Some((0, text.as_bytes().to_vec()));
+    let invented = rows.regular(2, Some(b"x"), true);
+    rows.write(2, place("nowhere"), rows.stamps[2], Some(invented.clone()))
+        .await;
+    rows.write(2, place("elsewhere"), newest + 5, Some(invented))
+        .await;
+    rows.write(
+        3,
+        place("nothing said"),
+        newest + 6,
+        Some(rows.regular(3, None, false)),
+    )
+    .await;
+    for (number, (changed, version)) in [(Some(&b"changed"[..]), true), (Some(b"changed"), false)]
+        .iter()
+        .enumerate()
+    {
+        let number = number + 5;
+        rows.write(
+            number,
+            None,
+            newest + 7,
+            Some(rows.regular(number, *changed, *version)),
+        )
+        .await;
+    }
+    // The same, but that nothing says of when it is.
+    let same = rows.cells[8]
+        .get(rows.table.columns().len() - 1)
+        .map(<[u8]>::to_vec);
+    rows.write(8, None, newest + 8, Some(rows.regular(8, same.as_deref(), false)))
+        .await;
+    (2, 3, 3)
+}
+
+fn of<'r>(report: &'r VerifyReport, view: &str) -> &'r VerifiedView {
+    report.views.iter().find(|one| one.view == view).unwrap()
+}
+
+pub(crate) async fn what_drifted_is_found_and_mended(recto: Recto) {
+    recto.apply(&with_views()).await.unwrap();
+    fill(&recto, RECORDS).await;
+    assert_all_is_well(&recto).await;
+    for view in ["by_what", "by_city"] {
+        let planted = plant(&recto, view).await;
+        for memory_bytes in [None, Some(LITTLE_MEMORY_BYTES)] {
+            let request = VerifyRequest {
+                memory_bytes,
+                ..VerifyRequest::default()
+            };
+            let report = verify(&recto, &request).await;
+            let found = of(&report, view);
+            assert_eq!(
+                (found.missing, found.orphan, found.differing),
+                planted,
+                "{found:?}"
+            );
+            assert_eq!(
+                (report.wrong(), found.mended, found.examples.len()),
+                (8, 0, 8),
+                "{report:?}"
+            );
+        }
+        let request = VerifyRequest {
+            collections: vec![
+                of(&verify(&recto, &VerifyRequest::default()).await, view)
+                    .collection
+                    .clone(),
+            ],
+            repair: true,
+            ..VerifyRequest::default()
+        };
+        let report = verify(&recto, &request).await;
+        assert_eq!(
+            (report.wrong(), report.left(), of(&report, view).mended),
+            (8, 0, 8),
+            "{report:?}"
+        );
+        assert_all_is_well(&recto).await;
+    }
+    let unknown = VerifyRequest {
+        collections: vec!["peple".to_owned()],
+        ..VerifyRequest::default()
+    };
+    let error = recto.verify(&unknown, &|_| {}).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is no collection peple (did you mean people?)"
+    );
+}
