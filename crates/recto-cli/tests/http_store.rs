@@ -5,6 +5,8 @@
 mod support;
 #[path = "http_store/upkeep.rs"]
 mod upkeep;
+#[path = "http_store/views.rs"]
+mod views;
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};

@@ -10,15 +10,15 @@ use recto::schema::{Collection, Schema, WriteMode};
 use recto::session::{
     Action, Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
     LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, RecordChange, Records, ScanRequest,
-    ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, Versioned, ViewProgress, Written,
-    json_of_text,
+    ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned,
+    ViewProgress, ViewStatus, Written, json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use crate::export;
-use crate::replies::upkeep::{CompactBody, KeysBody, LoadBody};
+use crate::replies::upkeep::{CompactBody, KeysBody, LoadBody, ViewsBody};
 use crate::replies::{self, PageBody, SchemaBody, misunderstood};
 use crate::target::{self, Ask, Query};
 use crate::transport::Transport;
@@ -84,11 +84,22 @@ impl HttpSession {
         body: Option<&Json>,
         progress: &(dyn Fn(P) + Send + Sync),
     ) -> Result<R> {
-        let response = self.transport.begin(target, body, RUNS_ON).await?;
+        self.work_until(target, body, progress, RUNS_ON).await
+    }
+
+    /// The same, of work of which `cut_hint` says what becomes of it when its answer is cut.
+    async fn work_until<P: DeserializeOwned, R: DeserializeOwned>(
+        &self,
+        target: &str,
+        body: Option<&Json>,
+        progress: &(dyn Fn(P) + Send + Sync),
+        cut_hint: &'static str,
+    ) -> Result<R> {
+        let response = self.transport.begin(target, body, cut_hint).await?;
         let heard = Heard {
             progress,
             rejects: &mut |_| Ok(()),
-            cut_hint: RUNS_ON,
+            cut_hint,
         };
         upkeep::result(&self.transport, response, heard).await
     }
@@ -185,6 +196,9 @@ const RUNS_ON: &str = "what the server began goes on to its end, which its log t
 /// What to do when a load is cut.
 const STOPS: &str = "what was stored stays, and the same command goes on where this one stopped";
 
+/// What to do when the answer to work is cut that begins anew.
+const ENDS: &str = "the server stops it, and what was mended stays so; the same command begins anew";
+
 /// The name of a backup, which has no path: where it is made is the server's to choose.
 fn backup_name(to: &Path) -> Result<&str> {
     let mut steps = to.components();
@@ -211,7 +225,11 @@ fn whole(progress: LoadProgress, sent: u64) -> LoadProgress {
 
 /// A schema and what goes with it, as a body.
 fn schema_body(schema: &Schema, options: &ApplyOptions) -> Json {
-    json!({ "toml": schema.to_toml(), "remove": options.remove })
+    json!({
+        "toml": schema.to_toml(),
+        "remove": options.remove,
+        "rows_per_second": options.rows_per_second,
+    })
 }
 
 #[async_trait]
@@ -330,15 +348,42 @@ impl Tools for HttpSession {
         options: &ApplyOptions,
         progress: Progress<'_, ViewProgress>,
     ) -> Result<Applied> {
-        if options.rows_per_second.is_some() {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "how fast views are filled is the server's to choose",
-            )
-            .with_hint("leave --rate away"));
-        }
         let body = schema_body(schema, options);
         self.work("/v1/store:apply", Some(&body), progress).await
+    }
+
+    async fn views(&self) -> Result<Vec<ViewStatus>> {
+        let reply = self.transport.get("/v1/collections/-/views").await?;
+        let body: ViewsBody = replies::read(self.transport.server(), &reply.body)?;
+        Ok(body.views)
+    }
+
+    async fn verify(
+        &self,
+        request: &VerifyRequest,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<VerifyReport> {
+        if request.memory_bytes.is_some() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "how much memory a comparison takes is the server's to choose",
+            )
+            .with_hint("leave --memory-mib away"));
+        }
+        let target = if request.repair {
+            "/v1/store:repair"
+        } else {
+            "/v1/store:verify"
+        };
+        let body = json!({
+            "collections": request.collections,
+            "rows_per_second": request.rows_per_second,
+        });
+        let compared = self.work_until(target, Some(&body), progress, ENDS).await;
+        match compared {
+            Ok(report) => Ok(report),
+            Err(error) => Err(self.about_all(&request.collections, error).await),
+        }
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {

@@ -40,15 +40,7 @@ impl Access {
         for (collection, operation) in needed {
             // An answer to a query must not name a collection that is as if it were not there.
             is_restricted |= operation == Operation::Read && !self.sees_every_collection();
-            let Some(grant) = self
-                .grant(collection)
-                .filter(|grant| !grant.operations.is_empty())
-            else {
-                return Err(Problem::no_collection(collection));
-            };
-            if !grant.operations.contains(&operation) {
-                return Err(Problem::forbidden(collection, operation));
-            }
+            let grant = self.granted_operation(collection, operation)?;
             if !grant.rows.is_empty() {
                 rows.insert(collection.to_owned(), grant.rows.clone());
             }
@@ -57,5 +49,23 @@ impl Access {
             return Ok(Arc::new(Observed::new(session.clone())));
         }
         Ok(Arc::new(Observed::new(session.restricted(rows))))
+    }
+
+    /// The grant by which this may be done with a collection.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session).
+    pub(crate) fn granted_operation(
+        &self,
+        collection: &str,
+        operation: Operation,
+    ) -> Result<&Grant, Problem> {
+        let grant = self.grant(collection);
+        let grant = grant.filter(|grant| !grant.operations.is_empty());
+        let grant = grant.ok_or_else(|| Problem::no_collection(collection))?;
+        if !grant.operations.contains(&operation) {
+            return Err(Problem::forbidden(collection, operation));
+        }
+        Ok(grant)
     }
 }

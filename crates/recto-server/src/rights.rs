@@ -20,6 +20,10 @@ pub enum Operation {
     Compact,
     /// Checking all of the store.
     Check,
+    /// Comparing views with records that may be read.
+    Verify,
+    /// Making views as records that may be written are.
+    Repair,
     /// Loading files into collections that may be written.
     Load,
     /// Changing the schema, and seeing all of it.
@@ -39,6 +43,8 @@ impl Operation {
             Self::Backup => "backup",
             Self::Compact => "compact",
             Self::Check => "check",
+            Self::Verify => "verify",
+            Self::Repair => "repair",
             Self::Load => "load",
             Self::Apply => "apply",
             Self::CursorKeys => "cursor-keys",
@@ -64,10 +70,12 @@ pub const COLLECTION_OPERATIONS: [Operation; 4] = [
 ];
 
 /// What may be done with the store.
-pub const STORE_OPERATIONS: [Operation; 6] = [
+pub const STORE_OPERATIONS: [Operation; 8] = [
     Operation::Backup,
     Operation::Compact,
     Operation::Check,
+    Operation::Verify,
+    Operation::Repair,
     Operation::Load,
     Operation::Apply,
     Operation::CursorKeys,

@@ -129,11 +129,22 @@ pub(crate) struct Running {
 
 impl Running {
     /// Notes how it ended, for whoever asked may be gone.
-    pub(crate) fn end(mut self, result: Outcome<Json>) -> Result<Json, Problem> {
+    pub(crate) fn end(self, result: Outcome<Json>) -> Result<Json, Problem> {
+        self.end_as(result, ToString::to_string)
+    }
+
+    /// The same, of a result that is `shown` in logs, which hold no keys.
+    pub(crate) fn end_as<T>(
+        mut self,
+        result: Outcome<T>,
+        shown: impl FnOnce(&T) -> String,
+    ) -> Result<T, Problem> {
         self.is_ended = true;
         let (operation, bearer) = (self.operation.name(), &*self.who);
         match &result {
-            Ok(result) => tracing::info!(operation, bearer, %result, "done"),
+            Ok(result) => {
+                tracing::info!(operation, bearer, result = shown(result), "done");
+            }
             Err(error) => tracing::warn!(operation, bearer, kind = ?error.kind(), "failed"),
         }
         Ok(result?)

@@ -36,8 +36,9 @@ A grant is COLLECTION:OPERATIONS, with `where FILTER` for a part of the rows; `*
 no other grant names. Operations: read, export, write, delete; all of them: all. Whatever is asked with the token, \
 it sees and changes only rows that the filter lets through. A filter to write or delete through is on fields of the \
 key; on others it is for reading. One that no view serves makes lists need allow_residual=true.
-@store is the store itself, which * does not name: backup, compact, check, load (into collections that may be \
-written), apply (and plan), cursor-keys; all of them: all. A token for some rows cannot have it.
+@store is the store itself, which * does not name: backup, compact, check, verify (of collections that may be read), \
+repair and load (of those that may be written), apply (and plan), cursor-keys; all of them: all. A token for some rows \
+cannot have it.
 The secret is shown once; the file holds its hash. A running server sees changes of the file within a second.";
 
 /// Arguments of `recto token`.

@@ -8,11 +8,12 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use recto::schema::{OrderColumn, Schema};
 use recto::session::{
-    Action, ActualCost, Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey,
+    Action, ActualCost, Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, Drift,
     ExplainedSource, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest, LoadedCollection,
     LoadedView, PageCost, PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange, Records,
     RejectedArrangement, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription, StoreProgress,
-    TableOrder, Tools, Versioned, ViewProgress, Written,
+    TableOrder, Tools, VerifiedView, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
+    Written,
 };
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, filter_text};
 use serde_json::{Value as Json, json};
@@ -330,6 +331,72 @@ impl Tools for FakeSession {
             generation: 1,
             changes,
             ..Applied::default()
+        })
+    }
+
+    async fn views(&self) -> Result<Vec<ViewStatus>> {
+        let view = |name: &str, number: u64, state: &str, rows_filled: Option<u64>| ViewStatus {
+            collection: "flights".into(),
+            view: name.into(),
+            arrangement: format!("({name}), -time_hour"),
+            partition: vec![name.into()],
+            order: vec!["-time_hour".into()],
+            fields: vec![name.into(), "time_hour".into()],
+            state: state.into(),
+            number,
+            table: format!("flights_{name}_{number}"),
+            rows_filled,
+        };
+        if self.empty {
+            return Ok(Vec::new());
+        }
+        Ok(vec![
+            view("origin", 1, "ready", None),
+            view("tailnum", 4, "building", Some(12_345)),
+        ])
+    }
+
+    async fn verify(
+        &self,
+        request: &VerifyRequest,
+        progress: Progress<'_, ViewProgress>,
+    ) -> Result<VerifyReport> {
+        self.ask(format!("{request:?}"));
+        progress(ViewProgress::default());
+        let drift = |kind: &str, outcome: &str| Drift {
+            kind: kind.into(),
+            key: "(2013-01-01T10:00:00.000Z, UA, 1545)".into(),
+            outcome: if request.repair {
+                outcome.into()
+            } else {
+                String::new()
+            },
+        };
+        let compared = |view: &str, missing: u64| VerifiedView {
+            collection: "flights".into(),
+            view: view.into(),
+            records: 336_776,
+            entries: 336_776 - missing,
+            missing,
+            ..VerifiedView::default()
+        };
+        let drifted = VerifiedView {
+            differing: 1,
+            mended: u64::from(request.repair),
+            examples: vec![
+                drift("missing", "the record stands in its way"),
+                drift("differing", "mended"),
+            ],
+            ..compared("origin", self.rejected)
+        };
+        let views = if self.rejected > 0 {
+            vec![drifted]
+        } else {
+            Vec::new()
+        };
+        Ok(VerifyReport {
+            views: [views, vec![compared("route", 0)]].concat(),
+            left_out: vec!["view tailnum of collection flights: it is building".into()],
         })
     }
 

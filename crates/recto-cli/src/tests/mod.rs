@@ -7,6 +7,7 @@ mod help;
 mod listing;
 mod schemas;
 mod upkeep;
+mod views;
 mod writing;
 
 use std::fmt::Write as _;
@@ -56,6 +57,9 @@ async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str
         Command::Backup(args) => commands::upkeep::backup(&args, &*session, console).await,
         Command::Compact(args) => commands::upkeep::compact(&args, &*session, console).await,
         Command::Check(args) => commands::upkeep::check(&args, &*session, console).await,
+        Command::Views(args) => commands::views::list(&args, &*session, console).await,
+        Command::Verify(args) => commands::views::compare(&args.which, false, &*session, console).await,
+        Command::Repair(args) => commands::views::compare(&args.which, true, &*session, console).await,
         Command::CursorKeys(args) => commands::cursor_keys::run(&args, &*session, console).await,
         other => panic!("{other:?} opens its store by itself"),
     }

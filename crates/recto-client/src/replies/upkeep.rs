@@ -1,6 +1,6 @@
 //! Answers about the store itself that are not what a session gives.
 
-use recto::session::{CursorKey, LoadReport};
+use recto::session::{CursorKey, LoadReport, ViewStatus};
 use serde::Deserialize;
 
 /// What a compaction did.
@@ -14,6 +14,12 @@ pub(crate) struct CompactBody {
 #[derive(Debug, Deserialize)]
 pub(crate) struct KeysBody {
     pub(crate) keys: Vec<CursorKey>,
+}
+
+/// The views of collections.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ViewsBody {
+    pub(crate) views: Vec<ViewStatus>,
 }
 
 /// How a load ended.

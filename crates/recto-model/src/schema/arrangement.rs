@@ -132,6 +132,11 @@ impl<'a> Arrangement<'a> {
         self.fields().any(|name| name == field)
     }
 
+    /// Whether rows of it have this field's value.
+    pub fn has(&self, field: &str) -> bool {
+        self.is_by(field) || self.holds(field)
+    }
+
     /// One line of canonical text, with types and directions: what a fingerprint of a position in it
     /// must cover. Two arrangements have the same text exactly if positions in one are positions in the
     /// other.
@@ -231,7 +236,7 @@ impl<'a> Arrangement<'a> {
         (nulls != Nulls::Skip && !self.collection.is_required(field)).then_some(nulls)
     }
 
-    /// Whether rows have this field's value.
+    /// Whether rows have this field's value, beside those that it arranges records by.
     fn holds(&self, field: &str) -> bool {
         let narrowed = self.view.and_then(|view| view.fields.as_ref());
         narrowed.is_none_or(|fields| fields.iter().any(|name| name == field))

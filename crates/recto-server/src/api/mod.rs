@@ -10,6 +10,7 @@
 //! | `body_parameters` | parameters in a body, where they are too long for an address |
 //! | `answer` | representations: entity tags, caching, methods |
 //! | `collections` | the collections of the schema |
+//! | `views` | their views, with the states of their tables |
 //! | `schema` | the schema as it is recorded |
 //! | `question` | the parameters of a page as a request to the engine |
 //! | `pages` | lists of records |
@@ -41,6 +42,7 @@ mod question;
 mod records;
 mod schema;
 mod upkeep;
+mod views;
 
 use axum::Router;
 use axum::http::Uri;
@@ -53,6 +55,7 @@ pub(crate) use collections::view_names;
 pub(crate) use export::{NDJSON, PARAMETERS as EXPORT_PARAMETERS};
 pub(crate) use question::PARAMETERS as PAGE_PARAMETERS;
 pub(crate) use upkeep::{LOAD_PARAMETERS, LOAD_PATH, MAX_BACKUP_NAME_CHARACTERS};
+pub(crate) use views::ANY_COLLECTION;
 
 use crate::app::App;
 use crate::problem::Problem;
@@ -78,6 +81,10 @@ pub(crate) fn routes() -> Router<App> {
         .route(
             "/v1/collections/{collection}",
             resource(READ, get(collections::get)),
+        )
+        .route(
+            "/v1/collections/{collection}/views",
+            resource(READ, get(views::list)),
         )
         .route(
             "/v1/collections/{collection}/records",
@@ -106,6 +113,8 @@ pub(crate) fn routes() -> Router<App> {
         .route("/v1/store:backup", resource(WRITE, post(upkeep::backup)))
         .route("/v1/store:compact", resource(WRITE, post(upkeep::compact)))
         .route("/v1/store:check", resource(WRITE, post(upkeep::check)))
+        .route("/v1/store:verify", resource(WRITE, post(upkeep::verify)))
+        .route("/v1/store:repair", resource(WRITE, post(upkeep::repair)))
         .route(LOAD_PATH, resource(WRITE, post(upkeep::load)))
         .route("/v1/store:plan", resource(WRITE, post(upkeep::plan)))
         .route("/v1/store:apply", resource(WRITE, post(upkeep::apply)))

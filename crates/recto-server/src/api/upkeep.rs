@@ -3,15 +3,17 @@
 //! Work that takes its time is answered by lines of JSON (NDJSON): `{"progress": …}` some ten times a
 //! second at most, and as the last one `{"result": …}` or `{"problem": …}`; an answer without such a last
 //! line was cut. What is wrong from the start is answered as any other problem. Backups, compactions,
-//! checks and changes of the schema run on to their end when their client goes away; a load stops, and
-//! goes on where it was when the same file is sent again.
+//! checks and changes of the schema run on to their end when their client goes away. A load stops, and
+//! goes on where it was when the same file is sent again; so does comparing views, which begins anew.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `telling` | lines of progress, and the result |
 //! | `load` | a file that is sent, and loaded |
+//! | `compare` | views, compared with their records |
 //! | `spool` | where that file lies meanwhile, and its rejects |
 
+mod compare;
 mod load;
 mod spool;
 mod telling;
@@ -34,12 +36,16 @@ use crate::access::Operation;
 use crate::problem::Problem;
 use crate::work::Running;
 
+pub(super) use compare::{repair, verify};
 pub(crate) use load::PARAMETERS as LOAD_PARAMETERS;
 pub(super) use load::load;
 use telling::{Told, run_on};
 
 /// Where a file is sent to be loaded.
 pub(crate) const LOAD_PATH: &str = "/v1/store:load";
+
+/// How fast work on views goes at most.
+const ROWS_PER_SECOND: &str = "rows_per_second";
 
 /// The longest name of a backup.
 pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
@@ -103,8 +109,8 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
     run_on(caller.upkeep(), told, work).await
 }
 
-/// `POST /v1/store:plan`: `{"toml": "…", "remove": ["…"]}`, what applying the schema, and removing these
-/// collections, would do.
+/// `POST /v1/store:plan`: `{"toml": "…", "remove": ["…"], "rows_per_second": 20000}`, what applying the schema, and
+/// removing these collections, would do.
 pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Apply)?;
     Parameters::read(&uri, &[])?;
@@ -150,10 +156,8 @@ pub(super) async fn rotate_cursor_keys(
     let session = caller.store_session(Operation::CursorKeys)?;
     Parameters::read(&uri, &[])?;
     let [earlier] = members(body::json(request).await?, ["earlier"])?;
-    let earlier = earlier.as_number().and_then(whole);
-    let earlier = earlier.and_then(|digits| digits.parse().ok());
-    let earlier =
-        earlier.ok_or_else(|| Problem::invalid_body("earlier is a whole number").with_field("earlier"))?;
+    let earlier = number(&earlier)
+        .ok_or_else(|| Problem::invalid_body("earlier is a whole number").with_field("earlier"))?;
     Ok(answer::json_once(&keys_json(
         &session.tools()?.rotate_cursor_keys(earlier).await?,
     )))
@@ -190,6 +194,30 @@ fn members<const N: usize>(body: Json, names: [&str; N]) -> Result<[Json; N], Pr
     }
 }
 
+/// A whole number of a body.
+fn number(value: &Json) -> Option<u32> {
+    whole(value.as_number()?)?.parse().ok()
+}
+
+/// A list of names in a body, where it is given.
+fn names(member: &str, value: Json) -> Result<Vec<String>, Problem> {
+    let names: Option<Vec<String>> = serde_json::from_value(value)
+        .map_err(|_| Problem::invalid_body(format!("{member} is a list of names")).with_field(member))?;
+    Ok(names.unwrap_or_default())
+}
+
+/// The most rows a second of work, where it is limited.
+fn rows_per_second(value: &Json) -> Result<Option<u32>, Problem> {
+    match number(value) {
+        _ if value.is_null() => Ok(None),
+        Some(rows) if rows > 0 => Ok(Some(rows)),
+        _ => {
+            let detail = format!("{ROWS_PER_SECOND} is a whole number of rows, at least 1");
+            Err(Problem::invalid_body(detail).with_field(ROWS_PER_SECOND))
+        }
+    }
+}
+
 /// The name of a backup: one step of a path, and none that is hidden.
 fn backup_name(body: Json) -> Result<String, Problem> {
     let [name] = members(body, ["name"])?;
@@ -215,17 +243,16 @@ fn no_backup_folder() -> Problem {
 }
 
 fn schema(body: Json) -> Result<(Schema, ApplyOptions), Problem> {
-    let [toml, remove] = members(body, ["toml", "remove"])?;
+    let [toml, remove, rate] = members(body, ["toml", "remove", ROWS_PER_SECOND])?;
     let Json::String(toml) = toml else {
         return Err(Problem::invalid_body("toml is a schema's text").with_field("toml"));
     };
     let schema = Schema::parse(&toml).map_err(|errors| {
         Problem::invalid_body(format!("the schema is not right: {errors}")).with_field("toml")
     })?;
-    let names: Option<Vec<String>> = serde_json::from_value(remove)
-        .map_err(|_| Problem::invalid_body("remove is a list of names").with_field("remove"))?;
     let mut options = ApplyOptions::new();
-    options.remove = names.unwrap_or_default();
+    options.remove = names("remove", remove)?;
+    options.rows_per_second = rows_per_second(&rate)?;
     Ok((schema, options))
 }
 

@@ -157,7 +157,10 @@ mod tests {
             ("orders:read", "orders:read"),
             (" orders : write, read ", "orders:read,write"),
             ("*:all", "*:read,export,write,delete"),
-            ("@store:all", "@store:backup,compact,check,load,apply,cursor-keys"),
+            (
+                "@store:all",
+                "@store:backup,compact,check,verify,repair,load,apply,cursor-keys",
+            ),
             ("@store: check,backup", "@store:backup,check"),
             (
                 "orders:read,read where tenant = \"a where b\"",

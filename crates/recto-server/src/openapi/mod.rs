@@ -82,6 +82,7 @@ fn document(schema: &Schema, access: &Access) -> Json {
     let mut paths = Map::new();
     paths.insert("/v1/schema".into(), operations::schema());
     paths.insert("/v1/collections".into(), operations::collections());
+    paths.extend([operations::all_views()]);
     let mut schemas = schemas::shared(schema);
     let mut tags = vec![json!({ "name": "collections", "description": "What there is." })];
     let of_store = store::paths(schema, access);

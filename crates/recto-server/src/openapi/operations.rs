@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use super::responses::{etag, json_of, of_operation, tagged_json_of};
 use super::{parameters, schemas};
 use crate::access::{Access, Operation};
-use crate::api::{EXPORT_PARAMETERS, NDJSON, PAGE_PARAMETERS};
+use crate::api::{ANY_COLLECTION, EXPORT_PARAMETERS, NDJSON, PAGE_PARAMETERS};
 
 /// What a put is where records are never changed.
 const APPEND: &str = "Records are added and never changed: putting a record that is there is done, and another one \
@@ -49,6 +49,26 @@ pub(super) fn collections() -> Json {
     } })
 }
 
+/// The path of the views of all collections.
+pub(super) fn all_views() -> (String, Json) {
+    let path = format!("/v1/collections/{ANY_COLLECTION}/views");
+    (
+        path,
+        json!({ "get": views("list_views", "Views of all collections", "collections") }),
+    )
+}
+
+fn views(id: &str, summary: &str, tag: &str) -> Json {
+    let response = tagged_json_of("Views", "The views, with the state of each.");
+    json!({
+        "operationId": id,
+        "summary": summary,
+        "tags": [tag],
+        "parameters": [parameters::reference("If-None-Match")],
+        "responses": of_operation(vec![("200", response), not_modified()], &[]),
+    })
+}
+
 /// The path of the schema.
 pub(super) fn schema() -> Json {
     let response = tagged_json_of("Schema", "The schema.");
@@ -69,6 +89,8 @@ pub(super) fn of_collection(collection: &Collection, access: &Access) -> Map<Str
     let mut paths = Map::from_iter([(base.clone(), json!({ "get": describe(name) }))]);
     let mut record = Map::new();
     if allows(Operation::Read) {
+        let views = views(&format!("list_views_of_{name}"), "Views, with their states", name);
+        paths.insert(format!("{base}/views"), json!({ "get": views }));
         paths.insert(format!("{base}/records"), json!({ "get": list(collection) }));
         paths.insert(
             format!("{base}/records:query"),

@@ -31,6 +31,7 @@ pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
         ("Schema".to_owned(), recorded()),
         ("Collections".to_owned(), collections()),
         ("Collection".to_owned(), collection()),
+        ("Views".to_owned(), views()),
         ("Explanation".to_owned(), explanation()),
         ("BatchResult".to_owned(), batch_result()),
         ("Pending".to_owned(), pending()),
@@ -289,6 +290,31 @@ fn collection() -> Json {
         "views": { "type": "array", "items": view },
     });
     object(members(properties), &["name", "writes", "key", "fields", "views"])
+}
+
+/// The views of collections, with the states of their tables.
+fn views() -> Json {
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let texts = |about: &str| json!({ "type": "array", "items": { "type": "string" }, "description": about });
+    let properties = json!({
+        "collection": text("Its collection."),
+        "view": text("Its name."),
+        "arrangement": text("How it arranges records, in one line."),
+        "partition": texts("The fields that pick a partition."),
+        "order": texts("The order inside a partition, down to one record; `-` is descending."),
+        "fields": texts("The fields that it holds; others are looked up, row by row."),
+        "state": { "enum": ["building", "ready", "retiring", "dropping"],
+            "description": "`building`: written and filled; `ready`: read; `retiring`, `dropping`: it goes." },
+        "number": { "type": "integer", "minimum": 0, "description": "That of its table, which never recurs." },
+        "table": text("Its table."),
+        "rows_filled": { "anyOf": [{ "type": "integer", "minimum": 0 }, { "type": "null" }],
+            "description": "Of a view that is building, how many records it has so far." },
+    });
+    let names: Vec<String> = members(properties.clone()).keys().cloned().collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let view = object(members(properties), &names);
+    let list = json!({ "views": { "type": "array", "items": view } });
+    object(members(list), &["views"])
 }
 
 fn explanation() -> Json {

@@ -31,6 +31,8 @@ pub(super) fn paths(schema: &Schema, access: &Access) -> Map<String, Json> {
             json!({ "post": compact() }),
         ),
         of(Operation::Check, "/v1/store:check", json!({ "post": check() })),
+        of(Operation::Verify, "/v1/store:verify", json!({ "post": verify() })),
+        of(Operation::Repair, "/v1/store:repair", json!({ "post": repair() })),
         of(
             Operation::Load,
             LOAD_PATH,
@@ -81,6 +83,14 @@ pub(super) fn schemas() -> Map<String, Json> {
             "description": "Collections to remove with all their records, which the schema does not name. What it \
                             does not name otherwise is left as it is.",
         },
+        "rows_per_second": rows_per_second("The most records a second that new views are filled with."),
+    });
+    let compared = json!({
+        "collections": {
+            "anyOf": [texts(), { "type": "null" }],
+            "description": "The collections whose views are compared; all that are seen if none is named.",
+        },
+        "rows_per_second": rows_per_second("The most rows to read a second."),
     });
     Map::from_iter([
         ("CursorKeys".to_owned(), of(keys, &["keys"])),
@@ -89,7 +99,15 @@ pub(super) fn schemas() -> Map<String, Json> {
             of(plan, &["generation", "changes", "statements", "kept", "refused"]),
         ),
         ("SchemaText".to_owned(), of(toml, &["toml"])),
+        ("Compared".to_owned(), of(compared, &[])),
     ])
+}
+
+fn rows_per_second(about: &str) -> Json {
+    json!({
+        "anyOf": [{ "type": "integer", "minimum": 1, "maximum": u32::MAX }, { "type": "null" }],
+        "description": about,
+    })
 }
 
 fn operation(id: &str, summary: &str, about: &str) -> Json {
@@ -142,6 +160,28 @@ fn check() -> Json {
          compared, `problems` and `notes`."
     );
     work("check_store", "Check the store", &about, &[])
+}
+
+/// What a comparison of views answers.
+const COMPARED: &str = "It stops if its client goes away. The result has the `views` that were compared, each with its \
+                        `records`, its `entries`, how many are `missing`, `orphan` or `differing`, and `examples` of \
+                        them, and those that were `left_out`, since they are not read yet or any more.";
+
+fn compare(id: &str, summary: &str, about: &str) -> Json {
+    let mut compare = work(id, summary, &format!("{about} {COMPARED}"), &["413", "415"]);
+    compare["requestBody"] = json_body(reference("Compared"));
+    compare
+}
+
+fn verify() -> Json {
+    let about = "Reads records and entries of views whole, and compares them. Nothing is changed.";
+    compare("verify_views", "Compare views with their records", about)
+}
+
+fn repair() -> Json {
+    let about = "Compares views with their records as `:verify`, and makes them as the records are, while others write: \
+                 `mended` says of each view how many. Whoever repairs may write records.";
+    compare("repair_views", "Mend views", about)
 }
 
 fn load(schema: &Schema, access: &Access) -> Json {

@@ -16,6 +16,7 @@ mod records;
 mod scoped;
 mod support;
 mod versions;
+mod views;
 
 on_both_stores! {
     batches {

@@ -29,7 +29,7 @@ writes = "overwrite"
 
 const BATCH: &str = "/v1/collections/users/records:batchWrite";
 
-async fn store() -> Recto {
+pub(crate) async fn store() -> Recto {
     let memory = Arc::new(MemoryStore::new(Environment::system()));
     let recto = Recto::with_store(memory, OpenOptions::new()).await.unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();

@@ -318,10 +318,18 @@ pub(crate) async fn statuses(shared: &Shared) -> Result<Vec<ViewStatus>> {
 }
 
 fn status(collection: &Collection, kept: &KeptView, filled: Option<u64>) -> ViewStatus {
+    let arrangement = collection.arranged(&kept.view);
+    let fields = collection
+        .fields
+        .iter()
+        .filter(|field| arrangement.has(&field.name));
     ViewStatus {
         collection: collection.name.clone(),
         view: kept.view.name.clone(),
-        arrangement: collection.arranged(&kept.view).to_string(),
+        arrangement: arrangement.to_string(),
+        partition: arrangement.partition.to_vec(),
+        order: arrangement.order.iter().map(ToString::to_string).collect(),
+        fields: fields.map(|field| field.name.clone()).collect(),
         state: state_text(kept.state).to_owned(),
         number: kept.number,
         table: kept.table_name(collection),

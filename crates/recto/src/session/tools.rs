@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value as Json;
 
 use super::views::{VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 /// What a schema needs of the store it is applied to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -286,18 +286,13 @@ pub trait Tools: Send + Sync {
         progress: Progress<'_, ViewProgress>,
     ) -> Result<Applied>;
     /// The views of the store, in the order their tables were made.
-    async fn views(&self) -> Result<Vec<ViewStatus>> {
-        Err(no_views())
-    }
+    async fn views(&self) -> Result<Vec<ViewStatus>>;
     /// Compares views with their records, and mends what is wrong if that is asked for.
     async fn verify(
         &self,
         request: &VerifyRequest,
         progress: Progress<'_, ViewProgress>,
-    ) -> Result<VerifyReport> {
-        let _ = (request, progress);
-        Err(no_views())
-    }
+    ) -> Result<VerifyReport>;
     /// Loads a file.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
     /// Copies an open embedded store to a new folder. Through a server that is a name, in a folder of
@@ -311,9 +306,4 @@ pub trait Tools: Send + Sync {
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>>;
     /// Checks every row of an embedded store.
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome>;
-}
-
-fn no_views() -> Error {
-    Error::new(ErrorKind::Unsupported, "this session does not look after views")
-        .with_hint("ask where the store is, not through a server")
 }

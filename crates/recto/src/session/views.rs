@@ -11,6 +11,12 @@ pub struct ViewStatus {
     pub view: String,
     /// How it arranges records: `(carrier), -time_hour, flight`.
     pub arrangement: String,
+    /// The fields that pick a partition of it.
+    pub partition: Vec<String>,
+    /// The order inside a partition, down to one record; `-` is descending.
+    pub order: Vec<String>,
+    /// The fields that it holds. What is asked for beside them is looked up, row by row.
+    pub fields: Vec<String>,
     /// `building`: it is written, and filled; `ready`: it is read; `retiring`, `dropping`: it goes.
     pub state: String,
     /// The number of its table, which never recurs.
@@ -29,6 +35,9 @@ impl ViewStatus {
             "collection": self.collection,
             "view": self.view,
             "arrangement": self.arrangement,
+            "partition": self.partition,
+            "order": self.order,
+            "fields": self.fields,
             "state": self.state,
             "number": self.number,
             "table": self.table,

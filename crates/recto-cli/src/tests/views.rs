@@ -1,0 +1,42 @@
+//! `views`, `verify` and `repair`.
+
+use super::*;
+
+/// The same text without how long it took.
+fn timeless(shown: &str) -> String {
+    let lines = shown.lines().filter(|line| !line.starts_with("in "));
+    lines.collect::<Vec<_>>().join("\n") + "\n"
+}
+
+#[tokio::test]
+async fn views_are_listed_with_their_states() {
+    let mut all = String::new();
+    for line in [&["views"][..], &["views", "--json"]] {
+        all.push_str(&run(FakeSession::new(), console(), line).await);
+    }
+    let empty = FakeSession {
+        empty: true,
+        ..FakeSession::new()
+    };
+    all.push_str(&run(empty, console(), &["views"]).await);
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn what_differs_is_told_and_exits_with_4() {
+    let mut all = String::new();
+    for line in [
+        &["verify"][..],
+        &["verify", "flights", "--rate", "5", "--memory-mib", "1"],
+        &["repair"],
+        &["repair", "--json"],
+    ] {
+        let drifted = FakeSession {
+            rejected: 24,
+            ..FakeSession::new()
+        };
+        all.push_str(&timeless(&run(drifted, console(), line).await));
+    }
+    all.push_str(&timeless(&run(FakeSession::new(), console(), &["verify"]).await));
+    insta::assert_snapshot!(all);
+}

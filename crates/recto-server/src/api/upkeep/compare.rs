@@ -1,0 +1,92 @@
+//! Views, compared with their records.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::response::Response;
+use recto::Session;
+use recto::session::{VerifyReport, VerifyRequest, ViewProgress};
+use serde_json::{Value as Json, json};
+
+use super::telling::{Done, Told, while_heard};
+use super::{ROWS_PER_SECOND, members, names, rows_per_second};
+use crate::access::{EVERY_COLLECTION, Operation};
+use crate::api::body;
+use crate::api::caller::Caller;
+use crate::api::parameters::Parameters;
+use crate::problem::Problem;
+
+/// `POST /v1/store:verify`: `{"collections": ["…"], "rows_per_second": 50000}`, whether views are as their records.
+pub(in crate::api) async fn verify(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    compare(caller, &uri, request, Operation::Verify).await
+}
+
+/// `POST /v1/store:repair`: the same body; mends what is not.
+pub(in crate::api) async fn repair(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    compare(caller, &uri, request, Operation::Repair).await
+}
+
+async fn compare(
+    caller: Caller,
+    uri: &Uri,
+    request: Request,
+    operation: Operation,
+) -> Result<Response, Problem> {
+    Parameters::read(uri, &[])?;
+    let mut asked = asked(body::json(request).await?)?;
+    asked.repair = operation == Operation::Repair;
+    let session = caller.comparing(operation, &mut asked).await?;
+    let running = caller.begin(operation)?;
+    let told = Told::default();
+    let tells = told.clone();
+    let work = async move {
+        let tell = |at: ViewProgress| tells.tell(at.to_json());
+        let compared = async { session.tools()?.verify(&asked, &tell).await };
+        let report = running.end_as(compared.await, |report| counts(report).to_string())?;
+        Ok(Done::from(report.to_json()))
+    };
+    while_heard(caller.upkeep(), told, work).await
+}
+
+/// What is asked; how much memory it takes is the server's to choose.
+fn asked(body: Json) -> Result<VerifyRequest, Problem> {
+    let [collections, rate] = members(body, ["collections", ROWS_PER_SECOND])?;
+    Ok(VerifyRequest {
+        collections: names("collections", collections)?,
+        rows_per_second: rows_per_second(&rate)?,
+        ..VerifyRequest::default()
+    })
+}
+
+/// What is told of it where keys are not.
+fn counts(report: &VerifyReport) -> Json {
+    json!({ "views": report.views.len(), "wrong": report.wrong(), "left": report.left() })
+}
+
+impl Caller {
+    /// The session to compare views of these collections with, or of all that are seen: whoever hears what differs reads
+    /// keys, and whoever mends writes.
+    async fn comparing(
+        &self,
+        operation: Operation,
+        asked: &mut VerifyRequest,
+    ) -> Result<Arc<dyn Session>, Problem> {
+        let session = self.store_session(operation)?;
+        if asked.collections.is_empty() {
+            let seen = self.schema().await?.collections;
+            asked.collections = seen.iter().map(|one| one.name.clone()).collect();
+            if asked.collections.is_empty() && !self.access.sees_every_collection() {
+                // To the engine, none named is all.
+                return Err(Problem::forbidden(EVERY_COLLECTION, Operation::Read));
+            }
+        }
+        for name in &asked.collections {
+            self.access.granted_operation(name, Operation::Read)?;
+            if asked.repair {
+                self.access.granted_operation(name, Operation::Write)?;
+            }
+        }
+        Ok(session)
+    }
+}
