@@ -179,6 +179,7 @@ impl From<recto::Error> for Failure {
             | ErrorKind::InvalidRecord
             | ErrorKind::InvalidSchema
             | ErrorKind::Unsupported
+            | ErrorKind::NotOffered
             | ErrorKind::InvalidArgument
             | ErrorKind::Conflict
             | ErrorKind::Exists

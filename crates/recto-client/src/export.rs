@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::time::sleep;
 
 use crate::problem::Problem;
-use crate::replies::misunderstood;
+use crate::replies::{misunderstood, number};
 use crate::target::{self, Query};
 use crate::transport::{Transport, backoff};
 
@@ -24,6 +24,7 @@ pub const MAX_STEP_BYTES: usize = 256 << 20;
 #[derive(Debug, Deserialize)]
 struct Line {
     record: Option<JsonRecord>,
+    version: Option<String>,
     resume_token: Option<String>,
     problem: Option<Problem>,
 }
@@ -43,6 +44,7 @@ pub(crate) fn steps<'a>(
         body: None,
         unread: Unread::default(),
         records: Vec::new(),
+        versions: request.versions.then(Vec::new),
         step_bytes: 0,
         failures: 0,
         is_over: false,
@@ -89,6 +91,8 @@ struct Export<'a> {
     unread: Unread,
     /// Records after the token.
     records: Vec<JsonRecord>,
+    /// Their versions, if they are asked for.
+    versions: Option<Vec<Option<i64>>>,
     step_bytes: usize,
     /// Connections cut since the last token.
     failures: u32,
@@ -145,6 +149,7 @@ impl Export<'_> {
         let mut query = Query::default();
         query.add_text("filter", &self.filter);
         query.add_names("fields", &self.fields);
+        query.add_flag("versions", self.versions.is_some());
         query.add_flag("resume_tokens", true);
         query.add_text("resume_token", self.token.as_deref().unwrap_or_default());
         let path = target::of_collection(&self.collection, "/records:export");
@@ -160,6 +165,7 @@ impl Export<'_> {
         self.body = None;
         self.unread = Unread::default();
         self.records.clear();
+        self.versions.iter_mut().for_each(Vec::clear);
         self.step_bytes = 0;
         if self.failures >= MAX_RESUMES {
             return Err(error);
@@ -179,9 +185,14 @@ impl Export<'_> {
                 ..
             } => Err(problem.into_error_of_line()),
             Line {
-                record: Some(record), ..
+                record: Some(record),
+                version,
+                ..
             } => {
                 self.records.push(record);
+                self.versions
+                    .iter_mut()
+                    .for_each(|all| all.push(number(version.clone())));
                 Ok(None)
             }
             Line {
@@ -209,6 +220,7 @@ impl Export<'_> {
         ScanStep {
             records: std::mem::take(&mut self.records),
             resume,
+            versions: self.versions.as_mut().map(std::mem::take),
         }
     }
 }

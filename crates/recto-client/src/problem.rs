@@ -94,6 +94,7 @@ fn kind(name: &str) -> Option<ErrorKind> {
         "invalid-argument" | "invalid-body" => ErrorKind::InvalidArgument,
         "schema-mismatch" => ErrorKind::SchemaMismatch,
         "unsupported" => ErrorKind::Unsupported,
+        "not-offered" => ErrorKind::NotOffered,
         "not-found" => ErrorKind::NotFound,
         "forbidden" => ErrorKind::Forbidden,
         "unavailable" | "under-way" => ErrorKind::Unavailable,

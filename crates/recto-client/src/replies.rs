@@ -37,6 +37,7 @@ pub(crate) struct PageBody {
     previous_page_token: String,
     stop: Option<String>,
     row_tokens: Option<Vec<String>>,
+    versions: Option<Vec<Option<String>>>,
 }
 
 impl PageBody {
@@ -47,11 +48,19 @@ impl PageBody {
             previous_page_token: self.previous_page_token,
             stop: self.stop,
             row_tokens: self.row_tokens,
+            versions: self
+                .versions
+                .map(|versions| versions.into_iter().map(number).collect()),
             cost: cost(headers),
             cost_hidden: !headers.contains_key(COST),
             ..PageReply::default()
         }
     }
+}
+
+/// The version that a text in JSON is.
+pub(crate) fn number(text: Option<String>) -> Option<i64> {
+    text?.parse().ok()
 }
 
 /// The version that an entity tag is.
@@ -101,7 +110,7 @@ fn outcome(body: OutcomeBody) -> Result<Outcome> {
     match body.problem {
         Some(problem) => Err(problem.into_error_of_line()),
         None => Ok(Outcome {
-            version: body.version.and_then(|version| version.parse().ok()),
+            version: number(body.version),
             pending: body.pending,
         }),
     }

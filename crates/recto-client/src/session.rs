@@ -185,6 +185,7 @@ fn question(request: &PageRequest) -> Query {
     query.add_names("fields", &request.fields);
     query.add_flag("allow_residual", request.allow_residual);
     query.add_flag("row_tokens", request.row_tokens);
+    query.add_flag("versions", request.versions);
     if request.edges_both {
         query.add("edges", "both");
     }

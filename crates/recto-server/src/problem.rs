@@ -1,13 +1,16 @@
 //! Errors as problem details (RFC 9457).
 
 use axum::Json;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use recto::session::{JsonRecord, Versioned};
 use recto::{Error, ErrorKind, ErrorPart, Suggestion};
 use serde_json::{Map, Value, json};
 
 use crate::rights::{Operation, STORE};
+
+/// Which types of patches a resource takes (RFC 5789).
+pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
 
 /// An error as it is answered.
 ///
@@ -44,6 +47,8 @@ struct More {
     hint_for_programs: Option<&'static str>,
     /// The methods there are, where it was the method.
     allow: Option<&'static str>,
+    /// The types of patches that are taken, where it was the type.
+    accept_patch: Option<&'static str>,
 }
 
 impl Problem {
@@ -169,6 +174,13 @@ impl Problem {
             detail,
         )
         .with_hint(format!("send {wanted} with that as Content-Type"))
+    }
+
+    /// The same, of a patch: if it is about its type, which ones there are.
+    pub(crate) fn accepting_patches(mut self, types: &'static str) -> Self {
+        let is_of_type = self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        self.more.accept_patch = Some(types).filter(|_| is_of_type);
+        self
     }
 
     /// The body is a file, which is taken as it is.
@@ -402,6 +414,11 @@ fn answer_to(kind: ErrorKind) -> (StatusCode, &'static str, &'static str) {
             "The record was changed",
         ),
         ErrorKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported", "Not yet supported"),
+        ErrorKind::NotOffered => (
+            StatusCode::CONFLICT,
+            "not-offered",
+            "The collection does not offer this",
+        ),
         ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "Not found"),
         ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
         ErrorKind::Unavailable => (
@@ -487,9 +504,13 @@ impl IntoResponse for Problem {
                 .headers_mut()
                 .extend(tag.ok().map(|tag| (header::ETAG, tag)));
         }
-        if let Some(allow) = self.more.allow {
-            let allow = HeaderValue::from_static(allow);
-            response.headers_mut().insert(header::ALLOW, allow);
+        let named = [
+            (header::ALLOW, self.more.allow),
+            (ACCEPT_PATCH, self.more.accept_patch),
+        ];
+        for (name, text) in named {
+            let value = text.map(HeaderValue::from_static);
+            response.headers_mut().extend(value.map(|value| (name, value)));
         }
         response
     }

@@ -165,7 +165,7 @@ impl<T> Collection<T> {
     ///
     /// # Errors
     /// As [`put`](Self::put). [`ErrorKind::Exists`]: one with its key is there, of the version that the error
-    /// [tells](Error::version). [`ErrorKind::Unsupported`]: records of the collection do not change.
+    /// [tells](Error::version). [`ErrorKind::NotOffered`]: records of the collection do not change.
     pub fn insert(&self, record: &T) -> Change {
         Change::insert(self.encoded(record))
     }
@@ -203,7 +203,7 @@ impl<T> Collection<T> {
     /// - [`ErrorKind::NotFound`]: there is no such record.
     /// - [`ErrorKind::Changed`]: another [version](Update::if_version) is there than was asked for.
     /// - [`ErrorKind::LimitExceeded`]: the record would be too large, or could not stand in a view.
-    /// - [`ErrorKind::Unsupported`]: records of the collection do not change.
+    /// - [`ErrorKind::NotOffered`]: records of the collection do not change.
     /// - As [`WriteBatch::commit`](crate::WriteBatch::commit).
     pub fn update(&self, key: impl Key) -> Update {
         Update::new(self.key(&key))

@@ -51,6 +51,8 @@ pub enum ErrorKind {
     SchemaMismatch,
     /// What was asked is part of the language and not yet supported by this release.
     Unsupported,
+    /// The collection is written in another way (`writes`), which does not have this; nothing was written.
+    NotOffered,
     /// An option, address or file given is not right.
     InvalidArgument,
     /// There is no such collection, record or file.

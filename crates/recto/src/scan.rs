@@ -26,7 +26,7 @@ use recto_plan::{Arrangement, Query, bind, planner};
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Handle;
-use crate::present::Presence;
+use crate::present::{Presence, version_of};
 use crate::query::PageQuery;
 use crate::record::{DynamicRecord, check_fields};
 use crate::row_filter;
@@ -69,12 +69,17 @@ pub(crate) fn steps(
         resume: request.resume,
     };
     let read = move |core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>| {
-        Ok(DynamicRecord::read(core, arrangement, row)?.to_json_of(&fields))
+        let record = DynamicRecord::read(core, arrangement, row)?.to_json_of(&fields);
+        Ok((record, version_of(arrangement, row)))
     };
     let parts = stream::once(async move { known.map(|()| parts(handle, row_filters, asked, read)) });
-    let steps = parts.try_flatten().map_ok(|part| ScanStep {
-        records: part.items,
-        resume: part.resume,
+    let steps = parts.try_flatten().map_ok(move |part| {
+        let (records, versions) = part.items.into_iter().unzip();
+        ScanStep {
+            records,
+            resume: part.resume,
+            versions: Some(versions).filter(|_| request.versions),
+        }
     });
     steps.boxed()
 }

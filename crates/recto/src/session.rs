@@ -78,6 +78,8 @@ pub struct PageRequest {
     pub allow_residual: bool,
     /// Whether to return a token per row.
     pub row_tokens: bool,
+    /// Whether to return the version of each record.
+    pub versions: bool,
     /// Whether to find out, at both ends, if there is more.
     pub edges_both: bool,
 }
@@ -95,6 +97,8 @@ pub struct PageReply {
     pub stop: Option<String>,
     /// If asked for: one token per record.
     pub row_tokens: Option<Vec<String>>,
+    /// If asked for: the version of each record, none of those that have none. In JSON each is text.
+    pub versions: Option<Vec<Option<i64>>>,
     /// How it was found; absent where that is not known. No part of the JSON.
     pub shape: Option<PlanShape>,
     /// What it cost.
@@ -123,8 +127,19 @@ impl PageReply {
         if let Some(tokens) = &self.row_tokens {
             json.insert("row_tokens".into(), tokens.clone().into());
         }
+        if let Some(versions) = &self.versions {
+            json.insert(
+                "versions".into(),
+                versions.iter().copied().map(version_json).collect(),
+            );
+        }
         Json::Object(json)
     }
+}
+
+/// A version in JSON, whose numbers many programs round: text, or null of a record that has none.
+pub fn version_json(version: Option<i64>) -> Json {
+    version.map_or(Json::Null, |version| version.to_string().into())
 }
 
 /// A page whose records are text already.

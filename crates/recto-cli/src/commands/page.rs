@@ -89,6 +89,9 @@ pub(crate) struct QueryArgs {
     /// Return a token for each row
     #[arg(long)]
     pub(crate) row_tokens: bool,
+    /// Return the version of each record
+    #[arg(long)]
+    pub(crate) versions: bool,
     /// Find out at both ends whether there is more
     #[arg(long)]
     pub(crate) edges_both: bool,
@@ -122,6 +125,7 @@ impl QueryArgs {
             view: self.view.clone(),
             allow_residual: self.allow_residual,
             row_tokens: self.row_tokens,
+            versions: self.versions,
             edges_both: self.edges_both,
         }
     }
@@ -227,7 +231,7 @@ fn turn(
             Key::Interrupt => return Ok(ControlFlow::Break(Exit::Interrupted)),
             Key::Character(_) | Key::Other => continue,
         };
-        if console.height().is_some_and(|height| lines < height) && !request.row_tokens {
+        if console.height().is_some_and(|height| lines < height) && !request.row_tokens && !request.versions {
             write!(console.out(), "{}", over(lines))?;
         } else {
             console.line("")?;
@@ -276,6 +280,11 @@ impl View<'_> {
                     console.paint(Tone::Dim, &format!("row {}:", index + 1))
                 ));
             }
+        }
+        for (index, version) in self.reply.versions.iter().flatten().enumerate() {
+            let version = version.map_or("no version".to_owned(), |version| format!("version {version}"));
+            let row = console.paint(Tone::Dim, &format!("row {}:", index + 1));
+            lines.push(format!("{row} {version}"));
         }
         let count = rows(self.reply.records.len() as u64);
         let mut footer = format!("{count} · {}", printable(self.arrangement));

@@ -3,7 +3,8 @@
 use clap::Args;
 use futures::StreamExt;
 use recto::Session;
-use recto::session::{ScanRequest, ScanStep};
+use recto::session::{ScanRequest, ScanStep, version_json};
+use serde_json::json;
 
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
@@ -38,6 +39,9 @@ pub(crate) struct ScanArgs {
     /// Go on from this token of an earlier scan
     #[arg(long, value_name = "TOKEN")]
     pub(crate) resume: Option<String>,
+    /// Print the version of each record beside it, as {"record": …, "version": …}
+    #[arg(long)]
+    pub(crate) versions: bool,
     /// The output is NDJSON in any case; accepted, as everywhere
     #[arg(long, hide = true)]
     pub(crate) json: bool,
@@ -52,6 +56,7 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
         fields: args.fields.iter().map(|field| field.trim().to_owned()).collect(),
         parallel: args.parallel,
         resume: args.resume.clone(),
+        versions: args.versions,
     };
     let mut stop = Stop::listen();
     let mut steps = session.scan(&args.collection, &request);
@@ -90,8 +95,15 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
 
 /// Prints a step's records and hands them on, so that its token counts only what was printed.
 fn print(step: &ScanStep, console: &mut Console) -> Result<()> {
-    for record in &step.records {
-        serde_json::to_writer(console.out(), record).map_err(std::io::Error::from)?;
+    for (index, record) in step.records.iter().enumerate() {
+        let written = match &step.versions {
+            None => serde_json::to_writer(console.out(), record),
+            Some(versions) => {
+                let version = version_json(versions[index]);
+                serde_json::to_writer(console.out(), &json!({ "record": record, "version": version }))
+            }
+        };
+        written.map_err(std::io::Error::from)?;
         console.out().write_all(b"\n")?;
     }
     console.flush()?;

@@ -175,6 +175,9 @@ impl Pages for FakeSession {
             row_tokens: request
                 .row_tokens
                 .then(|| (1..=records.len()).map(|row| format!("row{row}")).collect()),
+            versions: request
+                .versions
+                .then(|| vec![Some(1_763_740_800_000_000); records.len()]),
             records,
             next_page_token: token((page + 1 < self.pages).then_some(page + 1)),
             previous_page_token: token(page.checked_sub(1)),
@@ -233,6 +236,7 @@ impl Pages for FakeSession {
             Ok(ScanStep {
                 records: records.to_vec(),
                 resume: resume.map(str::to_owned),
+                versions: None,
             })
         };
         let records = records();

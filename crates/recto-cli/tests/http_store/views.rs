@@ -119,6 +119,67 @@ fn views_are_listed_compared_and_mended_the_same() {
 }
 
 #[test]
+fn versions_are_told_the_same() {
+    let place = place();
+    let here = [
+        "page",
+        "users",
+        "--filter",
+        "status = \"here\"",
+        "--page-size",
+        "3",
+        "--versions",
+    ];
+    let json = [&here[..], &["--json", "--fields", "id"]].concat();
+    for line in [&here[..], &json, &["scan", "users", "--versions"]] {
+        assert_eq!(place.same(line), 0, "{line:?}");
+    }
+    let page: serde_json::Value = serde_json::from_str(&place.http(&json).done()).unwrap();
+    let id = page["records"][0]["id"].as_str().unwrap();
+    let version = page["versions"][0].as_str().unwrap();
+    assert!(
+        place.http(&["get", "users", id]).done().contains(version),
+        "{page}"
+    );
+    let shown = place.http(&here).done();
+    assert!(shown.contains(&format!("row 1: version {version}")), "{shown}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_the_same_and_changes_nothing() {
+    let place = place();
+    let all = ["scan", "users", "--versions"];
+    let before = place.http(&all).done();
+    let long = format!("{{\"id\": 5000, \"status\": \"{}\"}}", "x".repeat(9 << 10));
+    for (code, line) in [
+        (2, &["insert", "users", "{\"id\": 1}"][..]),
+        (2, &["insert", "users", "{\"status\": \"x\"}"]),
+        (2, &["insert", "users", "{\"id\": null}"]),
+        (2, &["insert", "users", "{\"id\": 5000, \"id\": 5001}"]),
+        (2, &["insert", "users", "{\"id\": 5000, \"stauts\": \"x\"}"]),
+        (2, &["insert", "users", "{\"id\": \"many\"}"]),
+        (2, &["insert", "users", "{\"id\": 5000, \"status\": \"\"}"]),
+        (2, &["insert", "users", &long]),
+        (3, &["insert", "uesrs", "{\"id\": 5000}"]),
+        (2, &["update", "users", "1", "stauts=x"]),
+        (2, &["update", "users", "1", "id=2"]),
+        (2, &["update", "users", "1", "status=a", "status=b"]),
+        (2, &["update", "users", "one", "status=a"]),
+        (2, &["update", "users", "1", "status=a", "--if-version", "17"]),
+        (2, &["update", "users", "1", "status=a", "--if-version", "x"]),
+        (3, &["update", "users", "5000", "status=a"]),
+        (2, &["put", "users", "{\"id\": 1}", "--if-version", "17"]),
+        (2, &["delete", "users", "1", "--if-version", "17"]),
+        (2, &["page", "users", "--view", "by_nothing"]),
+        (2, &["page", "users", "--filter", "stauts = \"here\""]),
+    ] {
+        assert_eq!(place.same(line), code, "{line:?}");
+    }
+    assert_eq!(place.http(&all).done(), before);
+    assert_eq!(place.same(&all), 0);
+}
+
+#[test]
 fn a_view_is_added_through_a_server_as_fast_as_is_said() {
     let place = place();
     std::fs::write(place.path().join("recto.toml"), format!("{SCHEMA}{NEW_VIEW}")).unwrap();
@@ -159,10 +220,18 @@ fn who_may_not_read_or_write_records_neither_compares_nor_mends() {
     ];
     recto(path, &refused).failed(2, "some rows");
     let server = Server::start(path, &["--store", "served", "--tokens", "tokens.toml"]);
-    let run = |line: &[&str], token: &str| {
-        let line = [line, &["--quiet", "--store", &server.url]].concat();
+    let run_bare = |line: &[&str], token: &str| {
+        let line = [line, &["--store", &server.url]].concat();
         recto_with(path, &line, &[("RECTO_TOKEN", token)], b"")
     };
+    let run = |line: &[&str], token: &str| run_bare(&[line, &["--quiet"]].concat(), token);
+    for line in [
+        &["insert", "users", "{\"id\": 5000}"][..],
+        &["update", "users", "1", "note=x"],
+    ] {
+        run_bare(line, &reads).failed(1, "does not allow to write in users");
+    }
+    run_bare(&["delete", "users", "1"], &reads).failed(1, "does not allow to delete in users");
     run(&["verify"], &all).failed(1, "does not allow verify of the store");
     run(&["repair"], &all).failed(1, "does not allow repair of the store");
     run(&["verify"], &writes).failed(1, "does not allow to read in users");

@@ -9,9 +9,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto::session::Outcome;
 use serde_json::{Value as Json, json};
 
+use super::body::PATCHES;
 use super::conditions;
 use crate::app::App;
-use crate::problem::Problem;
+use crate::problem::{ACCEPT_PATCH, Problem};
 
 /// Headers of an answer, at most: room for them is made once.
 const HEADERS: usize = 16;
@@ -27,7 +28,14 @@ pub(crate) const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("appli
 
 /// A resource with its methods: answers OPTIONS, and refuses the others by name.
 pub(crate) fn resource(allow: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
-    let options = move || async move { (StatusCode::NO_CONTENT, [(header::ALLOW, allow)]) };
+    let options = move || async move {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        if allow.contains(Method::PATCH.as_str()) {
+            headers.insert(ACCEPT_PATCH, HeaderValue::from_static(PATCHES));
+        }
+        (StatusCode::NO_CONTENT, headers)
+    };
     methods
         .options(options)
         .fallback(move |method: Method| async move { Problem::method_not_allowed(&method, allow) })

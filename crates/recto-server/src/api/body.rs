@@ -19,6 +19,8 @@ use crate::problem::Problem;
 const JSON: &str = "application/json";
 /// That of patches (RFC 7396).
 const MERGE_PATCH: &str = "application/merge-patch+json";
+/// The types of patches, as a header has them.
+pub(super) const PATCHES: &str = "application/merge-patch+json, application/json";
 
 /// The most bytes of the request's body, inflated or not.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +52,8 @@ pub(crate) async fn read(request: Request) -> Result<Body, Problem> {
 
 /// A request's body that is a patch, or JSON that is taken for one.
 pub(crate) async fn read_patch(request: Request) -> Result<Body, Problem> {
-    read_of(request, &[MERGE_PATCH, JSON]).await
+    let body = read_of(request, &[MERGE_PATCH, JSON]).await;
+    body.map_err(|problem| problem.accepting_patches(PATCHES))
 }
 
 async fn read_of(request: Request, types: &[&str]) -> Result<Body, Problem> {

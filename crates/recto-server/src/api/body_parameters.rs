@@ -80,7 +80,7 @@ enum Shape {
 
 fn shape(name: &str) -> Shape {
     match name {
-        "last" | "allow_residual" | "row_tokens" | "run" | "resume_tokens" => Shape::Flag,
+        "last" | "allow_residual" | "row_tokens" | "versions" | "run" | "resume_tokens" => Shape::Flag,
         "page_size" => Shape::Whole,
         "from" => Shape::Values,
         "fields" => Shape::Names,

@@ -1,8 +1,8 @@
 //! Conditions of writes on what is stored (RFC 9110, 13.1): `If-Match` and `If-None-Match`.
 
 use axum::http::{HeaderMap, HeaderName, header};
-use recto::Session;
 use recto::schema::{Collection, WriteMode};
+use recto::{Error, ErrorKind, Session};
 
 use crate::problem::Problem;
 
@@ -53,12 +53,14 @@ impl Condition {
             return Err(wrong(name, "one condition can be given, and not several"));
         };
         if collection.writes != WriteMode::Update {
-            return Err(Problem::unsupported(format!(
+            let detail = format!(
                 "{name} needs versions, which records of {} do not have: they are written with writes = \"{}\"",
                 collection.name,
                 collection.writes.as_str()
-            ))
-            .with_hint("without it, the last writer wins"));
+            );
+            return Err(Error::new(ErrorKind::NotOffered, detail)
+                .with_hint("without it, the last writer wins")
+                .into());
         }
         let tags = tags(headers, name)?;
         match *name {

@@ -1,7 +1,7 @@
 //! All records of a collection, or of a filter, streamed as NDJSON.
 //!
-//! A line is a record. With `resume_tokens=true`, a line is `{"record": …}` or, after every step of
-//! the scan, `{"resume_token": "…"}`: everything before it is complete. Whoever is cut off drops what
+//! A line is a record; with `versions=true` it is `{"record": …, "version": "…"}`. With
+//! `resume_tokens=true`, a line is `{"record": …}` or, after every step of the scan, `{"resume_token": "…"}`: everything before it is complete. Whoever is cut off drops what
 //! came after the last such line and asks again with `resume_token`; nothing is missed and nothing
 //! comes twice. The last line's token is empty, and only that one's: without it the export was cut.
 
@@ -13,7 +13,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, Uri};
 use axum::response::Response;
 use futures::StreamExt as _;
-use recto::session::{ScanRequest, ScanStep};
+use recto::session::{ScanRequest, ScanStep, version_json};
 use recto::{Error, ErrorPart, Session};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -27,7 +27,7 @@ use crate::operation::{Context, Deed};
 use crate::problem::Problem;
 
 /// The parameters of an export.
-pub(crate) const PARAMETERS: [&str; 4] = ["filter", "fields", "resume_tokens", "resume_token"];
+pub(crate) const PARAMETERS: [&str; 5] = ["filter", "fields", "versions", "resume_tokens", "resume_token"];
 
 /// The media type of lines of JSON.
 pub(crate) const NDJSON: &str = "application/x-ndjson";
@@ -66,6 +66,7 @@ async fn begin(
         fields: parameters.names("fields"),
         parallel: 0,
         resume: resume.map(str::to_owned),
+        versions: parameters.flag("versions")?,
     };
     let lines = Lines { has_tokens };
     let body = stream(session, collection, request, lines).await?;
@@ -81,17 +82,18 @@ struct Lines {
 impl Lines {
     fn of(self, step: &ScanStep) -> Piece {
         let mut text = String::new();
-        for record in &step.records {
+        for (index, record) in step.records.iter().enumerate() {
             // Serializing what was parsed from values cannot fail.
             let record = serde_json::to_string(record).unwrap_or_default();
-            if self.has_tokens {
-                text.push_str("{\"record\":");
-                text.push_str(&record);
-                text.push_str("}\n");
-            } else {
-                text.push_str(&record);
-                text.push('\n');
-            }
+            let version = step
+                .versions
+                .as_ref()
+                .map(|versions| version_json(versions[index]));
+            text.push_str(&match version {
+                Some(version) => format!("{{\"record\":{record},\"version\":{version}}}\n"),
+                None if self.has_tokens => format!("{{\"record\":{record}}}\n"),
+                None => format!("{record}\n"),
+            });
         }
         if let (true, Some(token)) = (self.has_tokens, &step.resume) {
             text.push_str(&format!("{}\n", json!({ "resume_token": token })));

@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
 use recto::Session;
-use recto::session::{PageReply, PageText};
+use recto::session::{PageReply, PageText, version_json};
 use serde_json::Value as Json;
 
 use super::address;
@@ -88,6 +88,10 @@ fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (
     if let Some(tokens) = &reply.row_tokens {
         let _ = write!(text, ",\"row_tokens\":{}", Json::from(tokens.as_slice()));
     }
+    if let Some(versions) = &reply.versions {
+        let versions: Json = versions.iter().copied().map(version_json).collect();
+        let _ = write!(text, ",\"versions\":{versions}");
+    }
     text.push('}');
     (text, tag)
 }
@@ -147,6 +151,7 @@ mod tests {
             next_page_token: next.into(),
             stop: stop.map(str::to_owned),
             row_tokens: Some(vec!["t".into()]),
+            versions: Some(vec![Some(1_763_740_800_000_000), None]),
             ..PageReply::default()
         }
     }

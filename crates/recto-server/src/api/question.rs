@@ -9,7 +9,7 @@ use super::parameters::Parameters;
 use crate::problem::Problem;
 
 /// The parameters that say which rows, and which of their fields.
-pub(crate) const PARAMETERS: [&str; 12] = [
+pub(crate) const PARAMETERS: [&str; 13] = [
     "filter",
     "order_by",
     "page_size",
@@ -21,6 +21,7 @@ pub(crate) const PARAMETERS: [&str; 12] = [
     "fields",
     "allow_residual",
     "row_tokens",
+    "versions",
     "edges",
 ];
 
@@ -63,6 +64,7 @@ impl Question {
             view: text("view"),
             allow_residual: parameters.flag("allow_residual")?,
             row_tokens: parameters.flag("row_tokens")?,
+            versions: parameters.flag("versions")?,
             edges_both: edges(&parameters)?,
         };
         Ok(Self { parameters, request })

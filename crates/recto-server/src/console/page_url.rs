@@ -92,6 +92,7 @@ impl PageUrl {
             view: String::new(),
             allow_residual: self.allow_residual,
             row_tokens: false,
+            versions: false,
             edges_both: true,
         }
     }

@@ -377,7 +377,7 @@ fn delete(collection: &Collection) -> Json {
         "operationId": format!("delete_{name}"),
         "summary": "Delete a record",
         "tags": [name],
-        "responses": of_operation(changed(collection, done, false), &problems(collection, &["501"])),
+        "responses": of_operation(changed(collection, done, false), &problems(collection, &["409", "501"])),
     });
     if collection.writes == WriteMode::Update {
         delete["parameters"] = json!([parameters::reference("If-Match")]);

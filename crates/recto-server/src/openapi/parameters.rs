@@ -44,6 +44,12 @@ pub(super) fn shared() -> Map<String, Json> {
         ),
         query("row_tokens", flag(), "Whether to return a token per record."),
         query(
+            "versions",
+            flag(),
+            "Whether to return the version of each record; null of those that have none. Lines of an export are \
+             `{\"record\": …, \"version\": …}` then.",
+        ),
+        query(
             "edges",
             json!({ "enum": ["both"] }),
             "Find out at both ends of the page whether there is more.",

@@ -23,8 +23,9 @@ const PROBLEMS: [(&str, &str); 15] = [
     ),
     (
         "409",
-        "The record's key is not the one in the path; or a record is there with it that cannot be changed, and \
-         nothing was written; or the same is being done with the store already.",
+        "The record's key is not the one in the path; or a record is there with it that cannot be changed; or the \
+         collection is written in a way that does not offer this; nothing was written then. Or the same is being done \
+         with the store already.",
     ),
     (
         "412",

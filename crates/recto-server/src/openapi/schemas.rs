@@ -119,6 +119,11 @@ fn page(name: &str) -> Json {
             "items": { "type": "string" },
             "description": "One token per record, if `row_tokens` asked for them.",
         },
+        "versions": {
+            "type": "array",
+            "items": nullable(version()),
+            "description": "The version of each record, if `versions` asked for them; null of those that have none.",
+        },
     });
     object(
         members(properties),

@@ -73,7 +73,7 @@ on_both_stores! {
     }
     methods {
         are_named_where_another_is_asked,
-        that_are_not_there_yet_say_why,
+        that_the_collection_does_not_offer_say_why,
         head_is_get_without_a_body,
         nothing_is_found_with_a_problem,
     }

@@ -39,14 +39,14 @@ pub(crate) async fn are_named_where_another_is_asked(client: Client) {
     }
 }
 
-pub(crate) async fn that_are_not_there_yet_say_why(client: Client) {
+pub(crate) async fn that_the_collection_does_not_offer_say_why(client: Client) {
     for header in ["if-match", "if-none-match", "if-unmodified-since"] {
         let headers = [(header, "*"), ("content-type", "application/json")];
         for method in [Method::PUT, Method::DELETE] {
             let problem = client
                 .send(method, RECORD, &headers, "{}")
                 .await
-                .problem(501, "unsupported");
+                .problem(409, "not-offered");
             assert!(problem["detail"].as_str().unwrap().contains(header), "{problem}");
         }
     }

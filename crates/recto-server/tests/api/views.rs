@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hyper::Method;
-use recto::Recto;
+use recto::store::memory::MemoryStore;
 use recto::store::{
     Atomicity, Mutation, Operation as RowOperation, PartitionWrite, Stamp, WriteOptions, WriteOutcome,
 };
+use recto::{Environment, OpenOptions, Recto};
 use recto_server::access::{Access, Grant, Operation, STORE};
 use serde_json::{Value as Json, json};
 
 use crate::support::{Client, Kind, Reply, run};
-use crate::versions::store;
+use crate::versions::over;
 
 const VERIFY: &str = "/v1/store:verify";
 const REPAIR: &str = "/v1/store:repair";
@@ -28,6 +29,11 @@ async fn granted(recto: &Recto, grants: &[(&str, &[Operation], &str)]) -> Client
     });
     let access = Access::granted("somebody", grants.collect::<BTreeMap<_, _>>());
     Client::over(recto.clone(), Kind::Embedded, access).await
+}
+
+async fn store() -> Recto {
+    let memory = Arc::new(MemoryStore::new(Environment::system()));
+    over(memory, OpenOptions::new()).await
 }
 
 /// The last line of an answer.

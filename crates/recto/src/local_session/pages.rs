@@ -37,11 +37,20 @@ impl Pages for LocalSession {
         let page = query.decoded_by(|_, _, _| Ok(())).await;
         let page = page.map_err(|error| told(error, request))?;
         let records = page_text::records(&page, &request.fields)?;
+        let reply = reply(&page, request);
+        // A record may be of another version and otherwise as it was.
+        let versions = reply.versions.iter().flatten().flatten();
+        let versions: Vec<u8> = versions.flat_map(|version| version.to_be_bytes()).collect();
+        let ring = page.core().shared.keys.ring();
         Ok(PageText {
-            digest: Some(page.core().shared.keys.ring().digest(records.as_bytes())),
+            digest: Some(if versions.is_empty() {
+                ring.digest(records.as_bytes())
+            } else {
+                ring.digest(&[records.as_bytes(), &versions].concat())
+            }),
             records,
             count: page.len(),
-            reply: reply(&page, request),
+            reply,
         })
     }
 
@@ -167,6 +176,9 @@ fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
                 .map(|index| page.cursor(index).into_string())
                 .collect()
         }),
+        versions: request
+            .versions
+            .then(|| (0..page.len()).map(|index| page.version(index)).collect()),
         shape: Some(page.shape()),
         cost: page.cost(),
         cost_hidden: page.hides(),

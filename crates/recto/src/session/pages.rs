@@ -20,6 +20,8 @@ pub struct ScanRequest {
     pub parallel: u32,
     /// A token of an earlier scan of the same filter to go on from.
     pub resume: Option<String>,
+    /// Whether to return the version of each record.
+    pub versions: bool,
 }
 
 /// One step of a scan.
@@ -29,6 +31,8 @@ pub struct ScanStep {
     pub records: Vec<JsonRecord>,
     /// Goes on after these records; absent at the end.
     pub resume: Option<String>,
+    /// If asked for: the version of each record, none of those that have none.
+    pub versions: Option<Vec<Option<i64>>>,
 }
 
 /// What a session is asked of collections.

@@ -394,7 +394,7 @@ pub(crate) fn unfit(core: &CollectionCore, number: ViewNumber) -> Error {
 #[cold]
 pub(crate) fn not_changed(core: &CollectionCore) -> Error {
     Error::new(
-        ErrorKind::Unsupported,
+        ErrorKind::NotOffered,
         format!(
             "records of {} are written with writes = \"{}\", and have no versions: they can be put and deleted, \
              whatever is there",

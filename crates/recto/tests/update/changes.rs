@@ -220,11 +220,11 @@ pub(crate) async fn what_is_refused_changes_nothing(recto: Recto) {
     plain.put(&record).await.unwrap();
     assert_eq!(
         plain.insert(&record).await.unwrap_err().kind(),
-        ErrorKind::Unsupported
+        ErrorKind::NotOffered
     );
     assert_eq!(
         plain.put(&record).if_version(1).await.unwrap_err().kind(),
-        ErrorKind::Unsupported
+        ErrorKind::NotOffered
     );
     let error = plain.update("ada").set("status", "open").await.unwrap_err();
     assert!(error.to_string().contains(r#"writes = "overwrite""#), "{error}");

@@ -30,7 +30,7 @@ impl Description {
         let verb = if is_head { "get" } else { method.as_str() }.to_lowercase();
         let path = target.split('?').next().unwrap();
         let Some(operation) = self.operation(path, &verb) else {
-            let is_undescribed = matches!(reply.status, 404 | 405 | 501 | 403) || !path.starts_with("/v1");
+            let is_undescribed = matches!(reply.status, 403 | 404 | 405 | 409) || !path.starts_with("/v1");
             assert!(
                 is_undescribed || method == Method::OPTIONS,
                 "{what}: not described"
