@@ -15,7 +15,7 @@ use crate::keys::CursorKeys;
 use crate::options::{OpenOptions, read_options, write_options};
 use crate::paging::{Pieces, Undivided};
 use crate::stamps::Stamps;
-use crate::writer::Writer;
+use crate::writer::{PlainWriting, Writer};
 
 /// What every handle on one open store shares.
 pub(crate) struct Shared {
@@ -38,6 +38,45 @@ impl std::fmt::Debug for Shared {
         f.debug_struct("Shared")
             .field("store", &self.store.describe())
             .finish_non_exhaustive()
+    }
+}
+
+/// A plain write under way.
+pub(crate) struct Writing<'s> {
+    _here: RwLockReadGuard<'s, ()>,
+    plain: Option<PlainWriting>,
+}
+
+impl Writing<'_> {
+    /// Whether it may be sent now.
+    pub(crate) fn may_send(&self) -> bool {
+        self.plain.as_ref().is_none_or(PlainWriting::has_lease)
+    }
+
+    /// What was sent is applied. Whether it is all that there was to write: if not, others may have taken this process for
+    /// dead, and it is to be written once more, by the schema as it is now.
+    ///
+    /// # Errors
+    /// Whether it is cannot be found out in time.
+    pub(crate) async fn is_all(&mut self, shared: &Shared, time: Duration) -> Result<bool> {
+        if self.may_send() {
+            return Ok(true);
+        }
+        let begun = shared.writer.plain(time).await?;
+        let earlier = std::mem::replace(&mut self.plain, begun);
+        let (Some(begun), Some(earlier)) = (&self.plain, earlier) else {
+            return Ok(true);
+        };
+        let goes_on = begun.goes_on(&earlier);
+        earlier.ended();
+        Ok(goes_on)
+    }
+
+    /// What became of it is known.
+    pub(crate) fn ended(self) {
+        if let Some(plain) = self.plain {
+            plain.ended();
+        }
     }
 }
 
@@ -65,8 +104,19 @@ impl Shared {
 
     /// A write of records begins: what it has to write is asked for while this is held, and this is held until its outcome
     /// is known. A view that is added is then either written by it, or filled after it. Not to be asked for by who has it.
+    /// Of records that change; who writes plainly asks for [`writing_plainly`](Self::writing_plainly).
     pub(crate) async fn writing(&self) -> RwLockReadGuard<'_, ()> {
         self.writing.read().await
+    }
+
+    /// The same, of a write that other processes know nothing of unless they are told that it is under way.
+    ///
+    /// # Errors
+    /// They cannot be told in time: nothing may be written.
+    pub(crate) async fn writing_plainly(&self, time: Duration) -> Result<Writing<'_>> {
+        let here = self.writing.read().await;
+        let plain = self.writer.plain(time).await?;
+        Ok(Writing { _here: here, plain })
     }
 
     /// Waits until no write of this process is under way, and lets none begin while it is held.

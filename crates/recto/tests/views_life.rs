@@ -4,13 +4,21 @@
 
 #[path = "views_life/added.rs"]
 mod added;
+#[allow(dead_code)]
+#[path = "simulation/clock.rs"]
+mod clock;
 #[allow(unused_imports)]
 #[path = "common/mod.rs"]
 mod common;
 #[path = "views_life/drift.rs"]
 mod drift;
+#[allow(dead_code)]
+#[path = "simulation/gate.rs"]
+mod gate;
 #[path = "views_life/killed.rs"]
 mod killed;
+#[path = "views_life/plain.rs"]
+mod plain;
 #[path = "views_life/writers.rs"]
 mod writers;
 
@@ -56,8 +64,8 @@ nulls = "skip"
 fields = ["note"]
 "#;
 
-/// The tests that open stores in files.
-static TESTS: AtomicUsize = AtomicUsize::new(7);
+/// The tests that open stores in files, or on Cassandra.
+static TESTS: AtomicUsize = AtomicUsize::new(9);
 
 macro_rules! behaviours {
     ($($module:ident::$name:ident),+ $(,)?) => {
@@ -85,6 +93,27 @@ behaviours! {
     added::a_table_that_is_gone_is_filled_anew,
     added::a_field_that_is_added_is_in_full_views,
     drift::what_drifted_is_found_and_mended,
+}
+
+mod cassandra {
+    use crate::{Fresh, Kind, Scope, TESTS, added, run, writers};
+
+    #[test]
+    fn a_view_that_is_added_has_every_record() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            added::a_view_that_is_added_has_every_record(recto).await;
+        });
+    }
+
+    #[test]
+    fn views_of_plain_records_are_added_while_others_write() {
+        let _scope = Scope::new(&TESTS);
+        run(writers::plain_views_are_added_while_others_write(&Fresh::new(
+            Kind::Cassandra,
+        )));
+    }
 }
 
 async fn in_memory() -> Recto {
@@ -140,7 +169,7 @@ pub(crate) async fn fill_each(recto: &Recto, event_count: i32, person_count: i32
     let records: Vec<DynamicRecord> = (0..event_count)
         .map(|number| record(&events, &event(number)))
         .collect();
-    for chunk in records.chunks(500) {
+    for chunk in records.chunks(200) {
         events.put_all(chunk).await.unwrap();
     }
     let people = recto.dynamic("people").unwrap();

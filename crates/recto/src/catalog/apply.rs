@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use recto_model::Table;
-use recto_model::schema::{Change, ChangeKind, Schema, WriteMode};
+use recto_model::schema::{Change, ChangeKind, Schema};
 use recto_store::Store;
 use recto_store::tables::added_columns;
 use recto_views::ViewState;
@@ -95,10 +95,6 @@ impl Intent {
         }));
         plan.changes
             .extend(views_on_their_way(recorded, found, &schema, &views));
-        if !found.has_transactions {
-            plan.refused
-                .extend(filled_beside_strangers(recorded, &schema, &views));
-        }
         let tables = table_changes(recorded, found, &schema, &views);
         if !plan.changes.is_empty() || recorded.generation == 0 {
             let mut drops = dropped.clone();
@@ -155,29 +151,6 @@ fn views_on_their_way(
         }
     };
     views.tables.iter().filter_map(line).collect()
-}
-
-/// New views of records that are written plainly, by processes that nobody knows: they cannot be waited for, and one that
-/// knows the older schema would leave records out.
-fn filled_beside_strangers(recorded: &Recorded, schema: &Schema, views: &KeptViews) -> Vec<String> {
-    let is_recorded = |one: &KeptView| recorded.views.tables.iter().any(|view| view.number == one.number);
-    let is_plain = |one: &KeptView| {
-        let collection = schema.collection(&one.collection);
-        collection.is_some_and(|collection| collection.writes != WriteMode::Update)
-    };
-    let filled = views
-        .tables
-        .iter()
-        .filter(|one| one.state == ViewState::Building && is_plain(one) && !is_recorded(one));
-    filled
-        .map(|one| {
-            format!(
-                "not supported yet: view {} of collection {}, whose records are written plainly and may be there, on \
-                 Cassandra (declare it with a new collection, and load that)",
-                one.view.name, one.collection
-            )
-        })
-        .collect()
 }
 
 /// The tables of views that nobody declares, or not so any more.

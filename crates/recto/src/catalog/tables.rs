@@ -78,8 +78,6 @@ pub(crate) async fn problems(
 pub(crate) struct FoundTables {
     /// Recorded collections whose table is not there.
     pub(crate) gone: BTreeSet<String>,
-    /// Whether the store has transactions, so that none who writes is a stranger.
-    pub(crate) has_transactions: bool,
     /// The numbers of recorded views whose table is not there.
     pub(crate) gone_views: BTreeSet<u64>,
     /// Collections, recorded or asked for, whose table is not what the schema says, with how it differs.
@@ -118,10 +116,7 @@ impl FoundTables {
         asked: &Schema,
         options: &ApplyOptions,
     ) -> Result<Self> {
-        let mut found = Self {
-            has_transactions: store.limits().transactions,
-            ..Self::default()
-        };
+        let mut found = Self::default();
         found.look_at_views(store, recorded).await?;
         let kept = recorded;
         let recorded = &recorded.schema;

@@ -22,6 +22,7 @@ use super::write::{Answer, Asked, ChunkWriter, Part, Settled, until_settled};
 use crate::catalog;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
+use crate::shared::Writing as UnderWay;
 use crate::viewed::{Viewed, Written};
 use crate::writes::mutation;
 
@@ -37,6 +38,7 @@ pub(super) struct WholePart<'a> {
     pub(super) buffer: &'a Arc<Buffer>,
     pub(super) chunk: Chunk,
     pub(super) viewed: &'a Arc<Viewed>,
+    pub(super) under_way: &'a UnderWay<'a>,
 }
 
 impl WholePart<'_> {
@@ -124,7 +126,7 @@ impl WholePart<'_> {
 
     async fn transact(&self, there: Option<Arc<Vec<Option<There>>>>) -> Result<Settled<Part>> {
         let ask = || self.ask_transaction(there.clone()).boxed();
-        until_settled(&self.writer.shared, ask).await
+        until_settled(&self.writer.shared, || self.under_way.may_send(), ask).await
     }
 
     async fn ask_transaction(&self, there: Option<Arc<Vec<Option<There>>>>) -> Asked<Part> {
@@ -181,7 +183,7 @@ impl WholePart<'_> {
 
     async fn send_batch(&self, batch: Vec<PartitionWrite>) -> Result<Settled<RowsMet>> {
         let ask = || self.ask_batch(&batch).boxed();
-        until_settled(&self.writer.shared, ask).await
+        until_settled(&self.writer.shared, || self.under_way.may_send(), ask).await
     }
 
     async fn ask_batch(&self, batch: &[PartitionWrite]) -> Asked<RowsMet> {

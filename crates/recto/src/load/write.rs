@@ -16,7 +16,8 @@ use super::plan::LoadPlan;
 use super::whole::fields_added;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
-use crate::shared::Shared;
+use crate::shared::{Shared, Writing};
+use crate::writer::no_lease;
 
 /// How long one attempt may take, unless the store was opened with a limit of its own.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -58,17 +59,21 @@ impl From<WriteOutcome> for Answer<RowsMet> {
     }
 }
 
-/// Asks the same of a store until it is done or refused. `ask` makes the request for each attempt.
+/// Asks the same of a store until it is done or refused. `ask` makes the request for each attempt, if it may be sent then.
 ///
 /// # Errors
 /// The store failed, or still does not take it when [`Policy::LOAD`] says that it is enough.
 pub(super) async fn until_settled<'a, T>(
     shared: &Shared,
+    may_send: impl Fn() -> bool,
     ask: impl Fn() -> BoxFuture<'a, Asked<T>>,
 ) -> Result<Settled<T>> {
     let attempt = |_| {
-        let asked = ask();
+        let asked = may_send().then(&ask);
         async {
+            let Some(asked) = asked else {
+                return Attempt::Failed(no_lease());
+            };
             match asked.await {
                 Ok(Ok(Answer::Known(known))) => Attempt::Known(Settled::Done(known)),
                 Ok(Ok(Answer::Refused(error))) if error.kind() == StoreErrorKind::Invalid => {
@@ -174,10 +179,27 @@ impl ChunkWriter {
 
     async fn write_part(&self, buffer: &Arc<Buffer>, chunk: Chunk, looks: bool) -> Result<Settled<Part>> {
         // Until its outcome is known no view is added that this does not write.
-        let _writing = self.shared.writing().await;
+        loop {
+            let mut writing = self.shared.writing_plainly(WRITE_TIMEOUT).await?;
+            let settled = self.send_part(buffer, chunk, looks, &writing).await?;
+            let is_all = writing.is_all(&self.shared, WRITE_TIMEOUT).await?;
+            writing.ended();
+            if is_all {
+                return Ok(settled);
+            }
+        }
+    }
+
+    async fn send_part(
+        &self,
+        buffer: &Arc<Buffer>,
+        chunk: Chunk,
+        looks: bool,
+        writing: &Writing<'_>,
+    ) -> Result<Settled<Part>> {
         let core = &self.plan.targets[chunk.target].core;
         let Some(viewed) = core.viewed_now()? else {
-            return self.write_rows(buffer, chunk).await;
+            return self.write_rows(buffer, chunk, writing).await;
         };
         if !core.knows_all_of(&viewed.table) {
             return Err(fields_added(core));
@@ -187,16 +209,24 @@ impl ChunkWriter {
             buffer,
             chunk,
             viewed: &viewed,
+            under_way: writing,
         };
         part.write(looks).boxed().await
     }
 
-    async fn write_rows(&self, buffer: &Arc<Buffer>, chunk: Chunk) -> Result<Settled<Part>> {
+    async fn write_rows(
+        &self,
+        buffer: &Arc<Buffer>,
+        chunk: Chunk,
+        writing: &Writing<'_>,
+    ) -> Result<Settled<Part>> {
         let ask = || self.send_rows(buffer, chunk).boxed();
-        Ok(match until_settled(&self.shared, ask).await? {
-            Settled::Done(met) => Settled::Done(Part::Met(met)),
-            Settled::Refused(error) => Settled::Refused(error),
-        })
+        Ok(
+            match until_settled(&self.shared, || writing.may_send(), ask).await? {
+                Settled::Done(met) => Settled::Done(Part::Met(met)),
+                Settled::Refused(error) => Settled::Refused(error),
+            },
+        )
     }
 
     async fn send_rows(&self, buffer: &Arc<Buffer>, chunk: Chunk) -> Asked<RowsMet> {

@@ -177,10 +177,14 @@ impl Common {
         self.ended.give();
     }
 
+    /// Whether none does.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
     /// Waits until no change begins any more.
     pub(super) async fn ended(&self) {
-        let has_ended = || self.has_ended.load(Ordering::Acquire).then_some(());
-        self.ended.until(has_ended).await;
+        self.ended.until(|| self.has_ended().then_some(())).await;
     }
 
     pub(super) fn count(of: &AtomicU64) {

@@ -8,6 +8,7 @@
 //! | `drive` | one change under way |
 //! | `record` | what it asks of the store |
 //! | `requests` | rows and entries as mutations |
+//! | `plain` | plain writes, which are waited for |
 //! | `sweep` | who is dead, and what they left |
 //! | `signal` | waiting until something holds |
 //! | `tables` | `recto_writers` and `recto_intents` |
@@ -15,6 +16,7 @@
 
 mod common;
 mod drive;
+mod plain;
 mod process;
 mod record;
 mod requests;
@@ -42,6 +44,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::held::Holding;
 
 pub(crate) use self::drive::Outcome;
+pub(crate) use self::plain::PlainWriting;
 pub use self::sweep::Swept;
 
 /// How long is waited before it is looked again who still writes by an older schema.
@@ -121,6 +124,19 @@ impl Writer {
         told.await.unwrap_or_else(|_| Err(ended()))
     }
 
+    /// A plain write begins, which whoever adds a view waits for; none where nobody has to be waited for, and where this
+    /// process would not be told the truth of who writes.
+    ///
+    /// # Errors
+    /// This process has no lease in time: nothing may be written.
+    pub(crate) async fn plain(&self, time: Duration) -> Result<Option<PlainWriting>> {
+        let store = &self.0.common.store;
+        if store.limits().transactions || store.check_decisions().is_err() {
+            return Ok(None);
+        }
+        PlainWriting::begin(&self.0, time).await.map(Some)
+    }
+
     /// Returns when no change comes any more by a schema older than this one, which is recorded: every process that lives
     /// says that it writes by it or by a newer, and what the dead left is resolved. It waits for as long as that takes.
     ///
@@ -128,6 +144,7 @@ impl Writer {
     /// The store cannot be read, or this process not be registered: who is not sees to none of the dead.
     pub(crate) async fn barrier(&self, needed: Generation) -> Result<()> {
         let common = &self.0.common;
+        self.0.joined().await?.renew_now();
         loop {
             self.0.joined().await?;
             let level = Some(ConsistencyLevel::Serial);
@@ -269,6 +286,15 @@ fn late() -> Error {
         "this process could not be registered in time as one that writes",
     )
     .with_hint("nothing was written: try again")
+}
+
+/// This process may not write now.
+pub(crate) fn no_lease() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "this process could not renew its registration in time, and may not write",
+    )
+    .with_hint("nothing was written; the store did not answer in time: try again")
 }
 
 fn closed() -> Error {

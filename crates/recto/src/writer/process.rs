@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use recto_store::{CasOutcome, ConsistencyLevel, StoreError, WriteOptions};
 use recto_views::member::RENEWAL_MICROS;
-use recto_views::{Generation, Incarnation, IntentPlace, Member, Naming, Segments, Writer};
+use recto_views::{Generation, Incarnation, IntentPlace, Member, Micros, Naming, Segments, Writer};
 use tokio::sync::Notify;
 
 use super::common::Common;
@@ -22,6 +22,9 @@ const MIN_RENEWAL_PAUSE: Duration = Duration::from_millis(100);
 const AGAIN_PAUSE: Duration = Duration::from_millis(250);
 /// How often the first registration is sent before it is said that the store does not answer.
 const MAX_REGISTRATIONS: u32 = 8;
+
+/// For how long a plain write counts as under way of which nobody knows what became.
+const DOUBT_MICROS: Micros = 15_000_000;
 
 /// A process under one registration. One that loses it is another process from then on.
 #[derive(Debug)]
@@ -44,6 +47,9 @@ struct State {
     naming: Option<Naming>,
     /// The newest stamp of each segment's intents.
     newest: BTreeMap<u64, i64>,
+    /// Until when plain writes may still be on their way whose end is not known, by the schema they began by. For all of
+    /// one schema one of them counts as under way.
+    doubts: BTreeMap<Generation, Micros>,
 }
 
 /// What became of a renewal.
@@ -140,8 +146,10 @@ impl Process {
             if state.member.counter().is_some() {
                 state.member.read(common.generation());
             }
+            let now = common.continuous_micros();
+            state.end_doubts(now);
             let counter = state.member.counter();
-            let registration = state.member.renewal(common.continuous_micros());
+            let registration = state.member.renewal(now);
             let naming = state.segments.renewing();
             let naming = state.naming.get_or_insert(naming).clone();
             let writer = Writer::new(registration, naming.names.clone());
@@ -214,6 +222,23 @@ impl Process {
         self.lock().member.ended(generation);
     }
 
+    /// A plain write that began by this schema may still be on its way.
+    pub(super) fn doubted(&self, generation: Generation, now: Micros) {
+        let mut state = self.lock();
+        if state
+            .doubts
+            .insert(generation, now.saturating_add(DOUBT_MICROS))
+            .is_some()
+        {
+            state.member.ended(generation);
+        }
+    }
+
+    /// Has the next renewal be sent now.
+    pub(super) fn renew_now(&self) {
+        self.wants_renewal.notify_one();
+    }
+
     /// A place for an intent of this stamp, when there is one.
     pub(super) async fn place(&self, stamp: i64) -> IntentPlace {
         let place = || {
@@ -255,6 +280,20 @@ impl Process {
     /// Waits until somebody found it dead.
     pub(super) async fn lost(&self) {
         self.lost.until(|| self.is_lost().then_some(())).await;
+    }
+}
+
+impl State {
+    /// What was on its way for so long is so no more.
+    fn end_doubts(&mut self, now: Micros) {
+        let Self { doubts, member, .. } = self;
+        doubts.retain(|generation, until| {
+            let lasts = now < *until;
+            if !lasts {
+                member.ended(*generation);
+            }
+            lasts
+        });
     }
 }
 

@@ -14,6 +14,7 @@ use recto_views::{
 };
 
 use super::common::{Common, Known};
+use super::no_lease;
 use super::process::Process;
 use super::requests::{EntryWrite, mark};
 use super::tables::stored;
@@ -284,11 +285,7 @@ impl Record {
         let failure = self.failure();
         match (why, failure) {
             (NotWritten::Failed, Some(failure)) => failure,
-            (NotWritten::NoLease, _) => Error::new(
-                ErrorKind::Unavailable,
-                "this process could not renew its registration in time, and may not write",
-            )
-            .with_hint("nothing was written; the store did not answer in time: try again"),
+            (NotWritten::NoLease, _) => no_lease(),
             (NotWritten::Deadline | NotWritten::Failed, failure) => {
                 let error = Error::new(ErrorKind::Timeout, "the change was not made in time")
                     .with_hint("nothing was written: try again, or give it more time");

@@ -76,6 +76,18 @@ impl Ground {
         Ok(ground)
     }
 
+    /// Takes over what was there when it was looked before, of what is not there any more: it is written once more, so
+    /// that the record that it deleted is known by now from there only.
+    pub(super) fn recall(&mut self, before: Self) {
+        for (number, stored) in before.read {
+            if let Some(read) = self.read.get_mut(&number)
+                && read.is_none()
+            {
+                *read = stored;
+            }
+        }
+    }
+
     /// The views that a change writes.
     pub(super) fn viewed(&self, number: usize) -> Option<&Viewed> {
         self.viewed[number].as_deref()

@@ -27,7 +27,8 @@ use plain::{Gathering, Of, Plain};
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
-use crate::shared::Shared;
+use crate::shared::{Shared, Writing};
+use crate::writer::no_lease;
 
 /// The most changes of one batch.
 pub const MAX_BATCH_CHANGES: usize = 10_000;
@@ -263,13 +264,23 @@ impl Changes {
     pub(crate) async fn commit(&mut self) -> Result<Option<Stamp>> {
         if !self.pending.is_empty() {
             let shared = Arc::clone(&self.shared);
-            let _writing = shared.writing().await;
+            let mut writing = shared.writing_plainly(shared.write_options().timeout).await?;
             let mut pending = self.pending.iter();
             pending.try_for_each(|one| one.core.check_still_held())?;
             for pending in &mut self.pending {
                 pending.stamp.get_or_insert_with(|| self.shared.stamps.next());
             }
-            self.settle().await?;
+            let settled = self.settle(&mut writing).await;
+            if settled
+                .as_ref()
+                .is_err_and(|error| error.kind() == ErrorKind::OutcomeUnknown)
+            {
+                // It may still be on its way.
+                drop(writing);
+            } else {
+                writing.ended();
+            }
+            settled?;
         }
         let newest = self.pending.iter().filter_map(|one| one.stamp).max();
         *self = Self {
@@ -280,12 +291,15 @@ impl Changes {
     }
 
     /// Sends the changes until they are applied, or it is known that they are not.
-    async fn settle(&self) -> Result<()> {
+    async fn settle(&self, writing: &mut Writing<'_>) -> Result<()> {
         let (environment, options) = (&self.shared.environment, self.shared.write_options());
-        let begun_nanos = environment.monotonic_nanos();
-        let mut reads_all = false;
+        let mut begun_nanos = environment.monotonic_nanos();
+        let (mut reads_all, mut before, mut is_applied) = (false, None, false);
         for _ in 0..MAX_LOOKS {
-            let ground = Ground::look(&self.shared, &self.pending, reads_all).await?;
+            let mut ground = Ground::look(&self.shared, &self.pending, reads_all).await?;
+            if let Some(before) = before.take() {
+                ground.recall(before);
+            }
             self.check_ground(&ground)?;
             let spent = environment.monotonic_nanos().saturating_sub(begun_nanos);
             let left = options.timeout.saturating_sub(Duration::from_nanos(spent));
@@ -294,10 +308,25 @@ impl Changes {
                     timeout: left,
                     ..options
                 };
-                self.attempt(&ground, reads_all, options)
+                let sent = writing
+                    .may_send()
+                    .then(|| self.attempt(&ground, reads_all, options));
+                async {
+                    match sent {
+                        Some(sent) => sent.await,
+                        None => Attempt::Failed(no_lease()),
+                    }
+                }
             };
             match settle(environment, Policy::write(left), attempt).await {
-                Ok(Sent::Applied) => return Ok(()),
+                Ok(Sent::Applied) => {
+                    let is_all = writing.is_all(&self.shared, options.timeout).await;
+                    if is_all.map_err(not_in_all_views)? {
+                        return Ok(());
+                    }
+                    (before, is_applied) = (Some(ground), true);
+                    begun_nanos = environment.monotonic_nanos();
+                }
                 Ok(Sent::MayBeThere) => reads_all = true,
                 Ok(Sent::OnOtherGround { schema }) => {
                     if schema {
@@ -305,6 +334,7 @@ impl Changes {
                     }
                     pause(environment).await;
                 }
+                Err(unsettled) if is_applied => return Err(not_in_all_views(unsettled.or(unknown))),
                 Err(unsettled) => return Err(unsettled.or(unknown)),
             }
         }
@@ -437,6 +467,17 @@ fn unknown(error: StoreError) -> Error {
         "it is not known whether the write was applied",
     )
     .with_hint("it may be applied now or later; sending the same records again settles it")
+    .with_source(error)
+}
+
+/// The write was applied while others may have taken this process for dead, and added views.
+#[cold]
+fn not_in_all_views(error: Error) -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        "it is not known whether the write is in every view: this process could not renew its registration in time",
+    )
+    .with_hint("sending the same records again settles it")
     .with_source(error)
 }
 

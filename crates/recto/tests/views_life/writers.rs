@@ -9,12 +9,16 @@ use recto_testkit::generate;
 
 use crate::common::run;
 use crate::common::stores::parse;
-use crate::{BASE, Scope, TESTS, assert_all_is_well, embedded, event, fill, person, record, with_views};
+use crate::{
+    BASE, Fresh, Scope, TESTS, assert_all_is_well, embedded, event, fill, person, plain, record, with_views,
+};
 
 const RECORDS: i32 = 30_000;
 /// As many as the demo has flights.
 const MANY_RECORDS: i32 = 336_776;
 const WRITERS: u64 = 6;
+const PLAIN_RECORDS: i32 = 5_000;
+const PLAIN_WRITERS: u64 = 3;
 
 fn is_long() -> bool {
     std::env::var("RECTO_TEST_SCALE").is_ok_and(|scale| scale != "1")
@@ -47,6 +51,59 @@ async fn write(recto: Recto, writer: u64, records: i32, stop: Arc<AtomicBool>) -
         done += 1;
     }
     done
+}
+
+/// Puts and deletes plain records of its own until it is told to stop; how many.
+async fn write_plainly(recto: Recto, writer: u64, stop: Arc<AtomicBool>) -> u64 {
+    let (events, readings) = (
+        recto.dynamic("events").unwrap(),
+        recto.dynamic("readings").unwrap(),
+    );
+    let mut random = generate::rng(writer + 1);
+    let mut done = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let number = random.u64(0..u64::from(PLAIN_RECORDS.unsigned_abs())) * PLAIN_WRITERS + writer;
+        let number = i32::try_from(number).unwrap();
+        match random.u64(0..4) {
+            0 => events.delete((number % 7, number)).await.map(drop).unwrap(),
+            1 => readings
+                .delete((number % 10, number / 10))
+                .await
+                .map(drop)
+                .unwrap(),
+            _ => plain::put(&recto, number, number).await,
+        }
+        done += 1;
+    }
+    done
+}
+
+/// Each writer is a process of its own, which has the store open by the schema before.
+pub(crate) async fn plain_views_are_added_while_others_write(fresh: &Fresh) {
+    let recto = fresh.open().await;
+    recto.apply(&parse(plain::PLAIN)).await.unwrap();
+    plain::fill(&recto, PLAIN_RECORDS).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for writer in 0..PLAIN_WRITERS {
+        let process = fresh.open().await;
+        writers.push(tokio::spawn(write_plainly(process, writer, Arc::clone(&stop))));
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    recto.apply(&parse(&plain::schema())).await.unwrap();
+    println!(
+        "two views of {PLAIN_RECORDS} plain records each in {:?}",
+        began.elapsed()
+    );
+    stop.store(true, Ordering::Relaxed);
+    let mut done = 0;
+    for writer in writers {
+        done += writer.await.unwrap();
+    }
+    println!("{done} writes meanwhile");
+    assert!(done > 100);
+    assert!(plain::assert_views_are_true(&recto).await > 0);
 }
 
 #[test]

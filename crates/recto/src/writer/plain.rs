@@ -1,0 +1,89 @@
+//! Plain writes, which nothing decides: whoever adds a view waits until those are over that do not know it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_views::Generation;
+
+use super::common::{Common, Deadline};
+use super::process::Process;
+use super::{Joining, closed, late, no_lease};
+use crate::error::Result;
+
+/// A plain write under way, by the schema that was held when it began or by a newer one. Dropped before it is said that it
+/// [ended](Self::ended), it may still be on its way, and counts as under way for a while.
+pub(crate) struct PlainWriting {
+    common: Arc<Common>,
+    process: Arc<Process>,
+    generation: Generation,
+    has_ended: bool,
+}
+
+impl PlainWriting {
+    /// Begins one as soon as this process is registered and has its lease.
+    ///
+    /// # Errors
+    /// It has none in time, or the store is closed.
+    pub(super) async fn begin(joining: &Joining, time: Duration) -> Result<Self> {
+        let common = &joining.common;
+        let deadline = common.deadline(time);
+        loop {
+            if common.has_ended() {
+                return Err(closed());
+            }
+            let joined = tokio::time::timeout(common.left(deadline), joining.joined()).await;
+            let process = joined.unwrap_or_else(|_| Err(late()))?;
+            if !Self::leased_by(common, &process, deadline).await? {
+                continue;
+            }
+            if let Some(generation) = process.began(common) {
+                return Ok(Self {
+                    common: Arc::clone(common),
+                    process,
+                    generation,
+                    has_ended: false,
+                });
+            }
+        }
+    }
+
+    /// Waits for the lease; whether it came, or the process was found dead.
+    async fn leased_by(common: &Common, process: &Process, deadline: Deadline) -> Result<bool> {
+        if process.has_lease(common) {
+            return Ok(true);
+        }
+        tokio::select! {
+            biased;
+            () = process.lost() => Ok(false),
+            () = process.leased(common) => Ok(true),
+            () = tokio::time::sleep(common.left(deadline)) => Err(no_lease()),
+        }
+    }
+
+    /// Whether it may be sent now. If so after it was applied, nobody took this process for dead until then: whoever adds
+    /// a view has waited for it.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.process.has_lease(&self.common)
+    }
+
+    /// Whether `self`, which begins after the lease of `earlier` was over, needs not do again what that one did.
+    pub(crate) fn goes_on(&self, earlier: &Self) -> bool {
+        Arc::ptr_eq(&self.process, &earlier.process) || self.generation == earlier.generation
+    }
+
+    /// What became of it is known.
+    pub(crate) fn ended(mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for PlainWriting {
+    fn drop(&mut self) {
+        if self.has_ended {
+            self.process.ended(self.generation);
+        } else {
+            self.process
+                .doubted(self.generation, self.common.continuous_micros());
+        }
+    }
+}

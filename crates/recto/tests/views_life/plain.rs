@@ -1,0 +1,342 @@
+//! Views that are added to records that are written plainly, by processes that know nothing of them yet: on a store
+//! without transactions, in virtual time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto::session::VerifyRequest;
+use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
+use recto::store::wrapper::StoreWrapper;
+use recto::store::{Atomicity, Limits, PartitionWrite, Store, StoreError, WriteOptions, WriteOutcome};
+use recto::{ApplyOptions, Collection, DynamicRecord, Environment, OpenOptions, Recto};
+use serde_json::json;
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::clock::{Clock, Clocks, Random};
+use crate::common::exact::assert_views_are_exact;
+use crate::common::stores::parse;
+use crate::gate::Gate;
+use crate::{event, record, verify};
+
+/// Records that are never changed, and some that are overwritten.
+pub(crate) const PLAIN: &str = r#"
+[collection.events]
+fields = { day = "int", id = "int", what = "text", score = "int", note = "text" }
+key = ["day", "id"]
+partition = ["day"]
+order = ["-id"]
+writes = "append"
+
+[collection.readings]
+fields = { sensor = "int", hour = "int", degrees = "int" }
+key = ["sensor", "hour"]
+partition = ["sensor"]
+order = ["hour"]
+writes = "overwrite"
+"#;
+
+/// Views of both: by other fields than the key's where records never change, by the key's where they are overwritten.
+pub(crate) const PLAIN_VIEWS: &str = r#"
+[collection.events.view.by_what]
+partition = ["what"]
+order = ["-score"]
+
+[collection.readings.view.by_hour]
+partition = ["hour"]
+order = ["-sensor"]
+"#;
+
+/// As Cassandra is.
+const LIMITS: Limits = Limits {
+    remote: true,
+    leaves_tombstones: true,
+    sees_conflicts: false,
+    transactions: false,
+    ..DEFAULT_LIMITS
+};
+const RECORDS: i32 = 400;
+/// Longer than it takes to be found dead, but for the lease, which one who is waited for renews.
+const LONG: Duration = Duration::from_secs(60);
+/// More than an apply takes when nobody is waited for.
+const QUICK: Duration = Duration::from_secs(12);
+
+fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+pub(crate) fn schema() -> String {
+    format!("{PLAIN}{PLAIN_VIEWS}")
+}
+
+/// One store, and the processes that have it open.
+struct World {
+    start: Instant,
+    memory: Arc<dyn Store>,
+}
+
+impl World {
+    fn new() -> Self {
+        let start = Instant::now();
+        let environment = Environment::new(Clocks(Arc::new(Clock::new(start, 0, 0))));
+        let memory = Arc::new(MemoryStore::with_limits(environment, LIMITS));
+        Self { start, memory }
+    }
+
+    /// A process whose clock is `off_micros` away from the others'.
+    async fn process(&self, seed: u64, off_micros: i64) -> (Recto, Arc<Doors>) {
+        let clock = Arc::new(Clock::new(self.start, off_micros, seed));
+        let gate = Gate::new(Arc::clone(&self.memory), seed);
+        let doors = Arc::new(Doors {
+            store: Arc::new(gate.clone()),
+            gate,
+            holds_writes: AtomicBool::new(false),
+            lets_go: Notify::new(),
+        });
+        let options = OpenOptions::new().environment(Environment::new(Clocks(clock)));
+        let store = Arc::clone(&doors) as Arc<dyn Store>;
+        (Recto::with_store(store, options).await.unwrap(), doors)
+    }
+}
+
+/// A process' connection to the store, on which its plain writes can be held back by themselves.
+struct Doors {
+    store: Arc<dyn Store>,
+    gate: Gate,
+    holds_writes: AtomicBool,
+    lets_go: Notify,
+}
+
+impl Doors {
+    fn hold_writes(&self, holds: bool) {
+        self.holds_writes.store(holds, Ordering::Relaxed);
+        self.lets_go.notify_waiters();
+    }
+}
+
+#[async_trait]
+impl StoreWrapper for Doors {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        while self.holds_writes.load(Ordering::Relaxed) {
+            self.lets_go.notified().await;
+        }
+        self.store.write_many(writes, atomicity, options).await
+    }
+}
+
+fn reading(records: &Collection<DynamicRecord>, number: i32, degrees: i32) -> DynamicRecord {
+    let json = json!({ "sensor": number % 10, "hour": number / 10, "degrees": degrees });
+    record(records, &json)
+}
+
+/// Puts a record of this number into both collections.
+pub(crate) async fn put(recto: &Recto, number: i32, degrees: i32) {
+    let (events, readings) = (
+        recto.dynamic("events").unwrap(),
+        recto.dynamic("readings").unwrap(),
+    );
+    events.put(&record(&events, &event(number))).await.unwrap();
+    let reading = reading(&readings, number, degrees);
+    readings.put(&reading).await.unwrap();
+}
+
+pub(crate) async fn fill(recto: &Recto, count: i32) {
+    let (events, readings) = (
+        recto.dynamic("events").unwrap(),
+        recto.dynamic("readings").unwrap(),
+    );
+    for first in (0..count).step_by(100) {
+        let numbers = first..count.min(first + 100);
+        let records: Vec<_> = numbers.clone().map(|one| record(&events, &event(one))).collect();
+        events.put_all(&records).await.unwrap();
+        let records: Vec<_> = numbers.map(|one| reading(&readings, one, one)).collect();
+        readings.put_all(&records).await.unwrap();
+    }
+}
+
+/// Asserts that all views are ready and have what they should; how many records there are.
+pub(crate) async fn assert_views_are_true(recto: &Recto) -> usize {
+    let views = recto.views().await.unwrap();
+    assert!(views.iter().all(|view| view.state == "ready"), "{views:?}");
+    let report = verify(recto, &VerifyRequest::default()).await;
+    assert_eq!(
+        (report.wrong(), report.views.len()),
+        (0, views.len()),
+        "{report:?}"
+    );
+    let mut records = 0;
+    for collection in ["events", "readings"] {
+        records += assert_views_are_exact(recto, collection).await;
+    }
+    records
+}
+
+fn apply(recto: &Recto, schema: &str) -> JoinHandle<recto::session::Applied> {
+    let (recto, schema) = (recto.clone(), parse(schema));
+    tokio::spawn(async move { recto.apply(&schema).await.unwrap() })
+}
+
+#[test]
+fn who_adds_a_view_waits_for_a_plain_write_that_does_not_know_it() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(PLAIN)).await.unwrap();
+        let (other, doors) = world.process(2, -1_800_000_000).await;
+        fill(&other, RECORDS).await;
+        // Its renewals pass, its writes of records stand still.
+        doors.hold_writes(true);
+        let writing = other.clone();
+        let written = tokio::spawn(async move { put(&writing, RECORDS, 1).await });
+        sleep(Duration::from_secs(1)).await;
+        let mut applying = apply(&one, &schema());
+        assert!(timeout(QUICK, &mut applying).await.is_err(), "it is waited for");
+        doors.hold_writes(false);
+        written.await.unwrap();
+        timeout(LONG, applying).await.unwrap().unwrap();
+        assert_eq!(
+            assert_views_are_true(&one).await,
+            2 * usize::try_from(RECORDS + 1).unwrap()
+        );
+    });
+}
+
+#[test]
+fn who_adds_a_view_waits_for_a_write_that_nobody_waits_for_any_more() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(PLAIN)).await.unwrap();
+        let (other, doors) = world.process(2, 0).await;
+        fill(&other, RECORDS).await;
+        doors.hold_writes(true);
+        let writing = other.clone();
+        let given_up = tokio::spawn(async move { put(&writing, RECORDS, 1).await });
+        sleep(Duration::from_secs(1)).await;
+        given_up.abort();
+        let mut applying = apply(&one, &schema());
+        assert!(
+            timeout(QUICK, &mut applying).await.is_err(),
+            "it may be on its way"
+        );
+        timeout(LONG, applying).await.unwrap().unwrap();
+        assert_views_are_true(&one).await;
+    });
+}
+
+#[test]
+fn a_plain_write_of_who_was_frozen_is_in_views_that_were_added_meanwhile() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        // To delete a record of these is to read it first.
+        let before =
+            format!("{PLAIN}[collection.events.view.by_day]\npartition = [\"day\"]\norder = [\"score\"]\n");
+        one.apply(&parse(&before)).await.unwrap();
+        let (other, doors) = world.process(2, 0).await;
+        fill(&other, RECORDS).await;
+        let (putting, deleting) = (other.clone(), other.clone());
+        doors.hold_writes(true);
+        let put_late = tokio::spawn(async move { put(&putting, RECORDS, 1).await });
+        let deleted_late = tokio::spawn(async move {
+            let events = deleting.dynamic("events").unwrap();
+            events.delete((3, 10)).await.map(drop).unwrap();
+        });
+        sleep(Duration::from_secs(1)).await;
+        // Nothing of it passes any more; it is found dead, and not waited for.
+        doors.gate.open(false);
+        timeout(2 * LONG, apply(&one, &(before + PLAIN_VIEWS)))
+            .await
+            .unwrap()
+            .unwrap();
+        doors.hold_writes(false);
+        doors.gate.open(true);
+        put_late.await.unwrap();
+        deleted_late.await.unwrap();
+        assert_eq!(other.writer_metrics().lost, 1);
+        assert_eq!(one.views().await.unwrap().len(), 3);
+        assert_eq!(
+            assert_views_are_true(&one).await,
+            2 * usize::try_from(RECORDS + 1).unwrap() - 1
+        );
+        put(&other, RECORDS + 1, 1).await;
+        assert_views_are_true(&one).await;
+    });
+}
+
+#[test]
+fn views_of_plain_records_are_exact_after_they_were_added_while_others_wrote() {
+    for seed in 0..20 {
+        in_virtual_time(async {
+            let world = World::new();
+            let (one, _) = world.process(seed * 10, 0).await;
+            one.apply(&parse(PLAIN)).await.unwrap();
+            fill(&one, RECORDS).await;
+            let mut writers = Vec::new();
+            for number in 1..4 {
+                let off_micros = i64::try_from(number).unwrap() * 600_000_000 - 1_200_000_000;
+                let (process, _) = world.process(seed * 10 + number, off_micros).await;
+                let random = Random::new(seed * 10 + number);
+                writers.push(tokio::spawn(write_on(
+                    process,
+                    i32::try_from(number).unwrap(),
+                    random,
+                )));
+            }
+            sleep(Duration::from_secs(2)).await;
+            let applied = one.apply(&parse(&schema())).await.unwrap();
+            assert_eq!(applied.changes.len(), 4, "{applied:?}");
+            for writer in writers {
+                assert!(writer.await.unwrap() > 30, "they write on");
+            }
+            assert!(assert_views_are_true(&one).await > 0);
+            let less = ApplyOptions::new()
+                .remove("events.by_what")
+                .remove("readings.by_hour");
+            one.apply_with(&parse(PLAIN), &less).await.unwrap();
+            assert_eq!(one.views().await.unwrap().len(), 0);
+        });
+    }
+}
+
+/// Puts and deletes records of its own for half a minute; how many.
+async fn write_on(recto: Recto, writer: i32, random: Random) -> u32 {
+    let (events, readings) = (
+        recto.dynamic("events").unwrap(),
+        recto.dynamic("readings").unwrap(),
+    );
+    let (begun, mut done) = (Instant::now(), 0);
+    while begun.elapsed() < LONG / 2 {
+        // Who puts and deletes one plain record at once, by clocks that are apart, may leave an entry behind.
+        let number = 3 * i32::try_from(random.below(u64::from(RECORDS.unsigned_abs()))).unwrap() + writer - 1;
+        match random.below(4) {
+            0 => events.delete((number % 7, number)).await.map(drop).unwrap(),
+            1 => readings
+                .delete((number % 10, number / 10))
+                .await
+                .map(drop)
+                .unwrap(),
+            _ => put(&recto, number, done).await,
+        }
+        sleep(Duration::from_millis(random.below(300))).await;
+        done += 1;
+    }
+    done.unsigned_abs()
+}
