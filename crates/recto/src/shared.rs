@@ -48,9 +48,9 @@ pub(crate) struct Writing<'s> {
 }
 
 impl Writing<'_> {
-    /// Whether it may be sent now.
-    pub(crate) fn may_send(&self) -> bool {
-        self.plain.as_ref().is_none_or(PlainWriting::has_lease)
+    /// Refuses to have it sent when this process has no lease.
+    pub(crate) fn check_lease(&self) -> Result<()> {
+        self.plain.as_ref().map_or(Ok(()), PlainWriting::check_lease)
     }
 
     /// What was sent is applied. Whether it is all that there was to write: if not, others may have taken this process for
@@ -59,7 +59,7 @@ impl Writing<'_> {
     /// # Errors
     /// Whether it is cannot be found out in time.
     pub(crate) async fn is_all(&mut self, shared: &Shared, time: Duration) -> Result<bool> {
-        if self.may_send() {
+        if self.check_lease().is_ok() {
             return Ok(true);
         }
         let begun = shared.writer.plain(time).await?;

@@ -368,7 +368,7 @@ impl Checkpoint {
         }];
         let options = self.shared.load_options(write::WRITE_TIMEOUT, false);
         let ask = || self.send(&write, options).boxed();
-        let outcome = write::until_settled(&self.shared, || true, ask).await?;
+        let outcome = write::until_settled(&self.shared, || Ok(()), ask).await?;
         match outcome {
             write::Settled::Done(_) => Ok(()),
             write::Settled::Refused(error) => Err(error.into()),

@@ -126,7 +126,7 @@ impl WholePart<'_> {
 
     async fn transact(&self, there: Option<Arc<Vec<Option<There>>>>) -> Result<Settled<Part>> {
         let ask = || self.ask_transaction(there.clone()).boxed();
-        until_settled(&self.writer.shared, || self.under_way.may_send(), ask).await
+        until_settled(&self.writer.shared, || self.under_way.check_lease(), ask).await
     }
 
     async fn ask_transaction(&self, there: Option<Arc<Vec<Option<There>>>>) -> Asked<Part> {
@@ -183,7 +183,7 @@ impl WholePart<'_> {
 
     async fn send_batch(&self, batch: Vec<PartitionWrite>) -> Result<Settled<RowsMet>> {
         let ask = || self.ask_batch(&batch).boxed();
-        until_settled(&self.writer.shared, || self.under_way.may_send(), ask).await
+        until_settled(&self.writer.shared, || self.under_way.check_lease(), ask).await
     }
 
     async fn ask_batch(&self, batch: &[PartitionWrite]) -> Asked<RowsMet> {

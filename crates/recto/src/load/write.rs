@@ -17,7 +17,6 @@ use super::whole::fields_added;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::shared::{Shared, Writing};
-use crate::writer::no_lease;
 
 /// How long one attempt may take, unless the store was opened with a limit of its own.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -59,20 +58,21 @@ impl From<WriteOutcome> for Answer<RowsMet> {
     }
 }
 
-/// Asks the same of a store until it is done or refused. `ask` makes the request for each attempt, if it may be sent then.
+/// Asks the same of a store until it is done or refused. `ask` makes the request for each attempt, if `check` lets it be sent.
 ///
 /// # Errors
 /// The store failed, or still does not take it when [`Policy::LOAD`] says that it is enough.
 pub(super) async fn until_settled<'a, T>(
     shared: &Shared,
-    may_send: impl Fn() -> bool,
+    check: impl Fn() -> Result<()>,
     ask: impl Fn() -> BoxFuture<'a, Asked<T>>,
 ) -> Result<Settled<T>> {
     let attempt = |_| {
-        let asked = may_send().then(&ask);
+        let asked = check().map(|()| ask());
         async {
-            let Some(asked) = asked else {
-                return Attempt::Failed(no_lease());
+            let asked = match asked {
+                Ok(asked) => asked,
+                Err(error) => return Attempt::Failed(error),
             };
             match asked.await {
                 Ok(Ok(Answer::Known(known))) => Attempt::Known(Settled::Done(known)),
@@ -222,7 +222,7 @@ impl ChunkWriter {
     ) -> Result<Settled<Part>> {
         let ask = || self.send_rows(buffer, chunk).boxed();
         Ok(
-            match until_settled(&self.shared, || writing.may_send(), ask).await? {
+            match until_settled(&self.shared, || writing.check_lease(), ask).await? {
                 Settled::Done(met) => Settled::Done(Part::Met(met)),
                 Settled::Refused(error) => Settled::Refused(error),
             },

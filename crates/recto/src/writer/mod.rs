@@ -289,7 +289,7 @@ fn late() -> Error {
 }
 
 /// This process may not write now.
-pub(crate) fn no_lease() -> Error {
+fn no_lease() -> Error {
     Error::new(
         ErrorKind::Unavailable,
         "this process could not renew its registration in time, and may not write",

@@ -60,10 +60,16 @@ impl PlainWriting {
         }
     }
 
-    /// Whether it may be sent now. If so after it was applied, nobody took this process for dead until then: whoever adds
-    /// a view has waited for it.
-    pub(crate) fn has_lease(&self) -> bool {
-        self.process.has_lease(&self.common)
+    /// Refuses to have it sent when this process has no lease. If it has one after it was applied, nobody took this process
+    /// for dead until then: whoever adds a view has waited for it.
+    ///
+    /// # Errors
+    /// It has none.
+    pub(crate) fn check_lease(&self) -> Result<()> {
+        if self.process.has_lease(&self.common) {
+            return Ok(());
+        }
+        Err(no_lease())
     }
 
     /// Whether `self`, which begins after the lease of `earlier` was over, needs not do again what that one did.

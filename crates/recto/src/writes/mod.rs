@@ -28,7 +28,6 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::shared::{Shared, Writing};
-use crate::writer::no_lease;
 
 /// The most changes of one batch.
 pub const MAX_BATCH_CHANGES: usize = 10_000;
@@ -309,12 +308,12 @@ impl Changes {
                     ..options
                 };
                 let sent = writing
-                    .may_send()
-                    .then(|| self.attempt(&ground, reads_all, options));
+                    .check_lease()
+                    .map(|()| self.attempt(&ground, reads_all, options));
                 async {
                     match sent {
-                        Some(sent) => sent.await,
-                        None => Attempt::Failed(no_lease()),
+                        Ok(sent) => sent.await,
+                        Err(error) => Attempt::Failed(error),
                     }
                 }
             };
