@@ -159,24 +159,17 @@ fn airport() -> (tempfile::TempDir, Server) {
     let mut csv = String::from("origin,time_hour,carrier,flight,dest,distance\n");
     for flight in 0..FLIGHTS {
         let (day, hour) = (flight % 2 + 30, flight % 24);
-        for origin in ["EWR", "JFK"] {
+        for (origin, carrier) in [("EWR", "UA"), ("JFK", "B6")] {
             writeln!(
                 csv,
-                "{origin},2013-12-{day}T{hour:02}:00:00Z,UA,{flight},LAX,2454"
+                "{origin},2013-12-{day}T{hour:02}:00:00Z,{carrier},{flight},LAX,2454"
             )
             .unwrap();
         }
     }
     std::fs::write(path.join("flights.csv"), csv).unwrap();
     recto(path, &["apply", "--yes", "--store", "demo"]).done();
-    let load = [
-        "load",
-        "flights_by_origin",
-        "flights.csv",
-        "--store",
-        "demo",
-        "--quiet",
-    ];
+    let load = ["load", "flights", "flights.csv", "--store", "demo", "--quiet"];
     recto(path, &load).done();
     let server = Server::start(path, &["--store", "demo"]);
     (folder, server)
@@ -210,11 +203,7 @@ fn does_it_all(client: &Client) {
     // The first connection is cut in the midst, the second at its beginning.
     let way = Cutter::new(server.address(), vec![150_000, 10, usize::MAX, usize::MAX]);
     let exported = client.run(&way.url, "export");
-    let local = recto(
-        folder.path(),
-        &["scan", "flights_by_origin", "--store", &server.url],
-    )
-    .done();
+    let local = recto(folder.path(), &["scan", "flights", "--store", &server.url]).done();
     assert!(records(&exported) == records(&local));
     assert_eq!(records(&exported).len(), 2 * FLIGHTS as usize);
     assert!(way.count() >= 3);

@@ -653,8 +653,8 @@ fn a_schema_with_errors_is_shown_with_its_lines() {
 #[test]
 fn a_schema_that_this_release_cannot_do_is_refused_by_name() {
     let place = Place::with_store();
-    let view = format!("{SCHEMA}\n[collection.flights.view.by_flight]\npartition = [\"flight\"]\n");
-    place.write("recto.toml", &view);
+    let view = "[collection.flights.view.by_flight]\npartition = [\"flight\"]\nbucket = { rows = 1000 }\n";
+    place.write("recto.toml", &format!("{SCHEMA}\n{view}"));
     let ran = place.run(&["plan"]);
     assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("by_flight"), "{}", ran.out);
@@ -824,7 +824,7 @@ fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
     let shown = place.run(&["demo", "--quiet"]).done();
     assert!(shown.contains("1,344,592 rows stored"), "{shown}");
     assert!(
-        shown.contains("334,264   2,512 flights have no tail number"),
+        shown.contains("334,264  in by_tailnum   2,512 left out"),
         "{shown}"
     );
     for page in ["N471UA", "previous_page_token", "2013-07-29T18:00:00.000Z"] {
@@ -839,7 +839,7 @@ fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
     let filter = "carrier = \"AA\" OR carrier = \"DL\"";
     let line = [
         "page",
-        "flights_by_carrier",
+        "flights",
         "--store",
         "recto-demo",
         "--filter",

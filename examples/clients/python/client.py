@@ -124,17 +124,17 @@ def show_problem(flights: Collection) -> None:
 
 
 def show_put(flights: Collection) -> None:
-    key = ("EWR", "2014-01-01T12:00:00Z", "UA", "7000")
-    flights.put(*key, record={"dest": "São Paulo & back", "distance": 4759})
+    key = ("2014-01-01T12:00:00Z", "UA", "7000")
+    flights.put(*key, record={"origin": "EWR", "dest": "São Paulo & back", "distance": 4759})
     print(json.dumps(flights.get(*key)))
-    print(flights.get("EWR", "2014-01-01T12:00:00Z", "UA", "7001"))
+    print(flights.get("2014-01-01T12:00:00Z", "UA", "7001"))
 
 
 def main() -> None:
     if len(sys.argv) != 3 or sys.argv[2] not in ("pages", "problem", "put", "export"):
         sys.exit("usage: client.py URL pages|problem|put|export")
     url, command = sys.argv[1:]
-    flights = Collection(url, "flights_by_origin", os.environ.get("RECTO_TOKEN"))
+    flights = Collection(url, "flights", os.environ.get("RECTO_TOKEN"))
     if command == "pages":
         show_pages(flights)
     elif command == "problem":

@@ -163,14 +163,14 @@ async function showProblem(flights: Collection): Promise<void> {
 }
 
 async function showPut(flights: Collection): Promise<void> {
-  const key = ["EWR", "2014-01-01T12:00:00Z", "UA", "7000"];
-  await flights.put({ dest: "São Paulo & back", distance: 4759 }, ...key);
+  const key = ["2014-01-01T12:00:00Z", "UA", "7000"];
+  await flights.put({ origin: "EWR", dest: "São Paulo & back", distance: 4759 }, ...key);
   console.log(JSON.stringify(await flights.get(...key)));
-  console.log(await flights.get("EWR", "2014-01-01T12:00:00Z", "UA", "7001"));
+  console.log(await flights.get("2014-01-01T12:00:00Z", "UA", "7001"));
 }
 
 const [url = "", command = ""] = process.argv.slice(2);
-const flights = new Collection(url, "flights_by_origin", process.env["RECTO_TOKEN"]);
+const flights = new Collection(url, "flights", process.env["RECTO_TOKEN"]);
 if (command === "pages") {
   await showPages(flights);
 } else if (command === "problem") {

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use recto::schema::Schema;
+use recto::schema::{Collection, Schema};
 use recto::session::{LoadReport, LoadRequest, PageReply, PageRequest};
 use recto::{LocalSession, OpenOptions, Session, StoreAddress};
 
 use super::collection_of;
-use super::load::load;
+use super::load::{draw_collections, load};
 use super::page::{View, cost};
 use super::serve::serve_console;
 use crate::console::{Console, Tone};
@@ -29,10 +29,10 @@ const FILE: &str = "flights.csv.zip";
 const MAX_REJECT_FILES: u32 = 1_000;
 /// The flights; see `data/README.md` for where they are from.
 const FLIGHTS: &[u8] = include_bytes!("../../data/flights.csv.zip");
-/// The schema: the flights in four arrangements.
+/// The schema: the flights in four arrangements, three of them views.
 pub(crate) const SCHEMA: &str = include_str!("../../data/flights.toml");
-/// The arrangement that flights without a tail number cannot be in.
-const BY_TAIL_NUMBER: &str = "flights_by_tailnum";
+/// Its one collection.
+const COLLECTION: &str = "flights";
 /// What the data writes for null.
 const NULL: &str = "NA";
 /// Rows of the pages shown.
@@ -72,7 +72,6 @@ pub(crate) struct DemoArgs {
 /// A page that the demo shows.
 struct Scene {
     title: &'static str,
-    collection: &'static str,
     filter: &'static str,
     fields: &'static [&'static str],
     /// Whether it begins with the last page, and turns back.
@@ -82,7 +81,6 @@ struct Scene {
 const SCENES: [Scene; 3] = [
     Scene {
         title: "United's newest flights",
-        collection: "flights_by_carrier",
         filter: "carrier = \"UA\"",
         fields: &[
             "time_hour",
@@ -97,7 +95,6 @@ const SCENES: [Scene; 3] = [
     },
     Scene {
         title: "JFK to Los Angeles, from the end: the last page, then the one before it",
-        collection: "flights_by_route",
         filter: "origin = \"JFK\" AND dest = \"LAX\"",
         fields: &[
             "time_hour",
@@ -111,7 +108,6 @@ const SCENES: [Scene; 3] = [
     },
     Scene {
         title: "One aircraft, in July",
-        collection: BY_TAIL_NUMBER,
         filter: "tailnum = \"N14228\" AND time_hour >= \"2013-07-01T00:00:00Z\" AND time_hour < \"2013-08-01T00:00:00Z\"",
         fields: &["time_hour", "carrier", "flight", "origin", "dest", "distance"],
         backwards: false,
@@ -171,21 +167,22 @@ pub(crate) struct Demo<'a> {
 pub(crate) async fn show(demo: Demo<'_>, console: &mut Console) -> Result<Exit> {
     let schema = apply_schema(&*demo.session).await?;
     let text = format!(
-        "336,776 flights out of New York in 2013 ({} compressed), in four arrangements",
+        "336,776 flights out of New York in 2013 ({} compressed), in one collection with three views",
         bytes(FLIGHTS.len() as u64)
     );
     console.line(console.paint(Tone::Strong, &text))?;
-    for collection in &schema.collections {
-        let shown = console.paint(Tone::Dim, &collection.base().to_string());
-        console.line(format_args!("  {:<20}  {shown}", collection.name))?;
+    let collection = collection_of(&schema, COLLECTION)?;
+    for arrangement in collection.arrangements() {
+        let shown = console.paint(Tone::Dim, &arrangement.to_string());
+        console.line(format_args!("  {:<12}  {shown}", arrangement.name()))?;
     }
     console.line("")?;
-    if !load_flights(&demo, &schema, console).await? {
+    if !load_flights(&demo, console).await? {
         return Ok(Exit::Interrupted);
     }
     for scene in &SCENES {
         console.line("")?;
-        play(scene, &demo, &schema, console).await?;
+        play(scene, &demo, collection, console).await?;
     }
     console.line("")?;
     say_what_next(&demo.address, console)?;
@@ -213,17 +210,13 @@ async fn apply_schema(session: &dyn Session) -> Result<Schema> {
 }
 
 /// Loads the flights, unless they are there; false if the process was told to stop.
-async fn load_flights(demo: &Demo<'_>, schema: &Schema, console: &mut Console) -> Result<bool> {
+async fn load_flights(demo: &Demo<'_>, console: &mut Console) -> Result<bool> {
     let file = demo.folder.join(FILE);
     put_file(demo.folder, &file).map_err(|error| Failure::file("write", &file, &error))?;
     let request = LoadRequest {
         rejects: Some(free_rejects_path(&file)),
         file,
-        collections: schema
-            .collections
-            .iter()
-            .map(|collection| collection.name.clone())
-            .collect(),
+        collections: vec![COLLECTION.to_owned()],
         null: Some(NULL.to_owned()),
         ..LoadRequest::default()
     };
@@ -241,11 +234,11 @@ async fn load_flights(demo: &Demo<'_>, schema: &Schema, console: &mut Console) -
         ))?;
         return Ok(true);
     }
-    let stored: u64 = report
-        .collections
-        .iter()
-        .map(|collection| collection.rows_stored)
-        .sum();
+    let stored = report.collections.iter().map(|collection| {
+        let entries = collection.views.iter().map(|view| view.entries);
+        collection.rows_stored + entries.sum::<u64>()
+    });
+    let stored = stored.sum();
     let rate = per_second(stored, elapsed).map(|rate| format!(", {} rows/s", grouped(rate)));
     let done = console.paint(Tone::Good, "✓");
     console.line(format_args!(
@@ -254,7 +247,7 @@ async fn load_flights(demo: &Demo<'_>, schema: &Schema, console: &mut Console) -
         duration(elapsed),
         rate.unwrap_or_default()
     ))?;
-    draw_report(&report, console)?;
+    draw_collections(&report, console)?;
     Ok(true)
 }
 
@@ -284,30 +277,8 @@ fn free_rejects_path(file: &Path) -> PathBuf {
     paths.find(is_free).unwrap_or_else(|| path(1))
 }
 
-fn draw_report(report: &LoadReport, console: &mut Console) -> Result<()> {
-    for collection in &report.collections {
-        let mut line = format!(
-            "  {:<20}  {:>9}",
-            collection.name,
-            grouped(collection.rows_stored)
-        );
-        if collection.name == BY_TAIL_NUMBER && collection.rows_rejected > 0 {
-            let text = format!(
-                "   {} flights have no tail number: they are in the other three",
-                grouped(collection.rows_rejected)
-            );
-            line.push_str(&console.paint(Tone::Dim, &text));
-        } else if collection.rows_rejected > 0 {
-            let text = format!("   {} rejected", grouped(collection.rows_rejected));
-            line.push_str(&console.paint(Tone::Warning, &text));
-        }
-        console.line(line)?;
-    }
-    Ok(())
-}
-
 /// Shows a page, and the one before it where the scene goes backwards.
-async fn play(scene: &Scene, demo: &Demo<'_>, schema: &Schema, console: &mut Console) -> Result<()> {
+async fn play(scene: &Scene, demo: &Demo<'_>, collection: &Collection, console: &mut Console) -> Result<()> {
     let mut request = PageRequest {
         filter: scene.filter.to_owned(),
         page_size: Some(ROWS),
@@ -317,15 +288,14 @@ async fn play(scene: &Scene, demo: &Demo<'_>, schema: &Schema, console: &mut Con
     };
     console.line(console.paint(Tone::Strong, scene.title))?;
     console.line(console.paint(Tone::Hint, &command(&demo.address, scene)))?;
-    let explained = demo.session.explain(scene.collection, &request, false).await?;
-    let collection = collection_of(schema, scene.collection)?;
+    let explained = demo.session.explain(COLLECTION, &request, false).await?;
     let shape = format!("{} of {}", explained.shape, explained.arrangement);
-    let reply = demo.session.page(scene.collection, &request).await?;
+    let reply = demo.session.page(COLLECTION, &request).await?;
     draw_page(&reply, &request.fields, &shape, collection, console)?;
     if scene.backwards && !reply.previous_page_token.is_empty() {
         request.last = false;
         request.page_token = reply.previous_page_token;
-        let reply = demo.session.page(scene.collection, &request).await?;
+        let reply = demo.session.page(COLLECTION, &request).await?;
         console.line("")?;
         console.line(console.paint(
             Tone::Hint,
@@ -340,7 +310,7 @@ fn draw_page(
     reply: &PageReply,
     fields: &[String],
     shape: &str,
-    collection: &recto::schema::Collection,
+    collection: &Collection,
     console: &mut Console,
 ) -> Result<()> {
     let (lines, _) = View {
@@ -367,8 +337,7 @@ fn draw_page(
 fn command(address: &str, scene: &Scene) -> String {
     let last = if scene.backwards { " --last" } else { "" };
     format!(
-        "$ recto page {} --store {}{last} --page-size {ROWS} \\\n    --filter '{}' \\\n    --fields {}",
-        scene.collection,
+        "$ recto page {COLLECTION} --store {}{last} --page-size {ROWS} \\\n    --filter '{}' \\\n    --fields {}",
         quoted(address),
         scene.filter,
         scene.fields.join(",")
@@ -389,24 +358,22 @@ fn say_what_next(address: &str, console: &mut Console) -> Result<()> {
     let commands = [
         (
             "turn pages with n and p",
-            format!("recto page flights_by_origin --store {store} --filter 'origin = \"JFK\"'"),
+            format!("recto page flights --store {store} --filter 'origin = \"JFK\"'"),
         ),
         (
             "two carriers in one order",
             format!(
-                "recto page flights_by_carrier --store {store} \\\n    --filter 'carrier = \"AA\" OR carrier = \"DL\"' \
+                "recto page flights --store {store} \\\n    --filter 'carrier = \"AA\" OR carrier = \"DL\"' \
                  --order-by 'time_hour desc'"
             ),
         ),
         (
             "how a page is found",
-            format!(
-                "recto explain flights_by_route --store {store} --filter 'origin = \"EWR\" AND dest = \"SFO\"'"
-            ),
+            format!("recto explain flights --store {store} --filter 'origin = \"EWR\" AND dest = \"SFO\"'"),
         ),
         (
             "every record, as NDJSON",
-            format!("recto scan flights_by_carrier --store {store} | head -3"),
+            format!("recto scan flights --store {store} | head -3"),
         ),
         (
             "the console, in a browser",

@@ -17,8 +17,8 @@ const MAX_SOURCES_DRAWN: usize = 8;
 
 const EXAMPLES: &str = "\
 Examples:
-  recto explain flights_by_carrier --filter 'carrier = \"UA\"' --order-by 'time_hour'
-  recto explain flights_by_carrier --filter 'carrier = \"UA\"' --plan-only --json
+  recto explain flights --filter 'carrier = \"UA\"' --order-by 'time_hour'
+  recto explain flights --filter 'carrier = \"UA\"' --plan-only --json
 
 The page is read once, to say what it did cost, unless --plan-only.";
 

@@ -26,7 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   recto load posts posts.csv
   recto load posts export.ndjson.gz --ignore-unknown
-  recto load flights_by_carrier,flights_by_origin flights.csv.zip --null NA
+  recto load flights flights.csv.zip --null NA
 
 The file is .csv (with a header line) or .ndjson, plain or in .gz, .zst or .zip. Empty CSV cells are null; nested \
 values are JSON. Rows that are not right go to a reject file with the reason, the others are loaded; the exit code \

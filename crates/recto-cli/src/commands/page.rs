@@ -27,9 +27,9 @@ const LINES_AROUND_ROWS: usize = 8;
 const EXAMPLES: &str = "\
 Examples:
   recto page posts --filter 'user_id = \"9f4e…\"'
-  recto page flights_by_carrier --filter 'carrier = \"UA\"' --last --fields time_hour,flight,dest
-  recto page flights_by_carrier --filter 'carrier = \"UA\"' --from '[\"2013-07-04T12:00:00Z\"]'
-  recto page flights_by_carrier --filter 'carrier = \"UA\" AND time_hour < \"2013-07-01T00:00:00Z\"' \\
+  recto page flights --filter 'carrier = \"UA\"' --last --fields time_hour,flight,dest
+  recto page flights --filter 'carrier = \"UA\"' --from '[\"2013-07-04T12:00:00Z\"]'
+  recto page flights --filter 'carrier = \"UA\" AND time_hour < \"2013-07-01T00:00:00Z\"' \\
       --order-by time_hour --page-size 20 --json
 
 On a terminal, keys turn pages: n or → next, p or ← previous, f first, l last, q quit. Without --page-size a page \

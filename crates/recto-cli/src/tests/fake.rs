@@ -115,7 +115,7 @@ impl FakeSession {
         }
         if request.filter.contains("distance") && !request.allow_residual {
             return Err(Error::new(ErrorKind::NoPlan, "no view serves this query").with_hint(
-                "this view would:\n\n[collection.flights_by_carrier.view.by_distance]\npartition = [\"distance\"]\norder = [\"-time_hour\"]",
+                "this view would:\n\n[collection.flights.view.by_distance]\npartition = [\"distance\"]\norder = [\"-time_hour\"]",
             ));
         }
         Ok(())
@@ -194,7 +194,7 @@ impl Pages for FakeSession {
             partition: format!("carrier = \"{carrier}\""),
             bounds: "time_hour < \"2013-07-01T00:00:00.000Z\"".into(),
             requests: vec![format!(
-                "SELECT * FROM flights_by_carrier\nWHERE carrier = '{carrier}' AND time_hour < ? LIMIT 51"
+                "SELECT * FROM flights\nWHERE carrier = '{carrier}' AND time_hour < ? LIMIT 51"
             )],
         };
         let distance = filter_text::terms("distance > 1000")?.into_iter();
@@ -203,7 +203,7 @@ impl Pages for FakeSession {
             shape: shape(Shape::Merge, request.allow_residual),
             view: "primary".into(),
             arrangement: flights().collections[0].base().into(),
-            table: "flights_by_carrier".into(),
+            table: "flights".into(),
             order: vec![
                 order("time_hour", Direction::Descending),
                 order("flight", Direction::Ascending),
@@ -413,7 +413,7 @@ impl Tools for FakeSession {
             ..LoadProgress::default()
         });
         let rejected = |name: &str| {
-            let all = request.collections.len() == 1 || name.ends_with("tailnum");
+            let all = request.collections.len() == 1 || name == "delays";
             if all { self.rejected } else { 0 }
         };
         let collections = request.collections.iter().map(|name| LoadedCollection {
@@ -482,8 +482,8 @@ impl Tools for FakeSession {
 
     async fn check(&self, _progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
         Ok(CheckOutcome {
-            rows: 673_552,
-            collections: [("flights_by_carrier", 336_776), ("flights_by_origin", 336_776)]
+            rows: 336_779,
+            collections: [("flights", 336_776), ("airports", 3)]
                 .map(|(name, rows)| CheckedCollection {
                     name: name.into(),
                     rows,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::console::Key;
 
-const UNITED: [&str; 4] = ["page", "flights_by_carrier", "--filter", "carrier = \"UA\""];
+const UNITED: [&str; 4] = ["page", "flights", "--filter", "carrier = \"UA\""];
 
 fn with(more: &[&'static str]) -> Vec<&'static str> {
     UNITED.iter().chain(more).copied().collect()
@@ -133,14 +133,10 @@ async fn errors_point_into_the_text_they_are_about() {
         &["--filter", "distance = 5"],
         &["--page-token", "garbage"],
     ] {
-        let line: Vec<&str> = ["page", "flights_by_carrier"]
-            .iter()
-            .chain(more)
-            .copied()
-            .collect();
+        let line: Vec<&str> = ["page", "flights"].iter().chain(more).copied().collect();
         all.push_str(&run(FakeSession::new(), console(), &line).await);
     }
-    all.push_str(&run(FakeSession::new(), console(), &["page", "flights_by_carier"]).await);
+    all.push_str(&run(FakeSession::new(), console(), &["page", "flihgts"]).await);
     all.push_str(
         &run(
             FakeSession {
@@ -157,13 +153,13 @@ async fn errors_point_into_the_text_they_are_about() {
 
 #[tokio::test]
 async fn an_explanation_shows_sources_bounds_and_costs() {
-    let line = ["explain", "flights_by_carrier", "--allow-residual"];
+    let line = ["explain", "flights", "--allow-residual"];
     insta::assert_snapshot!(run(FakeSession::new(), console(), &line).await);
 }
 
 #[tokio::test]
 async fn an_explanation_as_json_without_reading_the_page() {
-    let line = ["explain", "flights_by_carrier", "--plan-only", "--json"];
+    let line = ["explain", "flights", "--plan-only", "--json"];
     insta::assert_snapshot!(run(FakeSession::new(), console(), &line).await);
 }
 
@@ -171,7 +167,7 @@ async fn an_explanation_as_json_without_reading_the_page() {
 async fn a_scan_prints_ndjson() {
     let line = [
         "scan",
-        "flights_by_carrier",
+        "flights",
         "--parallel",
         "4",
         "--resume",
@@ -188,7 +184,7 @@ async fn a_scan_that_fails_says_how_to_go_on() {
         failing_scan: true,
         ..FakeSession::new()
     };
-    insta::assert_snapshot!(run(session, console(), &["scan", "flights_by_carrier"]).await);
+    insta::assert_snapshot!(run(session, console(), &["scan", "flights"]).await);
 }
 
 #[tokio::test]
@@ -196,8 +192,8 @@ async fn a_store_and_a_collection_are_described() {
     let mut all = String::new();
     for line in [
         &["describe"][..],
-        &["describe", "flights_by_route"],
-        &["describe", "flights_by_route", "--json"],
+        &["describe", "flights"],
+        &["describe", "flights", "--json"],
         &["describe", "x"],
     ] {
         all.push_str(&run(FakeSession::new(), console(), line).await);

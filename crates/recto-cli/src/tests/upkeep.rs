@@ -35,7 +35,7 @@ async fn a_check_that_finds_problems_exits_with_4() {
     .await;
     let (first, rest) = shown.split_once('\n').unwrap();
     assert!(
-        first.starts_with("✗ 673,552 rows checked in ") && first.ends_with("; 30 problems"),
+        first.starts_with("✗ 336,779 rows checked in ") && first.ends_with("; 30 problems"),
         "{first}"
     );
     insta::assert_snapshot!(rest);

@@ -13,11 +13,7 @@ async fn a_record_is_shown_a_field_a_line_or_as_json() {
         &["a", "B6", "7"],
         &["a"],
     ] {
-        let line: Vec<&str> = ["get", "flights_by_carrier"]
-            .iter()
-            .chain(more)
-            .copied()
-            .collect();
+        let line: Vec<&str> = ["get", "flights"].iter().chain(more).copied().collect();
         all.push_str(&run(FakeSession::new(), console(), &line).await);
     }
     insta::assert_snapshot!(all);
@@ -28,7 +24,7 @@ async fn records_are_put_from_the_argument_and_from_standard_input() {
     let mut all = run(
         FakeSession::new(),
         console(),
-        &["put", "flights_by_carrier", "{\"carrier\": \"UA\"}"],
+        &["put", "flights", "{\"carrier\": \"UA\"}"],
     )
     .await;
     for input in [
@@ -41,30 +37,19 @@ async fn records_are_put_from_the_argument_and_from_standard_input() {
             &run(
                 FakeSession::new(),
                 (console.reading(input), screen),
-                &["put", "flights_by_carrier"],
+                &["put", "flights"],
             )
             .await,
         );
     }
-    all.push_str(
-        &run(
-            FakeSession::new(),
-            console(),
-            &["put", "flights_by_carrier", "[1]"],
-        )
-        .await,
-    );
+    all.push_str(&run(FakeSession::new(), console(), &["put", "flights", "[1]"]).await);
     all.push_str(&run(FakeSession::new(), console(), &["put", "posts", "{}"]).await);
     insta::assert_snapshot!(all);
 }
 
 #[tokio::test]
 async fn a_record_is_deleted_by_its_key() {
-    let line: Vec<&str> = ["delete", "flights_by_carrier"]
-        .iter()
-        .chain(&KEY)
-        .copied()
-        .collect();
+    let line: Vec<&str> = ["delete", "flights"].iter().chain(&KEY).copied().collect();
     insta::assert_snapshot!(run(FakeSession::new(), console(), &line).await);
 }
 
@@ -87,12 +72,12 @@ fn without_times(text: &str) -> String {
 async fn a_load_reports_what_was_stored_and_what_was_not() {
     let mut all = String::new();
     for (rejected, line) in [
-        (0, &["load", "flights_by_carrier", "flights.csv"][..]),
+        (0, &["load", "flights", "flights.csv"][..]),
         (
             2_512,
             &[
                 "load",
-                "flights_by_carrier,flights_by_tailnum",
+                "flights,delays",
                 "flights.csv.zip",
                 "--null",
                 "NA",
@@ -100,11 +85,8 @@ async fn a_load_reports_what_was_stored_and_what_was_not() {
                 "64",
             ],
         ),
-        (
-            1,
-            &["load", "flights_by_carrier", "flights.csv", "--json", "--quiet"],
-        ),
-        (0, &["load", "flights_by_carrier", "loaded.csv"]),
+        (1, &["load", "flights", "flights.csv", "--json", "--quiet"]),
+        (0, &["load", "flights", "loaded.csv"]),
     ] {
         let session = FakeSession {
             rejected,
@@ -118,7 +100,7 @@ async fn a_load_reports_what_was_stored_and_what_was_not() {
 #[tokio::test]
 async fn records_are_inserted_updated_and_put_on_their_versions() {
     let mut all = String::new();
-    let of = "flights_by_carrier";
+    let of = "flights";
     for line in [
         &["insert", of, "{\"carrier\": \"UA\"}", "--ttl", "60"][..],
         &["put", of, "{\"carrier\": \"UA\"}", "--if-version", "17"],
