@@ -17,6 +17,7 @@ Phases:
     readers        1, 2 and 8 readers; readers beside a writer at full speed
     writes         durable puts by 1, 8 and 64 writers
     load           loading CSV files
+    views          puts with views beside SQLite with indexes; pages of views; filling and comparing them
     reopen         opening after kill -9
     cassandra      pages beside the same statements hand-written on the driver
     http           pages over HTTP: `recto serve` beside axum from memory, Datasette and FastAPI; memory,
@@ -41,7 +42,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// The phases of `all`, in its order.
-pub(crate) const PHASES: [&str; 11] = [
+pub(crate) const PHASES: [&str; 12] = [
     "layers",
     "pages",
     "cache",
@@ -49,6 +50,7 @@ pub(crate) const PHASES: [&str; 11] = [
     "readers",
     "writes",
     "load",
+    "views",
     "reopen",
     "cassandra",
     "http",

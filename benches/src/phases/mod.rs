@@ -10,6 +10,7 @@ mod pages;
 mod readers;
 pub(crate) mod reopen;
 mod size;
+mod views;
 mod writes;
 
 use std::time::Instant;
@@ -38,6 +39,7 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "readers" => readers::run(world),
         "writes" => writes::run(world),
         "load" => Ok(load::run(world)),
+        "views" => Ok(views::run(world)),
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
         "http" => http::run(world),

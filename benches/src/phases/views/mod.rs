@@ -1,0 +1,72 @@
+//! Views on the embedded store: what they cost whoever writes, what their pages cost, and how fast they are filled and
+//! compared.
+
+mod moves;
+mod pages;
+mod upkeep;
+mod writes;
+
+use crate::report::Section;
+use crate::world::World;
+
+/// What the store may keep in memory: all that is stored here.
+const CACHE_BYTES: u64 = 1 << 30;
+
+pub(super) fn run(world: &mut World) -> Section {
+    let folder = world.folder.join("views");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut section = Section {
+        title: "Views".to_owned(),
+        text: format!(
+            "{} {} {} {}",
+            writes::TEXT,
+            pages::TEXT,
+            moves::TEXT,
+            upkeep::TEXT
+        ),
+        ..Section::default()
+    };
+    writes::run(world, &folder, &mut section);
+    pages::run(world, &folder, &mut section);
+    moves::run(world, &folder, &mut section);
+    upkeep::run(world, &folder, &mut section);
+    std::fs::remove_dir_all(&folder).unwrap();
+    section
+}
+
+/// A runtime for several writers.
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// An empty store in a folder of this name, with a schema.
+async fn open(folder: &std::path::Path, schema: &recto::schema::Schema) -> recto::Recto {
+    let options = recto::OpenOptions::new()
+        .create()
+        .cache_bytes(usize::try_from(CACHE_BYTES).unwrap());
+    let recto = recto::Recto::open_with(&crate::peers::ours::address(folder), options)
+        .await
+        .unwrap();
+    recto.apply(schema).await.unwrap();
+    recto
+}
+
+/// The schema of the flights with these views.
+fn flights(views: &str) -> recto::schema::Schema {
+    let own = recto::schema_of([<crate::flights::Flight as recto::Record>::collection()]).to_toml();
+    recto::schema::Schema::parse(&format!("{own}\n{views}")).unwrap()
+}
+
+/// Stores the first rows of the flights.
+async fn store(recto: &recto::Recto, rows: u64) {
+    let flights = recto.collection::<crate::flights::Flight>().unwrap();
+    let base = crate::flights::read();
+    let all: Vec<_> = crate::flights::scaled(&base, rows).collect();
+    for chunk in all.chunks(1_000) {
+        flights.put_all(chunk).await.unwrap();
+    }
+}
