@@ -20,6 +20,8 @@ Phases:
     views          puts with views beside SQLite with indexes; pages of views; filling and comparing them
     reopen         opening after kill -9
     cassandra      pages beside the same statements hand-written on the driver
+    cassandra-views
+                   appends and updates with views beside the same by hand on the driver; verified pages
     http           pages over HTTP: `recto serve` beside axum from memory, Datasette and FastAPI; memory,
                    idle connections, start
     instructions   instructions of one page of each shape, counted by valgrind
@@ -42,7 +44,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// The phases of `all`, in its order.
-pub(crate) const PHASES: [&str; 12] = [
+pub(crate) const PHASES: [&str; 13] = [
     "layers",
     "pages",
     "cache",
@@ -53,6 +55,7 @@ pub(crate) const PHASES: [&str; 12] = [
     "views",
     "reopen",
     "cassandra",
+    "cassandra-views",
     "http",
     "instructions",
 ];

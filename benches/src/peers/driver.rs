@@ -223,9 +223,12 @@ impl Driver {
     }
 
     pub(crate) async fn drop_keyspace(&self, keyspace: &str) {
-        self.session
-            .query_unpaged(format!("DROP KEYSPACE {keyspace}"), ())
-            .await
-            .unwrap();
+        drop_keyspace(&self.session, keyspace).await;
     }
+}
+
+/// Drops a keyspace of a benchmark that has ended.
+pub(crate) async fn drop_keyspace(session: &Session, keyspace: &str) {
+    let text = format!("DROP KEYSPACE {keyspace}");
+    session.query_unpaged(text, ()).await.unwrap();
 }

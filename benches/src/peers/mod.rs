@@ -3,6 +3,7 @@
 pub(crate) mod driver;
 pub(crate) mod engine;
 pub(crate) mod http;
+pub(crate) mod kept_by_hand;
 pub(crate) mod ours;
 pub(crate) mod postgresql;
 pub(crate) mod sql;

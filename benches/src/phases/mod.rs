@@ -2,6 +2,7 @@
 
 mod cache;
 mod cassandra;
+mod cassandra_views;
 mod http;
 mod instructions;
 mod layers;
@@ -42,6 +43,7 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "views" => Ok(views::run(world)),
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
+        "cassandra-views" => cassandra_views::run(world),
         "http" => http::run(world),
         _ => instructions::run(world),
     }?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use recto::schema::{Collection, Schema};
-use recto::session::{LoadReport, LoadRequest, PageReply, PageRequest};
+use recto::session::{LoadRequest, PageReply, PageRequest};
 use recto::{LocalSession, OpenOptions, Session, StoreAddress};
 
 use super::collection_of;

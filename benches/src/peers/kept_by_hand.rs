@@ -1,0 +1,152 @@
+//! The driver alone: records with views in Cassandra as a careful person keeps them without Recto.
+
+use futures::future::join_all;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, SerialConsistency};
+
+/// The most attempts at one change that others came before.
+const MAX_ATTEMPTS: u32 = 10_000;
+
+/// What a record is as it was read: its status, its moment and its version.
+type Seen = (String, i64, i64);
+
+/// A session with its tables and statements.
+pub(crate) struct KeptByHand {
+    session: Session,
+    /// One logged batch of four inserts.
+    append: Batch,
+    read: PreparedStatement,
+    insert: PreparedStatement,
+    change: PreparedStatement,
+    put_entry: PreparedStatement,
+    delete_entry: PreparedStatement,
+}
+
+impl KeptByHand {
+    /// Makes the tables in a keyspace that is there.
+    pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {
+        let session = SessionBuilder::new()
+            .known_node(address)
+            .use_keyspace(keyspace, false)
+            .build()
+            .await
+            .unwrap();
+        for table in [
+            "hand_events (id bigint PRIMARY KEY, a text, b text, c text, at bigint, body text)",
+            "hand_events_by_a (a text, at bigint, id bigint, b text, c text, body text, \
+             PRIMARY KEY ((a), at, id)) WITH CLUSTERING ORDER BY (at DESC, id ASC)",
+            "hand_events_by_b (b text, at bigint, id bigint, a text, c text, body text, \
+             PRIMARY KEY ((b), at, id)) WITH CLUSTERING ORDER BY (at DESC, id ASC)",
+            "hand_events_by_c (c text, at bigint, id bigint, a text, b text, body text, \
+             PRIMARY KEY ((c), at, id)) WITH CLUSTERING ORDER BY (at DESC, id ASC)",
+            "hand_tickets (id bigint PRIMARY KEY, status text, at bigint, body text, version bigint)",
+            "hand_tickets_by_status (status text, at bigint, id bigint, body text, \
+             PRIMARY KEY ((status), at, id)) WITH CLUSTERING ORDER BY (at DESC, id ASC)",
+        ] {
+            let text = format!("CREATE TABLE IF NOT EXISTS {table}");
+            session.query_unpaged(text, ()).await.unwrap();
+        }
+        session.await_schema_agreement().await.unwrap();
+        let prepare = async |text: &str| {
+            let mut statement = session.prepare(text).await.unwrap();
+            statement.set_consistency(Consistency::LocalQuorum);
+            statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
+            statement
+        };
+        let mut append = Batch::new(BatchType::Logged);
+        append.set_consistency(Consistency::LocalQuorum);
+        for table in [
+            "hand_events",
+            "hand_events_by_a",
+            "hand_events_by_b",
+            "hand_events_by_c",
+        ] {
+            let text = format!("INSERT INTO {table} (id, a, b, c, at, body) VALUES (?, ?, ?, ?, ?, ?)");
+            append.append_statement(prepare(&text).await);
+        }
+        Self {
+            append,
+            read: prepare("SELECT status, at, version FROM hand_tickets WHERE id = ?").await,
+            insert: prepare("INSERT INTO hand_tickets (id, status, at, body, version) VALUES (?, ?, ?, ?, 1) IF NOT EXISTS")
+                .await,
+            change: prepare(
+                "UPDATE hand_tickets SET status = ?, at = ?, version = ? WHERE id = ? IF version = ?",
+            )
+            .await,
+            put_entry: prepare("INSERT INTO hand_tickets_by_status (status, at, id, body) VALUES (?, ?, ?, ?)")
+                .await,
+            delete_entry: prepare("DELETE FROM hand_tickets_by_status WHERE status = ? AND at = ? AND id = ?")
+                .await,
+            session,
+        }
+    }
+
+    async fn run(&self, statement: &PreparedStatement, values: impl SerializeRow) {
+        self.session.execute_unpaged(statement, values).await.unwrap();
+    }
+
+    /// An event and its three entries, in one logged batch.
+    pub(crate) async fn append(&self, id: i64, [a, b, c]: [&str; 3], body: &str) {
+        let row = (id, a, b, c, id, body);
+        self.session
+            .batch(&self.append, (row, row, row, row))
+            .await
+            .unwrap();
+    }
+
+    /// A ticket that is not there, and its entry.
+    pub(crate) async fn insert(&self, id: i64, status: &str, at: i64, body: &str) {
+        self.run(&self.insert, (id, status, at, body)).await;
+        self.run(&self.put_entry, (status, at, id, body)).await;
+    }
+
+    async fn read(&self, id: i64) -> Seen {
+        let answer = self.session.execute_unpaged(&self.read, (id,)).await.unwrap();
+        answer.into_rows_result().unwrap().single_row().unwrap()
+    }
+
+    /// A ticket gets another status and moment: read, changed on condition of its version, its entry moved. Whoever
+    /// comes late reads again.
+    pub(crate) async fn change(&self, id: i64, status: &str, at: i64, body: &str) {
+        for _ in 0..MAX_ATTEMPTS {
+            let seen = self.read(id).await;
+            if !self.change_if(id, status, at, seen.2).await {
+                continue;
+            }
+            let put = self.run(&self.put_entry, (status, at, id, body));
+            if (seen.0.as_str(), seen.1) == (status, at) {
+                return put.await;
+            }
+            let delete = self.run(&self.delete_entry, (seen.0.as_str(), seen.1, id));
+            futures::join!(put, delete);
+            return;
+        }
+        panic!("{MAX_ATTEMPTS} attempts were not enough");
+    }
+
+    /// The conditional write alone: whether it was applied.
+    pub(crate) async fn change_if(&self, id: i64, status: &str, at: i64, version: i64) -> bool {
+        let values = (status, at, version + 1, id, version);
+        let answer = self.session.execute_unpaged(&self.change, values).await.unwrap();
+        let answer = answer.into_rows_result().unwrap();
+        let mut rows = answer.rows::<scylla::value::Row>().unwrap();
+        let row = rows.next().unwrap().unwrap();
+        row.columns[0]
+            .as_ref()
+            .and_then(scylla::value::CqlValue::as_boolean)
+            == Some(true)
+    }
+
+    pub(crate) async fn drop_keyspace(&self, keyspace: &str) {
+        super::driver::drop_keyspace(&self.session, keyspace).await;
+    }
+
+    /// The versions of tickets.
+    pub(crate) async fn versions(&self, ids: impl Iterator<Item = i64>) -> Vec<i64> {
+        join_all(ids.map(|id| async move { self.read(id).await.2 })).await
+    }
+}

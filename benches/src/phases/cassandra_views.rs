@@ -1,0 +1,363 @@
+//! Views on Cassandra beside the same kept by hand on the driver.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::future::{BoxFuture, FutureExt as _};
+use recto::schema::Schema;
+use recto::{CassandraAddress, Collection, DynamicRecord, OpenOptions, PageQuery, Recto, StoreAddress};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::measure::{Contender, interleaved, median};
+use crate::peers::kept_by_hand::KeptByHand;
+use crate::report::{Section, Table, Target};
+use crate::world::World;
+
+const SCHEMA: &str = "
+[collection.events]
+fields = { id = \"bigint\", a = \"text\", b = \"text\", c = \"text\", at = \"bigint\", body = \"text\" }
+key = [\"id\"]
+writes = \"append\"
+
+[collection.events.view.by_a]
+partition = [\"a\"]
+order = [\"-at\"]
+
+[collection.events.view.by_b]
+partition = [\"b\"]
+order = [\"-at\"]
+
+[collection.events.view.by_c]
+partition = [\"c\"]
+order = [\"-at\"]
+
+[collection.tickets]
+fields = { id = \"bigint\", status = \"text\", at = \"bigint\", body = \"text\" }
+key = [\"id\"]
+
+[collection.tickets.view.by_status]
+partition = [\"status\"]
+order = [\"-at\"]
+
+[collection.unverified]
+fields = { id = \"bigint\", status = \"text\", at = \"bigint\", body = \"text\" }
+key = [\"id\"]
+
+[collection.unverified.view.by_status]
+partition = [\"status\"]
+order = [\"-at\"]
+verify = false
+";
+
+const WRITERS: [usize; 3] = [1, 4, 16];
+/// How many tickets there are; each writer has its own, but where all change one.
+const TICKETS: i64 = 64;
+/// The ticket that all change.
+const HOT: i64 = 0;
+const SPELL: Duration = Duration::from_secs(2);
+const ROUNDS: usize = 3;
+const PAGES: usize = 50;
+const PAGE_ROUNDS: usize = 30;
+const BODY: &str = "two hundred bytes or so of what a record says beside its key, as most records do: who wrote it, what about, \
+    what came of it, and whatever else there is to be said of it in a field of text that no view is by.";
+/// What a request may take where others use the machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Numbers what is new.
+static NEXT: AtomicI64 = AtomicI64::new(1_000);
+
+/// Both sides, open.
+struct Sides {
+    events: Collection<DynamicRecord>,
+    tickets: Collection<DynamicRecord>,
+    unverified: Collection<DynamicRecord>,
+    by_hand: KeptByHand,
+}
+
+/// What is written again and again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Work {
+    Append,
+    AppendByHand,
+    Update(bool),
+    UpdateByHand(bool),
+    ConditionalWrite,
+}
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    let rounds = world.arguments.rounds(ROUNDS);
+    let time = if world.arguments.quick { SPELL / 5 } else { SPELL };
+    let keyspace = format!("recto_benches_views_{}", std::process::id());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let address = world.arguments.cassandra.clone();
+    world.progress.say("storing tickets");
+    let sides = Arc::new(runtime.block_on(open(&address, &keyspace))?);
+    let mut section = Section {
+        title: "Views on Cassandra".to_owned(),
+        text: format!(
+            "One node, LOCAL_QUORUM, all statements prepared, medians of {rounds} rounds in turn of {:.1} s each. \
+             `append`: a record of six fields and its entries in three views, beside a logged batch of the same four \
+             inserts. `update`: two fields of a record change and it moves in its view, beside the same by hand: a read, \
+             an `UPDATE … IF version = ?`, then the entry put and the other one deleted side by side, and nothing \
+             that a crash leaves is ever mended; and beside the conditional write alone, on the version that the last one \
+             made. Materialized views are off in Cassandra 5.0 as it comes, and its indexes have no order of their own, \
+             so neither answers these pages.",
+            time.as_secs_f64()
+        ),
+        ..Section::default()
+    };
+    // Before records move: a page would look at where they were.
+    pages(world, &runtime, &sides, &mut section);
+    appends(world, &runtime, &sides, (rounds, time), &mut section);
+    updates(world, &runtime, &sides, (rounds, time), &mut section);
+    runtime.block_on(sides.by_hand.drop_keyspace(&keyspace));
+    Ok(section)
+}
+
+async fn open(address: &str, keyspace: &str) -> Result<Sides, String> {
+    let store = StoreAddress::Cassandra(Box::new(CassandraAddress::new(
+        vec![address.to_owned()],
+        keyspace,
+    )));
+    let options = OpenOptions::new().create().request_timeout(TIMEOUT);
+    let recto = Recto::open_with(&store, options)
+        .await
+        .map_err(|error| format!("Cassandra: {error}; `recto-rig start` starts one"))?;
+    recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+    let by_hand = KeptByHand::connect(address, keyspace).await;
+    let sides = Sides {
+        events: recto.dynamic("events").unwrap(),
+        tickets: recto.dynamic("tickets").unwrap(),
+        unverified: recto.dynamic("unverified").unwrap(),
+        by_hand,
+    };
+    for id in 0..TICKETS {
+        let ticket = json!({ "id": id.to_string(), "status": "open", "at": id.to_string(), "body": BODY });
+        for collection in [&sides.tickets, &sides.unverified] {
+            collection.put(&record(collection, &ticket)).await.unwrap();
+        }
+        sides.by_hand.insert(id, "open", id, BODY).await;
+    }
+    Ok(sides)
+}
+
+fn record(collection: &Collection<DynamicRecord>, json: &serde_json::Value) -> DynamicRecord {
+    DynamicRecord::from_json(collection.definition(), json.as_object().unwrap()).unwrap()
+}
+
+impl Sides {
+    /// Does something once, as one of so many writers.
+    fn once<'a>(&'a self, work: Work, writer: usize, version: &'a mut i64) -> BoxFuture<'a, ()> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let ticket = move |hot| if hot { HOT } else { 1 + writer as i64 };
+        let names = [3, 5, 7].map(|factor| format!("value-{}", number * factor % 100));
+        let status = if number % 2 == 0 { "open" } else { "closed" };
+        async move {
+            match work {
+                Work::Append => {
+                    let event = json!({
+                        "id": number.to_string(), "a": names[0], "b": names[1], "c": names[2],
+                        "at": number.to_string(), "body": BODY,
+                    });
+                    self.events.put(&record(&self.events, &event)).await.unwrap();
+                }
+                Work::AppendByHand => {
+                    let names = [&*names[0], &*names[1], &*names[2]];
+                    self.by_hand.append(number, names, BODY).await;
+                }
+                Work::Update(hot) => {
+                    let update = self.tickets.update(ticket(hot));
+                    update.set("status", status).set("at", number).await.unwrap();
+                }
+                Work::UpdateByHand(hot) => self.by_hand.change(ticket(hot), status, number, BODY).await,
+                Work::ConditionalWrite => {
+                    let is_applied = self
+                        .by_hand
+                        .change_if(ticket(false), status, number, *version)
+                        .await;
+                    assert!(is_applied, "nobody else changes it");
+                    *version += 1;
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+/// How often a second so many writers do it.
+fn rate(runtime: &Runtime, sides: &Arc<Sides>, work: Work, writers: usize, time: Duration) -> f64 {
+    let ids = 1..=writers as i64;
+    let versions = runtime.block_on(sides.by_hand.versions(ids));
+    let begun = Instant::now();
+    let count: u64 = runtime.block_on(async {
+        let writer = |(writer, mut version): (usize, i64)| {
+            let sides = Arc::clone(sides);
+            tokio::spawn(async move {
+                let mut count = 0;
+                while begun.elapsed() < time {
+                    sides.once(work, writer, &mut version).await;
+                    count += 1;
+                }
+                count
+            })
+        };
+        let tasks: Vec<_> = versions.into_iter().enumerate().map(writer).collect();
+        let mut count = 0;
+        for task in tasks {
+            count += task.await.unwrap();
+        }
+        count
+    });
+    count as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// The median rates of several works, in turn.
+fn rates(
+    runtime: &Runtime,
+    sides: &Arc<Sides>,
+    works: &[Work],
+    writers: usize,
+    (rounds, time): (usize, Duration),
+) -> Vec<f64> {
+    let mut found = vec![Vec::new(); works.len()];
+    for round in 0..=rounds {
+        for (work, found) in works.iter().zip(&mut found) {
+            let rate = rate(runtime, sides, *work, writers, time);
+            // The first is not counted: statements are prepared, and the server compiles.
+            if round > 0 {
+                found.push(rate);
+            }
+        }
+    }
+    found.into_iter().map(median).collect()
+}
+
+fn appends(
+    world: &mut World,
+    runtime: &Runtime,
+    sides: &Arc<Sides>,
+    rounds: (usize, Duration),
+    section: &mut Section,
+) {
+    let mut table = Table::new(
+        "Appends with three views, a second",
+        &["writers", "Recto", "logged batch by hand", "by hand / Recto"],
+    );
+    for writers in WRITERS {
+        world.progress.say(&format!("appends, {writers} writers"));
+        let rate = rates(
+            runtime,
+            sides,
+            &[Work::Append, Work::AppendByHand],
+            writers,
+            rounds,
+        );
+        table.push(
+            writers.to_string(),
+            [rate[0], rate[1], rate[1] / rate[0]].map(Some),
+        );
+        section.targets.push(Target::at_most(
+            format!("Cassandra, append with 3 views, {writers} writers: time / logged batch by hand"),
+            1.1,
+            rate[1] / rate[0],
+        ));
+    }
+    section.tables.push(table);
+}
+
+fn updates(
+    world: &mut World,
+    runtime: &Runtime,
+    sides: &Arc<Sides>,
+    rounds: (usize, Duration),
+    section: &mut Section,
+) {
+    let mut table = Table::new(
+        "Updates with one view, a second",
+        &[
+            "writers",
+            "Recto",
+            "the same by hand",
+            "conditional write alone",
+            "by hand / Recto",
+            "alone / Recto",
+        ],
+    );
+    for (hot, writers) in WRITERS
+        .iter()
+        .flat_map(|&writers| [(false, writers), (true, writers)])
+    {
+        let records = if hot { "one record" } else { "a record each" };
+        let name = format!("{writers}, {records}");
+        world.progress.say(&format!("updates: {name}"));
+        let mut works = vec![Work::Update(hot), Work::UpdateByHand(hot)];
+        if !hot {
+            works.push(Work::ConditionalWrite);
+        }
+        let rate = rates(runtime, sides, &works, writers, rounds);
+        let alone = rate.get(2).copied();
+        let figures = [
+            Some(rate[0]),
+            Some(rate[1]),
+            alone,
+            Some(rate[1] / rate[0]),
+            alone.map(|alone| alone / rate[0]),
+        ];
+        table.push(name.clone(), figures);
+        section.targets.push(Target::at_most(
+            format!("Cassandra, update, writers {name}: time / the same by hand"),
+            1.15,
+            rate[1] / rate[0],
+        ));
+    }
+    section.tables.push(table);
+}
+
+fn pages(world: &mut World, runtime: &Runtime, sides: &Arc<Sides>, section: &mut Section) {
+    world.progress.say("pages of views");
+    let query = |collection: &Collection<DynamicRecord>| {
+        collection
+            .query()
+            .filter("status = \"open\"")
+            .order_by("at desc")
+            .page_size(20)
+    };
+    let asked = [&sides.unverified, &sides.tickets].map(query);
+    let contender = |name, query: &PageQuery<DynamicRecord>| {
+        let query = query.clone();
+        Contender::new(name, move || {
+            runtime.block_on(async {
+                for _ in 0..PAGES {
+                    black_box(query.clone().await.unwrap());
+                }
+            });
+            PAGES
+        })
+    };
+    let mut contenders = vec![
+        contender("not verified", &asked[0]),
+        contender("verified", &asked[1]),
+    ];
+    let measured = interleaved(&mut contenders, world.arguments.rounds(PAGE_ROUNDS));
+    let ratio = measured[1].over(&measured[0]);
+    let mut table = Table::new(
+        "The first page of 20 of a view of records that change, µs",
+        &["", "not verified", "verified", "verified / not"],
+    );
+    table.push(
+        "20 rows",
+        [measured[0].median(), measured[1].median(), ratio].map(Some),
+    );
+    section.tables.push(table);
+    section.targets.push(Target::at_most(
+        "Cassandra, page of 20: verified / not verified",
+        3.0,
+        ratio,
+    ));
+}
