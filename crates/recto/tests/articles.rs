@@ -1,4 +1,4 @@
-//! The cases of the two articles Recto grew from, on both stores: with the results they print, and
+//! The cases of the two articles Recto grew from, on both stores, and those of views in memory too: with the results they print, and
 //! with the results they should have printed where they erred.
 //!
 //! - *Paging and Filtering with Apache Cassandra* (Gray and Gunderson, 2015): a table of seven rows,
@@ -6,15 +6,20 @@
 //!   general patterns for k filter columns.
 //! - *Sorted Pagination in Cassandra* (Nagmote, 2016): a timeline per user, suspended users by
 //!   status with and without temporal buckets, a reverse lookup, paging a whole table by token.
-#![allow(clippy::unwrap_used)]
+//!
+//! Both keep several tables for one thing, as applications must by hand; and once more as one collection with views.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod articles {
+    pub(crate) mod composite;
+    pub(crate) mod crashes;
     pub(crate) mod filtering;
     pub(crate) mod sorted;
+    pub(crate) mod suspensions;
 }
 mod common;
 
-use articles::{filtering, sorted};
+use articles::{composite, crashes, filtering, sorted, suspensions};
 
 const SCHEMA: &str = r#"
 [collection.paging_table]
@@ -54,6 +59,35 @@ writes = "overwrite"
 fields = { user_id = "uuid", occurred_on = "timestamp" }
 key = ["user_id"]
 writes = "overwrite"
+
+[collection.suspensions]
+fields = { user_id = "uuid", status = "text", occurred_on = "timestamp", reason = "text" }
+key = ["user_id"]
+[collection.suspensions.view.by_status]
+partition = ["status"]
+order = ["-occurred_on"]
+
+[collection.sales]
+fields = { partition = "text", cluster_01 = "text", cluster_02 = "text", cluster_03 = "text", non_primary_key = "text" }
+key = ["non_primary_key"]
+[collection.sales.view.p123]
+partition = ["partition"]
+order = ["cluster_01", "cluster_02", "cluster_03"]
+[collection.sales.view.c123]
+partition = ["cluster_01"]
+order = ["cluster_02", "cluster_03", "partition"]
+[collection.sales.view.c23p]
+partition = ["cluster_02"]
+order = ["cluster_03", "partition", "cluster_01"]
+[collection.sales.view.c3p1]
+partition = ["cluster_03"]
+order = ["partition", "cluster_01", "cluster_02"]
+[collection.sales.view.p213]
+partition = ["partition"]
+order = ["cluster_02", "cluster_01", "cluster_03"]
+[collection.sales.view.c13p]
+partition = ["cluster_01"]
+order = ["cluster_03", "partition", "cluster_02"]
 "#;
 
 on_both_stores! { crate::SCHEMA;
@@ -75,4 +109,40 @@ on_both_stores! { crate::SCHEMA;
         unsuspending_by_reverse_lookup,
         a_whole_table_by_token,
     }
+    suspensions { suspending_and_unsuspending }
+    composite { every_combination_of_filters }
+    crashes { dying_between_the_tables }
+}
+
+/// The cases of views on stores in memory.
+macro_rules! in_memory {
+    ($($store:ident, $transactions:expr;)+) => {
+        $(mod $store {
+            async fn store() -> recto::Recto {
+                let recto = crate::common::stores::in_memory($transactions).await;
+                recto.apply(&crate::common::stores::parse(crate::SCHEMA)).await.unwrap();
+                recto
+            }
+
+            #[test]
+            fn suspending_and_unsuspending() {
+                crate::common::run(async { crate::suspensions::suspending_and_unsuspending(store().await).await });
+            }
+
+            #[test]
+            fn every_combination_of_filters() {
+                crate::common::run(async { crate::composite::every_combination_of_filters(store().await).await });
+            }
+
+            #[test]
+            fn dying_between_the_tables() {
+                crate::common::run(async { crate::crashes::dying_in(store().await).await });
+            }
+        })+
+    };
+}
+
+in_memory! {
+    memory, true;
+    memory_by_writer, false;
 }

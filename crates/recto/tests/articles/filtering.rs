@@ -10,7 +10,7 @@ use crate::common::Subject;
 use crate::common::subject::{rows, words};
 
 /// The article's sample data.
-const ROWS: [[&str; 5]; 7] = [
+pub(super) const ROWS: [[&str; 5]; 7] = [
     ["A01", "B01", "C01", "D01", "01"],
     ["A01", "B01", "C01", "D02", "02"],
     ["A01", "B01", "C02", "D03", "03"],
@@ -20,7 +20,7 @@ const ROWS: [[&str; 5]; 7] = [
     ["A02", "B03", "C04", "D07", "07"],
 ];
 /// The article's page size.
-const SIZE: u32 = 2;
+pub(super) const SIZE: u32 = 2;
 
 /// The table with its seven rows. Every test puts the same rows, so they may run side by side.
 async fn table(recto: &Recto) -> Subject {
@@ -36,12 +36,12 @@ async fn table(recto: &Recto) -> Subject {
 }
 
 /// The rows of a page by their last clustering column, which names a row: `D01, D02`.
-fn names(page: &Page<DynamicRecord>) -> String {
+pub(super) fn names(page: &Page<DynamicRecord>) -> String {
     words(page, &["cluster_03"])
 }
 
 /// The pages from the first on, each by the cursor of the last row of the one before.
-async fn forwards(query: &PageQuery<DynamicRecord>) -> Vec<Page<DynamicRecord>> {
+pub(super) async fn forwards(query: &PageQuery<DynamicRecord>) -> Vec<Page<DynamicRecord>> {
     let mut pages = vec![query.clone().first(SIZE).await.unwrap()];
     while let Some(next) = pages.last().unwrap().next_cursor() {
         pages.push(query.clone().first(SIZE).after(next).await.unwrap());
@@ -49,11 +49,14 @@ async fn forwards(query: &PageQuery<DynamicRecord>) -> Vec<Page<DynamicRecord>> 
     pages
 }
 
-fn all_names(pages: &[Page<DynamicRecord>]) -> Vec<String> {
+pub(super) fn all_names(pages: &[Page<DynamicRecord>]) -> Vec<String> {
     pages.iter().map(names).collect()
 }
 
-async fn previous(query: &PageQuery<DynamicRecord>, page: &Page<DynamicRecord>) -> Page<DynamicRecord> {
+pub(super) async fn previous(
+    query: &PageQuery<DynamicRecord>,
+    page: &Page<DynamicRecord>,
+) -> Page<DynamicRecord> {
     query.clone().last(SIZE).before(page.cursor(0)).await.unwrap()
 }
 

@@ -133,7 +133,7 @@ pub(crate) async fn the_timeline_in_pages(recto: Recto) {
     assert_eq!(words(&oldest, &["content"]), "post 0, post 1, post 2");
 }
 
-fn user(number: u32) -> String {
+pub(super) fn user(number: u32) -> String {
     format!("00000000-0000-4000-8000-{number:012x}")
 }
 

@@ -18,14 +18,8 @@ pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> u
     let definition = records.definition();
     let found: Vec<_> = records.scan().parts().try_collect().await.unwrap();
     let records: Vec<_> = found.into_iter().flat_map(|part| part.items).collect();
-    let tables = recto.store().list_tables().await.unwrap();
     for view in &definition.views {
-        let start = format!("{collection}_{}_", view.name);
-        let is_it = |table: &&Table| {
-            let number = table.name().strip_prefix(&start);
-            number.is_some_and(|number| number.parse::<u64>().is_ok())
-        };
-        let table = tables.iter().find(is_it).unwrap();
+        let table = &table_of(recto, collection, &view.name).await;
         let arranged = definition.arranged(view);
         let view_table = Arrangement::new(&arranged, table.name()).unwrap();
         let by = |record: &recto::DynamicRecord| {
@@ -44,7 +38,7 @@ pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> u
             expected.push(format!("{json:?}"));
         }
         let mut there: Vec<String> = Vec::new();
-        for row in rows(recto, table).await {
+        for (row, _) in rows(recto, table).await {
             let mut json: BTreeMap<&String, Option<Json>> = BTreeMap::new();
             for (column, field) in view_table.fields() {
                 let field = &definition.fields[field];
@@ -62,15 +56,43 @@ pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> u
     records.len()
 }
 
+/// In how many seconds the entries of a collection's views end, those that do.
+pub(crate) async fn entries_end_in(recto: &Recto, collection: &str) -> Vec<Option<u32>> {
+    let definition = recto.dynamic(collection).unwrap().definition();
+    let mut ends = Vec::new();
+    for view in &definition.views {
+        let table = table_of(recto, collection, &view.name).await;
+        ends.extend(rows(recto, &table).await.into_iter().map(|(_, end)| end));
+    }
+    ends
+}
+
+/// The table of a view.
+async fn table_of(recto: &Recto, collection: &str, view: &str) -> Table {
+    let start = format!("{collection}_{view}_");
+    let is_it = |table: &Table| {
+        let number = table.name().strip_prefix(&start);
+        number.is_some_and(|number| number.parse::<u64>().is_ok())
+    };
+    let tables = recto.store().list_tables().await.unwrap();
+    tables.into_iter().find(is_it).unwrap()
+}
+
 fn shown(ty: &Type, value: &Value) -> Json {
     json::to_json(ty, value)
 }
 
-/// All rows of a table.
-async fn rows(recto: &Recto, table: &Table) -> Vec<Vec<Option<Vec<u8>>>> {
+/// The cells of a row.
+type Row = Vec<Option<Vec<u8>>>;
+
+/// All rows of a table, and in how many seconds each ends, if it does.
+async fn rows(recto: &Recto, table: &Table) -> Vec<(Row, Option<u32>)> {
     let table = Arc::new(table.clone());
     let snapshot = recto.store().snapshot().unwrap();
-    let options = ReadOptions::default();
+    let options = ReadOptions {
+        stamps: true,
+        ..ReadOptions::default()
+    };
     let mut rows = Vec::new();
     for range in snapshot.token_ranges(&table, 1).await.unwrap() {
         let mut after = None;
@@ -81,7 +103,12 @@ async fn rows(recto: &Recto, table: &Table) -> Vec<Vec<Option<Vec<u8>>>> {
                 .unwrap();
             let cells =
                 |row: recto_model::RowRef<'_>| row.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect();
-            rows.extend(read.rows.iter().map(cells));
+            let ends = read
+                .ends_in_seconds
+                .iter()
+                .copied()
+                .chain(std::iter::repeat(None));
+            rows.extend(read.rows.iter().map(cells).zip(ends));
             match read.next {
                 Some(next) => after = Some(next),
                 None => break,

@@ -2,8 +2,11 @@
 // Each test binary uses its part; what tests print is shown when they fail.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stdout)]
 
+pub(crate) mod children;
+pub(crate) mod clocks;
 pub(crate) mod entries;
 pub(crate) mod exact;
+pub(crate) mod killing;
 pub(crate) mod pieces;
 pub(crate) mod stores;
 pub(crate) mod subject;

@@ -1,9 +1,12 @@
 //! The two stores: one of each kind that all tests of a binary share, and fresh ones for tests that
 //! change the schema.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use recto::schema::Schema;
+use recto::store::Limits;
+use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto::{CassandraAddress, Environment, OpenOptions, Recto, StoreAddress};
 use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, Scratch, unique_keyspace};
@@ -43,6 +46,21 @@ pub(crate) fn kind_of(recto: &Recto) -> Kind {
     } else {
         Kind::Embedded
     }
+}
+
+/// A new store in memory, with transactions as the embedded one, or without as Cassandra.
+pub(crate) async fn in_memory(transactions: bool) -> Recto {
+    let limits = Limits {
+        remote: !transactions,
+        leaves_tombstones: !transactions,
+        sees_conflicts: transactions,
+        transactions,
+        ..DEFAULT_LIMITS
+    };
+    let store = Arc::new(MemoryStore::with_limits(Environment::system(), limits));
+    Recto::with_store(store, OpenOptions::new().create())
+        .await
+        .unwrap()
 }
 
 /// The schema that `text` declares.

@@ -1,0 +1,78 @@
+//! Clocks that are wrong, for one process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use recto::{Environment, Recto, Swept};
+use recto_model::environment::Source;
+
+/// Longer than a living process may do nothing.
+const DEAD_AFTER: Duration = Duration::from_secs(31);
+
+/// The machine's clocks, but that the wall clock is off, and that the continuous one jumps when it is told to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Clocks {
+    off_micros: i64,
+    ahead_nanos: Arc<AtomicU64>,
+}
+
+impl Clocks {
+    /// The wall clock is off by so much.
+    pub(crate) fn off_by(off_micros: i64) -> Self {
+        Self {
+            off_micros,
+            ..Self::default()
+        }
+    }
+
+    /// For this process so much time has gone by: whoever did nothing meanwhile, it takes for dead.
+    pub(crate) fn jump(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap();
+        self.ahead_nanos.fetch_add(nanos, Ordering::SeqCst);
+    }
+
+    pub(crate) fn environment(&self) -> Environment {
+        Environment::new(Off {
+            clocks: self.clone(),
+            right: Environment::system(),
+        })
+    }
+}
+
+/// Sweeps after processes that are gone, as if half a minute went by in which they did nothing.
+pub(crate) async fn sweep_at_once(recto: &Recto, clocks: &Clocks) -> Swept {
+    let told = |swept: &Swept| {
+        if swept.watched > 0 {
+            clocks.jump(DEAD_AFTER);
+        }
+        !swept.is_done()
+    };
+    recto.sweep(told).await.unwrap()
+}
+
+struct Off {
+    clocks: Clocks,
+    right: Environment,
+}
+
+impl Source for Off {
+    fn now_micros(&self) -> i64 {
+        self.right.now_micros() + self.clocks.off_micros
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.right.monotonic_nanos()
+    }
+
+    fn continuous_nanos(&self) -> u64 {
+        self.right.continuous_nanos() + self.clocks.ahead_nanos.load(Ordering::SeqCst)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(16) {
+            let drawn = self.right.random::<16>();
+            chunk.copy_from_slice(&drawn[..chunk.len()]);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A process that dies at a call to its store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use async_trait::async_trait;
+use recto::store::wrapper::StoreWrapper;
+use recto::store::{
+    Atomicity, Cas, CasOutcome, PartitionWrite, Store, StoreError, TableOutcome, TransactionOutcome,
+    WriteOptions, WriteOutcome,
+};
+use recto_model::Table;
+use tokio::sync::Notify;
+
+/// How a process ends at a call that changes something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Before the call is done.
+    Before,
+    /// When it is done, and not answered.
+    After,
+    /// The call is never done, while those beside it are: the process ends when it is [told](Killing::kill).
+    Beside,
+}
+
+/// A store that does so many changes for its process, and then no more. Reads pass.
+pub(crate) struct Killing {
+    inner: Arc<dyn Store>,
+    left: AtomicI64,
+    cut: Cut,
+    /// Of which tables calls are counted.
+    counts: fn(&str) -> bool,
+    is_dead: AtomicBool,
+    killed: Notify,
+}
+
+impl Killing {
+    /// Dies when it is [armed](Self::arm), at a call of one of these tables.
+    pub(crate) fn new(inner: &Arc<dyn Store>, cut: Cut, counts: fn(&str) -> bool) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Arc::clone(inner),
+            left: AtomicI64::new(i64::MAX),
+            cut,
+            counts,
+            is_dead: AtomicBool::new(false),
+            killed: Notify::new(),
+        })
+    }
+
+    /// So many calls more are done as ever.
+    pub(crate) fn arm(&self, calls: i64) {
+        self.left.store(calls + 1, Ordering::SeqCst);
+    }
+
+    /// Waits until the call came that is its last.
+    pub(crate) async fn killed(&self) {
+        self.killed.notified().await;
+    }
+
+    /// Nothing more is done, or answered.
+    pub(crate) fn kill(&self) {
+        self.is_dead.store(true, Ordering::SeqCst);
+    }
+
+    async fn call<T>(&self, tables: impl IntoIterator<Item = &str>, call: impl Future<Output = T>) -> T {
+        let left = if tables.into_iter().any(self.counts) {
+            self.left.fetch_sub(1, Ordering::SeqCst)
+        } else {
+            i64::MAX
+        };
+        if self.is_dead.load(Ordering::SeqCst) {
+            return std::future::pending().await;
+        }
+        let is_beside = left < 1 && self.cut == Cut::Beside;
+        if left > 1 || is_beside {
+            return call.await;
+        }
+        if self.cut != Cut::Beside {
+            self.kill();
+        }
+        if left == 1 {
+            if self.cut == Cut::After {
+                call.await;
+            }
+            self.killed.notify_one();
+        }
+        std::future::pending().await
+    }
+}
+
+#[async_trait]
+impl StoreWrapper for Killing {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let tables: Vec<_> = writes.iter().map(|write| Arc::clone(&write.table)).collect();
+        let call = self.inner.write_many(writes, atomicity, options);
+        self.call(tables.iter().map(|table| table.name()), call).await
+    }
+
+    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        let table = Arc::clone(&cas.table);
+        self.call([table.name()], self.inner.cas(cas, options)).await
+    }
+
+    async fn on_transaction(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        let tables = conditional.iter().map(|cas| Arc::clone(&cas.table));
+        let tables: Vec<_> = tables
+            .chain(plain.iter().map(|write| Arc::clone(&write.table)))
+            .collect();
+        let call = self.inner.transact(conditional, plain, options);
+        self.call(tables.iter().map(|table| table.name()), call).await
+    }
+
+    async fn on_create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.call([table.name()], self.inner.create_table(table)).await
+    }
+
+    async fn on_drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        self.call([name], self.inner.drop_table(name)).await
+    }
+}
