@@ -46,6 +46,9 @@ pub enum Change<R, P> {
     Update(P),
     /// It is deleted. Where there is none, that is written all the same: no earlier write can come after it.
     Delete,
+    /// Nothing becomes of it, but that its version rises, above this one too: its entries are put once more, over whatever
+    /// somebody else put there. Where there is none, that is written all the same.
+    Raise(Version),
 }
 
 /// A change of one record, and on what condition.
@@ -80,6 +83,8 @@ pub struct After<R> {
     pub record: Option<R>,
     /// From when on it is gone.
     pub expires_at: Option<Micros>,
+    /// What its version is above, beside the one before.
+    pub above: Option<Version>,
 }
 
 /// What becomes of a record by a request.
@@ -97,6 +102,7 @@ pub fn decide<A: Arranged>(
     if request.if_version.is_some() && request.if_version != version {
         return Err(Refusal::Changed(version));
     }
+    let mut above = None;
     let (record, expires_at) = match (&request.change, there) {
         (Change::Insert { .. }, Some((row, _))) => return Err(Refusal::Exists(row.version)),
         (Change::Insert { record, expires_at } | Change::Put { record, expires_at }, _) => {
@@ -117,9 +123,20 @@ pub fn decide<A: Arranged>(
         (Change::Update(_), None) => return Err(Refusal::Absent),
         (Change::Update(patch), Some((row, record))) => (Some(schema.patched(record, patch)), row.expires_at),
         (Change::Delete, _) => (None, None),
+        (Change::Raise(least), _) => {
+            above = Some(*least);
+            // Of one that has expired by this clock, too: by others it may live.
+            row.map_or((None, None), |row| (row.record.clone(), row.expires_at))
+        }
     };
-    let after = After { record, expires_at };
-    match after.record.as_ref().and_then(|record| schema.unfit(record)) {
+    let after = After {
+        record,
+        expires_at,
+        above,
+    };
+    // What is there already stays, in the views that it can stand in.
+    let new = after.record.as_ref().filter(|_| above.is_none());
+    match new.and_then(|record| schema.unfit(record)) {
         Some(view) => Err(Refusal::Unfit(view)),
         None => Ok(after),
     }
@@ -171,7 +188,7 @@ pub(crate) fn next_row_by<A: Arranged>(
     must_go.retain(|key| schema.has_view(key.view));
     Row {
         tokens: Tokens::pushed_by(before.map(|row| &row.tokens), token, rules),
-        version: Version::after_by(before.map(|row| row.version), now, rules),
+        version: Version::after_by(before.map(|row| row.version).max(after.above), now, rules),
         generation: schema.generation(),
         record: after.record,
         expires_at: after.expires_at,
@@ -408,6 +425,33 @@ mod tests {
             .map(|(key, stamp)| (key.key, stamp.0))
             .collect();
         assert_eq!((removed, over.puts.len()), (vec![(2, 10), (1, 9)], 0));
+    }
+
+    #[test]
+    fn what_is_raised_is_above_what_was_there() {
+        let row = row(Some(5 * SECOND), &[2]);
+        let next = |found: Option<&RowOf<Tiny>>, above| {
+            let raise = crate::tests::tiny::raise(above);
+            let after = decide(&raise, found, &schema(), 7 * SECOND).expect("raised");
+            let found = Found {
+                row: found.cloned(),
+                done: None,
+            };
+            next_row(&found, after, &schema(), Token(2), 7 * SECOND)
+        };
+        let raised = next(Some(&row), 9 * SECOND);
+        assert_eq!(
+            (raised.version, raised.record, raised.expires_at, raised.must_go),
+            (
+                Version(9 * SECOND + 2),
+                row.record,
+                row.expires_at,
+                row.must_go.clone()
+            )
+        );
+        assert_eq!(next(Some(&row), 0).version, Version(7 * SECOND));
+        let absent = next(None, 9 * SECOND);
+        assert_eq!((absent.version, absent.record), (Version(9 * SECOND + 2), None));
     }
 
     #[test]

@@ -342,7 +342,11 @@ impl<A: Arranged> Write<A> {
             Decision::Applied => Fate::Applied,
             Decision::NotApplied(current) => {
                 let own = conditional.row.tokens.newest();
-                fate(own, conditional.expected.as_ref(), current.as_ref())
+                match fate(own, conditional.expected.as_ref(), current.as_ref()) {
+                    // It was sent once, and that one was not applied: whatever was forgotten since.
+                    Fate::Unknown if !*in_doubt => Fate::Refused,
+                    fate => fate,
+                }
             }
             Decision::NotSent if !*in_doubt || !self.rules.keeps(Rule::DoubtStays) => {
                 return self.give_up(NotWritten::Failed);

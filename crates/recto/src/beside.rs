@@ -10,7 +10,7 @@ use recto_store::{
 };
 use recto_views::collection::{KeyCells, ViewTable};
 use recto_views::row::Micros;
-use recto_views::{Arranged, Entry, Mend, Row, Seen, ViewNumber, fill_until};
+use recto_views::{Arranged, Change, Entry, Mend, Request, Row, Seen, Version, ViewNumber, fill_until};
 
 use crate::core::CollectionCore;
 use crate::entries::EntryWrites;
@@ -112,7 +112,23 @@ impl Beside {
 
     /// What removes an entry.
     pub(crate) fn remove(&self, key: &KeyCells, stamp: Micros) -> Option<PartitionWrite> {
-        EntryWrites::remove(&self.view, key, recto_views::Version(stamp))
+        EntryWrites::remove(&self.view, key, Version(stamp))
+    }
+
+    /// Gives a record another version, above this one too, and nothing else: its entries are put once more. Which it is; none
+    /// if that is refused. Where a version says when entries were put, nothing else puts them later.
+    pub(crate) async fn raise(&self, key: &RecordKey, above: Version) -> Result<Option<Version>> {
+        let (core, raise) = (&self.core, Change::Raise(above));
+        let (shared, name) = (&core.shared, &core.definition.name);
+        let asked = Request {
+            change: raise,
+            if_version: None,
+        };
+        let time = shared.write_options().timeout;
+        let raised = shared
+            .writer
+            .change(name, core.key_of(&key.partition), asked, time);
+        Ok(raised.await?.ok().map(|changed| changed.version))
     }
 
     /// Until when the entries of a record live. Only where several clocks decide they outlive it.

@@ -22,15 +22,13 @@ mod plain;
 #[path = "views_life/writers.rs"]
 mod writers;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use common::stores::parse;
 use common::{Fresh, Kind, Scope, run};
 use futures::stream::{self, StreamExt};
 use recto::session::{VerifyReport, VerifyRequest};
-use recto::store::memory::MemoryStore;
-use recto::{Collection, DynamicRecord, Environment, OpenOptions, Recto};
+use recto::{Collection, DynamicRecord, Recto};
 use serde_json::{Value as Json, json};
 
 /// One collection whose records are never changed, and one whose records are.
@@ -64,8 +62,10 @@ nulls = "skip"
 fields = ["note"]
 "#;
 
+/// Records that are put together, which are less than a logged batch holds.
+const BATCH_RECORDS: usize = 200;
 /// The tests that open stores in files, or on Cassandra.
-static TESTS: AtomicUsize = AtomicUsize::new(9);
+static TESTS: AtomicUsize = AtomicUsize::new(10);
 
 macro_rules! behaviours {
     ($($module:ident::$name:ident),+ $(,)?) => {
@@ -95,8 +95,27 @@ behaviours! {
     drift::what_drifted_is_found_and_mended,
 }
 
+mod memory_by_writer {
+    #[test]
+    fn what_drifted_is_found_and_mended() {
+        crate::run(async {
+            let recto = crate::common::stores::in_memory(false).await;
+            crate::drift::what_drifted_is_found_and_mended(recto).await;
+        });
+    }
+}
+
 mod cassandra {
-    use crate::{Fresh, Kind, Scope, TESTS, added, run, writers};
+    use crate::{Fresh, Kind, Scope, TESTS, added, drift, run, writers};
+
+    #[test]
+    fn what_drifted_is_found_and_mended() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            drift::what_drifted_is_found_and_mended(recto).await;
+        });
+    }
 
     #[test]
     fn a_view_that_is_added_has_every_record() {
@@ -117,10 +136,7 @@ mod cassandra {
 }
 
 async fn in_memory() -> Recto {
-    let store = Arc::new(MemoryStore::new(Environment::system()));
-    Recto::with_store(store, OpenOptions::new().create())
-        .await
-        .unwrap()
+    common::stores::in_memory(true).await
 }
 
 async fn embedded() -> Recto {
@@ -169,7 +185,7 @@ pub(crate) async fn fill_each(recto: &Recto, event_count: i32, person_count: i32
     let records: Vec<DynamicRecord> = (0..event_count)
         .map(|number| record(&events, &event(number)))
         .collect();
-    for chunk in records.chunks(200) {
+    for chunk in records.chunks(BATCH_RECORDS) {
         events.put_all(chunk).await.unwrap();
     }
     let people = recto.dynamic("people").unwrap();

@@ -2,12 +2,12 @@
 
 use super::model::{Config, I1, I2, I3, I4, Script, TOLD};
 use super::tiny::{
-    BY_NOTE, BY_PLACE, Tiny, TinyRequest, at, delete, expiring, insert, move_to, note, put, record,
+    BY_NOTE, BY_PLACE, Tiny, TinyRequest, at, delete, expiring, insert, move_to, note, put, raise, record,
 };
 use super::usually;
-use crate::row::{CLOCKS_APART_MICROS, Found, MAX_MUST_GO, Token, Version};
+use crate::row::{CLOCKS_APART_MICROS, Found, MAX_MUST_GO, Token, Tokens, Version};
 use crate::rules::Rule;
-use crate::write::{Action, Decision, Event, Here, Write};
+use crate::write::{Action, Answer, Decision, Event, Here, Write};
 
 /// Processes whose clocks are apart, each with its requests, on a record that stands at place 1; without faults.
 fn writers(scripts: &[&[TinyRequest]]) -> Config {
@@ -92,6 +92,16 @@ fn a_crash_of_who_sweeps_after_a_crash() {
         ..swept(&[&[put(2, Some(1))]])
     };
     config.holds("a crash of the sweeper", &["all asked and quiet"]);
+}
+
+#[test]
+fn a_version_is_raised_beside_moves() {
+    let config = Config {
+        crashes: 1,
+        losses: usually(0, 1),
+        ..swept(&[&[raise(20)], &[move_to(3)]])
+    };
+    config.holds("raised", &["all asked and quiet"]);
 }
 
 #[test]
@@ -283,6 +293,34 @@ fn versions_one_apart() {
         ..swept(&[&[put(2, Some(1)), note(None)], &[move_to(1)]])
     };
     config.holds("versions one apart", &["all asked and quiet"]);
+}
+
+/// So many changed a hot record since it was read that the token which was expected is forgotten: of a write that was sent
+/// once it is known that it was lost, of one that was sent again it is not.
+#[test]
+fn what_is_lost_at_once_is_known_to_be_lost() {
+    let schema = Tiny::new(1, &[BY_PLACE]);
+    let here = |token| Here {
+        schema: &schema,
+        now: 0,
+        token: Token(token),
+        has_lease: true,
+    };
+    let others = Tokens::new((10..18).map(Token).collect());
+    for in_doubt in [false, true] {
+        let mut write = Write::<Tiny>::change(put(2, None));
+        write.step(Event::Begin, &here(0));
+        write.step(Event::Noted, &here(0));
+        write.step(Event::Read(Found::absent()), &here(1));
+        if in_doubt {
+            write.step(Event::Decided(Token(1), Decision::Unknown), &here(2));
+        }
+        let lost = Decision::NotApplied(others.clone());
+        let actions = write.step(Event::Decided(Token(1), lost), &here(3));
+        let is_told = actions.contains(&Action::Answer(Answer::Unknown));
+        assert_eq!(is_told, in_doubt, "{actions:?}");
+        assert!(matches!(actions.last(), Some(Action::Look { .. })), "{actions:?}");
+    }
 }
 
 /// A row with too much to remove is resolved first, within the same write.

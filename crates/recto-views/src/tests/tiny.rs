@@ -138,6 +138,11 @@ pub(crate) const fn delete() -> TinyRequest {
     request(Change::Delete)
 }
 
+/// Nothing but a version above this one.
+pub(crate) const fn raise(above: i64) -> TinyRequest {
+    request(Change::Raise(Version(above)))
+}
+
 /// The same, if this version is there.
 pub(crate) const fn at(version: i64, mut request: TinyRequest) -> TinyRequest {
     request.if_version = Some(Version(version));

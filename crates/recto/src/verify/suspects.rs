@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use recto_views::collection::KeyCells;
+use recto_views::row::CLOCKS_APART_MICROS;
 use recto_views::{Difference, Version, difference};
 
 use crate::beside::{Beside, RecordKey, RecordRow, There, send};
@@ -48,8 +49,6 @@ const OF_THE_FUTURE: &str =
     "it was written with a stamp that lies ahead of the clock here, which nothing written now can replace";
 const WITHOUT_A_STAMP: &str = "the store does not tell when it was written, so that it cannot be deleted as of then: \
                                delete it by hand";
-const NEWER_THAN_ITS_RECORD: &str =
-    "it is newer than its record: put the record once more, which is newer than it";
 
 /// Looks at what seems wrong, and mends it if that is asked for. None if nothing is wrong.
 pub(super) async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
@@ -140,6 +139,52 @@ fn differs(beside: &Beside, there: Option<&There>, row: Option<&RecordRow>) -> O
 
 /// Mends what is wrong, and looks whether it is right then.
 async fn mend(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
+    if beside.has_versions() && beside.is_remote() {
+        mend_by_version(beside, wrong).await
+    } else {
+        mend_by_stamp(beside, wrong).await
+    }
+}
+
+/// Where each change of a record is of another version, which is the stamp of its entries: what is there of before goes, or
+/// is put over, and what is newer than its record is overtaken by it.
+async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
+    let shared = &beside.core.shared;
+    let stamp = wrong.entry.as_ref().map_or(0, |there| there.written.stamp);
+    let latest = shared
+        .environment
+        .now_micros()
+        .saturating_add(CLOCKS_APART_MICROS);
+    if let (Difference::Orphan, Some(there)) = (wrong.kind, &wrong.entry) {
+        // Whatever the record becomes later must stand above what is deleted now.
+        let newest = wrong.row.as_ref().map_or(0, |row| row.version.0);
+        let raised = if stamp == 0 || (newest < stamp && stamp <= latest) {
+            beside.raise(&wrong.record, Version(stamp)).await?
+        } else {
+            None
+        };
+        let at = if stamp == 0 {
+            raised.map(Version::before)
+        } else {
+            Some(Version(stamp))
+        };
+        let removed = at.and_then(|at| beside.remove(&there.seen.key.key, at.0));
+        send(shared, removed.into_iter().collect(), false).await?;
+        return is_right(beside, wrong, OF_THE_FUTURE).await;
+    }
+    let put = wrong.row.as_ref().and_then(|row| beside.put(row));
+    send(shared, put.into_iter().collect(), false).await?;
+    let first = is_right(beside, wrong, OF_THE_FUTURE).await?;
+    if first == Outcome::Mended || stamp > latest {
+        return Ok(first);
+    }
+    // What is there, or was deleted there, is newer than the record.
+    beside.raise(&wrong.record, Version(stamp)).await?;
+    is_right(beside, wrong, OF_THE_FUTURE).await
+}
+
+/// Where a record that does not change has its entries at stamps that only the store tells.
+async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
     let shared = &beside.core.shared;
     let stamp = wrong.entry.as_ref().map(|there| there.written.stamp);
     let removed = match (&wrong.entry, stamp) {
@@ -160,8 +205,8 @@ async fn mend(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
         return is_right(beside, wrong, OF_THE_FUTURE).await;
     };
     send(shared, beside.put(row).into_iter().collect(), false).await?;
-    let first = is_right(beside, wrong, NEWER_THAN_ITS_RECORD).await?;
-    if first == Outcome::Mended || (beside.has_versions() && beside.is_remote()) {
+    let first = is_right(beside, wrong, OF_THE_FUTURE).await?;
+    if first == Outcome::Mended {
         return Ok(first);
     }
     // What is there, or was deleted there, is newer than what is told of the record.

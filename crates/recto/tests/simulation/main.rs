@@ -4,15 +4,18 @@
 //! there, and versions only rose.
 //!
 //! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, dead_code)]
 
 mod check;
 mod clock;
 mod gate;
 mod history;
+#[path = "../common/killing.rs"]
+mod killing;
 mod process;
 mod records;
 mod stages;
+mod sweepers;
 mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,6 +54,11 @@ fn run(seed: u64) -> Result<String, String> {
 #[test]
 fn a_change_takes_three_stages_one_after_the_other() {
     in_virtual_time(stages::three_stages());
+}
+
+#[test]
+fn who_sweeps_is_killed_at_any_call() {
+    in_virtual_time(sweepers::who_sweeps_is_killed_at_any_call());
 }
 
 #[test]

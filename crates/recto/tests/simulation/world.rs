@@ -36,9 +36,9 @@ const MAX_FROZEN_SECONDS: u64 = 45;
 /// How long it takes at most until all is well, when nothing goes wrong any more.
 const HEALING: Duration = Duration::from_secs(75);
 /// How long it takes at most until what the dead left is removed, when it is time.
-const SWEEPING: Duration = Duration::from_secs(20);
+pub(crate) const SWEEPING: Duration = Duration::from_secs(20);
 /// When what the dead left is resolved once more: a day later.
-const LATER_MICROS: i64 = 25 * 3_600 * 1_000_000;
+pub(crate) const LATER_MICROS: i64 = 25 * 3_600 * 1_000_000;
 /// How far clocks are off, at most: two of them, twice as far.
 const MAX_OFF_MICROS: u64 = 1_790_000_000;
 

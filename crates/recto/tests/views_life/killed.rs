@@ -1,78 +1,25 @@
-//! Whoever applies a schema is killed at each call to the store, before it is done or after; who applies it again goes on.
+//! Whoever applies a schema, or repairs views, is killed at each call to the store, before it is done or after; who does it
+//! again goes on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
-use async_trait::async_trait;
 use recto::schema::Schema;
+use recto::session::VerifyRequest;
+use recto::store::Store;
 use recto::store::memory::MemoryStore;
-use recto::store::wrapper::StoreWrapper;
-use recto::store::{
-    Atomicity, Cas, CasOutcome, PartitionWrite, Store, StoreError, TableOutcome, WriteOptions, WriteOutcome,
-};
 use recto::{ApplyOptions, Environment, OpenOptions, Recto};
-use recto_model::Table;
-use tokio::sync::Notify;
 
+use crate::common::killing::{Cut, Killing};
 use crate::common::run;
-use crate::common::stores::parse;
-use crate::{BASE, VIEWS, assert_all_is_well, fill_each, tables, with_views};
+use crate::common::stores::{in_memory, parse};
+use crate::{BASE, VIEWS, assert_all_is_well, drift, fill_each, tables, with_views};
 
 /// More than is filled in at a time.
 const RECORDS: i32 = 1_100;
-/// More than an apply takes.
+/// As many records as drift is planted among.
+const REPAIRED: i32 = 40;
+/// More than an apply takes, and a repair.
 const MOST_CALLS: i64 = 400;
-
-/// Does so many changes of the store, and then no more.
-struct Killing {
-    inner: Arc<dyn Store>,
-    left: AtomicI64,
-    /// Whether the last of them is done.
-    does_last: bool,
-    killed: Notify,
-}
-
-impl Killing {
-    async fn call<T>(&self, call: impl Future<Output = T>) -> T {
-        let left = self.left.fetch_sub(1, Ordering::SeqCst);
-        if left > 1 {
-            return call.await;
-        }
-        if left == 1 && self.does_last {
-            call.await;
-        }
-        self.killed.notify_one();
-        std::future::pending().await
-    }
-}
-
-#[async_trait]
-impl StoreWrapper for Killing {
-    fn inner(&self) -> &Arc<dyn Store> {
-        &self.inner
-    }
-
-    async fn on_writes(
-        &self,
-        writes: Vec<PartitionWrite>,
-        atomicity: Atomicity,
-        options: WriteOptions,
-    ) -> Result<WriteOutcome, StoreError> {
-        self.call(self.inner.write_many(writes, atomicity, options)).await
-    }
-
-    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
-        self.call(self.inner.cas(cas, options)).await
-    }
-
-    async fn on_create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.call(self.inner.create_table(table)).await
-    }
-
-    async fn on_drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
-        self.call(self.inner.drop_table(name)).await
-    }
-}
 
 async fn open(store: &Arc<dyn Store>) -> Recto {
     let options = OpenOptions::new().create();
@@ -80,18 +27,14 @@ async fn open(store: &Arc<dyn Store>) -> Recto {
 }
 
 /// Applies a schema until the store has been asked for so much; whether it came to its end.
-async fn apply_for(store: &Arc<dyn Store>, calls: i64, does_last: bool, schema: &Schema) -> bool {
-    let killing = Arc::new(Killing {
-        inner: Arc::clone(store),
-        left: AtomicI64::new(calls + 1),
-        does_last,
-        killed: Notify::new(),
-    });
+async fn apply_for(store: &Arc<dyn Store>, calls: i64, cut: Cut, schema: &Schema) -> bool {
+    let killing = Killing::new(store, cut, |_| true);
+    killing.arm(calls);
     let recto = open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
     let options = ApplyOptions::new().remove("people.ages");
     tokio::select! {
         applied = recto.apply_with(schema, &options) => { applied.unwrap(); true }
-        () = killing.killed.notified() => false,
+        () = killing.killed() => false,
     }
 }
 
@@ -107,12 +50,12 @@ fn who_adds_changes_and_drops_views_is_killed_at_any_call() {
     run(async {
         let mut ended = 0;
         for calls in 0..MOST_CALLS {
-            for does_last in [false, true] {
+            for cut in [Cut::Before, Cut::After] {
                 let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
                 let recto = open(&store).await;
                 recto.apply(&before).await.unwrap();
                 fill_each(&recto, RECORDS, RECORDS / 10).await;
-                ended += i32::from(apply_for(&store, calls, does_last, &after).await);
+                ended += i32::from(apply_for(&store, calls, cut, &after).await);
                 // Meanwhile another process writes, by what is recorded.
                 let recto = open(&store).await;
                 fill_each(&recto, RECORDS / 10, RECORDS / 5).await;
@@ -146,5 +89,49 @@ fn who_adds_changes_and_drops_views_is_killed_at_any_call() {
             }
         }
         panic!("an apply takes more than {MOST_CALLS} calls");
+    });
+}
+
+/// Whether whoever repairs what drifted came to its end before.
+async fn repair_for(transactions: bool, calls: i64, cut: Cut) -> bool {
+    let recto = in_memory(transactions).await;
+    recto.apply(&with_views()).await.unwrap();
+    fill_each(&recto, REPAIRED, REPAIRED).await;
+    drift::plant(&recto, "by_city").await;
+    let killing = Killing::new(recto.store(), cut, |_| true);
+    let repairer = open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
+    killing.arm(calls);
+    let request = VerifyRequest {
+        repair: true,
+        ..VerifyRequest::default()
+    };
+    let ended = tokio::select! {
+        report = repairer.verify(&request, &|_| {}) => { assert_eq!(report.unwrap().left(), 0); true }
+        () = killing.killed() => false,
+    };
+    let report = recto.verify(&request, &|_| {}).await.unwrap();
+    assert_eq!(report.left(), 0, "after {calls} calls, {cut:?}: {report:?}");
+    assert_all_is_well(&recto).await;
+    ended
+}
+
+#[test]
+fn who_repairs_is_killed_at_any_call() {
+    // What waits, waits in no time.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(async {
+        for transactions in [true, false] {
+            let mut calls = 0;
+            while !repair_for(transactions, calls, Cut::Before).await {
+                repair_for(transactions, calls, Cut::After).await;
+                calls += 1;
+                assert!(calls < MOST_CALLS);
+            }
+            println!("a repair takes {calls} calls");
+            assert!(calls > 0);
+        }
     });
 }

@@ -1,0 +1,134 @@
+//! Whoever looks after what a dead process left dies too, at each of its calls; who comes after brings it to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::schema::Schema;
+use recto::store::Store;
+use recto::store::memory::MemoryStore;
+use recto::{Environment, OpenOptions, Recto};
+use tokio::time::{Instant, sleep};
+
+use crate::check::Checked;
+use crate::clock::{Clock, Clocks};
+use crate::history::{History, Said};
+use crate::killing::{Cut, Killing};
+use crate::records::{self, COLLECTION, Fields, Tables};
+use crate::world::{LATER_MICROS, LIMITS, SWEEPING};
+
+const TIME: Duration = Duration::from_secs(10);
+/// The record that the first process leaves half changed.
+const ID: i32 = 3;
+/// The calls of a change: the intent and the conditional write are done, and no entry is.
+const CALLS_BEFORE_ENTRIES: i64 = 2;
+/// More than sweeping takes.
+const MOST_CALLS: i64 = 200;
+
+/// One store, and one clock for all.
+struct Stage {
+    clock: Arc<Clock>,
+    memory: Arc<dyn Store>,
+    tables: Tables,
+    history: History,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let clock = Arc::new(Clock::new(Instant::now(), 0, 1));
+        let environment = Environment::new(Clocks(Arc::clone(&clock)));
+        let memory: Arc<dyn Store> = Arc::new(MemoryStore::with_limits(environment, LIMITS));
+        let tables = Tables::new();
+        for table in tables.all() {
+            memory.create_table(&table).await.unwrap();
+        }
+        let stage = Self {
+            clock,
+            memory,
+            tables,
+            history: History::default(),
+        };
+        let first = stage.open(&stage.memory).await;
+        first.apply(&Schema::default()).await.unwrap();
+        stage
+    }
+
+    async fn open(&self, store: &Arc<dyn Store>) -> Recto {
+        let environment = Environment::new(Clocks(Arc::clone(&self.clock)));
+        let options = OpenOptions::new().environment(environment);
+        let recto = Recto::with_store(Arc::clone(store), options).await.unwrap();
+        recto.assume((*self.tables.schema).clone());
+        recto
+    }
+
+    /// A record is put, and moved by a process that dies before it wrote any entry.
+    async fn die_between_the_tables(&self) {
+        let killing = Killing::new(&self.memory, Cut::Before, |table| table != "recto_writers");
+        let recto = self.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
+        let fields = Fields {
+            status: Some(0),
+            at: Some(1),
+            log: String::new(),
+            note: Some(0),
+        };
+        let insert = records::insert(ID, &fields);
+        let put = recto
+            .change_record(COLLECTION, records::key(ID), insert, TIME)
+            .await;
+        let (version, _) = put.unwrap().unwrap();
+        self.history.says(ID, None, None, Said::Applied(version));
+        sleep(TIME).await;
+        killing.arm(CALLS_BEFORE_ENTRIES);
+        let moves = records::move_to(Some(1), Some(2), Some(1));
+        tokio::select! {
+            moved = recto.change_record(COLLECTION, records::key(ID), moves, TIME) => panic!("{moved:?}"),
+            () = killing.killed() => {}
+        }
+    }
+
+    /// Finds the dead, resolves what they left, and a day later once more, before it goes.
+    async fn sweep(&self, recto: &Recto) {
+        for _ in 0..2 {
+            recto.sweep(|swept| !swept.is_done()).await.unwrap();
+            self.clock.jump(LATER_MICROS);
+            sleep(SWEEPING).await;
+        }
+    }
+}
+
+/// Whether the one who dies after so many calls came to its end before.
+async fn dies_after(calls: i64, cut: Cut) -> bool {
+    let stage = Stage::new().await;
+    stage.die_between_the_tables().await;
+    let checked = Checked {
+        scanned: &*stage.memory,
+        store: &*stage.memory,
+        tables: &stage.tables,
+        history: &stage.history,
+    };
+    assert!(checked.views().await.is_err(), "nothing is left to be done");
+    let killing = Killing::new(&stage.memory, cut, |_| true);
+    let sweeper = stage.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
+    killing.arm(calls);
+    let ended = tokio::select! {
+        () = stage.sweep(&sweeper) => true,
+        () = killing.killed() => false,
+    };
+    let last = stage.open(&stage.memory).await;
+    stage.sweep(&last).await;
+    let found = checked.views().await;
+    found.unwrap_or_else(|wrong| panic!("after {calls} calls, {cut:?}: {wrong}"));
+    let remains = checked.remains().await;
+    remains.unwrap_or_else(|wrong| panic!("after {calls} calls, {cut:?}: {wrong}"));
+    ended
+}
+
+pub(crate) async fn who_sweeps_is_killed_at_any_call() {
+    for calls in 0..MOST_CALLS {
+        let ended = dies_after(calls, Cut::Before).await;
+        if dies_after(calls, Cut::After).await || ended {
+            println!("sweeping takes {calls} calls");
+            return;
+        }
+    }
+    panic!("sweeping takes more than {MOST_CALLS} calls");
+}
