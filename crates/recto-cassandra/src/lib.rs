@@ -23,6 +23,7 @@
 //! | `ddl`, `schema` | tables as CQL and back; what tables there are |
 //! | `tables` | making, extending, listing, emptying, dropping them |
 //! | `error` | the driver's errors in the store's words |
+//! | `testing` (a feature) | traces of statements, for tests |
 
 mod cas;
 mod client;
@@ -47,6 +48,8 @@ mod settings;
 mod silence;
 pub mod store;
 mod tables;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod tls;
 mod values;
 mod write;

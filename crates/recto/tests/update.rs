@@ -7,15 +7,14 @@ mod changes;
 mod common;
 #[path = "update/killed.rs"]
 mod killed;
+#[path = "update/statements.rs"]
+mod statements;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use common::stores::parse;
 use common::{Fresh, Kind, Scope, run};
-use recto::store::Limits;
-use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
-use recto::{Environment, OpenOptions, Recto};
+use recto::Recto;
 
 const SCHEMA: &str = r#"
 [collection.suspensions]
@@ -39,16 +38,15 @@ writes = "overwrite"
 "#;
 
 /// The behaviours on all stores; with the last one's end what they opened goes.
-static TESTS: AtomicUsize = AtomicUsize::new(4 * 9 + 2);
+static TESTS: AtomicUsize = AtomicUsize::new(4 * 10 + 1);
 
-/// Each behaviour on stores with transactions (in memory, and embedded), and those that all stores share also on stores
-/// without (in memory, and Cassandra).
+/// Each behaviour on stores with transactions (in memory, and embedded), and without (in memory, and Cassandra).
 macro_rules! behaviours {
-    (everywhere { $($shared:ident),+ $(,)? } with_transactions { $($own:ident),+ $(,)? }) => {
-        behaviours!(@store memory, $crate::in_memory(true); $($shared,)+ $($own,)+);
-        behaviours!(@store embedded, $crate::opened(Kind::Embedded); $($shared,)+ $($own,)+);
-        behaviours!(@store memory_by_writer, $crate::in_memory(false); $($shared,)+);
-        behaviours!(@store cassandra, $crate::opened(Kind::Cassandra); $($shared,)+);
+    ($($name:ident),+ $(,)?) => {
+        behaviours!(@store memory, $crate::in_memory(true); $($name,)+);
+        behaviours!(@store embedded, $crate::opened(Kind::Embedded); $($name,)+);
+        behaviours!(@store memory_by_writer, $crate::in_memory(false); $($name,)+);
+        behaviours!(@store cassandra, $crate::opened(Kind::Cassandra); $($name,)+);
     };
     (@store $store:ident, $open:expr; $($name:ident,)+) => {
         mod $store {
@@ -65,7 +63,6 @@ macro_rules! behaviours {
 }
 
 behaviours! {
-    everywhere {
         records_move_between_views,
         versions_are_asked_for,
         what_is_refused_changes_nothing,
@@ -75,22 +72,12 @@ behaviours! {
         what_cannot_stand_in_a_view_is_refused,
         deleted_records_do_not_repeat_a_version,
         of_many_at_once_each_is_for_itself,
-    }
-    with_transactions {
         records_expire_with_their_entries,
-    }
 }
 
 /// With transactions, or without.
 async fn in_memory(transactions: bool) -> Recto {
-    let limits = Limits {
-        transactions,
-        ..DEFAULT_LIMITS
-    };
-    let store = Arc::new(MemoryStore::with_limits(Environment::system(), limits));
-    let recto = Recto::with_store(store, OpenOptions::new().create())
-        .await
-        .unwrap();
+    let recto = common::stores::in_memory(transactions).await;
     recto.apply(&parse(SCHEMA)).await.unwrap();
     recto
 }

@@ -1,0 +1,245 @@
+//! What a change sends to a real Cassandra: which statements, in how many stages; and what it leaves in the log.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use recto::store::wrapper::{SnapshotWrapper, StoreWrapper};
+use recto::store::{
+    Atomicity, Cas, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowsRead, Snapshot, Store,
+    StoreError, WriteOptions, WriteOutcome,
+};
+use recto::{Environment, OpenOptions, Recto, StoreAddress};
+use recto_cassandra::{CassandraConfig, testing};
+use recto_model::Slice;
+
+use crate::changes::{Suspension, suspension};
+use crate::common::{Fresh, Kind, Scope, run};
+use crate::{SCHEMA, TESTS};
+
+/// After a process registered, and before it renews its registration and sweeps.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long the mark may take, for which nobody waits.
+const MARKED: Duration = Duration::from_millis(300);
+/// Changes of one record, which leave it where it stands.
+const CHANGES: i32 = 300;
+/// How long it may take until settled intents are gone: two renewals.
+const GONE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What was sent, each with its stage: behind whatever had been answered when it was sent.
+#[derive(Debug, Default)]
+struct Sent {
+    requests: Mutex<Vec<(usize, String)>>,
+    answered: AtomicUsize,
+}
+
+impl Sent {
+    async fn note<T>(&self, what: String, request: impl Future<Output = T>) -> T {
+        let stage = self.begin(what);
+        let outcome = request.await;
+        self.answered.fetch_max(stage, Ordering::SeqCst);
+        outcome
+    }
+
+    fn begin(&self, what: String) -> usize {
+        let stage = self.answered.load(Ordering::SeqCst) + 1;
+        self.requests.lock().unwrap().push((stage, what));
+        stage
+    }
+
+    /// What was sent since it was asked last.
+    fn take(&self) -> Vec<(usize, String)> {
+        self.answered.store(0, Ordering::SeqCst);
+        let mut requests = std::mem::take(&mut *self.requests.lock().unwrap());
+        requests.sort();
+        requests
+    }
+}
+
+fn words(mutations: &[Mutation]) -> String {
+    let word = |mutation: &Mutation| match mutation.operation {
+        Operation::Put { .. } => "put",
+        Operation::Patch { .. } => "patch",
+        Operation::DeleteRow { .. } => "delete",
+        _ => "other",
+    };
+    mutations.iter().map(word).collect::<Vec<_>>().join(" and ")
+}
+
+/// A store that notes what is sent to it.
+#[derive(Clone)]
+struct Noting {
+    inner: Arc<dyn Store>,
+    sent: Arc<Sent>,
+}
+
+#[async_trait]
+impl StoreWrapper for Noting {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let what = writes
+            .iter()
+            .map(|write| format!("{}: {}", write.table.name(), words(&write.mutations)));
+        let what = what.collect::<Vec<_>>().join("; ");
+        self.sent
+            .note(what, self.inner.write_many(writes, atomicity, options))
+            .await
+    }
+
+    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        let what = format!("{}: {} if", cas.table.name(), words(&cas.mutations));
+        self.sent.note(what, self.inner.cas(cas, options)).await
+    }
+
+    fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        Arc::new(NotingReads {
+            inner: snapshot,
+            sent: Arc::clone(&self.sent),
+            passed: AtomicUsize::new(0),
+        })
+    }
+}
+
+/// Each is read through once.
+struct NotingReads {
+    inner: Arc<dyn Snapshot>,
+    sent: Arc<Sent>,
+    passed: AtomicUsize,
+}
+
+#[async_trait]
+impl SnapshotWrapper for NotingReads {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.inner
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.inner.slice(slice, options).await
+    }
+
+    async fn pass(&self) {
+        if self.passed.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+            self.sent.begin("read".to_owned());
+        } else {
+            // It began in the first stage, or not at all before something else was answered.
+            self.sent.answered.fetch_max(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// How many rows and how many deletions a node met that read all of a table.
+async fn rows_and_deletions(config: &CassandraConfig, table: &str) -> (usize, usize) {
+    let text = format!("SELECT * FROM {}.{table}", config.keyspace);
+    let told = testing::trace(config.clone(), Environment::system(), &text)
+        .await
+        .unwrap();
+    let (mut rows, mut deletions, mut times) = (0, 0, 0);
+    for line in told {
+        // "Read 17 live rows and 0 tombstone cells"
+        let words: Vec<&str> = line.split(' ').collect();
+        if let ["Read", live, "live", "rows", "and", dead, "tombstone", ..] = words[..] {
+            (rows, deletions) = (
+                rows + live.parse::<usize>().unwrap(),
+                deletions + dead.parse::<usize>().unwrap(),
+            );
+            times += 1;
+        }
+    }
+    assert!(times > 0, "{table} was read");
+    (rows, deletions)
+}
+
+fn stages(lines: &[(usize, &str)]) -> Vec<(usize, String)> {
+    let lines = lines.iter().map(|(stage, line)| (*stage, (*line).to_owned()));
+    let mut lines: Vec<_> = lines.collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_change_takes_three_stages_and_leaves_no_deletion_in_the_log() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let fresh = Fresh::new(Kind::Cassandra);
+        let StoreAddress::Cassandra(address) = &fresh.address else {
+            panic!("a Cassandra")
+        };
+        let config = CassandraConfig::new(address.hosts.iter().map(String::as_str), &*address.keyspace);
+        let recto = fresh.open().await;
+        recto.apply(&crate::parse(SCHEMA)).await.unwrap();
+        let sent = Arc::new(Sent::default());
+        let noting = Noting {
+            inner: Arc::clone(recto.store()),
+            sent: Arc::clone(&sent),
+        };
+        let recto = Recto::with_store(Arc::new(noting), OpenOptions::new())
+            .await
+            .unwrap();
+        let all = recto.collection::<Suspension>().unwrap();
+        all.delete("nobody").await.unwrap();
+        tokio::time::sleep(QUIET).await;
+        let look = [
+            (1, "read"),
+            (1, "recto_intents: put"),
+            (2, "suspensions: patch if"),
+            (4, "suspensions: patch"),
+        ];
+
+        sent.take();
+        // With a null, what was at the entry's place would be cleared first.
+        let mut ada = suspension("ada", "open", 1);
+        ada.visits = Some(0);
+        all.insert(&ada).await.unwrap();
+        tokio::time::sleep(MARKED).await;
+        let entries = [
+            (3, "suspensions_by_reason_2: put"),
+            (3, "suspensions_by_status_1: put"),
+        ];
+        assert_eq!(sent.take(), stages(&[&look[..], &entries].concat()));
+
+        all.update("ada").set("status", "closed").await.unwrap();
+        tokio::time::sleep(MARKED).await;
+        let moved = [
+            (3, "suspensions_by_reason_2: put"),
+            (3, "suspensions_by_status_1: delete"),
+            (3, "suspensions_by_status_1: put"),
+        ];
+        assert_eq!(sent.take(), stages(&[&look[..], &moved].concat()));
+
+        let before = rows_and_deletions(&config, "suspensions_by_reason_2").await;
+        for visits in 0..CHANGES {
+            all.update("ada").set("visits", visits).await.unwrap();
+        }
+        let logged = rows_and_deletions(&config, "recto_intents").await;
+        assert!(logged.0 > 0, "the log holds what is not settled for long");
+        assert_eq!(logged.1, 0, "{logged:?}");
+        assert_eq!(
+            rows_and_deletions(&config, "suspensions_by_reason_2").await,
+            before
+        );
+        let by_status = rows_and_deletions(&config, "suspensions_by_status_1").await;
+        assert_eq!(by_status, (1, 1), "one moved once");
+        // Whole segments go, and nothing is met of them.
+        let begun = Instant::now();
+        loop {
+            let (rows, deletions) = rows_and_deletions(&config, "recto_intents").await;
+            assert_eq!(deletions, 0);
+            if rows == 0 {
+                break;
+            }
+            assert!(begun.elapsed() < GONE, "{rows} intents are left");
+            tokio::time::sleep(PAUSE).await;
+        }
+        println!("{} intents were gone after {:?}", logged.0, begun.elapsed());
+    });
+}
