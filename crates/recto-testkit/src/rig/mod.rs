@@ -68,7 +68,7 @@ use process::wait_until;
 pub use error::RigError;
 pub use node::{ANSWER_TIMEOUT, KILL_TIMEOUT, Member, NODETOOL_TIMEOUT, Node, START_TIMEOUT, STOP_TIMEOUT};
 pub use options::ClusterOptions;
-pub use process::Output;
+pub use process::{Output, freeze, let_go};
 pub use scratch::Scratch;
 pub use shared::{IDLE_LIMIT, Rig, Shared, Source};
 

@@ -157,6 +157,22 @@ pub(super) fn is_stopped(pid: u32) -> bool {
     })
 }
 
+/// Freezes a process that the caller started, by SIGSTOP.
+///
+/// # Errors
+/// It may not be signalled.
+pub fn freeze(pid: u32) -> Result<(), RigError> {
+    signal(pid, Signal::STOP)
+}
+
+/// Lets a frozen process go on, by SIGCONT.
+///
+/// # Errors
+/// It may not be signalled.
+pub fn let_go(pid: u32) -> Result<(), RigError> {
+    signal(pid, Signal::CONT)
+}
+
 /// Signals a process, which the caller knows to be the rig's. Gone meanwhile: nothing is signalled, and that is fine.
 pub(super) fn signal(pid: u32, signal: Signal) -> Result<(), RigError> {
     let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {

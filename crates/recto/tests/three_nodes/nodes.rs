@@ -8,13 +8,12 @@ use std::time::Instant;
 use recto::{CassandraAddress, OpenOptions, Recto, StoreAddress};
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes, unique_keyspace};
 
-/// The tests that use them: the last one ends the nodes. Where some are filtered out, the end of the process does.
-const TESTS: usize = 2;
 /// What the names of folders begin with; the process that made one follows.
 const FOLDER: &str = "three-nodes-";
 
 static CLUSTER: Mutex<Option<Cluster>> = Mutex::new(None);
-static LEFT: AtomicUsize = AtomicUsize::new(TESTS);
+/// The last of the tests that use them ends the nodes. Where some are filtered out, the end of the process does.
+static LEFT: AtomicUsize = AtomicUsize::new(super::TESTS);
 
 /// The nodes, for one test at a time; all are up when it begins.
 pub(crate) struct Lease(MutexGuard<'static, Option<Cluster>>);

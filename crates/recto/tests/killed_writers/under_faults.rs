@@ -1,0 +1,114 @@
+//! Three real nodes, three copies of each row: while processes whose clocks are apart by an hour change few hot records and
+//! are killed, a node is paused, with requests in it that it is to decide, and let go later; another is paused and killed;
+//! another is killed at once.
+
+use std::process::Child;
+use std::sync::mpsc::channel;
+use std::thread::sleep;
+use std::time::Duration;
+
+use recto::{OpenOptions, Recto, StoreAddress};
+use recto_testkit::generate::Rng;
+use recto_testkit::rig::Node;
+
+use crate::children::{Children, heard};
+use crate::common::children::kill;
+use crate::common::clocks::{Clocks, sweep_at_once};
+use crate::common::run;
+use crate::nodes::{Lease, address, open};
+use crate::records::Tables;
+use crate::{PROCESSES, check, scale};
+
+/// Half an hour early, right, half an hour late.
+const CLOCKS_OFF_MICROS: [i64; 3] = [-1_800_000_000, 0, 1_800_000_000];
+/// How long nothing happens to nodes before a fault.
+const CALM: Duration = Duration::from_secs(3);
+/// How long a node is gone or frozen.
+const DOWN: Duration = Duration::from_secs(6);
+/// Rounds, each with a fault of a node.
+const ROUNDS: usize = 3;
+
+/// What happens to a node.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    PausedAndLetGo,
+    PausedAndKilled,
+    Killed,
+}
+
+impl Fault {
+    const ALL: [Self; 3] = [Self::PausedAndLetGo, Self::PausedAndKilled, Self::Killed];
+
+    fn begin(self, node: &Node) {
+        println!("node {} is {self:?}", node.number());
+        match self {
+            Self::PausedAndLetGo | Self::PausedAndKilled => node.pause().unwrap(),
+            Self::Killed => node.kill().unwrap(),
+        }
+    }
+
+    fn end(self, node: &Node) {
+        match self {
+            Self::PausedAndLetGo => node.resume().unwrap(),
+            Self::PausedAndKilled => {
+                node.kill().unwrap();
+                node.start().unwrap();
+            }
+            Self::Killed => node.start().unwrap(),
+        }
+    }
+}
+
+/// Kills one of the processes, and starts another in its place.
+fn replace(living: &mut [Child], children: &Children<'_>, random: &mut Rng, started: &mut usize) {
+    let child = &mut living[random.usize(0..PROCESSES)];
+    kill(child);
+    *child = children.spawn(*started);
+    *started += 1;
+}
+
+#[test]
+fn what_is_left_under_faults_of_nodes_is_made_whole() {
+    let lease = Lease::new();
+    let cluster = lease.cluster();
+    let store = address(cluster);
+    let tables = Tables::new();
+    run(async { open(&store).await.unwrap().apply(&tables.schema).await.unwrap() });
+    let address = StoreAddress::Cassandra(Box::new(store));
+    let (lines, said) = channel();
+    let children = Children {
+        address: address.to_string(),
+        lines,
+        clocks_off_micros: &CLOCKS_OFF_MICROS,
+    };
+    let mut living: Vec<Child> = (0..PROCESSES).map(|number| children.spawn(number)).collect();
+    let mut started = PROCESSES;
+    let mut random: Rng = recto_testkit::generate::rng(11);
+    for round in 0..ROUNDS * scale() {
+        sleep(CALM);
+        replace(&mut living, &children, &mut random, &mut started);
+        sleep(CALM);
+        let node = cluster.node(1 + random.usize(0..cluster.nodes().len()));
+        let fault = Fault::ALL[round % Fault::ALL.len()];
+        fault.begin(node);
+        sleep(Duration::from_millis(random.u64(0..DOWN.as_millis() as u64)));
+        // Whoever waits for this node goes on as if nobody had asked.
+        replace(&mut living, &children, &mut random, &mut started);
+        sleep(DOWN);
+        fault.end(node);
+    }
+    sleep(CALM);
+    living.iter_mut().for_each(kill);
+    drop(children);
+    let history = heard(said);
+    cluster.wait_until_all_up().unwrap();
+    run(async {
+        let clocks = Clocks::default();
+        let options = OpenOptions::new().environment(clocks.environment());
+        let recto = Recto::open_with(&address, options).await.unwrap();
+        let swept = sweep_at_once(&recto, &clocks).await;
+        assert!(swept.waiting > 0, "{swept:?}");
+        check(&recto, &tables, &history).await;
+        recto.close().await.unwrap();
+    });
+}
