@@ -15,6 +15,16 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 const SCHEMA: &str = include_str!("../tests/api/schema.toml");
+/// Records with versions and a view, beside those of the suite.
+const VERSIONED: &str = r#"
+[collection.users]
+fields = { id = "int", status = "text", note = "text" }
+key = ["id"]
+
+[collection.users.view.by_status]
+partition = ["status"]
+order = ["-note"]
+"#;
 const ROWS: i32 = 200;
 
 #[tokio::main]
@@ -22,7 +32,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let address = StoreAddress::Embedded(folder.path().join("suite"));
     let recto = Recto::open_with(&address, OpenOptions::new().create()).await?;
-    recto.apply(&Schema::parse(SCHEMA)?).await?;
+    recto
+        .apply(&Schema::parse(&format!("{SCHEMA}{VERSIONED}"))?)
+        .await?;
     let session = LocalSession::new(recto);
     let row = |at: i32| {
         let record =
@@ -33,6 +45,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         )
     };
     session.write((0..ROWS).map(row).collect()).await?;
+    let user = |id: i32| {
+        let record =
+            json!({ "id": id, "status": format!("status {}", id % 3), "note": format!("note {id}") });
+        RecordChange::new(
+            "users",
+            Action::put(record.as_object().cloned().unwrap_or_default()),
+        )
+    };
+    session.write((0..ROWS).map(user).collect()).await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}", listener.local_addr()?);
     axum::serve(

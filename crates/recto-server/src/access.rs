@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use recto::session::ViewStatus;
 use recto::{LocalSession, Session};
 
 use crate::operation::Observed;
@@ -49,6 +50,29 @@ impl Access {
             return Ok(Arc::new(Observed::new(session.clone())));
         }
         Ok(Arc::new(Observed::new(session.restricted(rows))))
+    }
+
+    /// The views of collections that may be read, with their states. Who sees some rows only is not told how many there
+    /// are.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn views(&self, session: &LocalSession) -> Result<Vec<ViewStatus>, Problem> {
+        let session = self.session_over(session, [])?;
+        let mut views = session.tools()?.views().await?;
+        views.retain(|view| self.allows(&view.collection, Operation::Read));
+        for view in &mut views {
+            if !self.reads_all_of(&view.collection) {
+                view.rows_filled = None;
+            }
+        }
+        Ok(views)
+    }
+
+    /// Whether it may read all records of a collection.
+    pub(crate) fn reads_all_of(&self, collection: &str) -> bool {
+        let grant = self.grant(collection);
+        grant.is_some_and(|grant| grant.rows.is_empty() && grant.operations.contains(&Operation::Read))
     }
 
     /// The grant by which this may be done with a collection.

@@ -1,11 +1,13 @@
 //! What is being done with the store, one of each kind at a time.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use recto::Result as Outcome;
+use recto::session::{VerifiedView, VerifyReport};
+use recto::{Environment, Result as Outcome};
 use serde_json::Value as Json;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -27,6 +29,9 @@ pub(crate) struct Upkeep {
     /// How long a client may send nothing of its file.
     pub(crate) stall_time: Duration,
     running: Mutex<Vec<(Operation, Arc<str>)>>,
+    /// How each view was, by collection, when it was last compared with its records through this server.
+    compared: Mutex<BTreeMap<String, Vec<Compared>>>,
+    environment: Environment,
     tasks: Mutex<JoinSet<()>>,
     /// Where work runs: not on the thread of the connection that asked for it. Of whoever asks, where no
     /// server runs.
@@ -42,6 +47,8 @@ impl Default for Upkeep {
             load_bytes: DEFAULT_LOAD_BYTES,
             stall_time: Duration::from_millis(DEFAULT_STALL_TIME_MS),
             running: Mutex::default(),
+            compared: Mutex::default(),
+            environment: Environment::system(),
             tasks: Mutex::default(),
             runtime: None,
             ended: Notify::new(),
@@ -68,6 +75,31 @@ impl Upkeep {
             .iter()
             .map(|(operation, who)| format!("{} of {who}", operation.name()));
         shown.collect()
+    }
+
+    /// Remembers how views were found to be.
+    pub(crate) fn note_compared(&self, report: &VerifyReport) {
+        let at_micros = self.environment.now_micros();
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        for view in &report.views {
+            let of_collection = compared.entry(view.collection.clone()).or_default();
+            // What is no longer a view of it was not compared now.
+            of_collection.retain(|one| one.at_micros == at_micros);
+            let found = view.clone();
+            of_collection.push(Compared { found, at_micros });
+        }
+    }
+
+    /// How a view was when it was last compared, and how many seconds ago that is.
+    pub(crate) fn compared(&self, collection: &str, view: &str) -> Option<(VerifiedView, u64)> {
+        let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = compared
+            .get(collection)?
+            .iter()
+            .find(|one| one.found.view == view)?;
+        let micros = self.environment.now_micros().saturating_sub(one.at_micros);
+        let ago = Duration::from_micros(u64::try_from(micros).unwrap_or(0));
+        Some((one.found.clone(), ago.as_secs()))
     }
 
     /// Waits until nothing is being done.
@@ -116,6 +148,13 @@ impl Upkeep {
             is_ended: false,
         })
     }
+}
+
+/// How a view was found to be.
+#[derive(Debug)]
+struct Compared {
+    found: VerifiedView,
+    at_micros: i64,
 }
 
 /// Something that is being done; dropped when it is over, however it ends.

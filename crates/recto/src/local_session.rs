@@ -26,6 +26,7 @@ use crate::open;
 use crate::recto::Recto;
 use crate::row_filter::{self, RowFilter, RowFilters, forbidden};
 use crate::session::{ScrubPosition, ScrubStep, Session, StoreDescription, Tools};
+use crate::writer::WriterMetrics;
 use tools::LocalTools;
 
 /// A [`Session`] over a store that this process has open.
@@ -128,6 +129,13 @@ impl LocalSession {
     /// What the store has seen of the nodes it asks; see [`Recto::store_metrics`].
     pub fn store_metrics(&self) -> StoreMetrics {
         self.recto().store_metrics()
+    }
+
+    /// How this process is as one of those that change records; none where transactions change them, since nothing is left
+    /// behind then. See [`Recto::writer_metrics`].
+    pub fn writer_metrics(&self) -> Option<WriterMetrics> {
+        let recto = self.recto();
+        (!recto.store().limits().transactions).then(|| recto.writer_metrics())
     }
 
     /// The collections that are refused for their tables; see [`Recto::refused_collections`].

@@ -26,6 +26,14 @@ const VALUE_PREFIX: &str = "value.";
 const NULL_PREFIX: &str = "null.";
 /// The version or the digest of the record that a form was filled from.
 const SEEN: &str = "seen";
+/// A digest of each field's text as the form was filled with it: whether somebody touched it.
+const WAS_PREFIX: &str = "was.";
+/// Of a field that somebody else saved otherwise, which value is taken.
+const TAKE_PREFIX: &str = "take.";
+const MINE: &str = "mine";
+const THEIRS: &str = "theirs";
+/// Bytes of the digest of a field's text.
+const WAS_BYTES: usize = 8;
 
 /// `GET /collections/{collection}/new`: empty, or filled from the record whose key is given.
 pub(super) async fn ask_new(
@@ -180,7 +188,9 @@ fn typed_record(subject: &Subject, sent: &Parameters, held: &JsonRecord) -> Json
     for field in &subject.collection.fields {
         let name = &field.name;
         let kept = held.get(name);
+        let takes_theirs = first(sent, &format!("{TAKE_PREFIX}{name}")) == Some(THEIRS);
         let value = match first(sent, &format!("{VALUE_PREFIX}{name}")) {
+            _ if takes_theirs => kept.cloned(),
             None => kept.cloned(),
             Some(typed) => {
                 let null = first(sent, &format!("{NULL_PREFIX}{name}")).is_some();
@@ -202,6 +212,12 @@ fn typed_record(subject: &Subject, sent: &Parameters, held: &JsonRecord) -> Json
 /// A text with one kind of line end: browsers send CR LF whatever stood in the field.
 fn lines(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// What tells whether a field's text is the one that a form was filled with.
+fn was(text: &str) -> String {
+    let hash = blake3::hash(lines(text).as_bytes());
+    blake3::Hash::to_hex(&hash)[..2 * WAS_BYTES].to_owned()
 }
 
 /// Whether HTML can carry a text as it is.
@@ -299,8 +315,8 @@ impl<'a> Form<'a> {
             "somebody saved it after this form was opened; nothing was written, and what you typed still stands in the form",
         );
         self.answer(Some(&problem.with_hint(
-            "below each field that differs stands what is stored now; saving again writes yours over it, and opening the \
-             form anew takes theirs",
+            "of each field that differs choose which value stays; chosen are yours where you typed one, and what is stored \
+             where you did not",
         )))
     }
 
@@ -331,9 +347,9 @@ impl<'a> Form<'a> {
                 }
                 div.ways {
                     button.primary type="submit" {
-                        @if self.is_new { "Add" } @else if self.theirs.is_some() { "Save mine over it" } @else { "Save" }
+                        @if self.is_new { "Add" } @else if self.theirs.is_some() { "Save as chosen" } @else { "Save" }
                     }
-                    @if self.theirs.is_some() { a.button href=(subject.href("edit", &subject.key)) { "Take what is stored" } }
+                    @if self.theirs.is_some() { a.button href=(subject.href("edit", &subject.key)) { "Take all that is stored" } }
                     a.button data-key="u" href=(back) { "Cancel" }
                 }
             }
@@ -378,11 +394,47 @@ impl<'a> Form<'a> {
                         invalid,
                     }.render())
                     (self.null_box(field, required, held.is_none()))
-                    @if let Some(theirs) = self.theirs.map(|theirs| theirs.get(&field.name)) {
-                        @if value::text(theirs).map(|text| lines(&text)) != held.as_deref().map(lines) {
-                            p.theirs { span.dim { "Stored now: " } (value::full(theirs)) }
-                        }
-                    }
+                    input type="hidden" name=(format!("{WAS_PREFIX}{}", field.name)) value=(self.was(field));
+                    (self.choice(field, held.as_deref(), &text))
+                }
+            }
+        }
+    }
+
+    /// What the next answer will know by whether a field was touched.
+    fn was(&self, field: &Field) -> String {
+        let name = &field.name;
+        let filled = |record: &JsonRecord| was(&value::text(record.get(name)).unwrap_or_default());
+        let sent = self
+            .sent
+            .and_then(|sent| first(sent, &format!("{WAS_PREFIX}{name}")));
+        match (self.theirs, sent) {
+            (Some(theirs), _) => filled(theirs),
+            (None, Some(sent)) => sent.to_owned(),
+            (None, None) => filled(self.record),
+        }
+    }
+
+    /// Of a field that somebody else saved otherwise, both values, one of which is chosen: theirs where nothing was typed.
+    fn choice(&self, field: &Field, mine: Option<&str>, typed: &str) -> Markup {
+        let name = &field.name;
+        let Some(theirs) = self.theirs.map(|theirs| theirs.get(name)) else {
+            return Markup::default();
+        };
+        if value::text(theirs).map(|text| lines(&text)) == mine.map(lines) {
+            return Markup::default();
+        }
+        let sent = self
+            .sent
+            .and_then(|sent| first(sent, &format!("{WAS_PREFIX}{name}")));
+        let is_touched = sent.is_none_or(|sent| sent != was(typed));
+        let take = format!("{TAKE_PREFIX}{name}");
+        html! {
+            div.both role="radiogroup" aria-label=(format!("Which {name} stays")) {
+                label.mine { input type="radio" name=(take) value=(MINE) checked[is_touched]; "Mine, as it stands above" }
+                label.theirs {
+                    input type="radio" name=(take) value=(THEIRS) checked[!is_touched];
+                    span { span.dim { "Stored now: " } (value::full(theirs)) }
                 }
             }
         }

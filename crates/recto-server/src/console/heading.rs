@@ -1,10 +1,10 @@
 //! The top of a collection's page: what it is, and what can be done with it.
 
 use maud::{Markup, html};
-use recto::Direction;
 use recto::schema::{Collection, WriteMode};
 
 use super::browse::Browse;
+use super::text::counted;
 
 pub(super) fn render(browse: &Browse<'_>) -> Markup {
     let url = browse.url;
@@ -15,6 +15,7 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
                 p.arrangement { (arrangement(browse.collection)) }
             }
             div.actions {
+                a.button href=(url.action("views")) { "Views" }
                 @if browse.may.export {
                     a.button href=(url.export_href()) hx-boost="false" download=(format!("{}.ndjson", url.collection))
                         title="All rows of this query as NDJSON, not only this page" { "Export" }
@@ -30,16 +31,29 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
 /// How a collection is arranged, in words.
 pub(super) fn arrangement(collection: &Collection) -> Markup {
     let base = collection.base();
+    let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
     html! {
-        "by " @for (index, name) in base.partition.iter().enumerate() {
+        (arranged(base.partition, &order))
+        span.dim {
+            " · " (writes(collection.writes))
+            @if !collection.views.is_empty() { " · " (counted(collection.views.len() as u64, "view", "views")) }
+        }
+    }
+}
+
+/// By what records are arranged, in words.
+pub(super) fn arranged(partition: &[String], order: &[String]) -> Markup {
+    html! {
+        "by " @for (index, name) in partition.iter().enumerate() {
             @if index > 0 { ", " } b { (name) }
         }
-        @for (index, column) in base.order.iter().enumerate() {
+        @for (index, column) in order.iter().enumerate() {
             @if index == 0 { ", sorted by " } @else { ", " }
-            b { (column.field) }
-            @if column.direction == Direction::Descending { " ↓" span.unseen { " descending" } }
+            @match column.strip_prefix('-') {
+                Some(field) => { b { (field) } " ↓" span.unseen { " descending" } },
+                None => b { (column) },
+            }
         }
-        span.dim { " · " (writes(collection.writes)) }
     }
 }
 
@@ -47,6 +61,6 @@ fn writes(mode: WriteMode) -> &'static str {
     match mode {
         WriteMode::Append => "append only",
         WriteMode::Overwrite => "last writer wins",
-        WriteMode::Update => "update",
+        WriteMode::Update => "changed by version",
     }
 }

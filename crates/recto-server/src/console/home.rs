@@ -37,6 +37,9 @@ pub(super) async fn get(
                 h1 { "Collections" }
                 p.arrangement { (counted(seen.len() as u64, "collection", "collections")) " in " b { (store) } }
             }
+            @if access.reads_everything() {
+                div.actions { a.button href="/health" { "Health" } }
+            }
         }
         @if seen.is_empty() {
             section.empty {

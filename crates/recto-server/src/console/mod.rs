@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `layout` | head and bar; errors as pages |
 //! | `home` | the collections |
+//! | `views` | the views of a collection, with their states |
+//! | `health` | how the store is: views, and who writes them |
 //! | `browse` | a page of records, and what is shown where there is none |
 //! | `heading`, `controls`, `table`, `plan` | its parts, from top to bottom |
 //! | `pin` | asking for the partition |
@@ -27,6 +29,7 @@ mod export;
 mod filter;
 mod form;
 mod heading;
+mod health;
 mod home;
 mod layout;
 mod options;
@@ -40,6 +43,7 @@ mod subject;
 mod table;
 mod text;
 mod value;
+mod views;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
@@ -55,6 +59,8 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/", get(home::get))
         .route(record, get(browse::get))
+        .route("/health", get(health::get))
+        .route(&format!("{record}/views"), get(views::get))
         .route(&format!("{record}/export"), get(export::get))
         .route(&format!("{record}/record"), get(record::get))
         .route(&format!("{record}/new"), get(form::ask_new).post(form::new))

@@ -216,6 +216,11 @@ impl PageUrl {
         with_query(path, &encoded(&parameters))
     }
 
+    /// The address of something about the collection.
+    pub(super) fn action(&self, action: &str) -> String {
+        format!("/collections/{}/{action}", path_segment(&self.collection))
+    }
+
     /// The address of something about one record, from which one comes back here.
     pub(super) fn record_href(&self, action: &str, key: &[String]) -> String {
         let mut parameters: Vec<(&str, String)> = key.iter().map(|part| ("key", part.clone())).collect();
@@ -223,8 +228,7 @@ impl PageUrl {
         if !back.is_empty() {
             parameters.push(("back", back));
         }
-        let path = format!("/collections/{}/{action}", path_segment(&self.collection));
-        with_query(path, &encoded(&parameters))
+        with_query(self.action(action), &encoded(&parameters))
     }
 }
 

@@ -32,10 +32,11 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
             div.plan-body {
                 dl {
                     (entry("shape", &explanation.shape.to_string()))
+                    (entry("view", &explanation.view))
                     @for (name, text) in explanation.facts().iter().chain(&explanation.costs()) { (entry(name, text)) }
                     @if !reply.cost_hidden { (entry("actual", &actual(reply).to_string())) }
                     @for rejected in &explanation.rejected {
-                        (entry("not taken", &format!("{}: {}", rejected.arrangement, rejected.reason)))
+                        div.rejected { dt { "Not taken" } dd { b { (rejected.arrangement) } span.dim { ": " (rejected.reason) } } }
                     }
                 }
                 div { (sources(&explanation.sources)) }

@@ -228,6 +228,78 @@ test("who saves late sees what was saved before", { complaints: /409/ }, async (
   await shoot(page, `${screenshots}/conflict.png`);
 });
 
+/** Two who edit the same person; what the second sees. */
+async function conflict(page, context, id) {
+  const edit = `${base}/collections/people/edit?key=${id}`;
+  await page.goto(edit);
+  const other = await context.newPage();
+  await other.goto(edit);
+  await other.fill("[name='value.name']", "Changed by somebody else, with a name that is rather long");
+  await other.fill("[name='value.city']", "Basel");
+  await arrives(other, () => other.click("form.record button[type=submit]"));
+  await other.close();
+  await page.fill("[name='value.name']", "Mine");
+  await page.fill("[name='value.note']", "and a note");
+  await arrives(page, () => page.click("form.record button[type=submit]"));
+}
+
+test("of what two changed, each value is chosen", { complaints: /409/ }, async (page, context) => {
+  await conflict(page, context, 1);
+  assert.equal(await page.locator("input[type=radio]:checked").count(), 3);
+  assert.ok(await page.isChecked("[name='take.name'][value=mine]"), "a name was typed");
+  assert.ok(await page.isChecked("[name='take.city'][value=theirs]"), "no city was typed");
+  await accessible(page, "a conflict");
+  await shoot(page, `${screenshots}/conflict-people.png`);
+  await arrives(page, () => page.click("form.record button[type=submit]"));
+  const record = await page.textContent("dl.record");
+  for (const word of ["Mine", "Basel", "and a note"]) assert.ok(record.includes(word), `${word} is in ${record}`);
+});
+
+test("a conflict without scripts", { javaScriptEnabled: false, complaints: /409/ }, async (page, context) => {
+  await conflict(page, context, 2);
+  await page.check("[name='take.name'][value=theirs]");
+  await arrives(page, () => page.click("form.record button[type=submit]"));
+  assert.match(await page.textContent("dl.record"), /rather long/);
+});
+
+for (const [name, options] of [["dark", { colorScheme: "dark" }], ["375", { viewport: { width: 375, height: 720 } }]]) {
+  test(`a conflict, ${name}`, { ...options, complaints: /409/ }, async (page, context) => {
+    await conflict(page, context, name === "dark" ? 3 : 4);
+    await accessible(page, "a conflict");
+    await fits(page, "a conflict");
+    await shoot(page, `${screenshots}/conflict-${name}.png`);
+    await arrives(page, () => page.click("a:text('Take all that is stored')"));
+    assert.match(await page.inputValue("[name='value.name']"), /rather long/);
+  });
+}
+
+test("views and health", {}, async (page) => {
+  await page.goto(base + "/");
+  await swapped(page, () => page.click("a:text-is('Health')"));
+  assert.match(await page.textContent("main"), /recto verify people/);
+  const verified = await page.request.post(`${base}/v1/store:verify`, { data: {} });
+  assert.equal(verified.status(), 200);
+  await page.reload();
+  assert.match(await page.textContent("main"), /all is well, 5 records/);
+  await shoot(page, `${screenshots}/health-compared.png`);
+  await swapped(page, () => page.locator("td a:text('people')").first().click());
+  assert.deepEqual(await page.locator("#views h2").allInnerTexts(), ["by_city ready", "by_age ready"]);
+  await shoot(page, `${screenshots}/views-compared.png`);
+  await swapped(page, () => page.keyboard.press("u"));
+  assert.match(page.url(), /collections[/]people$/);
+});
+
+test("the plan of a view names what was not taken, and what is looked up", {}, async (page) => {
+  await page.goto(`${base}/collections/people?filter=city%20%3D%20%22Bern%22&order_by=name`);
+  await page.click("#plan summary");
+  const plan = await page.textContent("#plan");
+  for (const word of ["by_city", "note looked up there", "Not taken", "by_age"]) {
+    assert.ok(plan.includes(word), `${word} is in ${plan}`);
+  }
+  await accessible(page, "the plan of a view");
+  await shoot(page, `${screenshots}/plan-view.png`);
+});
+
 test("read without scripts", { javaScriptEnabled: false }, async (page) => {
   await page.goto(base + "/");
   await arrives(page, () => page.click("h2 a:text-is('flights')"));
@@ -266,6 +338,9 @@ const EVERYWHERE = {
   new: "/collections/flights/new",
   edit: "/collections/places/edit?key=CH&key=Bern",
   delete: "/collections/places/delete?key=CH&key=Bern",
+  views: "/collections/people/views",
+  "no views": "/collections/places/views",
+  health: "/health",
 };
 
 for (const colorScheme of ["light", "dark"]) {

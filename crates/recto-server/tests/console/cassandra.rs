@@ -20,6 +20,7 @@ async fn read_and_changed() {
     is_browsed(&client).await;
     says_what_was_asked(&client).await;
     is_changed(&fixture, &client).await;
+    says_who_changes_records(&client).await;
 }
 
 async fn is_browsed(client: &Client) {
@@ -91,6 +92,33 @@ async fn says_what_was_asked(client: &Client) {
     );
     // The two are read side by side.
     assert!(plan.contains("1 round trip"), "{plan}");
+}
+
+/// Records with views are changed by a process that is registered, and each row of a page is held against its base row.
+async fn says_who_changes_records(client: &Client) {
+    let health = client.get("/health").await.html;
+    for said in [
+        "registered, and its lease holds",
+        "Intents not settled",
+        "by_city",
+    ] {
+        assert!(health.contains(said), "{said}: {health}");
+    }
+    let page = client
+        .get("/collections/people?filter=city%20%3D%20%22Bern%22&order_by=name")
+        .await;
+    assert_eq!(page.rows().len(), 3, "{}", page.html);
+    let plan = page.html.split("id=\"plan\"").nth(1).unwrap();
+    for said in ["says that its record stands there", "view by_age"] {
+        assert!(plan.contains(said), "{said}: {plan}");
+    }
+    assert!(
+        client
+            .get("/collections/people/views")
+            .await
+            .html
+            .contains(">ready</span>")
+    );
 }
 
 async fn is_changed(fixture: &Fixture, client: &Client) {

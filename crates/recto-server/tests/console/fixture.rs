@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use tower_service::Service as _;
 
 /// An append-only collection that is paged by carrier, an empty one of the same fields that would be by
-/// destination, and one that is changed.
+/// destination, one whose records are replaced, and one whose records have versions and a view.
 const SCHEMA: &str = r#"
 [collection.flights]
 fields = { carrier = "text", time_hour = "timestamp", flight = "int", dest = "text", dep_delay = "smallint", remark = "text" }
@@ -36,6 +36,19 @@ key = ["country", "name"]
 partition = ["country"]
 order = ["name"]
 writes = "overwrite"
+
+[collection.people]
+fields = { id = "bigint", city = "text", name = "text", age = "int", note = "text" }
+key = ["id"]
+
+[collection.people.view.by_city]
+partition = ["city"]
+order = ["name"]
+fields = ["age"]
+
+[collection.people.view.by_age]
+partition = ["city"]
+order = ["-age"]
 "#;
 
 /// The longest page that is read.
@@ -104,6 +117,7 @@ impl Fixture {
             }
         }
         session.put("places", places(), None).await.unwrap();
+        session.put("people", people(), None).await.unwrap();
         Self {
             session,
             _place: place,
@@ -151,6 +165,21 @@ fn places() -> Vec<recto::session::JsonRecord> {
     ]
 }
 
+/// People of two cities, some of whom tell no age.
+fn people() -> Vec<recto::session::JsonRecord> {
+    let names = ["Ada", "Bob", "Cleo", "Dan", "Eve"].into_iter().zip(1..);
+    let people = names.map(|(name, id)| {
+        let city = if id % 2 == 0 { "Genf" } else { "Bern" };
+        let mut person =
+            object(json!({ "id": id, "city": city, "name": name, "note": format!("of {city}") }));
+        if id < 4 {
+            person.insert("age".into(), json!(30 + id));
+        }
+        person
+    });
+    people.collect()
+}
+
 /// Asks the console as a browser without scripts would.
 pub(crate) struct Client {
     router: Router,
@@ -172,6 +201,13 @@ impl Client {
     pub(crate) async fn post(&self, path: &str, form: &str) -> Answer {
         let request = Request::post(path).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
         self.send(request.body(Body::from(form.to_owned())).unwrap())
+            .await
+    }
+
+    /// Asks the API, which the same server has, by JSON.
+    pub(crate) async fn post_json(&self, path: &str, body: &Json) -> Answer {
+        let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+        self.send(request.body(Body::from(body.to_string())).unwrap())
             .await
     }
 

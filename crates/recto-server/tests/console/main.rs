@@ -7,3 +7,4 @@ mod cassandra;
 mod changes;
 mod fixture;
 mod pages;
+mod views;

@@ -40,10 +40,12 @@ async fn compare(
     let running = caller.begin(operation)?;
     let told = Told::default();
     let tells = told.clone();
+    let upkeep = Arc::clone(caller.upkeep());
     let work = async move {
         let tell = |at: ViewProgress| tells.tell(at.to_json());
         let compared = async { session.tools()?.verify(&asked, &tell).await };
         let report = running.end_as(compared.await, |report| counts(report).to_string())?;
+        upkeep.note_compared(&report);
         Ok(Done::from(report.to_json()))
     };
     while_heard(caller.upkeep(), told, work).await

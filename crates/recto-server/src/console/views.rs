@@ -1,0 +1,188 @@
+//! `GET /collections/{collection}/views`: the views of a collection, with their states.
+
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+use recto::schema::Collection;
+use recto::session::{VerifiedView, ViewStatus};
+
+use super::heading::arranged;
+use super::layout::{Failure, Layout, page};
+use super::page_url::PageUrl;
+use super::text::{counted, grouped};
+use crate::access::{Access, Operation};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// How often a page asks anew while a view is on its way.
+const REFRESH: &str = "every 2s";
+/// What is no longer ago is just now.
+const NOW_SECONDS: u64 = 9;
+const MINUTE_SECONDS: u64 = 60;
+const HOUR_SECONDS: u64 = 60 * MINUTE_SECONDS;
+const DAY_SECONDS: u64 = 24 * HOUR_SECONDS;
+
+/// A view, and how it was when it was last compared: what may be told of it.
+pub(super) struct Seen {
+    pub(super) status: ViewStatus,
+    /// With the seconds since.
+    compared: Option<(VerifiedView, u64)>,
+}
+
+/// The views of collections that may be read; of one, if it is named.
+pub(super) async fn seen(app: &App, access: &Access, collection: Option<&str>) -> Result<Vec<Seen>, Problem> {
+    let views = access.views(app.session()).await?.into_iter();
+    let views = views.filter(|view| collection.is_none_or(|name| name == view.collection));
+    let with_drift = |status: ViewStatus| {
+        let compared = app.upkeep().compared(&status.collection, &status.view);
+        Seen {
+            compared: compared.filter(|_| access.reads_all_of(&status.collection)),
+            status,
+        }
+    };
+    Ok(views.map(with_drift).collect())
+}
+
+/// The page's handler.
+pub(super) async fn get(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+) -> Result<Response, Failure> {
+    let session = access.session(app.session(), &name, Operation::Read)?;
+    let schema = session.schema().await?;
+    let collection = schema
+        .collection(&name)
+        .ok_or_else(|| Problem::no_collection(&name))?;
+    let views = seen(&app, &access, Some(&name)).await?;
+    let url = PageUrl {
+        collection: name.clone(),
+        ..PageUrl::default()
+    };
+    let content = html! {
+        div.heading {
+            div {
+                h1 { "Views of " (name) }
+                p.arrangement { "Other orders of the same records, which follow every change of them." }
+            }
+        }
+        (list(collection, &views, &url))
+        p.ways { a.button data-key="u" href=(url.href()) { "← Back to the records" } }
+    };
+    let layout = Layout {
+        title: "Views",
+        trail: vec![(name, Some(url.href())), ("Views".to_owned(), None)],
+        fills_window: false,
+    };
+    Ok(page(StatusCode::OK, &layout, &content))
+}
+
+/// The views; asked for anew while one is on its way.
+fn list(collection: &Collection, views: &[Seen], url: &PageUrl) -> Markup {
+    let href = url.action("views");
+    let is_moving = views.iter().any(|view| view.status.state != "ready");
+    if views.is_empty() {
+        return html! {
+            section.empty {
+                h2 { "No views" }
+                p { "The records are read in their own order. A schema declares others, as "
+                    code { "[collection." (collection.name) ".view.NAME]" } "." }
+            }
+        };
+    }
+    html! {
+        ul.collections #views hx-get=[is_moving.then_some(&href)] hx-trigger=[is_moving.then_some(REFRESH)]
+            hx-select="#views" hx-target="#views" hx-swap="outerHTML" {
+            @for view in views { li { (entry(collection, view)) } }
+        }
+    }
+}
+
+fn entry(collection: &Collection, view: &Seen) -> Markup {
+    let Seen { status, .. } = view;
+    let has_all = status.fields.len() == collection.fields.len();
+    html! {
+        h2 { (status.view) " " (state(&status.state)) }
+        p.arrangement { (arranged(&status.partition, &status.order)) }
+        @if let Some(rows) = status.rows_filled {
+            p.notice.stopped role="status" { (counted(rows, "record", "records")) " filled in so far" }
+        }
+        dl.facts {
+            div { dt { "Fields" } dd { @if has_all { "all" } @else { (status.fields.join(", ")) } } }
+            div { dt { "Table" } dd { code { (status.table) } } }
+            div { dt { "Compared" } dd { (drift(view)) } }
+        }
+    }
+}
+
+/// Its state, as a mark.
+pub(super) fn state(state: &str) -> Markup {
+    let about = match state {
+        "building" => "It is written, and filled with the records that are there; nothing reads it yet.",
+        "ready" => "It is written and read.",
+        "retiring" => "It goes: it is written as long as anybody may still read it.",
+        _ => "It goes: nothing reads or writes it any more.",
+    };
+    html! { span.mark.state .moving[state != "ready"] title=(about) { (state) } }
+}
+
+/// In what it differed from its records when it was last compared.
+pub(super) fn drift(view: &Seen) -> Markup {
+    let Some((found, seconds)) = &view.compared else {
+        return html! { span.dim { "not since this server was started: " code { "recto verify " (view.status.collection) } } };
+    };
+    let left = found.wrong() - found.mended;
+    let ago = ago(*seconds);
+    html! {
+        @if left > 0 {
+            strong.bad { (grouped(left)) " wrong" } " of " (grouped(found.records)) ": "
+            (parts(found)) ", " (ago) ". " code { "recto repair " (found.collection) } " mends it."
+        } @else {
+            "all is well, " (counted(found.records, "record", "records"))
+            @if found.mended > 0 { ", " (grouped(found.mended)) " of them mended" }
+            ", " (ago)
+        }
+    }
+}
+
+/// How long ago something was, about.
+fn ago(seconds: u64) -> String {
+    match seconds {
+        0..=NOW_SECONDS => "just now".to_owned(),
+        _ if seconds < 2 * MINUTE_SECONDS => format!("{seconds} s ago"),
+        _ if seconds < 2 * HOUR_SECONDS => format!("{} min ago", seconds / MINUTE_SECONDS),
+        _ if seconds < 2 * DAY_SECONDS => format!("{} h ago", seconds / HOUR_SECONDS),
+        _ => format!("{} days ago", seconds / DAY_SECONDS),
+    }
+}
+
+fn parts(found: &VerifiedView) -> String {
+    let parts = [
+        (found.missing, "missing"),
+        (found.orphan, "left over"),
+        (found.differing, "differing"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts = parts.map(|(count, what)| format!("{} {what}", grouped(*count)));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_about() {
+        for (seconds, told) in [
+            (0, "just now"),
+            (19, "19 s ago"),
+            (125, "2 min ago"),
+            (7_300, "2 h ago"),
+            (400_000, "4 days ago"),
+        ] {
+            assert_eq!(ago(seconds), told);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Views: their states, how they were found, and the plans that take them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use recto::Session as _;
+use recto::session::{ApplyOptions, Records as _};
+use recto_server::access::{Access, Grant, Operation, STORE};
+use serde_json::json;
+
+use crate::fixture::Fixture;
+
+const VIEWS: &str = "/collections/people/views";
+
+fn granted(grants: &[(&str, &[Operation], &str)]) -> Access {
+    let grants = grants.iter().map(|(name, operations, rows)| {
+        let grant = Grant {
+            operations: operations.to_vec(),
+            rows: (*rows).to_owned(),
+        };
+        ((*name).to_owned(), grant)
+    });
+    Access::granted("somebody", grants.collect::<BTreeMap<_, _>>())
+}
+
+#[tokio::test]
+async fn views_are_listed_with_their_states() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let page = client.get("/collections/people").await;
+    let views = client.follow(&page, VIEWS).await;
+    insta::assert_snapshot!("views", views.main());
+    assert!(!views.html.contains("hx-trigger"), "nothing is on its way");
+    let none = client.get("/collections/places/views").await;
+    assert!(
+        none.html.contains("[collection.places.view.NAME]"),
+        "{}",
+        none.main()
+    );
+    for (path, status) in [
+        ("/collections/nowhere/views", StatusCode::NOT_FOUND),
+        ("/health", StatusCode::OK),
+    ] {
+        assert_eq!(client.get(path).await.status, status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_view_that_is_being_filled_says_how_far_it_is() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let declared = fixture.session.schema().await.unwrap().to_toml();
+    let more = "\n[collection.people.view.by_note]\npartition = [\"note\"]\n";
+    let schema = recto::schema::Schema::parse(&format!("{declared}{more}")).unwrap();
+    let mut options = ApplyOptions::new();
+    options.rows_per_second = Some(1);
+    let tools = fixture.session.tools().unwrap();
+    let told = |_| ();
+    let applied = tools.apply(&schema, &options, &told);
+    // It is given up in the middle, as by a crash.
+    tokio::time::timeout(Duration::from_millis(2_500), applied)
+        .await
+        .expect_err("five records take five seconds");
+    let views = client.get(VIEWS).await;
+    assert!(views.html.contains(">building</span>"), "{}", views.main());
+    assert!(views.html.contains("hx-trigger=\"every 2s\""), "{}", views.main());
+    tools.apply(&schema, &ApplyOptions::new(), &told).await.unwrap();
+    let views = client.get(VIEWS).await;
+    assert!(!views.html.contains(">building</span>") && views.html.contains("by_note"));
+}
+
+#[tokio::test]
+async fn what_a_comparison_found_is_told_to_who_reads_everything() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    assert!(client.get("/health").await.html.contains("recto verify people"));
+    let verified = client.post_json("/v1/store:verify", &json!({})).await;
+    assert_eq!(verified.status, StatusCode::OK, "{}", verified.html);
+    for path in [VIEWS, "/health"] {
+        let page = client.get(path).await;
+        assert!(page.html.contains("all is well, 5 records"), "{}", page.main());
+    }
+    let all_but = granted(&[
+        ("*", &[Operation::Read], ""),
+        ("people", &[Operation::Read], "id = 1"),
+    ]);
+    let reads = granted(&[("*", &[Operation::Read], ""), (STORE, &[Operation::Verify], "")]);
+    for (access, status) in [(all_but, StatusCode::FORBIDDEN), (reads, StatusCode::OK)] {
+        let client = fixture.client(access);
+        assert_eq!(client.get("/health").await.status, status);
+        assert_eq!(
+            client.get("/").await.html.contains("href=\"/health\""),
+            status == StatusCode::OK
+        );
+        let views = client.get(VIEWS).await;
+        assert_eq!(views.status, StatusCode::OK);
+        assert!(
+            !views.html.contains("all is well"),
+            "each server has its own memory"
+        );
+    }
+    let writes = fixture.client(granted(&[("people", &[Operation::Write], "")]));
+    assert_eq!(writes.get(VIEWS).await.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn the_plan_names_the_view_taken_and_why_others_were_not() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let page = client
+        .get("/collections/people?filter=city%20%3D%20%22Bern%22&order_by=name")
+        .await;
+    assert_eq!(page.rows().len(), 3);
+    let plan = page.html.split("class=\"plan\"").nth(1).unwrap();
+    for wanted in [
+        "<dt>View</dt><dd>by_city</dd>",
+        "note looked up there: 1 read more for each row",
+        "<dt>Not taken</dt><dd><b>",
+        "by_age",
+    ] {
+        assert!(plan.contains(wanted), "{wanted} is not in {plan}");
+    }
+    let own = client.get("/collections/people?filter=id%20%3D%201").await;
+    assert!(own.html.contains("<dt>View</dt><dd>base</dd>"));
+}
+
+/// The values that a form's radio buttons choose, by field.
+fn chosen(form: &str) -> Vec<(String, String)> {
+    let radios = form.split("<input type=\"radio\" name=\"take.").skip(1);
+    let radios = radios.filter_map(|radio| {
+        let tag = radio.split('>').next()?;
+        let (field, rest) = tag.split_once('"')?;
+        let value = rest.split('"').nth(1)?;
+        tag.contains(" checked")
+            .then(|| (field.to_owned(), value.to_owned()))
+    });
+    radios.collect()
+}
+
+fn hidden(form: &str, name: &str) -> String {
+    let value = form.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap();
+    value.split('"').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn of_what_two_changed_each_value_is_chosen() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let edit = "/collections/people/edit?key=1";
+    let form = client.get(edit).await.html;
+    let was = |form: &str| {
+        let names = ["city", "name", "age", "note"];
+        let fields = names.map(|name| format!("&was.{name}={}", hidden(form, &format!("was.{name}"))));
+        format!("seen={}{}", hidden(form, "seen"), fields.concat())
+    };
+    // Somebody else moves and renames her.
+    let theirs = format!(
+        "{}&value.city=Genf&value.name=Ada+L.&value.age=31&value.note=of+Bern",
+        was(&form)
+    );
+    assert_eq!(client.post(edit, &theirs).await.status, StatusCode::SEE_OTHER);
+    // She was to get another name, and a note.
+    let mine = "&value.city=Bern&value.name=Ida&value.age=31&value.note=of+Genf";
+    let conflict = client.post(edit, &format!("{}{mine}", was(&form))).await;
+    assert_eq!(conflict.status, StatusCode::CONFLICT);
+    let expected = [("city", "theirs"), ("name", "mine"), ("note", "mine")];
+    assert_eq!(
+        chosen(&conflict.html),
+        expected.map(|(field, value)| (field.to_owned(), value.to_owned()))
+    );
+    let take = "&take.city=theirs&take.name=theirs&take.note=mine";
+    let saved = client
+        .post(edit, &format!("{}{mine}{take}", was(&conflict.html)))
+        .await;
+    assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.html);
+    let held = fixture
+        .session
+        .get("people", &["1".to_owned()])
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        serde_json::Value::Object(held.record),
+        json!({ "id": "1", "city": "Genf", "name": "Ada L.", "age": 31, "note": "of Genf" })
+    );
+    // A choice is of the version that was seen, too.
+    let late = client
+        .post(edit, &format!("{}{mine}{take}", was(&conflict.html)))
+        .await;
+    assert_eq!(late.status, StatusCode::CONFLICT);
+}
