@@ -20,7 +20,7 @@ mod under_faults;
 
 use std::process::Child;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Fresh, Kind, run};
 use recto_testkit::generate::Rng;
@@ -46,6 +46,8 @@ const KILLS: usize = 9;
 fn writer_that_gets_killed() {
     run(change_until_killed());
 }
+/// When views are right at the latest, after the last process died.
+const WHOLE_WITHIN: Duration = Duration::from_secs(60);
 
 /// How many times as long a run is to be.
 fn scale() -> usize {
@@ -97,11 +99,17 @@ fn what_killed_processes_left_is_made_whole() {
         *child = children.spawn(PROCESSES + number);
     }
     living.iter_mut().for_each(kill);
+    let died = Instant::now();
     drop(children);
     let history = heard(said);
     run(async {
         let swept = recto.sweep(|swept| !swept.is_done()).await.unwrap();
         assert!(swept.waiting > 0, "{swept:?}");
+        assert!(
+            died.elapsed() < WHOLE_WITHIN,
+            "made whole after {:?}",
+            died.elapsed()
+        );
         check(&recto, &tables, &history).await;
         recto.close().await.unwrap();
     });

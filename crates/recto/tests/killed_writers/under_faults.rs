@@ -22,9 +22,10 @@ use crate::{PROCESSES, check, scale};
 /// Half an hour early, right, half an hour late.
 const CLOCKS_OFF_MICROS: [i64; 3] = [-1_800_000_000, 0, 1_800_000_000];
 /// How long nothing happens to nodes before a fault.
-const CALM: Duration = Duration::from_secs(3);
-/// How long a node is gone or frozen.
-const DOWN: Duration = Duration::from_secs(6);
+const CALM: Duration = Duration::from_secs(2);
+/// How long a node is gone or frozen before a process is killed, at most, and after.
+const BEFORE: Duration = Duration::from_secs(3);
+const DOWN: Duration = Duration::from_secs(5);
 /// Rounds, each with a fault of a node.
 const ROUNDS: usize = 3;
 
@@ -88,10 +89,11 @@ fn what_is_left_under_faults_of_nodes_is_made_whole() {
         sleep(CALM);
         replace(&mut living, &children, &mut random, &mut started);
         sleep(CALM);
-        let node = cluster.node(1 + random.usize(0..cluster.nodes().len()));
-        let fault = Fault::ALL[round % Fault::ALL.len()];
+        let node = &cluster.nodes()[round % cluster.nodes().len()];
+        // In the rounds after the third, other faults of the same nodes.
+        let fault = Fault::ALL[(round + round / Fault::ALL.len()) % Fault::ALL.len()];
         fault.begin(node);
-        sleep(Duration::from_millis(random.u64(0..DOWN.as_millis() as u64)));
+        sleep(Duration::from_millis(random.u64(0..BEFORE.as_millis() as u64)));
         // Whoever waits for this node goes on as if nobody had asked.
         replace(&mut living, &children, &mut random, &mut started);
         sleep(DOWN);
