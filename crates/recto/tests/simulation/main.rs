@@ -27,7 +27,7 @@ use crate::world::World;
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// How many seeds are run, unless it is said otherwise.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 1_000;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;

@@ -138,7 +138,8 @@ impl Process {
             return;
         };
         let entry = self.history.entry(id);
-        let Some(row) = found.row else {
+        // Whoever resolved an intent of a record that there was none of left a row that says so.
+        let Some((version, record)) = found.row.and_then(|row| Some((row.version, row.record?))) else {
             let fields = Fields {
                 log: format!("{entry},"),
                 ..self.fields()
@@ -146,9 +147,9 @@ impl Process {
             self.change(id, Some(entry), records::insert(id, &fields)).await;
             return;
         };
-        let mut fields = Fields::of(row.record.as_ref().unwrap());
+        let mut fields = Fields::of(&record);
         fields.log += &format!("{entry},");
-        let put = records::put(id, &fields, None, Some(row.version));
+        let put = records::put(id, &fields, None, Some(version));
         self.change(id, Some(entry), put).await;
     }
 
