@@ -25,7 +25,7 @@ use crate::problem::Problem;
 const VALUE_PREFIX: &str = "value.";
 const NULL_PREFIX: &str = "null.";
 /// The version or the digest of the record that a form was filled from.
-const SEEN: &str = "seen";
+pub(super) const SEEN: &str = "seen";
 /// A digest of each field's text as the form was filled with it: whether somebody touched it.
 const WAS_PREFIX: &str = "was.";
 /// Of a field that somebody else saved otherwise, which value is taken.
@@ -118,7 +118,8 @@ pub(super) async fn ask_edit(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let (subject, held) = editable(&app, &access, &name, query).await?;
+    let subject = editable(&app, &access, &name, query).await?;
+    let held = subject.versioned().await?;
     Ok(Form::new(&subject, &held.record, false)
         .on(seen(&held))
         .answer(None))
@@ -132,8 +133,11 @@ pub(super) async fn edit(
     RawQuery(query): RawQuery,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let (subject, held) = editable(&app, &access, &name, query).await?;
+    let subject = editable(&app, &access, &name, query).await?;
     let sent = parameters(&body);
+    let Some(held) = subject.found().await? else {
+        return Ok(deleted_meanwhile(&subject, &sent));
+    };
     let record = typed_record(&subject, &sent, &held.record);
     let form = Form::sent(&subject, &record, &sent, false);
     if first(&sent, SEEN) != Some(&seen(&held)) {
@@ -143,17 +147,15 @@ pub(super) async fn edit(
     match subject.session.change(put).await {
         Ok(_) => Ok(form.done("saved", true)),
         // Somebody came between the look and the write.
-        Err(error) if error.kind() == ErrorKind::Changed => Ok(form.conflict(&subject.versioned().await?)),
+        Err(error) if error.kind() == ErrorKind::Changed => Ok(match subject.found().await? {
+            Some(held) => form.conflict(&held),
+            None => deleted_meanwhile(&subject, &sent),
+        }),
         Err(error) => Ok(form.refused(error)),
     }
 }
 
-async fn editable(
-    app: &App,
-    access: &Access,
-    name: &str,
-    query: Option<String>,
-) -> Result<(Subject, Versioned<JsonRecord>), Problem> {
+async fn editable(app: &App, access: &Access, name: &str, query: Option<String>) -> Result<Subject, Problem> {
     access.session(app.session(), name, Operation::Read)?;
     let subject = Subject::of(app, access, name, query, Operation::Write).await?;
     if subject.collection.writes == WriteMode::Append {
@@ -165,12 +167,32 @@ async fn editable(
         )
         .with_hint("add another record, or delete this one"));
     }
-    let held = subject.versioned().await?;
-    Ok((subject, held))
+    Ok(subject)
+}
+
+/// What was typed, as a form that adds the record: it is not there any more.
+fn deleted_meanwhile(subject: &Subject, sent: &Parameters) -> Response {
+    let of_key = subject.collection.key.iter().zip(&subject.key);
+    let of_key = of_key.filter_map(|(name, text)| {
+        let (_, field) = subject.collection.field(name)?;
+        Some((name.clone(), value::json(&field.ty, text)))
+    });
+    let record = typed_record(subject, sent, &of_key.collect());
+    let mut form = Form::sent(subject, &record, sent, true);
+    form.is_gone = true;
+    let problem = Problem::new(
+        StatusCode::CONFLICT,
+        "conflict",
+        "The record was deleted meanwhile",
+        "somebody deleted it after this form was opened; nothing was written, and what you typed still stands in the form",
+    );
+    form.answer(Some(
+        &problem.with_hint("add it with what you typed, or leave it deleted"),
+    ))
 }
 
 /// Says whether a record is the one that was seen: its version, or a digest of one that has none.
-fn seen(held: &Versioned<JsonRecord>) -> String {
+pub(super) fn seen(held: &Versioned<JsonRecord>) -> String {
     match held.version {
         Some(version) => version.to_string(),
         None => digest(&held.record),
@@ -232,6 +254,8 @@ struct Form<'a> {
     /// What was typed, if the form comes back.
     sent: Option<&'a Parameters>,
     is_new: bool,
+    /// Whether it is new only because somebody deleted what was edited.
+    is_gone: bool,
     seen: String,
     /// What is stored, if somebody else saved it since.
     theirs: Option<&'a JsonRecord>,
@@ -244,6 +268,7 @@ impl<'a> Form<'a> {
             record,
             sent: None,
             is_new,
+            is_gone: false,
             seen: String::new(),
             theirs: None,
         }
@@ -261,6 +286,7 @@ impl<'a> Form<'a> {
             record,
             sent: Some(sent),
             is_new,
+            is_gone: false,
             seen: first(sent, SEEN).unwrap_or_default().to_owned(),
             theirs: None,
         }
@@ -323,7 +349,7 @@ impl<'a> Form<'a> {
     fn answer(&self, problem: Option<&Problem>) -> Response {
         let subject = self.subject;
         let action = if self.is_new { "new" } else { "edit" };
-        let back = if subject.key.is_empty() {
+        let back = if subject.key.is_empty() || self.is_gone {
             subject.back.href()
         } else {
             subject.href("record", &subject.key)

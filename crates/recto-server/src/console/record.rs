@@ -1,16 +1,19 @@
 //! One record: all of its fields, and deleting it.
 
 use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
+use recto::ErrorKind;
 use recto::schema::{Collection, WriteMode};
-use recto::session::JsonRecord;
+use recto::session::{Action, JsonRecord, RecordChange, Versioned};
 
 use super::browse::May;
+use super::form::{SEEN, seen};
 use super::layout::{Failure, Layout, page, problem_panel};
-use super::page_url::first;
+use super::page_url::{first, parameters};
 use super::subject::Subject;
 use super::table::columns;
 use super::value::{full, short, type_label};
@@ -62,40 +65,75 @@ pub(super) async fn ask_delete(
 ) -> Result<Response, Failure> {
     let subject = Subject::of(&app, &access, &name, query, Operation::Delete).await?;
     let shown = access.allows(&name, Operation::Read);
-    let record = if shown {
-        Some(subject.record().await?)
+    let held = if shown {
+        Some(subject.versioned().await?)
     } else {
         None
     };
-    Ok(delete_page(&subject, record.as_ref(), None))
+    Ok(delete_page(&subject, held.as_ref(), None))
 }
 
-/// Deletes it.
+/// Deletes it, unless it was changed since it was shown.
 pub(super) async fn delete(
     State(app): State<App>,
     Extension(access): Extension<Access>,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
+    body: Bytes,
 ) -> Result<Response, Failure> {
     let subject = Subject::of(&app, &access, &name, query, Operation::Delete).await?;
-    if let Err(error) = subject.session.delete(&name, &subject.key).await {
-        return Ok(delete_page(&subject, None, Some(&error.into())));
+    let sent = parameters(&body);
+    let mut version = None;
+    // Who may not read was shown nothing.
+    if let Some(shown) = first(&sent, SEEN).filter(|_| access.allows(&name, Operation::Read)) {
+        let held = subject.versioned().await?;
+        if seen(&held) != shown {
+            return Ok(delete_page(&subject, Some(&held), Some(&changed_meanwhile())));
+        }
+        version = held.version;
+    }
+    let key = subject.key.clone();
+    let delete = RecordChange::new(&name, Action::Delete { key }).if_version(version);
+    match subject.session.change(delete).await {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::Changed => {
+            let held = subject.versioned().await?;
+            return Ok(delete_page(&subject, Some(&held), Some(&changed_meanwhile())));
+        }
+        Err(error) => return Ok(delete_page(&subject, None, Some(&error.into()))),
     }
     let back = subject.back.href();
     let sign = if back.contains('?') { '&' } else { '?' };
     Ok(Redirect::to(&format!("{back}{sign}done=deleted")).into_response())
 }
 
-fn delete_page(subject: &Subject, record: Option<&JsonRecord>, problem: Option<&Problem>) -> Response {
+fn changed_meanwhile() -> Problem {
+    let detail = "somebody saved it after it was shown to you; nothing was deleted";
+    Problem::new(
+        StatusCode::CONFLICT,
+        "conflict",
+        "The record was changed meanwhile",
+        detail,
+    )
+    .with_hint("below it stands as it is now: delete that, or keep it")
+}
+
+/// Asks whether to delete what is shown.
+fn delete_page(
+    subject: &Subject,
+    held: Option<&Versioned<JsonRecord>>,
+    problem: Option<&Problem>,
+) -> Response {
     let content = html! {
         div.heading { h1 { "Delete " (title(subject)) "?" } }
         @if let Some(problem) = problem { (problem_panel(problem)) }
         p { "The record goes at once, and does not come back." }
         form.ways method="post" action=(subject.href("delete", &subject.key)) hx-boost="false" {
+            @if let Some(held) = held { input type="hidden" name=(SEEN) value=(seen(held)); }
             button.danger type="submit" { "Delete" }
             a.button data-key="u" href=(subject.href("record", &subject.key)) { "Keep it" }
         }
-        @if let Some(record) = record { (fields(&subject.collection, record)) }
+        @if let Some(held) = held { (fields(&subject.collection, &held.record)) }
     };
     let status = problem.map_or(StatusCode::OK, |problem| problem.status);
     page(status, &layout(subject, "Delete"), &content)

@@ -61,7 +61,7 @@ impl Subject {
     /// As [`record`](Self::record).
     pub(super) async fn versioned(&self) -> Result<Versioned<JsonRecord>, Problem> {
         let name = &self.collection.name;
-        match self.session.get(name, &self.key).await? {
+        match self.found().await? {
             Some(found) => Ok(found),
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,
@@ -71,6 +71,14 @@ impl Subject {
             )
             .with_hint("it may have been deleted since the page was made")),
         }
+    }
+
+    /// The record, if there is one.
+    ///
+    /// # Errors
+    /// The key has another shape.
+    pub(super) async fn found(&self) -> Result<Option<Versioned<JsonRecord>>, Problem> {
+        Ok(self.session.get(&self.collection.name, &self.key).await?)
     }
 
     /// The address of something about a record, with the same way back.

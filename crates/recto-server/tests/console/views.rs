@@ -190,3 +190,80 @@ async fn of_what_two_changed_each_value_is_chosen() {
         .await;
     assert_eq!(late.status, StatusCode::CONFLICT);
 }
+
+#[tokio::test]
+async fn what_was_deleted_meanwhile_can_be_added_again() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let edit = "/collections/people/edit?key=2";
+    let form = client.get(edit).await.html;
+    fixture.session.delete("people", &["2".to_owned()]).await.unwrap();
+    let sent = format!(
+        "seen={}&value.city=Genf&value.name=Bo&value.age=7&value.note=",
+        hidden(&form, "seen")
+    );
+    let gone = client.post(edit, &sent).await;
+    assert_eq!(gone.status, StatusCode::CONFLICT);
+    assert!(
+        gone.html.contains("The record was deleted meanwhile"),
+        "{}",
+        gone.main()
+    );
+    for kept in [r#"name="value.id" id="value-id" value="2""#, r#"value="Bo""#] {
+        assert!(gone.html.contains(kept), "{kept}: {}", gone.main());
+    }
+    assert_eq!(
+        fixture.session.get("people", &["2".to_owned()]).await.unwrap(),
+        None
+    );
+    let added = client
+        .post("/collections/people/new", &format!("value.id=2&{sent}"))
+        .await;
+    assert_eq!(added.status, StatusCode::SEE_OTHER, "{}", added.html);
+    let held = fixture
+        .session
+        .get("people", &["2".to_owned()])
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(held.record["name"], "Bo");
+}
+
+#[tokio::test]
+async fn what_was_changed_since_it_was_shown_is_not_deleted() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    for (delete, edit, values) in [
+        (
+            "/collections/people/delete?key=3",
+            "/collections/people/edit?key=3",
+            "value.name=Cleo+B.",
+        ),
+        (
+            "/collections/places/delete?key=CH&key=Bern",
+            "/collections/places/edit?key=CH&key=Bern",
+            "value.remark=Cleo+B.",
+        ),
+    ] {
+        let asked = client.get(delete).await.html;
+        let form = client.get(edit).await.html;
+        let saved = client
+            .post(edit, &format!("seen={}&{values}", hidden(&form, "seen")))
+            .await;
+        assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.html);
+        let late = client
+            .post(delete, &format!("seen={}", hidden(&asked, "seen")))
+            .await;
+        assert_eq!(late.status, StatusCode::CONFLICT, "{delete}");
+        assert!(
+            late.html.contains("Cleo B."),
+            "it is shown as it is: {}",
+            late.main()
+        );
+        let deleted = client
+            .post(delete, &format!("seen={}", hidden(&late.html, "seen")))
+            .await;
+        assert_eq!(deleted.status, StatusCode::SEE_OTHER, "{}", deleted.html);
+        assert_eq!(client.get(delete).await.status, StatusCode::NOT_FOUND);
+    }
+}
