@@ -41,7 +41,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// A plain write under way.
+/// A write of records under way.
 pub(crate) struct Writing<'s> {
     _here: RwLockReadGuard<'s, ()>,
     plain: Option<PlainWriting>,
@@ -105,8 +105,11 @@ impl Shared {
     /// A write of records begins: what it has to write is asked for while this is held, and this is held until its outcome
     /// is known. A view that is added is then either written by it, or filled after it. Not to be asked for by who has it.
     /// Of records that change; who writes plainly asks for [`writing_plainly`](Self::writing_plainly).
-    pub(crate) async fn writing(&self) -> RwLockReadGuard<'_, ()> {
-        self.writing.read().await
+    pub(crate) async fn writing(&self) -> Writing<'_> {
+        Writing {
+            _here: self.writing.read().await,
+            plain: None,
+        }
     }
 
     /// The same, of a write that other processes know nothing of unless they are told that it is under way.
@@ -114,9 +117,9 @@ impl Shared {
     /// # Errors
     /// They cannot be told in time: nothing may be written.
     pub(crate) async fn writing_plainly(&self, time: Duration) -> Result<Writing<'_>> {
-        let here = self.writing.read().await;
-        let plain = self.writer.plain(time).await?;
-        Ok(Writing { _here: here, plain })
+        let mut writing = self.writing().await;
+        writing.plain = self.writer.plain(time).await?;
+        Ok(writing)
     }
 
     /// Waits until no write of this process is under way, and lets none begin while it is held.

@@ -17,6 +17,7 @@
 //! | `write` | writes, repeated until their outcome is known |
 //! | `whole` | rows with their entries in views, as writes |
 //! | `part` | those writes, by what is there |
+//! | `changes` | rows that are changes of their own |
 //! | `rejects` | the reject file |
 //! | `checkpoint` | how far the load is, kept in the store |
 //!
@@ -27,6 +28,7 @@
 //! Of records that change it is the version.
 
 mod buffer;
+mod changes;
 mod checkpoint;
 mod convert;
 #[cfg(feature = "fuzzing")]
@@ -48,6 +50,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
+use recto_model::schema::WriteMode;
 use recto_store::{Limits, Stamp};
 use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -82,6 +85,10 @@ const PAGE_BYTES: usize = 4 << 10;
 
 /// The most memory of the rows of one call, unless one row alone has more.
 const MAX_CHUNK_BYTES: usize = 16 << 20;
+
+/// The memory for rows where each of them is a change of its own: so little that a load that was interrupted has to look at
+/// few again.
+const MAX_CHANGES_BUFFER_BYTES: u64 = 8 << 20;
 
 /// The most memory of the rows of one call to a store that is reached by a network.
 const MAX_REMOTE_CHUNK_BYTES: usize = 1 << 20;
@@ -135,7 +142,12 @@ pub(crate) async fn load(
     checkpoint.write(&mut state).await?;
 
     let limits = collections[0].shared.store.limits();
-    let sizes = Sizes::of(request.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES), limits);
+    let mut buffer_bytes = request.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES);
+    let mut written = collections.iter().map(|one| one.definition.writes);
+    if !limits.transactions && written.any(|writes| writes == WriteMode::Update) {
+        buffer_bytes = buffer_bytes.min(MAX_CHANGES_BUFFER_BYTES);
+    }
+    let sizes = Sizes::of(buffer_bytes, limits);
     let deliveries = pipeline::convert(
         reading,
         Conversion {

@@ -21,7 +21,7 @@ use super::whole::{There, Whole, Writing};
 use super::write::{Answer, Asked, ChunkWriter, Part, Settled, until_settled};
 use crate::catalog;
 use crate::core::CollectionCore;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::shared::Writing as UnderWay;
 use crate::viewed::{Viewed, Written};
 use crate::writes::mutation;
@@ -56,22 +56,15 @@ impl WholePart<'_> {
         self.transact(there).await
     }
 
-    fn core(&self) -> &Arc<CollectionCore> {
+    pub(super) fn core(&self) -> &Arc<CollectionCore> {
         &self.writer.plan.targets[self.chunk.target].core
     }
 
     /// What is there of each row's record.
     async fn look(&self) -> Result<Vec<Option<There>>> {
-        let (core, shared) = (self.core(), &self.writer.shared);
+        let shared = &self.writer.shared;
         let target = &self.writer.plan.targets[self.chunk.target];
-        let read_of = |row| {
-            let loaded = Loaded { target, row };
-            PointRead {
-                table: Arc::clone(&self.viewed.table),
-                partition: mutation::partition(core, &loaded),
-                clustering: mutation::clustering(core, &loaded),
-            }
-        };
+        let read_of = |row| self.read_of(&Loaded { target, row });
         let reads: Vec<PointRead> = self
             .buffer
             .rows(self.chunk)
@@ -90,7 +83,17 @@ impl WholePart<'_> {
         stream::iter(there).buffered(MAX_READS).try_collect().await
     }
 
-    async fn there(
+    /// What reads a row's record.
+    pub(super) fn read_of(&self, row: &Loaded<'_>) -> PointRead {
+        let core = self.core();
+        PointRead {
+            table: Arc::clone(&self.viewed.table),
+            partition: mutation::partition(core, row),
+            clustering: mutation::clustering(core, row),
+        }
+    }
+
+    pub(super) async fn there(
         &self,
         snapshot: &dyn Snapshot,
         read: &PointRead,
@@ -158,10 +161,10 @@ impl WholePart<'_> {
 
     /// Writes it in logged batches, of some rows each.
     async fn send(&self) -> Result<Settled<Part>> {
-        let core = self.core();
         if self.viewed.base.is_some() {
-            return Err(no_changes(core));
+            return self.change().await;
         }
+        let core = self.core();
         let mut whole = self.make(None).await?;
         let batch_bytes = core
             .shared
@@ -191,17 +194,4 @@ impl WholePart<'_> {
         let sent = store.write_many(batch.to_vec(), Atomicity::Logged, options);
         Ok(sent.await.map(Answer::from))
     }
-}
-
-#[cold]
-fn no_changes(core: &CollectionCore) -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        format!(
-            "the {} store cannot load records that change yet, as those of {} do",
-            core.shared.store.kind(),
-            core.definition.name
-        ),
-    )
-    .with_hint("load into a collection with writes = \"append\" or writes = \"overwrite\"")
 }

@@ -61,7 +61,7 @@ impl Whole {
 
 /// What becomes of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Becomes {
+pub(super) enum Becomes {
     Stored,
     Replaced,
     Repeated,
@@ -80,12 +80,12 @@ pub(super) struct Writing<'a> {
 }
 
 /// A row with its record.
-struct Row<'a> {
-    loaded: Loaded<'a>,
+pub(super) struct Row<'a> {
+    pub(super) loaded: Loaded<'a>,
     /// In the order of the collection's fields.
-    record: Cells,
+    pub(super) record: Cells,
     entries: Vec<Entry<KeyCells, Cells>>,
-    stamp: Stamp,
+    pub(super) stamp: Stamp,
 }
 
 impl<'a> Writing<'a> {
@@ -136,7 +136,7 @@ impl<'a> Writing<'a> {
         Ok(whole)
     }
 
-    fn row(&self, row: RowRef<'a>, stamp: Stamp) -> Row<'a> {
+    pub(super) fn row(&self, row: RowRef<'a>, stamp: Stamp) -> Row<'a> {
         let loaded = Loaded {
             target: self.target,
             row,
@@ -200,11 +200,7 @@ impl<'a> Writing<'a> {
         let Some(base) = &self.viewed.base else {
             return Ok(becomes);
         };
-        let stays = there.is_some_and(|there| {
-            // It was put by an earlier attempt or by a later write; or it is the same.
-            there.version.0 >= row.stamp.0 || (becomes == Becomes::Repeated && there.expires_at.is_none())
-        });
-        if stays {
+        if row.stays(there, becomes) {
             return Ok(becomes);
         }
         let key = mutation::partition(core, &row.loaded);
@@ -228,7 +224,7 @@ impl<'a> Writing<'a> {
         Ok(becomes)
     }
 
-    fn count(&self, row: &Row<'_>, becomes: Becomes, tally: &mut Tally) {
+    pub(super) fn count(&self, row: &Row<'_>, becomes: Becomes, tally: &mut Tally) {
         match becomes {
             Becomes::Stored => tally.stored += 1,
             Becomes::Replaced => tally.replaced += 1,
@@ -247,7 +243,7 @@ impl<'a> Writing<'a> {
 
 impl Row<'_> {
     /// What it becomes where it takes the place of what is there.
-    fn becomes(&self, there: Option<&There>, now: i64) -> Becomes {
+    pub(super) fn becomes(&self, there: Option<&There>, now: i64) -> Becomes {
         let record = there.and_then(|there| Some((there, there.record_at(now)?)));
         match record {
             None => Becomes::Stored,
@@ -256,6 +252,14 @@ impl Row<'_> {
             Some((_, record)) if *record == self.record => Becomes::Repeated,
             Some(_) => Becomes::Replaced,
         }
+    }
+
+    /// Whether what is there of a record that changes stays: it was put by an earlier attempt or by a later write; or it is
+    /// the same.
+    pub(super) fn stays(&self, there: Option<&There>, becomes: Becomes) -> bool {
+        there.is_some_and(|there| {
+            there.version.0 >= self.stamp.0 || (becomes == Becomes::Repeated && there.expires_at.is_none())
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use recto_model::schema::WriteMode;
 use recto_store::{Atomicity, RowsMet, Stamp, StoreError, StoreErrorKind, WriteOptions, WriteOutcome};
 
 use super::buffer::{Buffer, Chunk, RefusedRow, WriteSizes};
@@ -22,7 +23,7 @@ use crate::shared::{Shared, Writing};
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often rows of a chunk are written anew, because others changed them, or the schema, meanwhile.
-const MAX_LOST: u32 = 100;
+pub(super) const MAX_LOST: u32 = 100;
 
 /// Why a row of a collection whose records are never changed is rejected.
 pub(super) const CONFLICT: &str = "another record with its key is there already";
@@ -180,7 +181,13 @@ impl ChunkWriter {
     async fn write_part(&self, buffer: &Arc<Buffer>, chunk: Chunk, looks: bool) -> Result<Settled<Part>> {
         // Until its outcome is known no view is added that this does not write.
         loop {
-            let mut writing = self.shared.writing_plainly(WRITE_TIMEOUT).await?;
+            let mode = self.plan.targets[chunk.target].core.definition.writes;
+            let mut writing = match mode {
+                WriteMode::Update => self.shared.writing().await,
+                WriteMode::Append | WriteMode::Overwrite => {
+                    self.shared.writing_plainly(WRITE_TIMEOUT).await?
+                }
+            };
             let settled = self.send_part(buffer, chunk, looks, &writing).await?;
             let is_all = writing.is_all(&self.shared, WRITE_TIMEOUT).await?;
             writing.ended();
@@ -257,7 +264,7 @@ fn halves(chunk: Chunk) -> Vec<Chunk> {
 }
 
 #[cold]
-fn busy() -> Error {
+pub(super) fn busy() -> Error {
     Error::new(
         ErrorKind::Timeout,
         "the load stopped: others change the records that it writes, all the time",

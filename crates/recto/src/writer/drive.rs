@@ -9,7 +9,7 @@ use recto_model::Cells;
 use recto_store::Cas;
 use recto_views::write::Conditional;
 use recto_views::{
-    Action, Answer, Decision, Event, FieldCells, Here, KeyCells, Refusal, Request, Token, Version,
+    Action, Answer, Decision, Event, FieldCells, Here, KeyCells, Micros, Refusal, Request, Token, Version,
     ViewedCollection, Write,
 };
 use tokio::sync::oneshot;
@@ -32,10 +32,13 @@ pub(crate) struct Changed {
 /// What became of a change, or why it is refused.
 pub(crate) type Outcome = std::result::Result<Changed, Refusal>;
 
-/// Who waits, and until when.
+/// Who waits, and for what.
 pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Result<Outcome>>,
+    /// Until when.
     pub(super) deadline: Deadline,
+    /// As of when it is made; none: as of now.
+    pub(super) at: Option<Micros>,
 }
 
 type Done = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
@@ -46,6 +49,8 @@ pub(super) struct Drive {
     machine: Write<ViewedCollection>,
     under_way: Option<UnderWay>,
     waiting: Option<Waiting>,
+    /// As of when it is made; none: as of now.
+    at: Option<Micros>,
     /// The conditional write that was sent last.
     sent: Option<Sent>,
     /// The mark that is still to be set.
@@ -87,6 +92,7 @@ impl Drive {
             record,
             machine,
             under_way: Some(under_way),
+            at: waiting.as_ref().and_then(|waiting| waiting.at),
             waiting,
             sent: None,
             mark: None,
@@ -138,7 +144,9 @@ impl Drive {
             };
             let here = Here {
                 schema: &known.views,
-                now: self.record.common.environment.now_micros(),
+                now: self
+                    .at
+                    .unwrap_or_else(|| self.record.common.environment.now_micros()),
                 token: Token(u128::from_be_bytes(self.record.common.environment.random())),
                 has_lease: self.record.process.has_lease(&self.record.common),
             };

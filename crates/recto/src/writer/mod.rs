@@ -31,7 +31,7 @@ use std::time::Duration;
 use recto_model::schema::WriteMode;
 use recto_model::{Cells, Environment};
 use recto_store::{ConsistencyLevel, Store};
-use recto_views::{FieldCells, Generation, Request, barrier};
+use recto_views::{FieldCells, Generation, Micros, Request, barrier};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 
@@ -110,6 +110,33 @@ impl Writer {
         request: Request<Cells, FieldCells>,
         time: Duration,
     ) -> Result<Outcome> {
+        self.begin(None, collection, key, request, time).await
+    }
+
+    /// The same, as if it were this time, which may be over for a day at most: the version is this, if none is there that is
+    /// greater.
+    ///
+    /// # Errors
+    /// As [`change`](Self::change).
+    pub(crate) async fn change_at(
+        &self,
+        at: Micros,
+        collection: &str,
+        key: Cells,
+        request: Request<Cells, FieldCells>,
+        time: Duration,
+    ) -> Result<Outcome> {
+        self.begin(Some(at), collection, key, request, time).await
+    }
+
+    async fn begin(
+        &self,
+        at: Option<Micros>,
+        collection: &str,
+        key: Cells,
+        request: Request<Cells, FieldCells>,
+        time: Duration,
+    ) -> Result<Outcome> {
         let deadline = self.0.common.deadline(time);
         let permits = Arc::clone(&self.0.common.permits);
         let permit = timeout(time, permits.acquire_owned()).await;
@@ -117,7 +144,7 @@ impl Writer {
         let (answer, told) = oneshot::channel();
         let (joining, collection) = (Arc::clone(&self.0), collection.to_owned());
         tokio::spawn(async move {
-            let waiting = Waiting { answer, deadline };
+            let waiting = Waiting { answer, deadline, at };
             joining.change(&collection, key, request, waiting).await;
             drop(permit);
         });

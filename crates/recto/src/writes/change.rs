@@ -305,7 +305,8 @@ impl Transacting<'_> {
 }
 
 /// Refuses a record that is larger than any that changes may be.
-fn check_size(core: &CollectionCore, record: &Cells) -> Result<()> {
+/// Refuses a record that is too large to change.
+pub(crate) fn check_size(core: &CollectionCore, record: &Cells) -> Result<()> {
     let bytes = record.byte_len() + record.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES;
     if bytes <= MAX_RECORD_BYTES {
         return Ok(());

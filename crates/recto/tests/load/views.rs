@@ -113,7 +113,7 @@ fn view(name: &str, entries: usize, left_out: usize) -> LoadedView {
 }
 
 /// Rows stored, replaced, repeated and rejected.
-fn counts(report: &LoadReport, collection: &str) -> [u64; 4] {
+pub(crate) fn counts(report: &LoadReport, collection: &str) -> [u64; 4] {
     let of = report.collections.iter().find(|one| one.name == collection);
     let of = of.unwrap();
     [

@@ -1,0 +1,155 @@
+//! Rows of collections whose records change, on a store without transactions: each is a change of its own, many side by
+//! side.
+//!
+//! A change is made at the row's stamp, as if it were then, so that of several rows of one key the last one wins, what a
+//! load of before has put is known, and what others changed since it began stays.
+
+use futures::FutureExt;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_store::Stamp;
+use recto_views::{Change, Micros, Refusal, Request};
+
+use super::convert::Reason;
+use super::part::WholePart;
+use super::whole::{Becomes, Row, There, Writing};
+use super::write::{MAX_LOST, Part, Settled, busy};
+use crate::error::{Error, ErrorKind, Result};
+use crate::settle::{Attempt, Policy, settle};
+use crate::writes::{check_size, mutation, refusal_of};
+
+/// The most changes of a part that are made side by side.
+const MAX_CHANGES: usize = 64;
+
+/// How long before now a change may be made: so long that a load of hours leaves alone what others changed meanwhile, and
+/// much shorter than what was deleted is remembered.
+const MAX_EARLIER_MICROS: Micros = 24 * 3_600 * 1_000_000;
+
+/// What became of a row.
+type Became = std::result::Result<Becomes, Reason>;
+
+impl WholePart<'_> {
+    /// Makes a change of each row.
+    pub(super) async fn change(&self) -> Result<Settled<Part>> {
+        let (plan, shared) = (&self.writer.plan, &self.writer.shared);
+        let (held, now) = (shared.held(), shared.environment.now_micros());
+        let target = &plan.targets[self.chunk.target];
+        let writing = Writing::new(target, self.viewed, &held.recorded, now);
+        let earliest = Stamp(now.saturating_sub(MAX_EARLIER_MICROS));
+        let rows = self.buffer.rows(self.chunk).map(|(row, origin)| {
+            let mut row = writing.row(row, super::buffer::stamp(self.writer.stamp, origin));
+            row.stamp = row.stamp.max(earliest);
+            row
+        });
+        let rows: Vec<Row<'_>> = rows.collect();
+        let changed: Vec<_> = rows.iter().map(|row| self.change_row(row, now).boxed()).collect();
+        let became: Vec<Became> = stream::iter(changed).buffered(MAX_CHANGES).try_collect().await?;
+        let (mut tally, mut refused) = (super::checkpoint::Tally::default(), Vec::new());
+        for (number, (row, became)) in rows.iter().zip(became).enumerate() {
+            match became {
+                Ok(becomes) => writing.count(row, becomes, &mut tally),
+                Err(reason) => {
+                    let index = self.chunk.start + number;
+                    refused.push(self.buffer.refuse(self.chunk.target, index, Some(reason)));
+                }
+            }
+        }
+        Ok(Settled::Done(Part::Whole(tally, refused)))
+    }
+
+    /// At first it is assumed that the record is not there.
+    async fn change_row(&self, row: &Row<'_>, now: Micros) -> Result<Became> {
+        let core = self.core();
+        if let Err(error) = check_size(core, &row.record) {
+            return Ok(Err(Reason::general(error.message())));
+        }
+        let mut there: Option<There> = None;
+        for _ in 0..MAX_LOST {
+            let becomes = row.becomes(there.as_ref(), now);
+            if row.stays(there.as_ref(), becomes) {
+                return Ok(Ok(becomes));
+            }
+            match self.send_change(row, there.as_ref()).await {
+                Ok(Ok(())) => return Ok(Ok(becomes)),
+                Ok(Err(Refusal::Exists(_) | Refusal::Changed(_))) => there = self.look_at(row).await?,
+                Ok(Err(refusal)) => {
+                    let error = refusal_of(core, &mutation::partition(core, &row.loaded), refusal);
+                    return Ok(Err(Reason::general(error.message())));
+                }
+                Err(error) if error.kind() == ErrorKind::LimitExceeded => {
+                    return Ok(Err(Reason::general(error.message())));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(busy())
+    }
+
+    /// A put in the place of what is there, or where nothing is.
+    async fn send_change(
+        &self,
+        row: &Row<'_>,
+        there: Option<&There>,
+    ) -> Result<std::result::Result<(), Refusal>> {
+        let (core, shared) = (self.core(), &self.writer.shared);
+        let (record, at) = (row.record.clone(), row.stamp.0);
+        let there = there.filter(|there| there.record_at(at).is_some());
+        let request = match there {
+            None => Request {
+                change: Change::Insert {
+                    record,
+                    expires_at: None,
+                },
+                if_version: None,
+            },
+            Some(there) => Request {
+                change: Change::Put {
+                    record,
+                    expires_at: None,
+                },
+                if_version: Some(there.version),
+            },
+        };
+        let key = core.key_of(&mutation::partition(core, &row.loaded));
+        let (name, time) = (&core.definition.name, self.writer.options.timeout);
+        let attempt = |_| async {
+            let changed = shared
+                .writer
+                .change_at(at, name, key.clone(), request.clone(), time)
+                .await;
+            match changed {
+                Ok(outcome) => Attempt::Known(outcome.map(drop)),
+                // The same again finds out what became of it.
+                Err(error) if passes(error.kind()) => Attempt::Failed(error),
+                Err(error) => Attempt::Refused(error),
+            }
+        };
+        let changed = settle(&shared.environment, Policy::LOAD, attempt).await;
+        changed.map_err(|unsettled| stopped(unsettled.or(Error::from)))
+    }
+
+    /// What is there of a row's record.
+    async fn look_at(&self, row: &Row<'_>) -> Result<Option<There>> {
+        let read = self.read_of(&row.loaded);
+        let snapshot = self.writer.shared.store.snapshot()?;
+        self.there(&*snapshot, &read, &self.writer.shared.read_options())
+            .await
+    }
+}
+
+fn passes(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::OutcomeUnknown
+    )
+}
+
+/// The error of a load that stops; what is stored stays, and the same load goes on from there.
+#[cold]
+fn stopped(error: Error) -> Error {
+    if error.kind() == ErrorKind::LimitExceeded {
+        return error;
+    }
+    Error::new(error.kind(), format!("the load stopped: {error}"))
+        .with_hint("the same load again goes on where this one stopped")
+        .with_source(error)
+}

@@ -1,0 +1,174 @@
+//! Files that are loaded into collections whose records change, on stores without transactions: each row is a change.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+
+use recto::session::LoadRequest;
+use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
+use recto::store::{Limits, Store};
+use recto::{Environment, ErrorKind, LocalSession, Recto};
+
+use crate::common::exact::assert_views_are_exact;
+use crate::common::stores::parse;
+use crate::common::{Fresh, Kind, Scope, run};
+use crate::support::{Fault, Unreliable, load_into, open_with, records_of};
+use crate::views::{CHANGING, counts, sample};
+
+/// As Cassandra is.
+const LIMITS: Limits = Limits {
+    remote: true,
+    leaves_tombstones: true,
+    sees_conflicts: false,
+    transactions: false,
+    ..DEFAULT_LIMITS
+};
+const FLIGHTS: usize = 1_200;
+/// So little that a file of so many flights takes several buffers.
+const BUFFER_BYTES: u64 = 192 << 10;
+
+/// The tests that open stores on Cassandra.
+static TESTS: AtomicUsize = AtomicUsize::new(1);
+
+fn store() -> MemoryStore {
+    MemoryStore::with_limits(Environment::system(), LIMITS)
+}
+
+fn little(request: &mut LoadRequest) {
+    request.collections = vec!["updated".to_owned()];
+    request.buffer_bytes = Some(BUFFER_BYTES);
+}
+
+/// Loads a file; rows stored, replaced, repeated and rejected.
+async fn load(recto: &Recto, file: &Path) -> [u64; 4] {
+    let session = LocalSession::new(recto.clone());
+    let again = |request: &mut LoadRequest| {
+        little(request);
+        request.again = true;
+    };
+    counts(&load_into(&session, file, again).await.unwrap(), "updated")
+}
+
+/// A file, then one that tells some of its records otherwise, then that again under another name.
+async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let (all, began) = (FLIGHTS as u64, Instant::now());
+    assert_eq!(
+        load(recto, &file("a.csv", sample(FLIGHTS, false))).await,
+        [all, 0, 0, 0]
+    );
+    println!("{FLIGHTS} records with two views in {:?}", began.elapsed());
+    assert_eq!(assert_views_are_exact(recto, "updated").await, FLIGHTS);
+    let (changed, same) = (all / 3, all - all / 3);
+    let second = sample(FLIGHTS, true);
+    assert_eq!(
+        load(recto, &file("b.csv", second.clone())).await,
+        [0, changed, same, 0]
+    );
+    assert_eq!(assert_views_are_exact(recto, "updated").await, FLIGHTS);
+    assert_eq!(load(recto, &file("c.csv", second.clone())).await, [0, 0, all, 0]);
+    // Of several rows of one key the last one wins, however far they are from each other.
+    let both = sample(FLIGHTS, false) + second.split_once('\n').unwrap().1;
+    let counted = load(recto, &file("d.csv", both)).await;
+    assert_eq!(
+        (counted.iter().sum::<u64>(), counted[3]),
+        (2 * all, 0),
+        "{counted:?}"
+    );
+    assert_eq!(assert_views_are_exact(recto, "updated").await, FLIGHTS);
+    let session = LocalSession::new(recto.clone());
+    let there = records_of(&session, "updated").await;
+    assert_eq!(load(recto, &file("e.csv", second)).await, [0, 0, all, 0]);
+    assert_eq!(there, records_of(&session, "updated").await);
+    // What cannot stand in a view is told, with the reason, and the rest loads.
+    let line = |number: usize, origin: &str| format!("2013-01-01T10:00:00Z,ZZ,{number},{origin},LAX,N1,1\n");
+    let long = "x".repeat(9_000);
+    let header = sample(0, false);
+    let text = format!("{header}{}{}", line(1, &long), line(2, "JFK"));
+    assert_eq!(load(recto, &file("f.csv", text)).await, [1, 0, 0, 1]);
+    let rejects = std::fs::read_to_string(folder.path().join("f.csv.rejects.csv")).unwrap();
+    assert!(
+        rejects.contains("2,updated,\"a record of updated cannot stand in view by_route: the values"),
+        "{rejects}"
+    );
+    assert_eq!(assert_views_are_exact(recto, "updated").await, FLIGHTS + 1);
+}
+
+#[test]
+fn a_file_is_loaded_where_there_are_no_transactions() {
+    run(async {
+        let recto = open_with(Arc::new(store()), CHANGING).await;
+        files_are_loaded_and_replace_what_is_there(&recto).await;
+    });
+}
+
+#[test]
+fn a_file_is_loaded_into_cassandra() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let recto = Fresh::new(Kind::Cassandra).open().await;
+        recto.apply(&parse(CHANGING)).await.unwrap();
+        files_are_loaded_and_replace_what_is_there(&recto).await;
+    });
+}
+
+/// What is stored is known when it comes again, and what others have changed since the load began stays.
+#[test]
+fn a_load_that_was_interrupted_goes_on_and_leaves_later_changes_alone() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.csv");
+        std::fs::write(&file, sample(FLIGHTS, false)).unwrap();
+        let mut resumed = 0;
+        for good in [30, 900, 2_500, 4_000] {
+            let memory = store();
+            let whole = open_with(Arc::new(memory.clone()), CHANGING).await;
+            let failing = Unreliable::new(&memory, Fault::Fails, i64::MAX, i64::MAX);
+            let stopped = open_with(Arc::clone(&failing) as Arc<dyn Store>, CHANGING).await;
+            failing.begin(good);
+            let session = LocalSession::new(stopped.clone());
+            let error = load_into(&session, &file, little).await.unwrap_err();
+            assert!(error.to_string().contains("the disk is full"), "{error}");
+            // What it has begun it brings to its end, when it can.
+            failing.begin(i64::MAX);
+            while stopped.writer_metrics().under_way > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            // One that is there, and one that is not yet or is.
+            let flights = whole.dynamic("updated").unwrap();
+            let lines = std::fs::read_to_string(&file).unwrap();
+            for line in [lines.lines().nth(1).unwrap(), lines.lines().last().unwrap()] {
+                let cells: Vec<&str> = line.split(',').collect();
+                let key = (
+                    cells[0].to_owned(),
+                    cells[1].to_owned(),
+                    cells[2].parse::<i32>().unwrap(),
+                );
+                let update = flights.update(key).set("dest", "later").await;
+                assert!(update.is_ok() || update.is_err_and(|error| error.kind() == ErrorKind::NotFound));
+            }
+            let session = LocalSession::new(whole.clone());
+            let before = records_of(&session, "updated").await;
+            let later = before.iter().filter(|record| record.contains("later")).count();
+            let report = load_into(&session, &file, little).await.unwrap();
+            resumed = resumed.max(report.rows_resumed);
+            let counted = counts(&report, "updated");
+            assert_eq!(
+                (counted.iter().sum::<u64>(), counted[3]),
+                (FLIGHTS as u64, 0),
+                "{counted:?}"
+            );
+            let after = records_of(&session, "updated").await;
+            let still = after.iter().filter(|record| record.contains("later")).count();
+            assert_eq!(still, later, "after {good} writes");
+            assert_eq!(assert_views_are_exact(&whole, "updated").await, FLIGHTS);
+        }
+        assert!(resumed > 0, "no load got as far as a checkpoint");
+    });
+}
