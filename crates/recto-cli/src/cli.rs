@@ -9,7 +9,7 @@ use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Pars
 
 use crate::commands::{
     completions, config, cursor_keys, demo, describe, explain, load, page, records, scan, schema, serve,
-    token, update, upkeep, views,
+    sweep, token, update, upkeep, views,
 };
 use crate::failure::EXIT_CODES;
 use crate::store::{STORES, StoreArgs};
@@ -164,6 +164,8 @@ pub(crate) enum Command {
     Verify(views::VerifyArgs),
     /// Compares views with their records, and mends them
     Repair(views::RepairArgs),
+    /// Looks after what processes left that died while they wrote to Cassandra
+    Sweep(sweep::SweepArgs),
     /// Lists or rotates the keys that page tokens are sealed with
     CursorKeys(cursor_keys::CursorKeysArgs),
     /// Prints a script that completes this program's arguments in a shell

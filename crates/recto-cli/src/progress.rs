@@ -85,6 +85,11 @@ impl Meter {
         });
     }
 
+    /// So often it was looked after what the dead left.
+    pub(crate) fn sweep(&self, looks: u64, text: &str) {
+        self.show(looks, None, &|_| text.to_owned());
+    }
+
     /// Takes the bar off the terminal.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();

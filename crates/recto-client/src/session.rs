@@ -8,10 +8,10 @@ use futures::stream::BoxStream;
 use hyper::Method;
 use recto::schema::{Collection, Schema, WriteMode};
 use recto::session::{
-    Action, Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, JsonRecord, LoadProgress,
-    LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, RecordChange, Records, ScanRequest,
-    ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned,
-    ViewProgress, ViewStatus, Written, json_of_text,
+    Action, Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, GoesOn, JsonRecord,
+    LoadProgress, LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, RecordChange, Records,
+    ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools, VerifyReport,
+    VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use serde::de::DeserializeOwned;
@@ -385,6 +385,13 @@ impl Tools for HttpSession {
             Ok(report) => Ok(report),
             Err(error) => Err(self.about_all(&request.collections, error).await),
         }
+    }
+
+    async fn sweep(&self, _: GoesOn<'_, Swept>) -> Result<Option<Swept>> {
+        Err(
+            Error::new(ErrorKind::Unsupported, "a server looks after its store by itself")
+                .with_hint("its metrics tell of it (recto_writers_*); or name the store itself"),
+        )
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {

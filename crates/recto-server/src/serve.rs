@@ -4,6 +4,7 @@ mod connection;
 mod error;
 mod scrub;
 mod stream;
+mod sweep;
 mod threads;
 #[cfg(feature = "tls")]
 mod tls;
@@ -136,6 +137,7 @@ impl Server {
         let reloading = reload(self.tokens.clone(), self.tls.clone(), Arc::clone(&observer));
         let reloading = tokio::spawn(reloading);
         let refreshing = tokio::spawn(refresh(self.session.clone(), Arc::clone(&observer)));
+        let sweeping = tokio::spawn(sweep::sweep(self.session.clone()));
         let scrubbing = tokio::spawn(scrub::scrub(self.session, self.config.scrub, observer));
         tracing::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");
         let permits = permits(self.config.limits.connections);
@@ -162,6 +164,7 @@ impl Server {
         let outcome = finish(threads, limit, &self.guard, &self.upkeep).await;
         reloading.abort();
         refreshing.abort();
+        sweeping.abort();
         scrubbing.abort();
         self.guard.observer.traces.finish().await;
         outcome

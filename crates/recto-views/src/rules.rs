@@ -76,6 +76,8 @@ pub(crate) enum Rule {
     DeathDecidedOnCounter,
     /// A segment is deleted after a renewal that succeeded when all of it was settled.
     SegmentAfterRenewal,
+    /// A process removes its registration when it has nothing under way, and all its intents are settled.
+    SettledBeforeLeaving,
     /// The intents of the dead are resolved once more before they go.
     DeadResolvedTwice,
     /// The base is read after the entry.

@@ -99,6 +99,11 @@ impl Segments {
             .sum()
     }
 
+    /// Whether all intents are deleted that there were.
+    pub fn is_clear(&self) -> bool {
+        self.living.values().all(|segment| segment.intents == 0)
+    }
+
     /// A renewal is about to be sent: this is what it says. It names the next segment, too, if there are intents in the
     /// open one, in which intents have their place until it succeeded.
     pub fn renewing(&self) -> Naming {

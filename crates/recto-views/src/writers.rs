@@ -1,6 +1,8 @@
 //! The tables of those who write, in plain CQL: `recto_writers`, in which processes are registered, and `recto_intents`.
 //! `docs/format.md`, "Writers and intents".
 
+use std::fmt;
+
 use recto_model::table::{ColumnKind, Compaction, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, RowRef, Table, Type, Value, cell};
 
@@ -36,6 +38,12 @@ impl Incarnation {
         [Some(&self.0[..]), Some(&segment.to_be_bytes())]
             .into_iter()
             .collect()
+    }
+}
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 

@@ -138,6 +138,14 @@ impl LocalSession {
         (!recto.store().limits().transactions).then(|| recto.writer_metrics())
     }
 
+    /// Has this process look after what others leave that die; see [`Recto::sweep_beside`].
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub async fn sweep_beside(&self) -> Result<()> {
+        self.recto().sweep_beside().await
+    }
+
     /// The collections that are refused for their tables; see [`Recto::refused_collections`].
     pub fn refused_collections(&self) -> Vec<Error> {
         self.recto().refused_collections()

@@ -26,12 +26,13 @@ use crate::open::{self, Opened, Operations};
 use crate::options::{GivenKeys, OpenOptions};
 use crate::record::DynamicRecord;
 use crate::runtime;
+use crate::session::Swept;
 use crate::session::{
     Applied, ApplyOptions, CursorKey, Progress, SchemaPlan, VerifyReport, VerifyRequest, ViewProgress,
     ViewStatus,
 };
 use crate::shared::Shared;
-use crate::writer::{Swept, WriterMetrics};
+use crate::writer::WriterMetrics;
 use crate::writes::Changed;
 use crate::{build, verify};
 

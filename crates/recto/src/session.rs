@@ -34,9 +34,9 @@ pub use explanation::{
 pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
-    Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, LoadProgress, LoadReport,
-    LoadRequest, LoadedCollection, LoadedView, Progress, SchemaPlan, ScrubPosition, ScrubStep, StoreProgress,
-    Tools,
+    Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, GoesOn, LoadProgress,
+    LoadReport, LoadRequest, LoadedCollection, LoadedView, Progress, SchemaPlan, ScrubPosition, ScrubStep,
+    StoreProgress, Swept, Tools,
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
 

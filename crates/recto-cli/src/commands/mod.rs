@@ -12,6 +12,7 @@ pub(crate) mod records;
 pub(crate) mod scan;
 pub(crate) mod schema;
 pub(crate) mod serve;
+pub(crate) mod sweep;
 pub(crate) mod token;
 pub(crate) mod update;
 pub(crate) mod upkeep;
@@ -57,6 +58,7 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Repair(RepairArgs { which }) => {
             views::compare(&which, true, &*which.store.open().await?, console).await
         }
+        Command::Sweep(args) => sweep::run(&args, &*args.store.open_to_read().await?, console).await,
         Command::CursorKeys(args) => cursor_keys::run(&args, &*args.open().await?, console).await,
         Command::Completions(args) => completions::run(&args, console),
     }

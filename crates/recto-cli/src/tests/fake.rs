@@ -9,10 +9,10 @@ use futures::stream::BoxStream;
 use recto::schema::{OrderColumn, Schema};
 use recto::session::{
     Action, ActualCost, Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, Drift,
-    ExplainedSource, Explanation, JsonRecord, LoadProgress, LoadReport, LoadRequest, LoadedCollection,
-    LoadedView, PageCost, PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange, Records,
-    RejectedArrangement, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription, StoreProgress,
-    TableOrder, Tools, VerifiedView, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
+    ExplainedSource, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    LoadedCollection, LoadedView, PageCost, PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange,
+    Records, RejectedArrangement, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription, StoreProgress,
+    Swept, TableOrder, Tools, VerifiedView, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
     Written,
 };
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, filter_text};
@@ -402,6 +402,32 @@ impl Tools for FakeSession {
             views: [views, vec![compared("route", 0)]].concat(),
             left_out: vec!["view tailnum of collection flights: it is building".into()],
         })
+    }
+
+    async fn sweep(&self, goes_on: GoesOn<'_, Swept>) -> Result<Option<Swept>> {
+        self.ask("sweep");
+        if self.empty {
+            return Ok(None);
+        }
+        let is_left = usize::from(self.rejected > 0);
+        let looks = [
+            json!({ "living": 2, "watched": 1 }),
+            json!({ "living": 2, "found_dead": 1, "unresolved": 1, "resolved": 3 }),
+            json!({ "living": 2, "unresolved": is_left, "waiting": 1 - is_left, "resolved": 2 }),
+        ];
+        let none = serde_json::to_value(Swept::default()).unwrap();
+        let mut swept = Swept::default();
+        for look in looks {
+            let mut all = none.clone();
+            all.as_object_mut()
+                .unwrap()
+                .extend(look.as_object().unwrap().clone());
+            swept = serde_json::from_value(all).unwrap();
+            if !goes_on(swept) {
+                break;
+            }
+        }
+        Ok(Some(swept))
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {

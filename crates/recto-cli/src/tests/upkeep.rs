@@ -59,3 +59,32 @@ async fn cursor_keys_are_numbers_and_ages() {
     all.push_str(&run(empty, console(), &["cursor-keys", "list"]).await);
     insta::assert_snapshot!(all);
 }
+
+#[tokio::test]
+async fn a_sweep_says_what_was_done() {
+    let mut all = String::new();
+    let embedded = || FakeSession {
+        empty: true,
+        ..FakeSession::new()
+    };
+    let left = || FakeSession {
+        rejected: 1,
+        ..FakeSession::new()
+    };
+    for (session, line) in [
+        (FakeSession::new(), &["sweep", "--json"][..]),
+        (FakeSession::new(), &["sweep", "--watch", "--json"]),
+        (left(), &["sweep", "--json"]),
+        (embedded(), &["sweep"]),
+        (embedded(), &["sweep", "--watch"]),
+        (embedded(), &["sweep", "--json"]),
+    ] {
+        all.push_str(&run(session, console(), line).await);
+        all.push('\n');
+    }
+    for (session, mark) in [(FakeSession::new(), "✓ "), (left(), "✗ ")] {
+        let shown = run(session, console(), &["sweep"]).await;
+        assert!(shown.starts_with(mark), "{shown}");
+    }
+    insta::assert_snapshot!(all);
+}

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use recto::WriterMetrics;
 use recto::store::{NodeMetrics, StoreMetrics};
 
 use super::Metrics;
@@ -143,6 +144,116 @@ impl fmt::Display for PlacesText {
         )?;
         for (class, _, limit) in self.0 {
             writeln!(f, "{name}{{class=\"{class}\"}} {limit}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A figure of those who write: its name, kind and help, and where it stands.
+type OfWriter = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&WriterMetrics) -> u64,
+);
+
+/// This process as one of those who write to a store without transactions.
+const OF_THIS_WRITER: [OfWriter; 8] = [
+    (
+        "recto_writer_registered",
+        "gauge",
+        "Whether this process is registered as one that writes.",
+        |writer| writer.is_registered.into(),
+    ),
+    (
+        "recto_writer_lease",
+        "gauge",
+        "Whether it renewed its registration in time, and may write.",
+        |writer| writer.has_lease.into(),
+    ),
+    (
+        "recto_writer_changes_under_way",
+        "gauge",
+        "Its changes of records under way.",
+        |writer| writer.under_way as u64,
+    ),
+    (
+        "recto_writer_intents",
+        "gauge",
+        "Its intents that are not settled.",
+        |writer| writer.intents,
+    ),
+    (
+        "recto_writer_oldest_intent_seconds",
+        "gauge",
+        "The age of the oldest of them; 0 if there is none.",
+        |writer| writer.oldest_intent_seconds,
+    ),
+    (
+        "recto_writer_lost_total",
+        "counter",
+        "How often this process was found dead by others, and registered anew.",
+        |writer| writer.lost,
+    ),
+    (
+        "recto_writer_found_dead_total",
+        "counter",
+        "Processes that this one found dead.",
+        |writer| writer.found_dead,
+    ),
+    (
+        "recto_writer_resolved_total",
+        "counter",
+        "Records that this process resolved, of processes that died.",
+        |writer| writer.resolved,
+    ),
+];
+
+/// All of those who write, as this process saw them when it looked last.
+const OF_WRITERS: [OfWriter; 5] = [
+    (
+        "recto_writers_sweeps_total",
+        "counter",
+        "How often this process looked after what others left that died.",
+        |writer| writer.sweeps,
+    ),
+    (
+        "recto_writers_living",
+        "gauge",
+        "Processes that write to the store.",
+        |writer| writer.swept.living as u64,
+    ),
+    (
+        "recto_writers_watched",
+        "gauge",
+        "Processes of which is not known yet whether they live.",
+        |writer| writer.swept.watched as u64,
+    ),
+    (
+        "recto_writers_unresolved",
+        "gauge",
+        "The dead whose changes are still to be resolved.",
+        |writer| writer.swept.unresolved as u64,
+    ),
+    (
+        "recto_writers_waiting",
+        "gauge",
+        "The dead whose changes are resolved, which is done once more after a day.",
+        |writer| writer.swept.waiting as u64,
+    ),
+];
+
+/// What is known of those who write, as Prometheus reads it; nothing of a store whose writers need not know each other.
+pub(crate) struct WriterText(pub(crate) Option<WriterMetrics>);
+
+impl fmt::Display for WriterText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(metrics) = &self.0 else {
+            return Ok(());
+        };
+        for (name, kind, help, value) in OF_THIS_WRITER.into_iter().chain(OF_WRITERS) {
+            head(f, name, kind, help)?;
+            writeln!(f, "{name} {}", value(metrics))?;
         }
         Ok(())
     }
@@ -366,6 +477,25 @@ mod tests {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");
         }
         assert!(!text.contains("query"), "an asker's error is none of the store's");
+    }
+
+    #[test]
+    fn who_writes_is_told_where_it_matters() {
+        assert_eq!(WriterText(None).to_string(), "");
+        let mut metrics = WriterMetrics::default();
+        metrics.intents = 3;
+        metrics.oldest_intent_seconds = 7;
+        metrics.swept.unresolved = 1;
+        let text = WriterText(Some(metrics)).to_string();
+        for line in [
+            "recto_writer_registered 0",
+            "recto_writer_intents 3",
+            "recto_writer_oldest_intent_seconds 7",
+            "# TYPE recto_writers_sweeps_total counter",
+            "recto_writers_unresolved 1",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
 use super::Observer;
-use super::exposition::{RefusedText, StoreText};
+use super::exposition::{RefusedText, StoreText, WriterText};
 
 /// How long the store may take to answer that it is there.
 pub(crate) const READY_TIME: Duration = Duration::from_secs(2);
@@ -43,11 +43,13 @@ impl Readiness {
         })
     }
 
-    /// How many collections are refused, as the store was last looked at, and what it has seen of its nodes, as
-    /// text for `/metrics`. Asks it nothing.
+    /// How many collections are refused, as the store was last looked at, and what it has seen of its nodes and of who
+    /// writes, as text for `/metrics`. Asks it nothing.
     pub(crate) fn store_metrics(&self) -> String {
         let refused = RefusedText(self.refused_collections());
-        format!("{refused}{}", StoreText(&self.session.store_metrics()))
+        let nodes = self.session.store_metrics();
+        let writer = WriterText(self.session.writer_metrics());
+        format!("{refused}{}{writer}", StoreText(&nodes))
     }
 
     /// How many collections are refused, because their tables are not what the schema says.

@@ -11,10 +11,10 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
-    Applied, ApplyOptions, Backup, CheckOutcome, Choices, CursorKey, Explanation, JsonRecord, LoadProgress,
-    LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress, RecordChange,
-    Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Tools, VerifyReport,
-    VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
+    Applied, ApplyOptions, Backup, CheckOutcome, Choices, CursorKey, Explanation, GoesOn, JsonRecord,
+    LoadProgress, LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress,
+    RecordChange, Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools,
+    VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
 };
 use recto::{Result, Session};
 use serde_json::{Map, json};
@@ -349,6 +349,10 @@ impl<S: Session> Tools for Observed<S> {
             self.deed("verify")
         };
         self.tool(deed, |tools| tools.verify(request, progress)).await
+    }
+
+    async fn sweep(&self, goes_on: GoesOn<'_, Swept>) -> Result<Option<Swept>> {
+        self.seen(self.session.tools()?.sweep(goes_on).await)
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {

@@ -43,6 +43,7 @@ impl World {
             }
             Happening::Crashes(p) => self.crashes(config, p),
             Happening::FoundDead(p) => self.found_dead(config, p),
+            Happening::Leaves(p) => self.leaves(p),
             Happening::Sweeps(p, intent) => {
                 let process = &mut self.processes[p as usize];
                 process.sweeping = Some(intent);
@@ -174,9 +175,26 @@ impl World {
 
     fn crashes(&mut self, config: &Config, p: u8) {
         self.crashes -= 1;
-        let process = &mut self.processes[p as usize];
         // Who only sweeps is replaced by another at once.
-        if !config.scripts[p as usize].requests.is_empty() {
+        let is_gone = !config.scripts[p as usize].requests.is_empty();
+        self.ends(p, is_gone);
+    }
+
+    /// Its segments are deleted, and then its registration is removed, if nobody found it dead.
+    fn leaves(&mut self, p: u8) {
+        self.leaves -= 1;
+        self.ends(p, true);
+        self.processes[p as usize].registration = None;
+        let of_it = self.intents.keys().filter(|intent| intent.process == p);
+        let gone: Vec<Intent> = of_it.copied().collect();
+        for intent in gone {
+            self.deletes(intent);
+        }
+    }
+
+    fn ends(&mut self, p: u8, is_gone: bool) {
+        let process = &mut self.processes[p as usize];
+        if is_gone {
             process.is_crashed = true;
             process.has_lease = false;
         }

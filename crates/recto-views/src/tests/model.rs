@@ -36,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) mortal: Option<u8>,
     /// How many processes are frozen until others take them for dead, and let go.
     pub(crate) freezes: u8,
+    /// How many processes end in good order, when they have been asked all.
+    pub(crate) leaves: u8,
     pub(crate) deadlines: u8,
     /// Whether a frozen process' clock stood still, so that it still believes in its lease.
     pub(crate) clocks_stand_still: bool,

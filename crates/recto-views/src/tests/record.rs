@@ -85,6 +85,17 @@ fn a_crash() {
 }
 
 #[test]
+fn one_ends_and_another_crashes() {
+    let config = Config {
+        crashes: 1,
+        leaves: 1,
+        losses: 1,
+        ..swept(&[&[move_to(2)], &[move_to(3)]])
+    };
+    config.holds("one ends, one crashes", &["all asked and quiet"]);
+}
+
+#[test]
 fn a_crash_of_who_sweeps_after_a_crash() {
     let config = Config {
         crashes: 2,

@@ -71,6 +71,25 @@ fn a_view_is_added_and_a_writer_is_frozen() {
     config.holds("a view is added, one frozen", &["all asked and quiet", "ready"]);
 }
 
+/// Writers that end in good order.
+fn leaving() -> Config {
+    Config {
+        leaves: 2,
+        losses: 1,
+        ..adding_the_first(&[&[move_to(2)], &[move_to(3)]])
+    }
+}
+
+#[test]
+fn a_view_is_added_and_writers_end() {
+    leaving().holds("a view is added, two end", &["all asked and quiet", "ready"]);
+}
+
+#[test]
+fn without_settling_before_leaving() {
+    leaving().breaks(Rule::SettledBeforeLeaving, &[I1]);
+}
+
 /// A process that joins while the view is added.
 fn joining() -> Config {
     let mut config = adding(&[&[], &[move_to(2)]]);

@@ -66,6 +66,7 @@ pub(crate) struct World {
     pub(super) losses: u8,
     pub(super) crashes: u8,
     pub(super) freezes: u8,
+    pub(super) leaves: u8,
     pub(super) deadlines: u8,
     /// The changes that were applied, in their order, and what was answered.
     pub(super) applied: Vec<(Intent, Version)>,
@@ -92,6 +93,8 @@ pub(crate) enum Happening {
     Deadline(u8),
     Crashes(u8),
     FoundDead(u8),
+    /// A process ends in good order, and removes its registration.
+    Leaves(u8),
     Sweeps(u8, Intent),
     /// A process reads the catalog anew.
     Adopts(u8),
@@ -143,6 +146,7 @@ impl World {
             losses: config.losses,
             crashes: config.crashes,
             freezes: config.freezes,
+            leaves: config.leaves,
             deadlines: config.deadlines,
             applied: Vec::new(),
             answers: BTreeMap::new(),
@@ -209,6 +213,9 @@ impl World {
         if self.freezes > 0 && !is_sweeper && !process.is_dead() && process.write.is_some() {
             happenings.push(Happening::FoundDead(p));
         }
+        if self.leaves > 0 && !is_sweeper && process.may_leave(config, &config.scripts[usize::from(p)]) {
+            happenings.push(Happening::Leaves(p));
+        }
         if config.clocks_stand_still && !process.is_dead() && self.has_settled(p) {
             happenings.push(Happening::Renews(p));
         }
@@ -250,7 +257,7 @@ impl World {
             }
         }
         for (index, process) in self.processes.iter().enumerate() {
-            if process.is_crashed && !process.is_dead() {
+            if process.is_crashed && !process.is_dead() && process.registration.is_some() {
                 happenings.push(Happening::FoundDead(index as u8));
             }
         }
@@ -381,6 +388,15 @@ impl Process {
             has_lease: !script.is_new,
             is_crashed: false,
         }
+    }
+
+    /// Whether it may remove its registration: it has one, and nothing under way.
+    fn may_leave(&self, config: &Config, script: &Script) -> bool {
+        let is_registered = self
+            .registration
+            .is_some_and(|registration| !registration.is_dead);
+        let is_done = self.write.is_none() && self.asked as usize == script.requests.len();
+        is_registered && (is_done || !config.rules().keeps(Rule::SettledBeforeLeaving))
     }
 
     pub(super) fn is_dead(&self) -> bool {

@@ -77,7 +77,7 @@ impl Build<'_> {
         match due.step {
             BuildStep::Barrier => {
                 (self.progress)(self.told(&due.collection, &due.numbers, "waiting"));
-                self.barrier(recorded).await?;
+                self.barrier(recorded, due).await?;
                 let state = due
                     .numbers
                     .first()
@@ -130,12 +130,17 @@ impl Build<'_> {
 
     /// Waits until no write comes any more by an older schema than the one that is held: none of this process is under way
     /// then, and where others write too, each says that it writes by this one.
-    async fn barrier(&self, recorded: &Recorded) -> Result<()> {
+    async fn barrier(&self, recorded: &Recorded, due: &Due) -> Result<()> {
         drop(self.shared.alone().await);
         if self.shared.store.limits().transactions {
             return Ok(());
         }
-        self.shared.writer.barrier(Generation(recorded.generation)).await
+        let told = |awaited: &str| {
+            let step = format!("waiting for {awaited}");
+            (self.progress)(self.told(&due.collection, &due.numbers, &step));
+        };
+        let needed = Generation(recorded.generation);
+        self.shared.writer.barrier(needed, told).await
     }
 
     /// Compares a view that was filled with its records, and mends what writers of before have left.

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::open;
 use crate::recto::Recto;
 use crate::session::{
-    Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, LoadProgress, LoadReport, LoadRequest, Progress,
-    SchemaPlan, StoreProgress, Tools, VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
+    Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, GoesOn, LoadProgress, LoadReport, LoadRequest,
+    Progress, SchemaPlan, StoreProgress, Swept, Tools, VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
 };
 
 /// The tools of an open store. Only a session that is not restricted shows them.
@@ -44,6 +44,14 @@ impl Tools for LocalTools {
         progress: Progress<'_, ViewProgress>,
     ) -> Result<VerifyReport> {
         self.recto.verify(request, progress).await
+    }
+
+    async fn sweep(&self, goes_on: GoesOn<'_, Swept>) -> Result<Option<Swept>> {
+        if self.recto.store().limits().transactions {
+            return Ok(None);
+        }
+        let swept = self.recto.sweep(|swept| goes_on(*swept)).await;
+        swept.map(Some)
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use recto_model::schema::Schema;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
 use super::views::{VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
@@ -189,6 +189,9 @@ fn read_reasons<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(Strin
 /// Called with the progress of long work; never more often than some ten times a second.
 pub type Progress<'a, T> = &'a (dyn Fn(T) + Send + Sync);
 
+/// Called with what long work saw, again and again: whether it goes on.
+pub type GoesOn<'a, T> = &'a (dyn Fn(T) -> bool + Send + Sync);
+
 /// What `check` found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct CheckOutcome {
@@ -273,6 +276,35 @@ pub struct ScrubStep {
     pub met: Vec<String>,
 }
 
+/// What a look at all who write to a store showed, and what was done for those who died.
+///
+/// Where a store has transactions nobody leaves anything, and all of it is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Processes that live.
+    pub living: usize,
+    /// Processes of which is not known yet whether they live: that takes half a minute.
+    pub watched: usize,
+    /// Processes that were found dead now.
+    pub found_dead: usize,
+    /// The dead whose intents are still to be resolved.
+    pub unresolved: usize,
+    /// The dead whose intents are resolved, which is done once more after a day.
+    pub waiting: usize,
+    /// The dead of whom nothing is left any more.
+    pub removed: usize,
+    /// Records that were resolved: their views are as they are.
+    pub resolved: usize,
+}
+
+impl Swept {
+    /// Whether there is nothing to be done for now, and nobody to be watched.
+    pub fn is_done(&self) -> bool {
+        self.watched == 0 && self.unresolved == 0
+    }
+}
+
 /// What looks after a store: see [`Session::tools`](super::Session::tools).
 #[async_trait]
 pub trait Tools: Send + Sync {
@@ -293,6 +325,9 @@ pub trait Tools: Send + Sync {
         request: &VerifyRequest,
         progress: Progress<'_, ViewProgress>,
     ) -> Result<VerifyReport>;
+    /// Looks after what processes left that died while they changed records, every few seconds, and tells what it saw and did,
+    /// until it is told that this is enough; the last look, or none where nothing is ever left.
+    async fn sweep(&self, goes_on: GoesOn<'_, Swept>) -> Result<Option<Swept>>;
     /// Loads a file.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
     /// Copies an open embedded store to a new folder. Through a server that is a name, in a folder of

@@ -16,6 +16,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::held::Holding;
 use crate::options::write_options;
+use crate::session::Swept;
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::Viewed;
 
@@ -50,6 +51,21 @@ pub(super) struct Counts {
     pub(super) resolved: AtomicU64,
     pub(super) found_dead: AtomicU64,
     pub(super) lost: AtomicU64,
+    pub(super) sweeps: AtomicU64,
+    swept: Mutex<Swept>,
+}
+
+impl Counts {
+    /// It was looked after what the dead left.
+    pub(super) fn count_sweep(&self, swept: Swept) {
+        self.sweeps.fetch_add(1, Ordering::Relaxed);
+        *self.swept.lock().unwrap_or_else(PoisonError::into_inner) = swept;
+    }
+
+    /// What was seen and done then, the last time.
+    pub(super) fn swept(&self) -> Swept {
+        *self.swept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A collection whose records change, as one schema has it.

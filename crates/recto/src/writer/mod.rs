@@ -31,7 +31,7 @@ use std::time::Duration;
 use recto_model::schema::WriteMode;
 use recto_model::{Cells, Environment};
 use recto_store::{ConsistencyLevel, Store};
-use recto_views::{FieldCells, Generation, Micros, Request, barrier};
+use recto_views::{FieldCells, Generation, Incarnation, Micros, Request, Writer as Registered, barrier};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 
@@ -42,13 +42,18 @@ use self::record::{Record, UnderWay};
 use self::sweep::{SWEEP_PAUSE, Sweeper};
 use crate::error::{Error, ErrorKind, Result};
 use crate::held::Holding;
+use crate::session::Swept;
 
 pub(crate) use self::drive::Outcome;
 pub(crate) use self::plain::PlainWriting;
-pub use self::sweep::Swept;
 
 /// How long is waited before it is looked again who still writes by an older schema.
 const BARRIER_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long those are waited for who write by an older schema. Who died is known within a minute.
+const MAX_BARRIER: Duration = Duration::from_secs(300);
+/// How many of them are named.
+const MAX_NAMED: usize = 5;
 
 /// This process as one of those who write to a store.
 pub(crate) struct Writer(Arc<Joining>);
@@ -65,12 +70,18 @@ pub struct WriterMetrics {
     pub under_way: usize,
     /// Its intents that are not settled.
     pub intents: u64,
+    /// For how many seconds the oldest of them has been there; 0 if there is none.
+    pub oldest_intent_seconds: u64,
     /// Records that it resolved, of processes that died.
     pub resolved: u64,
     /// Processes that it found dead.
     pub found_dead: u64,
     /// How often it was found dead itself, and registered anew.
     pub lost: u64,
+    /// How often it looked after what the dead left.
+    pub sweeps: u64,
+    /// What it saw and did when it looked last.
+    pub swept: Swept,
 }
 
 /// What the tasks of changes share, which go on when nobody waits for them.
@@ -165,21 +176,29 @@ impl Writer {
     }
 
     /// Returns when no change comes any more by a schema older than this one, which is recorded: every process that lives
-    /// says that it writes by it or by a newer, and what the dead left is resolved. It waits for as long as that takes.
+    /// says that it writes by it or by a newer, and what the dead left is resolved. `told` hears for whom it waits.
     ///
     /// # Errors
-    /// The store cannot be read, or this process not be registered: who is not sees to none of the dead.
-    pub(crate) async fn barrier(&self, needed: Generation) -> Result<()> {
+    /// The store cannot be read, or this process not be registered: who is not sees to none of the dead. Some of the others
+    /// do not say so in time.
+    pub(crate) async fn barrier(&self, needed: Generation, told: impl Fn(&str)) -> Result<()> {
         let common = &self.0.common;
         self.0.joined().await?.renew_now();
+        let deadline = common.deadline(MAX_BARRIER);
         loop {
             self.0.joined().await?;
             let level = Some(ConsistencyLevel::Serial);
             let (tables, timeout) = (&common.tables, common.request_timeout);
             let all = tables.registrations(&common.store, level, timeout).await?;
-            let all: Vec<_> = all.iter().map(|(_, one)| one.registration()).collect();
-            if barrier(&all, needed).is_ok() {
+            let registrations: Vec<_> = all.iter().map(|(_, one)| one.registration()).collect();
+            let Err(waits_for) = barrier(&registrations, needed) else {
                 return Ok(());
+            };
+            let waits_for = waits_for.iter().filter_map(|index| all.get(*index));
+            let awaited = awaited(waits_for);
+            told(&awaited);
+            if common.left(deadline).is_zero() {
+                return Err(not_passed(needed, &awaited));
             }
             tokio::time::sleep(BARRIER_PAUSE).await;
         }
@@ -228,21 +247,29 @@ impl Writer {
             is_registered: process.is_some(),
             has_lease: process.as_ref().is_some_and(|process| process.has_lease(common)),
             under_way,
-            intents: process.map_or(0, |process| process.intents()),
+            intents: process.as_ref().map_or(0, |process| process.intents()),
+            oldest_intent_seconds: process.map_or(0, |process| process.oldest_intent_seconds(common)),
             resolved: common.counts.resolved.load(Ordering::Relaxed),
             found_dead: common.counts.found_dead.load(Ordering::Relaxed),
             lost: common.counts.lost.load(Ordering::Relaxed),
+            sweeps: common.counts.sweeps.load(Ordering::Relaxed),
+            swept: common.counts.swept(),
         }
     }
 
-    /// Waits until no change is under way, and lets none begin.
+    /// Waits until no change is under way, and lets none begin; then this process is not one of those who write any more.
     pub(crate) async fn close(&self, time: Duration) {
         let common = &self.0.common;
+        let deadline = common.deadline(time);
         let all = u32::try_from(MAX_UNDER_WAY).unwrap_or(u32::MAX);
         let idle = timeout(time, common.permits.acquire_many(all)).await;
         common.permits.close();
         drop(idle);
         common.end();
+        if let Some(process) = self.0.living() {
+            // If there is no time for it, it is found dead.
+            let _ = timeout(common.left(deadline), process.left()).await;
+        }
     }
 }
 
@@ -297,6 +324,39 @@ impl Joining {
         let process = self.process.read().unwrap_or_else(PoisonError::into_inner);
         process.clone().filter(|process| !process.is_lost())
     }
+}
+
+/// Who is waited for: how many processes, and the first of them with what is known of them.
+fn awaited<'w>(those: impl Iterator<Item = &'w (Incarnation, Registered)>) -> String {
+    let those: Vec<String> = those
+        .map(|(incarnation, writer)| {
+            let says = match (writer.is_dead, writer.generation) {
+                (true, _) => "dead, and not resolved".to_owned(),
+                (false, Some(generation)) => format!("writes by generation {}", generation.0),
+                (false, None) => "registers".to_owned(),
+            };
+            format!("{incarnation} ({says})")
+        })
+        .collect();
+    let more = match those.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let processes = if those.len() == 1 { "process" } else { "processes" };
+    let named = &those[..those.len().min(MAX_NAMED)];
+    format!("{} {processes}: {}{more}", those.len(), named.join(", "))
+}
+
+fn not_passed(needed: Generation, awaited: &str) -> Error {
+    Error::new(
+        ErrorKind::Timeout,
+        format!(
+            "not all who write took over the schema of generation {} in {} s; it was waited for {awaited}",
+            needed.0,
+            MAX_BARRIER.as_secs()
+        ),
+    )
+    .with_hint("what was begun stays: apply the schema again, which goes on, when they have ended their writes or are gone")
 }
 
 fn too_many() -> Error {

@@ -37,6 +37,8 @@ pub(super) struct Process {
     renewed: Signal,
     is_lost: AtomicBool,
     lost: Signal,
+    has_left: AtomicBool,
+    left: Signal,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +49,8 @@ struct State {
     naming: Option<Naming>,
     /// The newest stamp of each segment's intents.
     newest: BTreeMap<u64, i64>,
+    /// The stamps of intents that are not settled.
+    unsettled: BTreeMap<IntentPlace, Micros>,
     /// Until when plain writes may still be on their way whose end is not known, by the schema they began by. For all of
     /// one schema one of them counts as under way.
     doubts: BTreeMap<Generation, Micros>,
@@ -68,6 +72,8 @@ impl Process {
             renewed: Signal::default(),
             is_lost: AtomicBool::new(false),
             lost: Signal::default(),
+            has_left: AtomicBool::new(false),
+            left: Signal::default(),
         }
     }
 
@@ -107,7 +113,7 @@ impl Process {
         loop {
             tokio::select! {
                 biased;
-                () = self.no_more_writes(common) => return,
+                () = self.no_more_writes(common) => return self.leave(common).await,
                 () = self.wanted() => {}
                 () = tokio::time::sleep(pause) => {}
             }
@@ -132,6 +138,37 @@ impl Process {
         common.ended().await;
         while !self.lock().member.is_idle() {
             tokio::time::sleep(AGAIN_PAUSE).await;
+        }
+    }
+
+    /// Removes its registration, so that nobody has to find it dead: all its intents are settled, and deleted after one more
+    /// renewal. What cannot be done now is left to those who find it dead.
+    async fn leave(&self, common: &Common) {
+        if matches!(self.send_renewal(common).await, Renewal::Done) {
+            self.delete_segments(common).await;
+            let counter = {
+                let state = self.lock();
+                state.member.counter().filter(|_| state.segments.is_clear())
+            };
+            if let Some(counter) = counter {
+                let options = WriteOptions {
+                    consistency: Some(ConsistencyLevel::Serial),
+                    ..common.write_options()
+                };
+                let leaving = common.tables.leaving(self.incarnation, counter);
+                drop(common.store.cas(leaving, options).await);
+            }
+        }
+        self.has_left.store(true, Ordering::Release);
+        self.left.give();
+    }
+
+    /// Waits until it has removed its registration, or given that up.
+    pub(super) async fn left(&self) {
+        let has_left = || self.has_left.load(Ordering::Acquire).then_some(());
+        tokio::select! {
+            () = self.left.until(has_left) => {}
+            () = self.lost() => {}
         }
     }
 
@@ -254,6 +291,7 @@ impl Process {
     fn note(&self, stamp: i64) -> Option<IntentPlace> {
         let mut state = self.lock();
         let place = state.segments.note()?;
+        state.unsettled.insert(place, stamp);
         let newest = state.newest.entry(place.segment).or_insert(stamp);
         *newest = stamp.max(*newest);
         if state.segments.is_half_full() {
@@ -267,9 +305,18 @@ impl Process {
         self.lock().segments.unsettled()
     }
 
+    /// For how many seconds the oldest of them has been there.
+    pub(super) fn oldest_intent_seconds(&self, common: &Common) -> u64 {
+        let oldest = self.lock().unsettled.values().min().copied();
+        let age_micros = oldest.map_or(0, |stamp| common.environment.now_micros().saturating_sub(stamp));
+        u64::try_from(age_micros / 1_000_000).unwrap_or(0)
+    }
+
     /// An intent is done with.
     pub(super) fn settle(&self, place: IntentPlace) {
-        self.lock().segments.settle(place);
+        let mut state = self.lock();
+        state.segments.settle(place);
+        state.unsettled.remove(&place);
     }
 
     /// Whether somebody found it dead.

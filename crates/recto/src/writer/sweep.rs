@@ -13,6 +13,7 @@ use super::drive::Drive;
 use super::process::Process;
 use super::record::{Record, UnderWay};
 use crate::error::Result;
+use crate::session::Swept;
 
 /// How often it is looked who lives.
 pub(super) const SWEEP_PAUSE: Duration = Duration::from_secs(5);
@@ -22,35 +23,6 @@ const LEFT_TO_FINDER: Duration = Duration::from_secs(15);
 const MAX_RESOLVING: usize = 16;
 /// How long one may take, until it is left for the next time.
 const RESOLVING_TIME: Duration = Duration::from_secs(30);
-
-/// What a look at all who write to a store showed, and what was done for those who died.
-///
-/// Where a store has transactions nobody leaves anything, and all of it is 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[non_exhaustive]
-pub struct Swept {
-    /// Processes that live.
-    pub living: usize,
-    /// Processes of which is not known yet whether they live: that takes half a minute.
-    pub watched: usize,
-    /// Processes that were found dead now.
-    pub found_dead: usize,
-    /// The dead whose intents are still to be resolved.
-    pub unresolved: usize,
-    /// The dead whose intents are resolved, which is done once more after a day.
-    pub waiting: usize,
-    /// The dead of whom nothing is left any more.
-    pub removed: usize,
-    /// Records that were resolved: their views are as they are.
-    pub resolved: usize,
-}
-
-impl Swept {
-    /// Whether there is nothing to be done for now, and nobody to be watched.
-    pub fn is_done(&self) -> bool {
-        self.watched == 0 && self.unresolved == 0
-    }
-}
 
 /// Looks after what the dead leave, on behalf of a process.
 pub(super) struct Sweeper {
@@ -138,6 +110,7 @@ impl Sweeper {
                 failure = Some(error);
             }
         }
+        self.common.counts.count_sweep(swept);
         failure.map_or(Ok(swept), Err)
     }
 

@@ -63,14 +63,22 @@ impl Tables {
         self.replace(of, writer, Writer::RESOLVED, Some(expected))
     }
 
-    /// What removes the registration of a dead process.
+    /// What removes the registration of a dead process; `resolved` must be there.
     pub(super) fn forgetting(&self, of: Incarnation, resolved: u32) -> Cas {
+        self.remove(of, Writer::RESOLVED, resolved.to_be_bytes().to_vec())
+    }
+
+    /// What removes the registration of a process that ends; `counter` must be there.
+    pub(super) fn leaving(&self, of: Incarnation, counter: u64) -> Cas {
+        self.remove(of, Writer::COUNTER, counter.to_be_bytes().to_vec())
+    }
+
+    fn remove(&self, of: Incarnation, column: u16, expected: Vec<u8>) -> Cas {
         let clustering = clustering(&of.0);
         let deletion = Operation::DeleteRow {
             clustering: clustering.clone(),
         };
-        let expected = Some(resolved.to_be_bytes().to_vec());
-        self.conditional(of, clustering, Writer::RESOLVED, expected, deletion)
+        self.conditional(of, clustering, column, Some(expected), deletion)
     }
 
     fn replace(&self, of: Incarnation, writer: &Writer, column: u16, expected: Option<Vec<u8>>) -> Cas {

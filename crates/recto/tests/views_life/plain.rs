@@ -1,16 +1,21 @@
 //! Views that are added to records that are written plainly, by processes that know nothing of them yet: on a store
 //! without transactions, in virtual time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use recto::session::VerifyRequest;
+use recto::session::{VerifyRequest, ViewProgress};
 use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto::store::wrapper::StoreWrapper;
-use recto::store::{Atomicity, Limits, PartitionWrite, Store, StoreError, WriteOptions, WriteOutcome};
-use recto::{ApplyOptions, Collection, DynamicRecord, Environment, OpenOptions, Recto};
+use recto::store::{
+    Atomicity, Limits, PartitionWrite, ReadOptions, Store, StoreError, WriteOptions, WriteOutcome,
+};
+use recto::{
+    ApplyOptions, Collection, DynamicRecord, Environment, ErrorKind, LocalSession, OpenOptions, Recto,
+    Session,
+};
 use serde_json::json;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
@@ -62,7 +67,7 @@ const LIMITS: Limits = Limits {
 const RECORDS: i32 = 400;
 /// Longer than it takes to be found dead, but for the lease, which one who is waited for renews.
 const LONG: Duration = Duration::from_secs(60);
-/// More than an apply takes when nobody is waited for.
+/// More than it takes until views are filled when nobody is waited for.
 const QUICK: Duration = Duration::from_secs(12);
 
 fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
@@ -188,6 +193,33 @@ pub(crate) async fn assert_views_are_true(recto: &Recto) -> usize {
     records
 }
 
+/// How many rows a table has.
+async fn rows_of(store: &Arc<dyn Store>, name: &str) -> usize {
+    let tables = store.list_tables().await.unwrap();
+    let table = Arc::new(tables.into_iter().find(|table| table.name() == name).unwrap());
+    let snapshot = store.snapshot().unwrap();
+    let mut rows = 0;
+    for range in snapshot.token_ranges(&table, 1).await.unwrap() {
+        let options = ReadOptions::default();
+        let read = snapshot
+            .scan(&table, &range, None, 10_000, &options)
+            .await
+            .unwrap();
+        assert!(read.next.is_none());
+        rows += read.rows.len();
+    }
+    rows
+}
+
+/// How many entries all views have.
+async fn entries(world: &World, recto: &Recto) -> usize {
+    let mut entries = 0;
+    for view in recto.views().await.unwrap() {
+        entries += rows_of(&world.memory, &view.table).await;
+    }
+    entries
+}
+
 fn apply(recto: &Recto, schema: &str) -> JoinHandle<recto::session::Applied> {
     let (recto, schema) = (recto.clone(), parse(schema));
     tokio::spawn(async move { recto.apply(&schema).await.unwrap() })
@@ -207,7 +239,8 @@ fn who_adds_a_view_waits_for_a_plain_write_that_does_not_know_it() {
         let written = tokio::spawn(async move { put(&writing, RECORDS, 1).await });
         sleep(Duration::from_secs(1)).await;
         let mut applying = apply(&one, &schema());
-        assert!(timeout(QUICK, &mut applying).await.is_err(), "it is waited for");
+        assert!(timeout(LONG, &mut applying).await.is_err(), "it is waited for");
+        assert_eq!(entries(&world, &one).await, 0);
         doors.hold_writes(false);
         written.await.unwrap();
         timeout(LONG, applying).await.unwrap().unwrap();
@@ -215,6 +248,55 @@ fn who_adds_a_view_waits_for_a_plain_write_that_does_not_know_it() {
             assert_views_are_true(&one).await,
             2 * usize::try_from(RECORDS + 1).unwrap()
         );
+    });
+}
+
+#[test]
+fn who_is_waited_for_is_told_and_not_for_ever() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(PLAIN)).await.unwrap();
+        let (other, doors) = world.process(2, 0).await;
+        fill(&other, RECORDS).await;
+        doors.hold_writes(true);
+        let writing = other.clone();
+        let written = tokio::spawn(async move { put(&writing, RECORDS, 1).await });
+        sleep(Duration::from_secs(1)).await;
+        let steps = Mutex::new(Vec::new());
+        let tell = |at: ViewProgress| steps.lock().unwrap().push(at.step);
+        let (session, options) = (LocalSession::new(one.clone()), ApplyOptions::new());
+        let began = Instant::now();
+        let applied = session
+            .tools()
+            .unwrap()
+            .apply(&parse(&schema()), &options, &tell)
+            .await;
+        let error = applied.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert!(
+            (295..320).contains(&began.elapsed().as_secs()),
+            "{:?}",
+            began.elapsed()
+        );
+        let awaited = "it was waited for 1 process: ";
+        let (text, says) = (error.to_string(), "(writes by generation 1)");
+        assert!(text.contains(awaited) && text.contains(says), "{text}");
+        let steps = steps.into_inner().unwrap();
+        let told = |step: &String| step.starts_with("waiting for 1 process: ") && step.ends_with(says);
+        assert!(steps.iter().filter(|step| told(step)).count() > 100, "{steps:?}");
+        assert!(
+            one.views()
+                .await
+                .unwrap()
+                .iter()
+                .all(|view| view.state == "building")
+        );
+        // The same again goes on.
+        doors.hold_writes(false);
+        written.await.unwrap();
+        one.apply(&parse(&schema())).await.unwrap();
+        assert_views_are_true(&one).await;
     });
 }
 
@@ -236,6 +318,7 @@ fn who_adds_a_view_waits_for_a_write_that_nobody_waits_for_any_more() {
             timeout(QUICK, &mut applying).await.is_err(),
             "it may be on its way"
         );
+        assert_eq!(entries(&world, &one).await, 0);
         timeout(LONG, applying).await.unwrap().unwrap();
         assert_views_are_true(&one).await;
     });
@@ -278,6 +361,40 @@ fn a_plain_write_of_who_was_frozen_is_in_views_that_were_added_meanwhile() {
         );
         put(&other, RECORDS + 1, 1).await;
         assert_views_are_true(&one).await;
+    });
+}
+
+#[test]
+fn who_ends_in_good_order_leaves_nothing_and_is_not_waited_for() {
+    let people = "[collection.people]\nfields = { id = \"int\", city = \"text\" }\nkey = [\"id\"]\n\
+                  [collection.people.view.by_city]\npartition = [\"city\"]\n";
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&format!("{PLAIN}{people}"))).await.unwrap();
+        put(&one, RECORDS, 1).await;
+        let mut others = Vec::new();
+        for seed in 2..6 {
+            let (other, _) = world.process(seed, 0).await;
+            fill(&other, RECORDS).await;
+            let people = other.dynamic("people").unwrap();
+            for id in 0..20 {
+                let person = json!({ "id": id, "city": format!("c{seed}") });
+                people.put(&record(&people, &person)).await.unwrap();
+            }
+            others.push(other);
+        }
+        assert_eq!(rows_of(&world.memory, "recto_writers").await, 5);
+        assert!(rows_of(&world.memory, "recto_intents").await > 0);
+        for other in others {
+            other.close().await.unwrap();
+        }
+        assert_eq!(rows_of(&world.memory, "recto_writers").await, 1);
+        assert_eq!(rows_of(&world.memory, "recto_intents").await, 0);
+        let schema = format!("{PLAIN}{people}{PLAIN_VIEWS}");
+        timeout(LONG, apply(&one, &schema)).await.unwrap().unwrap();
+        assert_views_are_true(&one).await;
+        assert_eq!(one.writer_metrics().swept.found_dead, 0);
     });
 }
 

@@ -1,0 +1,197 @@
+//! `recto sweep`: what processes left that died while they wrote.
+
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use clap::Args;
+use recto::Session;
+use recto::session::Swept;
+use serde_json::json;
+
+use super::print_json;
+use super::upkeep::OutputArgs;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Result};
+use crate::progress::Meter;
+use crate::stop::Stop;
+use crate::store::StoreArgs;
+use crate::text::{counted, duration};
+
+/// How long it is waited, without `--watch`, until what the dead left is resolved. That somebody is dead is known after half
+/// a minute.
+const MAX_SWEEP: Duration = Duration::from_secs(120);
+
+/// How often lines are shown.
+const TELLING_PAUSE: Duration = Duration::from_millis(200);
+
+const SWEEP_EXAMPLES: &str = "\
+Examples:
+  recto sweep --store cassandra://db1/shop
+  recto sweep --watch          goes on until Ctrl-C, with a line whenever something changes
+  recto sweep --json
+
+On Cassandra a process that dies while it changes records leaves some of them half done. Every process that writes \
+and every server sees to that within a minute; this is for when none runs, and to see it done. An embedded store has \
+nothing to sweep. The exit code is 4 if something is still to be resolved.";
+
+/// Arguments of `recto sweep`.
+#[derive(Debug, Args)]
+#[command(after_help = SWEEP_EXAMPLES)]
+pub(crate) struct SweepArgs {
+    /// Go on until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// What was seen last, and what was done in all.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    last: Swept,
+    looks: u64,
+    found_dead: usize,
+    removed: usize,
+    resolved: usize,
+}
+
+impl Total {
+    fn add(&mut self, swept: Swept) {
+        self.last = swept;
+        self.looks += 1;
+        self.found_dead += swept.found_dead;
+        self.removed += swept.removed;
+        self.resolved += swept.resolved;
+    }
+
+    fn to_json(self) -> serde_json::Value {
+        json!({
+            "living": self.last.living,
+            "watched": self.last.watched,
+            "unresolved": self.last.unresolved,
+            "waiting": self.last.waiting,
+            "found_dead": self.found_dead,
+            "removed": self.removed,
+            "resolved": self.resolved,
+        })
+    }
+
+    fn line(&self, json: bool) -> String {
+        if json {
+            self.to_json().to_string()
+        } else {
+            self.text()
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut parts = vec![counted(
+            self.last.living as u64,
+            "process lives",
+            "processes live",
+        )];
+        for (count, one, more) in [
+            (self.last.watched, "is watched", "are watched"),
+            (self.found_dead, "was found dead", "were found dead"),
+            (
+                self.last.unresolved,
+                "is still to be resolved",
+                "are still to be resolved",
+            ),
+            (
+                self.last.waiting,
+                "is resolved once more after a day",
+                "are resolved once more after a day",
+            ),
+            (self.removed, "is removed", "are removed"),
+        ] {
+            if count > 0 {
+                parts.push(counted(count as u64, one, more));
+            }
+        }
+        parts.push(counted(
+            self.resolved as u64,
+            "record resolved",
+            "records resolved",
+        ));
+        parts.join(", ")
+    }
+}
+
+/// Looks after what the dead left.
+pub(crate) async fn run(args: &SweepArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+    let meter = Meter::start(console, args.output.quiet || args.watch);
+    let total = Mutex::new(Total::default());
+    let (tell, told) = mpsc::channel();
+    let goes_on = |swept: Swept| {
+        let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = total.text();
+        total.add(swept);
+        meter.sweep(total.looks, &total.text());
+        if args.watch && (args.output.json || total.looks == 1 || before != total.text()) {
+            // There is always somebody to tell: it is this function.
+            let _ = tell.send(total.line(args.output.json));
+        }
+        args.watch || (!swept.is_done() && meter.elapsed() < MAX_SWEEP)
+    };
+    let mut stop = Stop::listen();
+    let tools = session.tools()?;
+    let mut sweeping = tools.sweep(&goes_on);
+    let mut is_stopped = false;
+    let sweeps = loop {
+        let swept = tokio::select! {
+            swept = &mut sweeping => Some(swept?.is_some()),
+            () = stop.requested() => {
+                is_stopped = true;
+                Some(true)
+            }
+            () = tokio::time::sleep(TELLING_PAUSE) => None,
+        };
+        for line in told.try_iter() {
+            console.line(line)?;
+        }
+        if let Some(sweeps) = swept {
+            break sweeps;
+        }
+    };
+    drop(sweeping);
+    let elapsed = meter.elapsed();
+    meter.finish();
+    let total = *total.lock().unwrap_or_else(PoisonError::into_inner);
+    let exit = end(args, sweeps.then_some(total), elapsed, console)?;
+    Ok(if is_stopped && !args.watch {
+        Exit::Interrupted
+    } else {
+        exit
+    })
+}
+
+fn end(args: &SweepArgs, total: Option<Total>, elapsed: Duration, console: &mut Console) -> Result<Exit> {
+    let Some(total) = total else {
+        if args.output.json {
+            print_json(console, &Total::default().to_json())?;
+        } else {
+            console.line(
+                "There is nothing to sweep: an embedded store makes each change whole, or not at all.",
+            )?;
+        }
+        return Ok(Exit::Done);
+    };
+    let is_left = total.last.unresolved > 0;
+    let exit = if is_left { Exit::Partly } else { Exit::Done };
+    if args.output.json {
+        if !args.watch {
+            print_json(console, &total.to_json())?;
+        }
+        return Ok(exit);
+    }
+    let mark = if is_left {
+        console.paint(Tone::Bad, "✗")
+    } else {
+        console.paint(Tone::Good, "✓")
+    };
+    console.line(format_args!("{mark} {} in {}", total.text(), duration(elapsed)))?;
+    Ok(exit)
+}

@@ -1,0 +1,26 @@
+//! Looking after what processes left that died while they wrote to the store that is served, though the server may never write
+//! itself.
+
+use std::time::Duration;
+
+use recto::LocalSession;
+
+/// How often it is seen to that this process does so: the schema may have got a collection whose records change, and who lost
+/// its registration takes another.
+const SWEEP_CHECK: Duration = Duration::from_secs(10);
+/// How long to wait after that failed.
+const FAILURE_PAUSE: Duration = Duration::from_secs(60);
+
+/// Sweeps until it is aborted.
+pub(super) async fn sweep(session: LocalSession) {
+    loop {
+        let pause = match session.sweep_beside().await {
+            Ok(()) => SWEEP_CHECK,
+            Err(error) => {
+                tracing::warn!(%error, "what processes left that died cannot be looked after now");
+                FAILURE_PAUSE
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
