@@ -8,7 +8,7 @@ use recto_model::{Cells, Table};
 use recto_views::{Arranged, Intent, KeyCells, Row, Seen, Version, ViewTable, Writer};
 
 use crate::history::History;
-use crate::records::{Fields, LEDGERS, RECORDS, Tables};
+use crate::records::{Fields, LEDGERS, RECORDS, STAYING, Tables};
 
 /// An entry: its cells and its stamp, by its key.
 type Entries = BTreeMap<Vec<Vec<u8>>, (Cells, Version)>;
@@ -33,7 +33,7 @@ impl Checked<'_> {
             history,
         } = *self;
         let mut rows: Vec<Row<Cells, KeyCells>> = Vec::new();
-        for id in 0..RECORDS {
+        for id in 0..RECORDS + STAYING {
             let found = tables
                 .read(store, id, Some(ConsistencyLevel::Serial))
                 .await

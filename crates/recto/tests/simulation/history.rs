@@ -1,10 +1,12 @@
 //! What was asked and what was said, to be held to account when all is over.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use recto_views::Version;
+
+use crate::records::Place;
 
 /// What was said of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,13 @@ pub(crate) struct History(RefCell<Told>);
 struct Told {
     /// For each record, the greatest version that was acknowledged, or read serially.
     newest: BTreeMap<i32, Version>,
+    /// For each record, the greatest version that was acknowledged as shown by all views.
+    shown: BTreeMap<i32, Version>,
+    /// What each version was, if it was told or shown; none if the record was deleted.
+    was: BTreeMap<(i32, Version), Option<Place>>,
+    /// For each record, where it was ever asked to stand.
+    asked: BTreeSet<(i32, Place)>,
+    rows: u64,
     /// For each ledger, what was said of each entry of its log.
     entries: BTreeMap<(i32, u64), Said>,
     next_entry: u64,
@@ -60,6 +69,63 @@ impl History {
             told.entries.insert((id, entry), said);
         }
         writeln!(told.text, "{id} {entry:?} {said:?}").unwrap();
+    }
+
+    /// A record is about to be changed.
+    pub(crate) fn asks(&self, id: i32, place: Option<Place>) {
+        self.0.borrow_mut().asked.extend(place.map(|place| (id, place)));
+    }
+
+    /// A version of a record was told: where the record stands, none if it is deleted.
+    pub(crate) fn was(&self, id: i32, version: Version, place: Option<Place>, is_shown: bool) {
+        let mut told = self.0.borrow_mut();
+        let known = *told.was.entry((id, version)).or_insert(place);
+        if known != place {
+            let wrong = format!("record {id} at {version:?} was {known:?}, and is told to be {place:?}");
+            told.wrong.get_or_insert(wrong);
+        }
+        if is_shown {
+            let shown = told.shown.entry(id).or_insert(version);
+            *shown = version.max(*shown);
+        }
+    }
+
+    /// What a page that is asked for now may not be older than: what was acknowledged; if it is verified, whatever is known.
+    pub(crate) fn known(&self, is_verified: bool) -> BTreeMap<i32, Version> {
+        let told = self.0.borrow();
+        if is_verified {
+            told.newest.clone()
+        } else {
+            told.shown.clone()
+        }
+    }
+
+    /// A page showed a record, of these versions when the page was asked for.
+    pub(crate) fn shows(&self, id: i32, version: Version, place: Place, known: &BTreeMap<i32, Version>) {
+        self.was(id, version, Some(place), false);
+        let mut told = self.0.borrow_mut();
+        told.rows += 1;
+        if !told.asked.contains(&(id, place)) {
+            let wrong = format!("record {id} is shown as {place:?}, which nobody asked for");
+            told.wrong.get_or_insert(wrong);
+        }
+        if Some(&version) < known.get(&id) {
+            let wrong = format!(
+                "record {id} is shown at {version:?} after {:?} was known",
+                known[&id]
+            );
+            told.wrong.get_or_insert(wrong);
+        }
+    }
+
+    /// What a reader found wrong.
+    pub(crate) fn is_wrong(&self, wrong: String) {
+        self.0.borrow_mut().wrong.get_or_insert(wrong);
+    }
+
+    /// How many rows pages showed.
+    pub(crate) fn rows(&self) -> u64 {
+        self.0.borrow().rows
     }
 
     /// A record was read serially when `before` was the newest version that was known.

@@ -12,7 +12,8 @@ use recto_views::Micros;
 use crate::clock::{Clock, Clocks, Random};
 use crate::gate::Gate;
 use crate::history::{History, Said};
-use crate::records::{self, Asked, COLLECTION, Fields, LEDGERS, RECORDS, Tables};
+use crate::reader::Reader;
+use crate::records::{self, Asked, COLLECTION, Fields, LEDGERS, Place, RECORDS, Tables};
 
 /// How long a change may take.
 const TIME: Duration = Duration::from_secs(3);
@@ -26,6 +27,7 @@ pub(crate) struct Process {
     pub(crate) gate: Gate,
     pub(crate) clock: Arc<Clock>,
     engine: Recto,
+    reader: Reader,
     tables: Rc<Tables>,
     history: Rc<History>,
     random: Random,
@@ -48,6 +50,7 @@ impl Process {
         Some(Rc::new(Self {
             gate,
             clock,
+            reader: Reader::new(engine.clone(), Rc::clone(history), seed),
             engine,
             tables: Rc::clone(tables),
             history: Rc::clone(history),
@@ -56,8 +59,14 @@ impl Process {
         }))
     }
 
-    /// Its clients ask until it ends.
+    /// Its clients ask until it ends, and one reads.
     pub(crate) fn work(self: &Rc<Self>) {
+        let process = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            while !process.is_resting.get() {
+                process.reader.traverse().await;
+            }
+        });
         for _ in 0..CLIENTS {
             let process = Rc::clone(self);
             tokio::task::spawn_local(async move {
@@ -154,13 +163,17 @@ impl Process {
     }
 
     async fn change(&self, id: i32, entry: Option<u64>, asked: Asked) {
-        let before = self.history.newest(id);
+        let (before, place) = (self.history.newest(id), Place::asked(&asked));
+        self.history.asks(id, place);
         let answer = self
             .engine
             .change_record(COLLECTION, records::key(id), asked, TIME)
             .await;
         let said = match answer {
-            Ok(Ok((version, _))) => Said::Applied(version),
+            Ok(Ok((version, is_pending))) => {
+                self.history.was(id, version, place, !is_pending);
+                Said::Applied(version)
+            }
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Said::Unknown,
             Ok(Err(_)) | Err(_) => Said::NotApplied,
         };

@@ -25,6 +25,7 @@ partition = ["note"]
 order = ["at"]
 nulls = "skip"
 fields = ["status"]
+verify = false
 "#;
 
 pub(crate) const COLLECTION: &str = "records";
@@ -32,6 +33,8 @@ pub(crate) const COLLECTION: &str = "records";
 pub(crate) const LEDGERS: i32 = 2;
 /// These, and those that are put, inserted and deleted.
 pub(crate) const RECORDS: i32 = 4;
+/// Records that nothing happens to, beside these.
+pub(crate) const STAYING: i32 = 5;
 
 const STATUS: usize = 1;
 const AT: usize = 2;
@@ -100,6 +103,45 @@ pub(crate) struct Fields {
     pub(crate) note: Option<u8>,
 }
 
+/// Where a record stands in the views.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) status: Option<u8>,
+    pub(crate) at: Option<i32>,
+    pub(crate) note: Option<u8>,
+}
+
+impl Place {
+    /// Where one stands that nothing happens to.
+    pub(crate) fn of_staying(id: i32) -> Self {
+        Self {
+            status: Some(u8::from(id % 2 == 0)),
+            at: Some(id % 3),
+            note: Some(0),
+        }
+    }
+
+    /// Where a record is to stand when this is done; none if it is to be deleted.
+    pub(crate) fn asked(asked: &Asked) -> Option<Self> {
+        match &asked.change {
+            Change::Put { record, .. } | Change::Insert { record, .. } => Some(Fields::of(record).place()),
+            Change::Update(update) => Some(Self::of(&update.cells, [0, 1, 2])),
+            _ => None,
+        }
+    }
+
+    fn of(cells: &Cells, [status, at, note]: [usize; 3]) -> Self {
+        let letter = |field| cells.get(field).map(|cell| cell[0] - b'a');
+        Self {
+            status: letter(status),
+            at: cells
+                .get(at)
+                .map(|cell| i32::from_be_bytes(cell.try_into().unwrap())),
+            note: letter(note),
+        }
+    }
+}
+
 fn letter(which: Option<u8>) -> Option<[u8; 1]> {
     which.map(|which| [b'a' + which])
 }
@@ -118,14 +160,20 @@ impl Fields {
     }
 
     pub(crate) fn of(record: &Cells) -> Self {
-        let letter = |field| record.get(field).map(|cell| cell[0] - b'a');
+        let Place { status, at, note } = Place::of(record, [STATUS, AT, NOTE]);
         Self {
-            status: letter(STATUS),
-            at: record
-                .get(AT)
-                .map(|cell| i32::from_be_bytes(cell.try_into().unwrap())),
+            status,
+            at,
             log: String::from_utf8(record.get(LOG).unwrap_or_default().to_vec()).unwrap(),
-            note: letter(NOTE),
+            note,
+        }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            status: self.status,
+            at: self.at,
+            note: self.note,
         }
     }
 }

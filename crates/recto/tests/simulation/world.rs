@@ -5,10 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto::Environment;
+use recto::schema::Schema;
 use recto::store::faults::{FaultRates, FaultyStore};
 use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto::store::{Limits, Store};
+use recto::{Environment, OpenOptions, Recto};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
@@ -16,7 +17,8 @@ use crate::check;
 use crate::clock::{Clock, Clocks, Random};
 use crate::history::History;
 use crate::process::Process;
-use crate::records::Tables;
+use crate::reader;
+use crate::records::{RECORDS, STAYING, Tables};
 
 /// As Cassandra is.
 pub(crate) const LIMITS: Limits = Limits {
@@ -64,19 +66,21 @@ impl World {
         let start = Instant::now();
         let random = Random::new(seed);
         let right = Environment::new(Clocks(Arc::new(Clock::new(start, 0, seed))));
-        let memory = Arc::new(MemoryStore::with_limits(right, LIMITS));
+        let memory = Arc::new(MemoryStore::with_limits(right.clone(), LIMITS));
         let tables = Tables::new();
         for table in tables.all() {
             memory.create_table(&table).await.unwrap();
         }
-        let first =
-            recto::Recto::with_store(Arc::clone(&memory) as Arc<dyn Store>, recto::OpenOptions::new());
-        first
-            .await
-            .unwrap()
-            .apply(&recto::schema::Schema::default())
-            .await
-            .unwrap();
+        let history = History::default();
+        let options = OpenOptions::new().environment(right);
+        let first = Recto::with_store(Arc::clone(&memory) as Arc<dyn Store>, options);
+        let first = first.await.unwrap();
+        first.apply(&Schema::default()).await.unwrap();
+        first.assume((*tables.schema).clone());
+        for id in RECORDS..RECORDS + STAYING {
+            reader::put_staying(&first, &history, id).await;
+        }
+        first.close().await.unwrap();
         let store = FaultyStore::new(
             Arc::clone(&memory) as Arc<dyn Store>,
             random.bits(),
@@ -88,7 +92,7 @@ impl World {
             memory,
             store: Arc::new(store),
             tables: Rc::new(tables),
-            history: Rc::default(),
+            history: Rc::new(history),
             stood_still: Cell::new(false),
         }
     }
@@ -154,6 +158,9 @@ impl World {
             .await
             .map_err(|wrong| format!("a day later: {wrong}"))?;
         checked.remains().await?;
+        if self.history.rows() == 0 {
+            return Err("no page showed anything".to_owned());
+        }
         // Whatever is still on its way may come now.
         let late = self.store.settle().await;
         checked
