@@ -37,7 +37,11 @@ fn main() -> ExitCode {
     let mut console = Console::standard();
     let exit = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
-            let outcome = runtime.block_on(commands::run(cli.command, &mut console));
+            let outcome = runtime.block_on(async {
+                let outcome = commands::run(cli.command, &mut console).await;
+                store::leave().await;
+                outcome
+            });
             // Work that was told to stop must not hold up the end of the process.
             runtime.shutdown_background();
             finish(outcome, &mut console)

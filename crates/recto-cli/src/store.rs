@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
@@ -25,6 +25,11 @@ const TOKEN_VARIABLE: &str = "RECTO_TOKEN";
 const MAX_WAIT_SECONDS: i64 = 86_400;
 /// The largest store file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 64 << 10;
+/// How long a process that ends takes to say so.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The store of this process, where others know of those who write to it.
+static OPENED: OnceLock<Recto> = OnceLock::new();
 
 /// Where stores are and how their options combine, for `--help`.
 pub(crate) const STORES: &str = "\
@@ -220,10 +225,23 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
         }
         opened => opened,
     };
+    if let (Ok(recto), StoreAddress::Cassandra(_)) = (&opened, address) {
+        // A command opens one store.
+        let _ = OPENED.set(recto.clone());
+    }
     opened.map_err(|error| match address {
         StoreAddress::Embedded(_) if error.kind() == ErrorKind::Unavailable => error.with_hint(IS_HELD),
         _ => error,
     })
+}
+
+/// Tells other processes that this one writes no more to the store that it opened: they would find it dead only after half
+/// a minute, for which whoever adds a view has to wait.
+pub(crate) async fn leave() {
+    if let Some(recto) = OPENED.get() {
+        // If there is no time for it, it is found dead.
+        let _ = tokio::time::timeout(LEAVE_TIMEOUT, recto.close()).await;
+    }
 }
 
 /// A server's address with what the file and the environment say of it.

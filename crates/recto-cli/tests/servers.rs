@@ -31,6 +31,8 @@ partition = ["id"]
 writes = "overwrite"
 "#;
 const COUNT: usize = 50;
+/// How long a schema may take to apply beside servers that live. One that ended and did not say so is waited for longer.
+const APPLIED: Duration = Duration::from_secs(25);
 /// How long a server may take to see what was changed elsewhere: it looks every second.
 const SEEN: Duration = Duration::from_secs(5);
 
@@ -364,6 +366,24 @@ fn the_store_is_looked_after_through_a_server() {
     let done = |action: &str| lines.iter().filter(|line| line["action"] == action).count();
     assert_eq!((done("load"), done("apply"), done("check")), (1, 2, 2), "{audit}");
     assert!(!audit.contains("\"schema\",\"outcome\":\"seen\""), "{audit}");
+}
+
+/// Commands that wrote say that they ended, so that nobody has to find them dead.
+#[test]
+fn commands_that_wrote_are_not_waited_for() {
+    let place = Place::new();
+    place.run(&[
+        "put",
+        "orders",
+        "{\"tenant\": \"acme\", \"id\": 7, \"note\": \"put\"}",
+    ]);
+    let view = "[collection.orders.view.by_id]\npartition = [\"id\"]\n";
+    std::fs::write(place.path().join("recto.toml"), format!("{ORDERS}\n{view}")).unwrap();
+    let began = Instant::now();
+    place.run(&["apply", "--yes"]);
+    assert!(began.elapsed() < APPLIED, "{:?}", began.elapsed());
+    let found = place.run(&["page", "orders", "--filter", "id = 7", "--json"]);
+    assert!(found.contains("\"put\""), "{found}");
 }
 
 /// A Cassandra that comes up late is waited for, by whoever is told to wait.
