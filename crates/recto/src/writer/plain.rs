@@ -55,7 +55,7 @@ impl PlainWriting {
         tokio::select! {
             biased;
             () = process.lost() => Ok(false),
-            () = process.leased(common) => Ok(true),
+            leased = process.leased_soon(common) => leased.map(|()| true),
             () = tokio::time::sleep(common.left(deadline)) => Err(no_lease()),
         }
     }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use recto_store::{CasOutcome, ConsistencyLevel, StoreError, WriteOptions};
+use recto_store::{CasOutcome, ConsistencyLevel, StoreError, StoreErrorKind, WriteOptions};
 use recto_views::member::RENEWAL_MICROS;
 use recto_views::{Generation, Incarnation, IntentPlace, Member, Micros, Naming, Segments, Writer};
 use tokio::sync::Notify;
 
 use super::common::Common;
+use super::no_lease;
 use super::signal::Signal;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -33,7 +34,7 @@ pub(super) struct Process {
     state: Mutex<State>,
     /// A renewal is wanted before its time.
     wants_renewal: Notify,
-    /// A renewal succeeded.
+    /// A renewal succeeded, or failed for want of replicas.
     renewed: Signal,
     is_lost: AtomicBool,
     lost: Signal,
@@ -54,6 +55,8 @@ struct State {
     /// Until when plain writes may still be on their way whose end is not known, by the schema they began by. For all of
     /// one schema one of them counts as under way.
     doubts: BTreeMap<Generation, Micros>,
+    /// Why the last renewal failed, if too few replicas were alive for it.
+    cut_off: Option<Arc<StoreError>>,
 }
 
 /// What became of a renewal.
@@ -129,7 +132,10 @@ impl Process {
                     self.lost.give();
                     return;
                 }
-                Renewal::Unknown(_) => AGAIN_PAUSE,
+                Renewal::Unknown(error) => {
+                    self.cut_off(error);
+                    AGAIN_PAUSE
+                }
             };
         }
     }
@@ -212,6 +218,7 @@ impl Process {
             }
         };
         state.naming = None;
+        state.cut_off = None;
         if !is_done {
             return Renewal::Lost;
         }
@@ -219,6 +226,13 @@ impl Process {
         drop(state);
         self.renewed.give();
         Renewal::Done
+    }
+
+    /// Who waits for a lease need not go on, if too few replicas are alive for one.
+    fn cut_off(&self, error: StoreError) {
+        let cut_off = (error.kind() == StoreErrorKind::Unavailable).then(|| Arc::new(error));
+        self.lock().cut_off = cut_off;
+        self.renewed.give();
     }
 
     /// Deletes segments that are settled, each whole.
@@ -245,6 +259,21 @@ impl Process {
     /// Waits until it has a lease; for ever, if it has none any more.
     pub(super) async fn leased(&self, common: &Common) {
         self.renewed.until(|| self.has_lease(common).then_some(())).await;
+    }
+
+    /// The same, as long as it can be hoped for.
+    ///
+    /// # Errors
+    /// Too few replicas are alive.
+    pub(super) async fn leased_soon(&self, common: &Common) -> Result<()> {
+        let asked = || {
+            if self.has_lease(common) {
+                return Some(Ok(()));
+            }
+            let cut_off = self.lock().cut_off.clone()?;
+            Some(Err(no_lease().with_source(cut_off)))
+        };
+        self.renewed.until(asked).await
     }
 
     /// A write, or the resolving of an intent, begins.

@@ -151,8 +151,10 @@ pub(crate) async fn unknown_keys_are_asked_for_at_a_limited_rate(recto: Recto) {
         calls: Arc::clone(&calls),
     });
     let options = OpenOptions::new().environment(clock.environment());
+    // Written by another handle: one that writes renews its registration meanwhile.
+    events(&recto, "limited", 6).await;
     let watched = Recto::with_store(store, options).await.unwrap();
-    let query = events(&watched, "limited", 6).await;
+    let query = events(&watched, "limited", 0).await;
     let cursor = query.clone().first(3).await.unwrap().cursor(2).to_string();
     calls.take();
     let bytes = URL_SAFE_NO_PAD.decode(&cursor).unwrap();

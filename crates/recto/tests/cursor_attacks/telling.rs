@@ -54,8 +54,10 @@ pub(crate) async fn a_forged_cursor_costs_what_an_expired_one_costs(recto: Recto
     let options = OpenOptions::new()
         .environment(clock.environment())
         .cursor_lifetime(Duration::from_secs(60));
+    // Written by another handle: one that writes renews its registration meanwhile.
+    events(&recto, "telling", 6).await;
     let recto = Recto::with_store(store, options).await.unwrap();
-    let query = events(&recto, "telling", 6).await;
+    let query = events(&recto, "telling", 0).await;
     let cursor = query.clone().first(3).await.unwrap().cursor(2).to_string();
     let cost = |reason: CursorError| (reason, calls.take(), clock.readings.swap(0, Ordering::Relaxed));
     clock.pass_seconds(60);
