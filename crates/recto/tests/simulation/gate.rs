@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto::store::wrapper::{SnapshotWrapper, StoreWrapper};
-use recto::store::{ReadOptions, RowsRead, Snapshot, Store, StoreError};
-use recto_model::Slice;
+use recto::store::{ReadOptions, RowsRead, Snapshot, Store, StoreError, TableOutcome};
+use recto_model::{Slice, Table};
 use tokio::sync::Notify;
 
 use crate::clock::Random;
@@ -91,6 +91,16 @@ impl StoreWrapper for Gate {
 
     async fn pass(&self) {
         self.go().await;
+    }
+
+    async fn on_create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.go().await;
+        self.store.create_table(table).await
+    }
+
+    async fn on_drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        self.go().await;
+        self.store.drop_table(name).await
     }
 
     fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {

@@ -2,7 +2,7 @@
 //! or are frozen and let go, on one store that has no transactions and that loses, delays and repeats requests, all
 //! drawn from a seed. When all is over, each view has exactly the current version's entries, every acknowledged write is
 //! there, and versions only rose. Pages that are read meanwhile, verified and not, show nothing older than what was
-//! acknowledged before, and each record that nothing happens to once.
+//! acknowledged before, and each record that nothing happens to once. In every other run one process changes the schema.
 //!
 //! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
 #![allow(clippy::unwrap_used, clippy::print_stdout, dead_code)]

@@ -46,7 +46,6 @@ impl Process {
         let environment = Environment::new(Clocks(Arc::clone(&clock)));
         let options = OpenOptions::new().environment(environment);
         let engine = Recto::with_store(Arc::new(gate.clone()), options).await.ok()?;
-        engine.assume((*tables.schema).clone());
         Some(Rc::new(Self {
             gate,
             clock,
@@ -77,6 +76,16 @@ impl Process {
                 }
             });
         }
+    }
+
+    /// Changes the schema while it can, asking again when it fails.
+    pub(crate) fn change_schema(self: &Rc<Self>) {
+        let process = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            while !process.is_resting.get() && records::change_schema(&process.engine).await.is_err() {
+                tokio::time::sleep(TIME).await;
+            }
+        });
     }
 
     /// Nobody asks any more.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use recto::schema::Schema;
 use recto::store::{ConsistencyLevel, PointRead, ReadOptions, Store};
+use recto::{ApplyOptions, Recto};
 use recto_model::{Cells, Table};
 use recto_views::{
     BaseTable, Change, FieldCells, Found, Generation, KeyCells, Micros, Request, Version, ViewNumber,
@@ -28,6 +29,35 @@ fields = ["status"]
 verify = false
 "#;
 
+/// What the schema becomes: a view is added, one is changed, one is dropped.
+pub(crate) const CHANGED_SCHEMA: &str = r#"
+[collection.records]
+fields = { id = "int", status = "text", at = "int", log = "text", note = "text" }
+key = ["id"]
+
+[collection.records.view.by_status]
+partition = ["status"]
+order = ["at"]
+
+[collection.records.view.by_place]
+partition = ["note", "status"]
+order = ["-at"]
+nulls = "skip"
+"#;
+
+/// Changes the schema to that.
+pub(crate) async fn change_schema(recto: &Recto) -> recto::Result<()> {
+    let schema = Schema::parse(CHANGED_SCHEMA).unwrap();
+    // Another may have begun, or this one before.
+    let has_it = recto.schema().to_toml().contains("by_note");
+    let options = if has_it {
+        ApplyOptions::new().remove("records.by_note")
+    } else {
+        ApplyOptions::new()
+    };
+    recto.apply_with(&schema, &options).await.map(drop)
+}
+
 pub(crate) const COLLECTION: &str = "records";
 /// Records whose log grows, by changes on condition of the version that was read.
 pub(crate) const LEDGERS: i32 = 2;
@@ -50,10 +80,15 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) fn new() -> Self {
-        let schema = Schema::parse(SCHEMA).unwrap();
+        Self::of(SCHEMA, |view| if view == "by_status" { 1 } else { 2 })
+    }
+
+    /// Those of a schema whose views have these numbers.
+    pub(crate) fn of(schema: &str, number_of: impl Fn(&str) -> u64) -> Self {
+        let schema = Schema::parse(schema).unwrap();
         let collection = &schema.collections[0];
-        let numbered = collection.views.iter().zip(1..);
-        let views = numbered.map(|(view, number)| (ViewNumber(number), view));
+        let views = collection.views.iter();
+        let views = views.map(|view| (ViewNumber(number_of(&view.name)), view));
         Self {
             base: BaseTable::new(collection).unwrap(),
             views: ViewedCollection::new(Generation(2), collection, views).unwrap(),

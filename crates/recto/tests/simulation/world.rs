@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto::schema::Schema;
+use recto::session::VerifyRequest;
 use recto::store::faults::{FaultRates, FaultyStore};
 use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto::store::{Limits, Store};
@@ -18,7 +18,7 @@ use crate::clock::{Clock, Clocks, Random};
 use crate::history::History;
 use crate::process::Process;
 use crate::reader;
-use crate::records::{RECORDS, STAYING, Tables};
+use crate::records::{self, CHANGED_SCHEMA, COLLECTION, RECORDS, STAYING, Tables};
 
 /// As Cassandra is.
 pub(crate) const LIMITS: Limits = Limits {
@@ -47,6 +47,10 @@ const MAX_OFF_MICROS: u64 = 1_790_000_000;
 pub(crate) struct World {
     start: Instant,
     random: Random,
+    /// A clock that is right.
+    right: Environment,
+    /// When one of the processes begins to change the schema, if one does.
+    changes_schema_after: Option<Duration>,
     memory: Arc<MemoryStore>,
     store: Arc<FaultyStore>,
     tables: Rc<Tables>,
@@ -68,15 +72,11 @@ impl World {
         let right = Environment::new(Clocks(Arc::new(Clock::new(start, 0, seed))));
         let memory = Arc::new(MemoryStore::with_limits(right.clone(), LIMITS));
         let tables = Tables::new();
-        for table in tables.all() {
-            memory.create_table(&table).await.unwrap();
-        }
         let history = History::default();
-        let options = OpenOptions::new().environment(right);
+        let options = OpenOptions::new().environment(right.clone());
         let first = Recto::with_store(Arc::clone(&memory) as Arc<dyn Store>, options);
         let first = first.await.unwrap();
-        first.apply(&Schema::default()).await.unwrap();
-        first.assume((*tables.schema).clone());
+        first.apply(&tables.schema).await.unwrap();
         for id in RECORDS..RECORDS + STAYING {
             reader::put_staying(&first, &history, id).await;
         }
@@ -88,7 +88,11 @@ impl World {
         );
         Self {
             start,
+            changes_schema_after: random
+                .one_in(2)
+                .then(|| Duration::from_secs(random.below(WORK.as_secs()))),
             random,
+            right,
             memory,
             store: Arc::new(store),
             tables: Rc::new(tables),
@@ -110,8 +114,13 @@ impl World {
             process.work();
         }
         let mut all = processes.clone();
+        let mut changes_after = self.changes_schema_after;
         while self.start.elapsed() < WORK {
             sleep(Duration::from_secs(1 + self.random.below(MAX_QUIET_SECONDS))).await;
+            if changes_after.is_some_and(|after| self.start.elapsed() > after) {
+                changes_after = None;
+                processes[self.random.below(PROCESSES) as usize].change_schema();
+            }
             let index = self.random.below(PROCESSES) as usize;
             let process = &mut processes[index];
             match self.random.below(3) {
@@ -134,15 +143,54 @@ impl World {
         }
         sleep(Duration::from_secs(MAX_FROZEN_SECONDS)).await;
         sleep(HEALING).await;
-        let checked = self.check(&all).await;
+        let tables = match self.changes_schema_after {
+            Some(_) => Some(self.change_schema_at_last().await),
+            None => None,
+        };
+        let tables = tables.as_ref().unwrap_or(&self.tables);
+        let checked = self.check(&all, tables).await;
         checked.map_err(|wrong| format!("{wrong}\n{}", self.store.report()))
     }
 
-    async fn check(&self, all: &[Rc<Process>]) -> Result<String, String> {
+    /// Whoever began to change the schema may be dead: another brings it to its end.
+    async fn change_schema_at_last(&self) -> Tables {
+        let recto = self.open_rightly().await;
+        records::change_schema(&recto).await.unwrap();
+        let statuses = recto.views().await.unwrap();
+        let number = |view: &str| statuses.iter().find(|one| one.view == view).unwrap().number;
+        let tables = Tables::of(CHANGED_SCHEMA, number);
+        recto.close().await.unwrap();
+        tables
+    }
+
+    async fn open_rightly(&self) -> Recto {
+        let options = OpenOptions::new().environment(self.right.clone());
+        let store = Arc::clone(&self.memory) as Arc<dyn Store>;
+        Recto::with_store(store, options).await.unwrap()
+    }
+
+    /// There are no tables of views but these, and the product finds nothing wrong with them.
+    async fn verify(&self, tables: &Tables) -> Result<(), String> {
+        let recto = self.open_rightly().await;
+        let report = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
+        recto.close().await.unwrap();
+        let all = self.memory.list_tables().await.unwrap();
+        let mut there: Vec<String> = all.iter().map(|table| table.name().to_owned()).collect();
+        there.retain(|name| name.starts_with(COLLECTION));
+        let mut expected: Vec<String> = tables.all().iter().map(|table| table.name().to_owned()).collect();
+        there.sort();
+        expected.sort();
+        if report.wrong() > 0 || report.views.len() != tables.views.views().len() || there != expected {
+            return Err(format!("{report:?}, tables {there:?} of {expected:?}"));
+        }
+        Ok(())
+    }
+
+    async fn check(&self, all: &[Rc<Process>], tables: &Tables) -> Result<String, String> {
         let checked = check::Checked {
             scanned: &*self.memory,
             store: &*self.store,
-            tables: &self.tables,
+            tables,
             history: &self.history,
         };
         // Who takes itself for living because its clock stood still may have written when all was resolved.
@@ -167,6 +215,7 @@ impl World {
             .views()
             .await
             .map_err(|wrong| format!("after {late} late writes: {wrong}"))?;
+        self.verify(tables).await?;
         Ok(text + &self.history.text())
     }
 
