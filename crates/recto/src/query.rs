@@ -488,7 +488,8 @@ impl<T> PageQuery<T> {
         }
         let joining = plan.reads_base().then(|| core.joining(&plan.arrangement));
         let (store, pieces) = (&shared.store, &*shared.pieces);
-        let raw = fetch(store, &shared.environment, pieces, plan, joining.as_ref(), &spec).await?;
+        let mut raw = fetch(store, &shared.environment, pieces, plan, joining.as_ref(), &spec).await?;
+        shared.writer.remove_stale(std::mem::take(&mut raw.stale));
         Page::new(raw, planned, core, self.decode)
     }
 }

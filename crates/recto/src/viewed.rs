@@ -6,13 +6,15 @@ use std::sync::Arc;
 use recto_model::schema::{Collection, Holds, WriteMode};
 use recto_model::{Cells, RowRef, Table};
 use recto_plan::Arrangement;
+use recto_store::PartitionWrite;
 use recto_views::collection::KeyCells;
 use recto_views::{
-    BaseRead, BaseTable, Generation, Row, Token, Tokens, Verdict, Version, ViewNumber, ViewedCollection,
-    judge,
+    BaseRead, BaseTable, Generation, Mend, Row, Token, Tokens, Verdict, Version, ViewNumber, ViewedCollection,
+    judge, remove,
 };
 
 use crate::catalog::Recorded;
+use crate::entries::EntryWrites;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paging::Judge;
 
@@ -133,5 +135,15 @@ impl Judge for ViewJudge {
             None => None,
         };
         Ok(judge(&seen, base.as_ref(), read, views, now_micros))
+    }
+
+    fn removal(&self, row: RowRef<'_>, now_micros: i64) -> Option<PartitionWrite> {
+        let view = self.viewed.views.view(self.view)?;
+        let Mend::Remove(key, version) = remove::<ViewedCollection>(&view.seen(row)?) else {
+            return None;
+        };
+        // What was deleted at a stamp of the future would hide what is written there next: `repair` sees to it.
+        let is_over = version.0 <= now_micros;
+        is_over.then(|| EntryWrites::remove(view, &key.key, version)).flatten()
     }
 }

@@ -65,7 +65,7 @@ fields = ["note"]
 /// Records that are put together, which are less than a logged batch holds.
 const BATCH_RECORDS: usize = 200;
 /// The tests that open stores in files, or on Cassandra.
-static TESTS: AtomicUsize = AtomicUsize::new(10);
+static TESTS: AtomicUsize = AtomicUsize::new(11);
 
 macro_rules! behaviours {
     ($($module:ident::$name:ident),+ $(,)?) => {
@@ -114,6 +114,15 @@ mod cassandra {
         run(async {
             let recto = Fresh::new(Kind::Cassandra).open().await;
             drift::what_drifted_is_found_and_mended(recto).await;
+        });
+    }
+
+    #[test]
+    fn what_a_page_meets_left_over_is_removed() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            drift::what_a_page_meets_left_over_is_removed(recto).await;
         });
     }
 

@@ -158,7 +158,7 @@ type OfWriter = (
 );
 
 /// This process as one of those who write to a store without transactions.
-const OF_THIS_WRITER: [OfWriter; 8] = [
+const OF_THIS_WRITER: [OfWriter; 9] = [
     (
         "recto_writer_registered",
         "gauge",
@@ -206,6 +206,12 @@ const OF_THIS_WRITER: [OfWriter; 8] = [
         "counter",
         "Records that this process resolved, of processes that died.",
         |writer| writer.resolved,
+    ),
+    (
+        "recto_writer_removed_stale_total",
+        "counter",
+        "Entries of views, left over by changes, that pages of this process met and removed.",
+        |writer| writer.removed_stale,
     ),
 ];
 

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use recto_model::Environment;
-use recto_store::{ReadOptions, RowsRead};
+use recto_store::{PartitionWrite, ReadOptions, RowsRead};
 use serde::{Deserialize, Serialize};
 
 /// How many rows are read in one turn at least, if there are more, before other tasks have theirs.
 const ROWS_PER_TURN: u64 = 256;
+
+/// The most stale rows of a view that a page sees to. Others are seen to by those who meet them next.
+const MAX_STALE: usize = 64;
 
 /// Why a page ended before it was full.
 ///
@@ -129,6 +132,8 @@ pub(crate) struct Meter {
     base_rows: u64,
     /// How many rows were read when other tasks last had their turn.
     rows_at_turn: u64,
+    /// What removes rows of a view that were met and are stale.
+    stale: Vec<PartitionWrite>,
 }
 
 impl Meter {
@@ -152,6 +157,7 @@ impl Meter {
             cost: PageCost::default(),
             base_rows: 0,
             rows_at_turn: 0,
+            stale: Vec::new(),
         }
     }
 
@@ -221,6 +227,18 @@ impl Meter {
         self.count_round_trips(most.unwrap_or(0));
     }
 
+    /// Notes what removes a row of a view that is stale.
+    pub(crate) fn note_stale(&mut self, removal: PartitionWrite) {
+        if self.stale.len() < MAX_STALE {
+            self.stale.push(removal);
+        }
+    }
+
+    /// What removes the stale rows that were met.
+    pub(crate) fn take_stale(&mut self) -> Vec<PartitionWrite> {
+        std::mem::take(&mut self.stale)
+    }
+
     /// Counts sequential round trips.
     pub(crate) fn count_round_trips(&mut self, round_trips: u32) {
         self.cost.round_trips += round_trips;
@@ -238,7 +256,8 @@ impl Meter {
     }
 
     /// Adds the cost of a read that ran beside this one.
-    pub(crate) fn add(&mut self, beside: &Self) {
+    pub(crate) fn add(&mut self, beside: Self) {
+        self.stale.extend(beside.stale);
         self.cost.rows_read += beside.cost.rows_read;
         self.base_rows += beside.base_rows;
         self.cost.bytes_read += beside.cost.bytes_read;

@@ -11,7 +11,9 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::schema::Collection;
 use recto_model::{Cells, RowRef, RowSet};
 use recto_plan::{Arrangement, Query};
-use recto_store::{ConsistencyLevel, PointRead, ReadOptions, RowsRead, Snapshot, StoreError};
+use recto_store::{
+    ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, StoreError,
+};
 use recto_views::{BaseRead, Verdict};
 
 use super::budget::Meter;
@@ -35,6 +37,9 @@ pub(crate) trait Judge: Debug + Send + Sync {
         read: BaseRead,
         now_micros: i64,
     ) -> Result<Verdict>;
+
+    /// What removes a row that is stale; none if that is to be left to who compares the whole view.
+    fn removal(&self, row: RowRef<'_>, now_micros: i64) -> Option<PartitionWrite>;
 }
 
 /// How the rows of a view are joined with base rows.
@@ -105,8 +110,10 @@ impl Joining {
         let mut unknown = Vec::new();
         for (index, read) in reads.into_iter().enumerate() {
             let verdict = self.verdict(rows.row(index), &read, BaseRead::Quorum, now_micros)?;
-            if verdict == Verdict::Unknown {
-                unknown.push(index);
+            match verdict {
+                Verdict::Unknown => unknown.push(index),
+                Verdict::Stale => self.note_stale(rows.row(index), now_micros, meter),
+                _ => {}
             }
             found.push((verdict == Verdict::True).then_some(read));
         }
@@ -122,9 +129,19 @@ impl Joining {
         };
         for (index, read) in unknown.into_iter().zip(reads) {
             let verdict = self.verdict(rows.row(index), &read, BaseRead::Serial, now_micros)?;
+            if verdict == Verdict::Stale {
+                self.note_stale(rows.row(index), now_micros, meter);
+            }
             found[index] = (verdict == Verdict::True).then_some(read);
         }
         Ok(Some(found))
+    }
+
+    fn note_stale(&self, row: RowRef<'_>, now_micros: i64, meter: &mut Meter) {
+        let removal = |judge: &Arc<dyn Judge>| judge.removal(row, now_micros);
+        if let Some(removal) = self.judge.as_ref().and_then(removal) {
+            meter.note_stale(removal);
+        }
     }
 
     fn verdict(&self, row: RowRef<'_>, read: &RowsRead, how: BaseRead, now_micros: i64) -> Result<Verdict> {

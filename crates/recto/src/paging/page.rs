@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use recto_model::{Cells, Environment};
 use recto_plan::{Plan, Position, Side, Travel};
-use recto_store::{Snapshot, Store};
+use recto_store::{PartitionWrite, Snapshot, Store};
 
 use super::budget::{Budget, Meter, PageCost, Stop};
 use super::found::FoundRows;
@@ -55,6 +55,8 @@ pub(crate) struct RawPage {
     /// The budget that cut it short.
     pub(crate) stop: Option<Stop>,
     pub(crate) cost: PageCost,
+    /// What removes the stale rows of a view that were met.
+    pub(crate) stale: Vec<PartitionWrite>,
 }
 
 /// Reads a page.
@@ -92,6 +94,7 @@ pub(crate) async fn fetch(
         Place::Around(position) => fetcher.around(position, &mut meter).await?,
     };
     page.cost = meter.cost();
+    page.stale = meter.take_stale();
     Ok(page)
 }
 
@@ -130,7 +133,7 @@ impl Fetcher<'_> {
                     forth.read(Some(edge), want, meter),
                     back.read(Some(edge), 1, &mut beside)
                 );
-                meter.add(&beside);
+                meter.add(beside);
                 (run?, Some(self.unless_late(behind)?))
             }
             Some(edge) => {
@@ -166,6 +169,7 @@ impl Fetcher<'_> {
             end,
             stop: run.stop,
             cost: PageCost::default(),
+            stale: Vec::new(),
         })
     }
 
@@ -183,7 +187,7 @@ impl Fetcher<'_> {
             forth.read(Some(&position), want, meter),
             back.read(Some(&position), want, &mut beside)
         );
-        meter.add(&beside);
+        meter.add(beside);
         let (after, mut before) = match (after, before) {
             (Err(error), Err(_)) => return Err(error),
             (after, before) => (self.unless_late(after)?, self.unless_late(before)?),
@@ -218,6 +222,7 @@ impl Fetcher<'_> {
             before: edge_before,
             after: edge_after,
             cost: PageCost::default(),
+            stale: Vec::new(),
         })
     }
 

@@ -11,6 +11,7 @@ use recto_views::{BaseTable, Generation, Micros, ViewedCollection};
 use tokio::sync::Semaphore;
 
 use super::signal::Signal;
+use super::stale::StaleEntries;
 use super::tables::Tables;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
@@ -33,6 +34,7 @@ pub(super) struct Common {
     pub(super) tables: Tables,
     pub(super) permits: Arc<Semaphore>,
     pub(super) counts: Counts,
+    pub(super) stale: StaleEntries,
     has_ended: AtomicBool,
     ended: Signal,
     /// Collections by name, as the schema of this version has them.
@@ -90,6 +92,7 @@ impl Common {
             tables: Tables::new(),
             permits: Arc::new(Semaphore::new(MAX_UNDER_WAY)),
             counts: Counts::default(),
+            stale: StaleEntries::default(),
             has_ended: AtomicBool::new(false),
             ended: Signal::default(),
             known: Mutex::default(),

@@ -10,6 +10,7 @@
 //! | `requests` | rows and entries as mutations |
 //! | `plain` | plain writes, which are waited for |
 //! | `sweep` | who is dead, and what they left |
+//! | `stale` | entries that pages met and that are to go |
 //! | `signal` | waiting until something holds |
 //! | `tables` | `recto_writers` and `recto_intents` |
 //! | `common` | what all of them share |
@@ -21,6 +22,7 @@ mod process;
 mod record;
 mod requests;
 mod signal;
+mod stale;
 mod sweep;
 mod tables;
 
@@ -30,7 +32,7 @@ use std::time::Duration;
 
 use recto_model::schema::WriteMode;
 use recto_model::{Cells, Environment};
-use recto_store::{ConsistencyLevel, Store};
+use recto_store::{ConsistencyLevel, PartitionWrite, Store};
 use recto_views::{FieldCells, Generation, Incarnation, Micros, Request, Writer as Registered, barrier};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
@@ -39,6 +41,7 @@ use self::common::{Common, MAX_UNDER_WAY};
 use self::drive::{Drive, Waiting};
 use self::process::Process;
 use self::record::{Record, UnderWay};
+use self::stale::StaleEntries;
 use self::sweep::{SWEEP_PAUSE, Sweeper};
 use crate::error::{Error, ErrorKind, Result};
 use crate::held::Holding;
@@ -74,6 +77,8 @@ pub struct WriterMetrics {
     pub oldest_intent_seconds: u64,
     /// Records that it resolved, of processes that died.
     pub resolved: u64,
+    /// Stale entries of views that its pages met and removed.
+    pub removed_stale: u64,
     /// Processes that it found dead.
     pub found_dead: u64,
     /// How often it was found dead itself, and registered anew.
@@ -175,6 +180,13 @@ impl Writer {
         PlainWriting::begin(&self.0, time).await.map(Some)
     }
 
+    /// Begins to remove stale entries that a page met; nobody waits for it.
+    pub(crate) fn remove_stale(&self, removals: Vec<PartitionWrite>) {
+        if !removals.is_empty() {
+            StaleEntries::remove(&self.0.common, removals);
+        }
+    }
+
     /// Returns when no change comes any more by a schema older than this one, which is recorded: every process that lives
     /// says that it writes by it or by a newer, and what the dead left is resolved. `told` hears for whom it waits.
     ///
@@ -250,6 +262,7 @@ impl Writer {
             intents: process.as_ref().map_or(0, |process| process.intents()),
             oldest_intent_seconds: process.map_or(0, |process| process.oldest_intent_seconds(common)),
             resolved: common.counts.resolved.load(Ordering::Relaxed),
+            removed_stale: common.stale.removed(),
             found_dead: common.counts.found_dead.load(Ordering::Relaxed),
             lost: common.counts.lost.load(Ordering::Relaxed),
             sweeps: common.counts.sweeps.load(Ordering::Relaxed),

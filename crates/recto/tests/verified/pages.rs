@@ -1,12 +1,18 @@
 //! What verified pages show, while base rows and entries are other than one another.
 
+use std::time::Duration;
+
 use recto::session::{PageReply, PageRequest, Pages};
 use recto::{DynamicRecord, LocalSession};
 use recto_model::Cells;
+use recto_views::Version;
 use serde_json::{Value as Json, json};
 
 use crate::planted::Planted;
 use crate::{SCHEMA, run, store};
+
+/// How long what a page met may take to be removed.
+const MENDED: Duration = Duration::from_millis(300);
 
 fn suspension(id: i64, status: &str, day: i64) -> Json {
     json!({ "id": id, "status": status, "day": day, "reason": "spam", "note": format!("of {id}") })
@@ -110,6 +116,35 @@ fn nothing_is_shown_that_is_not_so() {
             assert_eq!(all(&session, &asked, back).await, expected, "{back}");
         }
         assert_eq!(all(&session, &request(r#"status = "closed""#), false).await, [3]);
+    });
+}
+
+#[test]
+fn what_a_page_met_left_over_the_next_does_not_meet() {
+    run(async {
+        let mut planted = open().await;
+        let left = leave_behind(&mut planted).await.len() as u64;
+        let collection = planted.recto.dynamic("suspensions").unwrap();
+        let query = collection.query().filter(r#"status = "open""#).first(20);
+        let page = query.clone().await.unwrap();
+        assert_eq!((page.len(), page.cost().rows_read), (9, 12 + 12));
+        // Beside the pages, and no quicker than so.
+        tokio::time::sleep(MENDED).await;
+        let page = query.clone().await.unwrap();
+        assert_eq!((page.len(), page.cost().rows_read), (9, 9 + 9));
+        // Record 8 stands where its entry says, which says less of it than its base row.
+        let removed = || planted.recto.writer_metrics().removed_stale;
+        assert_eq!(removed(), left - 1);
+        // One that is of the future stays, until `repair` sees to it.
+        for entry in planted.entries(&planted.cells(&suspension(30, "open", 30))) {
+            planted.put_entry(&entry, Version(i64::MAX / 2)).await;
+        }
+        for _ in 0..2 {
+            let page = query.clone().await.unwrap();
+            assert_eq!((page.len(), page.cost().rows_read), (9, 9 + 9 + 1));
+            tokio::time::sleep(MENDED).await;
+        }
+        assert_eq!(removed(), left - 1);
     });
 }
 

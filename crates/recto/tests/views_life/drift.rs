@@ -199,6 +199,29 @@ fn of<'r>(report: &'r VerifyReport, view: &str) -> &'r VerifiedView {
     report.views.iter().find(|one| one.view == view).unwrap()
 }
 
+/// How long what a page met left over may take to be gone.
+const GONE: Duration = Duration::from_secs(10);
+
+pub(crate) async fn what_a_page_meets_left_over_is_removed(recto: Recto) {
+    recto.apply(&with_views()).await.unwrap();
+    fill(&recto, RECORDS).await;
+    let rows = Rows::read(&recto, "by_city").await;
+    let nowhere = Some((0, b"nowhere".to_vec()));
+    rows.write(2, nowhere, rows.stamps[2], Some(rows.regular(2, Some(b"x"), true)))
+        .await;
+    assert_eq!(verify(&recto, &VerifyRequest::default()).await.wrong(), 1);
+    let people = recto.dynamic("people").unwrap();
+    let page = people.query().filter(r#"city = "nowhere""#).first(5).await.unwrap();
+    assert_eq!(page.len(), 0);
+    let begun = std::time::Instant::now();
+    while recto.writer_metrics().removed_stale == 0 {
+        assert!(begun.elapsed() < GONE, "it is still there");
+        tokio::time::sleep(WRITER_PAUSE).await;
+    }
+    assert_all_is_well(&recto).await;
+    assert_eq!(Rows::read(&recto, "by_city").await.cells.len(), rows.cells.len());
+}
+
 pub(crate) async fn what_drifted_is_found_and_mended(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;

@@ -1,0 +1,70 @@
+//! Stale entries that pages met are removed beside them, so that the next page need not meet them.
+//!
+//! That is a plain write at the entry's own stamp: it may be lost, repeated, or come late, and nobody waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use recto_store::{PartitionWrite, StoreErrorKind, WriteOutcome};
+use tokio::sync::Semaphore;
+
+use super::common::Common;
+
+/// How many entries are removed side by side. Those beyond are left to the pages that meet them next.
+const MAX_AT_ONCE: usize = 8;
+/// How long each of them takes at least: this process removes 160 a second at most.
+const MIN_TIME: Duration = Duration::from_millis(50);
+
+/// What removes stale entries.
+#[derive(Debug)]
+pub(super) struct StaleEntries {
+    permits: Arc<Semaphore>,
+    may_write: AtomicBool,
+    removed: AtomicU64,
+}
+
+impl Default for StaleEntries {
+    fn default() -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(MAX_AT_ONCE)),
+            may_write: AtomicBool::new(true),
+            removed: AtomicU64::new(0),
+        }
+    }
+}
+
+impl StaleEntries {
+    /// Begins to remove some, as many as may be now.
+    pub(super) fn remove(common: &Arc<Common>, removals: Vec<PartitionWrite>) {
+        let this = &common.stale;
+        for removal in removals {
+            if common.has_ended() || !this.may_write.load(Ordering::Relaxed) {
+                return;
+            }
+            let Ok(permit) = Arc::clone(&this.permits).try_acquire_owned() else {
+                return;
+            };
+            let common = Arc::clone(common);
+            tokio::spawn(async move {
+                tokio::join!(common.stale.send(&common, removal), tokio::time::sleep(MIN_TIME));
+                drop(permit);
+            });
+        }
+    }
+
+    async fn send(&self, common: &Common, removal: PartitionWrite) {
+        match common.store.write(removal, common.write_options()).await {
+            Ok(WriteOutcome::Done) => Common::count(&self.removed),
+            Ok(WriteOutcome::Refused(error)) | Err(error) if error.kind() == StoreErrorKind::Unauthorized => {
+                self.may_write.store(false, Ordering::Relaxed);
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    /// How many were removed.
+    pub(super) fn removed(&self) -> u64 {
+        self.removed.load(Ordering::Relaxed)
+    }
+}
