@@ -1,6 +1,6 @@
 //! Three real nodes, three copies of each row: while processes whose clocks are apart by an hour change few hot records and
 //! are killed, a node is paused, with requests in it that it is to decide, and let go later; another is paused and killed;
-//! another is killed at once.
+//! another is killed at once; of another all connections of clients are cut, with requests in them that it goes on with.
 
 use std::process::Child;
 use std::sync::mpsc::channel;
@@ -27,7 +27,7 @@ const CALM: Duration = Duration::from_secs(2);
 const BEFORE: Duration = Duration::from_secs(3);
 const DOWN: Duration = Duration::from_secs(5);
 /// Rounds, each with a fault of a node.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = Fault::ALL.len();
 
 /// What happens to a node.
 #[derive(Debug, Clone, Copy)]
@@ -35,16 +35,18 @@ enum Fault {
     PausedAndLetGo,
     PausedAndKilled,
     Killed,
+    Cut,
 }
 
 impl Fault {
-    const ALL: [Self; 3] = [Self::PausedAndLetGo, Self::PausedAndKilled, Self::Killed];
+    const ALL: [Self; 4] = [Self::PausedAndLetGo, Self::PausedAndKilled, Self::Killed, Self::Cut];
 
     fn begin(self, node: &Node) {
         println!("node {} is {self:?}", node.number());
         match self {
             Self::PausedAndLetGo | Self::PausedAndKilled => node.pause().unwrap(),
             Self::Killed => node.kill().unwrap(),
+            Self::Cut => drop(node.nodetool(&["disablebinary", "--force"]).unwrap()),
         }
     }
 
@@ -56,6 +58,7 @@ impl Fault {
                 node.start().unwrap();
             }
             Self::Killed => node.start().unwrap(),
+            Self::Cut => drop(node.nodetool(&["enablebinary"]).unwrap()),
         }
     }
 }
@@ -90,8 +93,8 @@ fn what_is_left_under_faults_of_nodes_is_made_whole() {
         replace(&mut living, &children, &mut random, &mut started);
         sleep(CALM);
         let node = &cluster.nodes()[round % cluster.nodes().len()];
-        // In the rounds after the third, other faults of the same nodes.
-        let fault = Fault::ALL[(round + round / Fault::ALL.len()) % Fault::ALL.len()];
+        // Each node has each fault in the course of a long run.
+        let fault = Fault::ALL[round % Fault::ALL.len()];
         fault.begin(node);
         sleep(Duration::from_millis(random.u64(0..BEFORE.as_millis() as u64)));
         // Whoever waits for this node goes on as if nobody had asked.
