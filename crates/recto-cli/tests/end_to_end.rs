@@ -508,6 +508,42 @@ fn an_unfinished_backup_is_no_store() {
     assert!(none > 0, "{whole} were whole");
 }
 
+/// `apply` that is killed while it fills a view goes on where it was, and the view is exact.
+#[test]
+fn a_view_is_filled_across_kills() {
+    let place = Place::with_store();
+    place.write("flights.csv", &rows(20_000));
+    place.run(&["load", "flights", "flights.csv"]).done();
+    let view = "\n[collection.flights.view.by_day]\npartition = [\"day\"]\norder = [\"-delay\"]\n";
+    place.write("recto.toml", &format!("{SCHEMA}{view}"));
+    let mut filled = Vec::new();
+    for trial in 0..4 {
+        let mut apply = place
+            .command(&["apply", "--yes", "--quiet", "--rate", "4000"])
+            .spawn()
+            .unwrap();
+        // From before it begins until well into the filling.
+        std::thread::sleep(std::time::Duration::from_millis(40 + 700 * trial));
+        apply.kill().unwrap();
+        apply.wait().unwrap();
+        let views = json(&place.run(&["views", "--json"]).done());
+        filled.push(views[0]["rows_filled"].as_u64());
+    }
+    assert!(filled.is_sorted() && filled[1] < filled[3], "{filled:?}");
+    place.run(&["apply", "--yes", "--quiet"]).done();
+    place.run(&["verify", "--json"]).done();
+    let page = place.run(&[
+        "page",
+        "flights",
+        "--view",
+        "by_day",
+        "--filter",
+        "day = \"2013-01-01\"",
+        "--json",
+    ]);
+    assert!(!json(&page.done())["records"].as_array().unwrap().is_empty());
+}
+
 /// One bit in each page that leads to others: what reads and what writes says that the store is damaged, and
 /// ends by itself.
 #[test]

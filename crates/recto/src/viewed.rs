@@ -9,8 +9,8 @@ use recto_plan::Arrangement;
 use recto_store::PartitionWrite;
 use recto_views::collection::KeyCells;
 use recto_views::{
-    BaseRead, BaseTable, Generation, Mend, Row, Token, Tokens, Verdict, Version, ViewNumber, ViewedCollection,
-    judge, remove,
+    BaseRead, BaseTable, Generation, Mend, Row, Token, Tokens, Verdict, Version, ViewNumber,
+    ViewedCollection, judge, remove,
 };
 
 use crate::catalog::Recorded;
@@ -144,6 +144,8 @@ impl Judge for ViewJudge {
         };
         // What was deleted at a stamp of the future would hide what is written there next: `repair` sees to it.
         let is_over = version.0 <= now_micros;
-        is_over.then(|| EntryWrites::remove(view, &key.key, version)).flatten()
+        is_over
+            .then(|| EntryWrites::remove(view, &key.key, version))
+            .flatten()
     }
 }

@@ -96,7 +96,10 @@ fn writer(metrics: &WriterMetrics) -> Markup {
         ("Intents not settled", metrics.intents),
         ("Processes it found dead", metrics.found_dead),
         ("Records it made whole for them", metrics.resolved),
-        ("Left-over entries of views that its pages removed", metrics.removed_stale),
+        (
+            "Left-over entries of views that its pages removed",
+            metrics.removed_stale,
+        ),
         ("Times it was found dead itself", metrics.lost),
     ];
     html! {

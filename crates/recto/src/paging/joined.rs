@@ -11,9 +11,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::schema::Collection;
 use recto_model::{Cells, RowRef, RowSet};
 use recto_plan::{Arrangement, Query};
-use recto_store::{
-    ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, StoreError,
-};
+use recto_store::{ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, StoreError};
 use recto_views::{BaseRead, Verdict};
 
 use super::budget::Meter;

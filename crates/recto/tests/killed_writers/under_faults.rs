@@ -39,7 +39,12 @@ enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 4] = [Self::PausedAndLetGo, Self::PausedAndKilled, Self::Killed, Self::Cut];
+    const ALL: [Self; 4] = [
+        Self::PausedAndLetGo,
+        Self::PausedAndKilled,
+        Self::Killed,
+        Self::Cut,
+    ];
 
     fn begin(self, node: &Node) {
         println!("node {} is {self:?}", node.number());

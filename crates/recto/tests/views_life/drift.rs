@@ -207,11 +207,21 @@ pub(crate) async fn what_a_page_meets_left_over_is_removed(recto: Recto) {
     fill(&recto, RECORDS).await;
     let rows = Rows::read(&recto, "by_city").await;
     let nowhere = Some((0, b"nowhere".to_vec()));
-    rows.write(2, nowhere, rows.stamps[2], Some(rows.regular(2, Some(b"x"), true)))
-        .await;
+    rows.write(
+        2,
+        nowhere,
+        rows.stamps[2],
+        Some(rows.regular(2, Some(b"x"), true)),
+    )
+    .await;
     assert_eq!(verify(&recto, &VerifyRequest::default()).await.wrong(), 1);
     let people = recto.dynamic("people").unwrap();
-    let page = people.query().filter(r#"city = "nowhere""#).first(5).await.unwrap();
+    let page = people
+        .query()
+        .filter(r#"city = "nowhere""#)
+        .first(5)
+        .await
+        .unwrap();
     assert_eq!(page.len(), 0);
     let begun = std::time::Instant::now();
     while recto.writer_metrics().removed_stale == 0 {
