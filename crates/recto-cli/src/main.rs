@@ -12,7 +12,9 @@
 //! | `failure` | errors as they are shown, exit codes |
 //! | `table`, `progress`, `text` | drawing: tables, progress bars, numbers |
 //! | `stop` | Ctrl-C |
+//! | `checkpoint` | how far work is, in a file |
 
+mod checkpoint;
 mod cli;
 mod commands;
 mod console;

@@ -208,6 +208,7 @@ mod tests {
             step: "filling".into(),
             rows: 120_000,
             total: None,
+            resume: None,
         };
         let text = view_text(&progress, Duration::from_secs(2));
         assert_eq!(text, "flights.by_tail: filling · 120,000 rows · 60,000 rows/s");

@@ -1,8 +1,32 @@
 //! Ctrl-C: work that can go on later is stopped at a good moment, and the user told how to go on.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
+use tokio::task::JoinError;
 
 use crate::failure::Exit;
+
+/// How long work that was told to stop is waited for.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Does work that can go on later until it is done, or the process is told to stop: then it is dropped, and there is none.
+pub(crate) async fn unless_stopped<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<Result<T, JoinError>> {
+    let mut stop = Stop::listen();
+    // A task of its own, so that a signal is heard while a step of the work is busy.
+    let mut work = tokio::spawn(work);
+    tokio::select! {
+        outcome = &mut work => Some(outcome),
+        () = stop.requested() => {
+            work.abort();
+            // It may have ended all the same; what it did is found again either way.
+            let _ = tokio::time::timeout(STOP_TIMEOUT, work).await;
+            None
+        }
+    }
+}
 
 /// Hears when the process is told to stop.
 #[derive(Debug)]

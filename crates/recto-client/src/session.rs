@@ -198,7 +198,8 @@ const RUNS_ON: &str = "what the server began goes on to its end, which its log t
 const STOPS: &str = "what was stored stays, and the same command goes on where this one stopped";
 
 /// What to do when the answer to work is cut that begins anew.
-const ENDS: &str = "the server stops it, and what was mended stays so; the same command begins anew";
+const ENDS: &str =
+    "the server stops it, and what was mended stays so; with a checkpoint the same command goes on";
 
 /// The name of a backup, which has no path: where it is made is the server's to choose.
 fn backup_name(to: &Path) -> Result<&str> {
@@ -379,6 +380,7 @@ impl Tools for HttpSession {
         let body = json!({
             "collections": request.collections,
             "rows_per_second": request.rows_per_second,
+            "resume_token": request.resume,
         });
         let compared = self.work_until(target, Some(&body), progress, ENDS).await;
         match compared {

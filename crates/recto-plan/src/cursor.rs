@@ -28,7 +28,7 @@ pub use identity::{Fingerprint, QueryIdentity};
 pub use key_ring::{KeyDescription, KeyRing, KeyRingError, MAX_KEYS};
 
 use crate::plan::Travel;
-use crate::scan_token;
+use crate::{place_token, scan_token};
 use content::{Content, Found};
 use envelope::{Kind, Unopened, check_identity, check_time};
 
@@ -309,12 +309,13 @@ pub fn seal(
     })
 }
 
-/// The id of the key that a cursor, or the resume token of a scan, says it was sealed with; `None` if
+/// The id of the key that a cursor, the resume token of a scan, or the token of a place says it was sealed with; `None` if
 /// the text does not begin as one of a known format does. Not authenticated: anybody can write it.
 pub fn key_id(text: &str) -> Option<u32> {
     CURSOR
         .key_id(text)
         .or_else(|| scan_token::SCAN_TOKEN.key_id(text))
+        .or_else(|| place_token::PLACE_TOKEN.key_id(text))
 }
 
 /// Opens a cursor, as far as it can be before it is known for which query: [`AuthenticCursor`].

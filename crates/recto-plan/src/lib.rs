@@ -16,6 +16,7 @@
 //! | [`refusal`] | no plan: the view that is missing |
 //! | [`cursor`] | sealed positions |
 //! | [`scan_token`] | how far a scan is, sealed |
+//! | [`place_token`] | how far other long work is, sealed |
 //! | [`error`] | what is wrong with a query |
 
 pub mod arrangement;
@@ -23,6 +24,7 @@ pub mod bind;
 pub mod choices;
 pub mod cursor;
 pub mod error;
+pub mod place_token;
 pub mod plan;
 pub mod planner;
 pub mod query;

@@ -19,6 +19,8 @@ mod gate;
 mod killed;
 #[path = "views_life/plain.rs"]
 mod plain;
+#[path = "views_life/resumed.rs"]
+mod resumed;
 #[path = "views_life/writers.rs"]
 mod writers;
 
@@ -65,7 +67,7 @@ fields = ["note"]
 /// Records that are put together, which are less than a logged batch holds.
 const BATCH_RECORDS: usize = 200;
 /// The tests that open stores in files, or on Cassandra.
-static TESTS: AtomicUsize = AtomicUsize::new(11);
+static TESTS: AtomicUsize = AtomicUsize::new(16);
 
 macro_rules! behaviours {
     ($($module:ident::$name:ident),+ $(,)?) => {
@@ -93,9 +95,19 @@ behaviours! {
     added::a_table_that_is_gone_is_filled_anew,
     added::a_field_that_is_added_is_in_full_views,
     drift::what_drifted_is_found_and_mended,
+    resumed::who_goes_on_finds_what_is_before_and_after,
+    resumed::who_repairs_goes_on_with_what_is_left,
 }
 
 mod memory_by_writer {
+    #[test]
+    fn who_goes_on_finds_what_is_before_and_after() {
+        crate::run(async {
+            let recto = crate::common::stores::in_memory(false).await;
+            crate::resumed::who_goes_on_finds_what_is_before_and_after(recto).await;
+        });
+    }
+
     #[test]
     fn what_drifted_is_found_and_mended() {
         crate::run(async {
@@ -106,7 +118,34 @@ mod memory_by_writer {
 }
 
 mod cassandra {
-    use crate::{Fresh, Kind, Scope, TESTS, added, drift, run, writers};
+    use crate::{Fresh, Kind, Scope, TESTS, added, drift, resumed, run, writers};
+
+    #[test]
+    fn who_goes_on_finds_what_is_before_and_after() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            resumed::who_goes_on_finds_what_is_before_and_after(recto).await;
+        });
+    }
+
+    #[test]
+    fn who_repairs_goes_on_with_what_is_left() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            resumed::who_repairs_goes_on_with_what_is_left(recto).await;
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_mended_is_told_before_and_after() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            drift::what_cannot_be_mended_is_told_before_and_after(recto).await;
+        });
+    }
 
     #[test]
     fn what_drifted_is_found_and_mended() {

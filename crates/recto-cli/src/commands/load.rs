@@ -13,12 +13,10 @@ use super::print_json;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::progress::{Meter, per_second};
-use crate::stop::Stop;
+use crate::stop::unless_stopped;
 use crate::store::StoreArgs;
 use crate::text::{duration, grouped, printable, rows};
 
-/// How long work that was told to stop is waited for.
-const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most reasons of rejected rows that are drawn per collection.
 const MAX_REASONS_DRAWN: usize = 5;
 
@@ -119,32 +117,20 @@ pub(crate) async fn load(
     quiet: bool,
     console: &mut Console,
 ) -> Result<Option<(LoadReport, Duration)>> {
-    let mut stop = Stop::listen();
     console.flush()?;
     let meter = Arc::new(Meter::start(console, quiet));
     let shown = Arc::clone(&meter);
-    // A task of its own, so that a signal is heard while a step of the load is busy.
-    let mut work = tokio::spawn(async move {
-        session
-            .tools()?
-            .load(&request, &|progress| shown.load(progress))
-            .await
-    });
-    let outcome = tokio::select! {
-        outcome = &mut work => outcome,
-        () = stop.requested() => {
-            work.abort();
-            // It may have ended all the same; what it stored is found again either way.
-            let _ = tokio::time::timeout(STOP_TIMEOUT, work).await;
-            meter.finish();
-            return Ok(None);
-        }
-    };
+    let outcome = unless_stopped(async move {
+        let tools = session.tools()?;
+        tools.load(&request, &|progress| shown.load(progress)).await
+    })
+    .await;
     let elapsed = meter.elapsed();
     meter.finish();
     match outcome {
-        Ok(report) => Ok(Some((report?, elapsed))),
-        Err(error) => Err(Failure::new(Exit::Failed, format!("the load broke off: {error}"))
+        None => Ok(None),
+        Some(Ok(report)) => Ok(Some((report?, elapsed))),
+        Some(Err(error)) => Err(Failure::new(Exit::Failed, format!("the load broke off: {error}"))
             .with_hint("this is a defect of recto; the same command goes on where it broke off")),
     }
 }

@@ -53,10 +53,10 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Check(args) => upkeep::check(&args, &*args.store.open_to_read().await?, console).await,
         Command::Views(args) => views::list(&args, &*args.store.open_to_read().await?, console).await,
         Command::Verify(VerifyArgs { which }) => {
-            views::compare(&which, false, &*which.store.open_to_read().await?, console).await
+            views::compare(&which, false, which.store.open_to_read().await?, console).await
         }
         Command::Repair(RepairArgs { which }) => {
-            views::compare(&which, true, &*which.store.open().await?, console).await
+            views::compare(&which, true, which.store.open().await?, console).await
         }
         Command::Sweep(args) => sweep::run(&args, &*args.store.open_to_read().await?, console).await,
         Command::CursorKeys(args) => cursor_keys::run(&args, &*args.open().await?, console).await,

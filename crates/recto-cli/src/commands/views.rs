@@ -1,15 +1,21 @@
 //! `recto views`, `recto verify` and `recto repair`: the views of a store.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
 use clap::Args;
-use recto::Session;
-use recto::session::{VerifiedView, VerifyReport, VerifyRequest, ViewStatus};
+use recto::session::{VerifiedView, VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
+use recto::{ErrorKind, Session};
 use serde_json::Value as Json;
 
 use super::print_json;
 use super::upkeep::OutputArgs;
+use crate::checkpoint::Checkpoint;
 use crate::console::{Console, Tone};
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::progress::Meter;
+use crate::stop::unless_stopped;
 use crate::store::StoreArgs;
 use crate::text::{counted, duration, printable, rows};
 
@@ -36,14 +42,17 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   recto verify
   recto verify flights --json
-  recto verify --rate 50000        leaves room for others
+  recto verify --rate 50000                  leaves room for others
+  recto verify --checkpoint verify.place     goes on where the same command was stopped
 
-Records and views are read whole and compared. Nothing is changed. The exit code is 4 if a view is not as its records.";
+Records and views are read whole and compared, two views at a time. Nothing is changed. The exit code is 4 if a view \
+is not as its records.";
 
 const REPAIR_EXAMPLES: &str = "\
 Examples:
   recto repair
   recto repair flights
+  recto repair --checkpoint repair.place     goes on where the same command was stopped
 
 What `recto verify` finds is mended, while others write: entries that are missing are put, those of no record deleted. \
 The exit code is 4 if something could not be mended.";
@@ -73,9 +82,12 @@ pub(crate) struct ComparedArgs {
     /// The most rows to read a second
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
-    /// MiB of memory to compare in; with less, tables are read more often [default: 64]
+    /// MiB of memory to compare in, for all views together; with less, tables are read more often [default: 64]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=65_536))]
     memory_mib: Option<u64>,
+    /// Keep in this file how far it is, and go on from there if the file is there; it goes when all is compared
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -137,22 +149,76 @@ fn draw_view(view: &ViewStatus, console: &mut Console) -> Result<()> {
 pub(crate) async fn compare(
     args: &ComparedArgs,
     repairs: bool,
-    session: &dyn Session,
+    session: Arc<dyn Session>,
     console: &mut Console,
 ) -> Result<Exit> {
+    let checkpoint = args.checkpoint.as_deref().map(Checkpoint::open).transpose()?;
+    let checkpoint = checkpoint.map(Arc::new);
     let request = VerifyRequest {
         collections: args.collections.clone(),
         repair: repairs,
         memory_bytes: args.memory_mib.map(|mib| mib << 20),
         rows_per_second: args.rate,
+        resume: checkpoint.as_ref().and_then(|checkpoint| checkpoint.token()),
     };
-    let meter = Meter::start(console, args.output.quiet);
-    let report = session
-        .tools()?
-        .verify(&request, &|progress| meter.view(&progress))
-        .await?;
+    let meter = Arc::new(Meter::start(console, args.output.quiet));
+    let (shown, keeps) = (Arc::clone(&meter), checkpoint.clone());
+    let outcome = unless_stopped(async move {
+        let told = |progress: ViewProgress| {
+            shown.view(&progress);
+            if let (Some(checkpoint), Some(resume)) = (&keeps, &progress.resume) {
+                checkpoint.keep(resume);
+            }
+        };
+        session.tools()?.verify(&request, &told).await
+    })
+    .await;
     let elapsed = meter.elapsed();
     meter.finish();
+    let report = match outcome {
+        Some(Ok(report)) => report.map_err(|error| not_compared(error, args))?,
+        Some(Err(error)) => {
+            let message = format!("the comparison broke off: {error}");
+            return Err(Failure::new(Exit::Failed, message).with_hint("this is a defect of recto"));
+        }
+        None => return stopped(checkpoint.as_deref(), console),
+    };
+    if let Some(checkpoint) = &checkpoint {
+        checkpoint.remove()?;
+    }
+    told(args, repairs, &report, elapsed, console)
+}
+
+/// Why views were not compared. A file that says where another comparison was says so again.
+fn not_compared(error: recto::Error, args: &ComparedArgs) -> Failure {
+    match &args.checkpoint {
+        Some(path) if error.kind() == ErrorKind::InvalidCursor => {
+            let hint = format!("remove {} to begin at the beginning", path.display());
+            Failure::from(error).with_hint(hint)
+        }
+        _ => Failure::from(error),
+    }
+}
+
+fn stopped(checkpoint: Option<&Checkpoint>, console: &mut Console) -> Result<Exit> {
+    let stopped = console.err_paint(Tone::Warning, "stopped;");
+    let how = match checkpoint {
+        Some(checkpoint) if checkpoint.is_kept()? => "the same command goes on where this one stopped",
+        Some(_) => "it was not far enough to go on from: the same command begins anew",
+        None => "with --checkpoint FILE the same command would go on where this one stopped",
+    };
+    console.note(format_args!("{stopped} {how}"))?;
+    Ok(Exit::Interrupted)
+}
+
+/// Tells what was found.
+fn told(
+    args: &ComparedArgs,
+    repairs: bool,
+    report: &VerifyReport,
+    elapsed: Duration,
+    console: &mut Console,
+) -> Result<Exit> {
     let left = if repairs { report.left() } else { report.wrong() };
     let exit = if left == 0 { Exit::Done } else { Exit::Partly };
     if args.output.json {
@@ -169,7 +235,7 @@ pub(crate) async fn compare(
             printable(line)
         ))?;
     }
-    draw_end(&report, repairs, console)?;
+    draw_end(report, repairs, console)?;
     console.line(console.paint(Tone::Dim, &format!("in {}", duration(elapsed))))?;
     Ok(exit)
 }
@@ -220,7 +286,19 @@ fn draw_end(report: &VerifyReport, repairs: bool, console: &mut Console) -> Resu
     if report.views.is_empty() && report.left_out.is_empty() {
         console.line("There are no views to compare.")?;
     } else if !repairs && report.wrong() > 0 {
-        console.line("Nothing was changed. `recto repair` mends it.")?;
+        let mut examples = report.views.iter().flat_map(|view| &view.examples);
+        let what = if examples.all(|example| example.outcome.is_empty()) {
+            "it"
+        } else {
+            "the rest"
+        };
+        console.line(format_args!("Nothing was changed. `recto repair` mends {what}."))?;
+    }
+    if let Some(seconds) = report.begun_seconds_ago {
+        let ago = duration(Duration::from_secs(seconds));
+        console.line(format_args!(
+            "It went on where one was stopped that was begun {ago} ago: what that one found is told as it was found."
+        ))?;
     }
     Ok(())
 }

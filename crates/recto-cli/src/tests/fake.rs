@@ -366,7 +366,10 @@ impl Tools for FakeSession {
         progress: Progress<'_, ViewProgress>,
     ) -> Result<VerifyReport> {
         self.ask(format!("{request:?}"));
-        progress(ViewProgress::default());
+        progress(ViewProgress {
+            resume: Some("so-far".into()),
+            ..ViewProgress::default()
+        });
         let drift = |kind: &str, outcome: &str| Drift {
             kind: kind.into(),
             key: "(2013-01-01T10:00:00.000Z, UA, 1545)".into(),
@@ -401,6 +404,7 @@ impl Tools for FakeSession {
         Ok(VerifyReport {
             views: [views, vec![compared("route", 0)]].concat(),
             left_out: vec!["view tailnum of collection flights: it is building".into()],
+            begun_seconds_ago: request.resume.as_ref().map(|_| 12_000),
         })
     }
 

@@ -40,3 +40,18 @@ async fn what_differs_is_told_and_exits_with_4() {
     all.push_str(&timeless(&run(FakeSession::new(), console(), &["verify"]).await));
     insta::assert_snapshot!(all);
 }
+
+#[tokio::test]
+async fn how_far_it_is_stands_in_a_file_until_it_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("place");
+    let line = ["verify", "--checkpoint", path.to_str().unwrap()];
+    let begun = run(FakeSession::new(), console(), &line).await;
+    assert!(begun.contains("resume: None"), "{begun}");
+    assert!(!path.exists(), "it is done");
+    std::fs::write(&path, "from-here\n").unwrap();
+    let gone_on = run(FakeSession::new(), console(), &line).await;
+    assert!(gone_on.contains("resume: Some(\"from-here\")"), "{gone_on}");
+    assert!(gone_on.contains("was begun 3 h 20 min ago"), "{gone_on}");
+    assert!(!path.exists(), "it is done");
+}

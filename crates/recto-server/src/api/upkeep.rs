@@ -4,7 +4,8 @@
 //! second at most, and as the last one `{"result": …}` or `{"problem": …}`; an answer without such a last
 //! line was cut. What is wrong from the start is answered as any other problem. Backups, compactions,
 //! checks and changes of the schema run on to their end when their client goes away. A load stops, and
-//! goes on where it was when the same file is sent again; so does comparing views, which begins anew.
+//! goes on where it was when the same file is sent again; comparing views stops, and goes on from the
+//! place that its progress told last.
 //!
 //! | module | holds |
 //! |---|---|

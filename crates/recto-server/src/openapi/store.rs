@@ -91,6 +91,11 @@ pub(super) fn schemas() -> Map<String, Json> {
             "description": "The collections whose views are compared; all that are seen if none is named.",
         },
         "rows_per_second": rows_per_second("The most rows to read a second."),
+        "resume_token": {
+            "anyOf": [{ "type": "string" }, { "type": "null" }],
+            "description": "Where to go on: the `resume_token` that progress of the same comparison told last before it \
+                            was stopped.",
+        },
     });
     Map::from_iter([
         ("CursorKeys".to_owned(), of(keys, &["keys"])),
@@ -163,9 +168,11 @@ fn check() -> Json {
 }
 
 /// What a comparison of views answers.
-const COMPARED: &str = "It stops if its client goes away. The result has the `views` that were compared, each with its \
-                        `records`, its `entries`, how many are `missing`, `orphan` or `differing`, and `examples` of \
-                        them, and those that were `left_out`, since they are not read yet or any more.";
+const COMPARED: &str = "It stops if its client goes away, who goes on by asking for the same with the `resume_token` that \
+                        progress told last; if the schema was changed since, that is refused. The result has the `views` \
+                        that were compared, each with its `records`, its `entries`, how many are `missing`, `orphan` or \
+                        `differing`, and `examples` of them, and those that were `left_out`, since they are not read yet \
+                        or any more; if it went on, `begun_seconds_ago`: what was found before is told as it was found.";
 
 fn compare(id: &str, summary: &str, about: &str) -> Json {
     let mut compare = work(id, summary, &format!("{about} {COMPARED}"), &["413", "415"]);

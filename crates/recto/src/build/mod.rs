@@ -94,9 +94,7 @@ impl Build<'_> {
                 is_now(Known::Building(Built::Filled));
             }
             BuildStep::Verify => {
-                for number in &due.numbers {
-                    self.verify(recorded, due, *number).await?;
-                }
+                self.verify(recorded, due).await?;
                 is_now(Known::Building(Built::Verified));
             }
             BuildStep::Record(state) => {
@@ -143,32 +141,30 @@ impl Build<'_> {
         self.shared.writer.barrier(needed, told).await
     }
 
-    /// Compares a view that was filled with its records, and mends what writers of before have left.
-    async fn verify(&self, recorded: &Recorded, due: &Due, number: u64) -> Result<()> {
+    /// Compares views that were filled with their records, and mends what writers of before have left.
+    async fn verify(&self, recorded: &Recorded, due: &Due) -> Result<()> {
         let Some(core) = self.core(recorded, &due.collection) else {
             return Ok(());
         };
-        let told = self.told(&due.collection, &[number], "verifying");
         let verification = Verification {
             mends: true,
             rows_per_second: self.options.rows_per_second,
             ..Verification::default()
         };
-        let Some(found) = verification
-            .view(&core, ViewNumber(number), told, self.progress)
-            .await?
-        else {
+        let views = recorded.views.of(&due.collection);
+        let views = views.filter(|view| due.numbers.contains(&view.number));
+        let views = views.map(|view| (ViewNumber(view.number), view.view.name.clone()));
+        let found = verification.views(&core, views, self.progress).await?;
+        let Some(wrong) = found.iter().find(|view| view.left() > 0) else {
             return Ok(());
         };
-        let left = found.wrong() - found.mended;
-        if left == 0 {
-            return Ok(());
-        }
         Err(Error::new(
             ErrorKind::Store,
             format!(
-                "view {} of collection {} was filled, and {left} of its entries are not as their records are",
-                found.view, found.collection
+                "view {} of collection {} was filled, and {} of its entries are not as their records are",
+                wrong.view,
+                wrong.collection,
+                wrong.left()
             ),
         )
         .with_hint("it is not read before they are: apply the schema again, which goes on"))

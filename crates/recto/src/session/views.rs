@@ -52,7 +52,7 @@ impl ViewStatus {
 pub struct ViewProgress {
     /// The view's collection.
     pub collection: String,
-    /// The view; several that are filled at once with commas between.
+    /// The view; several that are filled or compared at once with commas between.
     pub view: String,
     /// What is done: `waiting`, `filling`, `verifying`, `dropping`.
     pub step: String,
@@ -60,18 +60,26 @@ pub struct ViewProgress {
     pub rows: u64,
     /// Rows of this step in all, where known.
     pub total: Option<u64>,
+    /// Of a comparison, what [`VerifyRequest::resume`] goes on with after what was compared so far. It is sealed, and of this
+    /// store, these views and this schema.
+    #[serde(rename = "resume_token")]
+    pub resume: Option<String>,
 }
 
 impl ViewProgress {
     /// The JSON that a server tells of it.
     pub fn to_json(&self) -> serde_json::Value {
-        serde_json::json!({
+        let mut json = serde_json::json!({
             "collection": self.collection,
             "view": self.view,
             "step": self.step,
             "rows": self.rows,
             "total": self.total,
-        })
+        });
+        if let Some(resume) = &self.resume {
+            json["resume_token"] = resume.as_str().into();
+        }
+        json
     }
 }
 
@@ -82,10 +90,13 @@ pub struct VerifyRequest {
     pub collections: Vec<String>,
     /// Whether what is wrong is mended.
     pub repair: bool,
-    /// The most memory for what is compared, in bytes; `None`: the default. With less the tables are read more often.
+    /// The most memory for what is compared, in bytes, of all views together; `None`: the default. With less the tables are
+    /// read more often.
     pub memory_bytes: Option<u64>,
     /// The most rows of base tables and views read a second; `None`: as fast as it goes.
     pub rows_per_second: Option<u32>,
+    /// Where to go on, as [`ViewProgress::resume`] of one that was stopped said; `None`: at the beginning.
+    pub resume: Option<String>,
 }
 
 /// What comparing views with their records found.
@@ -96,6 +107,9 @@ pub struct VerifyReport {
     /// Views that were not, since they are not read yet or any more, a line each.
     #[serde(default)]
     pub left_out: Vec<String>,
+    /// If it went on where another was stopped, how long ago that one was begun: what it had found is told as it was found.
+    #[serde(default)]
+    pub begun_seconds_ago: Option<u64>,
 }
 
 /// A view that was compared with its collection's records.
@@ -129,7 +143,8 @@ pub struct Drift {
     pub kind: String,
     /// The key of the record.
     pub key: String,
-    /// Whether it was mended; if it was to be and was not, why.
+    /// Whether it was mended; if it was to be and was not, why. Of what was only looked at, why it could not be mended, where
+    /// that can be told.
     #[serde(default)]
     pub outcome: String,
 }
@@ -142,13 +157,17 @@ impl VerifyReport {
 
     /// How much is wrong still.
     pub fn left(&self) -> u64 {
-        self.views.iter().map(|view| view.wrong() - view.mended).sum()
+        self.views.iter().map(VerifiedView::left).sum()
     }
 
     /// The JSON that `verify --json` prints of it and a server answers.
     pub fn to_json(&self) -> serde_json::Value {
         let views: Vec<_> = self.views.iter().map(VerifiedView::to_json).collect();
-        serde_json::json!({ "views": views, "left_out": self.left_out })
+        let mut json = serde_json::json!({ "views": views, "left_out": self.left_out });
+        if let Some(seconds) = self.begun_seconds_ago {
+            json["begun_seconds_ago"] = seconds.into();
+        }
+        json
     }
 }
 
@@ -158,7 +177,12 @@ impl VerifiedView {
         self.missing + self.orphan + self.differing
     }
 
-    fn to_json(&self) -> serde_json::Value {
+    /// How much is wrong with it still.
+    pub fn left(&self) -> u64 {
+        self.wrong().saturating_sub(self.mended)
+    }
+
+    pub(crate) fn to_json(&self) -> serde_json::Value {
         let example =
             |one: &Drift| serde_json::json!({ "kind": one.kind, "key": one.key, "outcome": one.outcome });
         let examples: Vec<_> = self.examples.iter().map(example).collect();

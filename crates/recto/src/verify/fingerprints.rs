@@ -6,12 +6,12 @@ use recto_model::Cells;
 use recto_views::Version;
 use recto_views::collection::KeyCells;
 
-/// How many bytes one takes in memory, with the room that the map keeps free.
-const FINGERPRINT_BYTES: u64 = 64;
+/// How many bytes one takes in memory, with the room that the map keeps free, and that of before while it grows.
+const FINGERPRINT_BYTES: u64 = 72;
 
 /// What an entry says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Fingerprint(u128);
+pub(super) struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
     /// Of an entry; the version counts where there is one.
@@ -33,7 +33,11 @@ impl Fingerprint {
         cells.iter().for_each(part);
         let mut bytes = [0; 16];
         hasher.finalize_xof().fill(&mut bytes);
-        Self(u128::from_be_bytes(bytes))
+        Self(bytes)
+    }
+
+    fn number(self) -> u128 {
+        u128::from_be_bytes(self.0)
     }
 }
 
@@ -49,30 +53,29 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// The first pass, with at most so much memory.
-    pub(super) fn first(memory_bytes: u64) -> Self {
+    /// The pass that begins with this fingerprint, as wide as so much memory lets it be.
+    pub(super) fn from(first: u128, memory_bytes: u64) -> Self {
         let most = usize::try_from(memory_bytes / FINGERPRINT_BYTES).unwrap_or(usize::MAX);
         Self {
-            first: 0,
+            first,
             last: u128::MAX,
             most: most.max(1),
             met: HashMap::new(),
         }
     }
 
-    /// The pass after this one, as wide as the memory lets it be; none if there is nothing left.
-    pub(super) fn next(&self) -> Option<Self> {
-        let first = self.last.checked_add(1)?;
-        Some(Self {
-            first,
-            last: u128::MAX,
-            most: self.most,
-            met: HashMap::new(),
-        })
+    /// Where the pass after this one begins; none if there is nothing left.
+    pub(super) fn next(&self) -> Option<u128> {
+        self.last.checked_add(1)
+    }
+
+    /// How many times as much as is in this pass is left after it: fingerprints are spread evenly.
+    pub(super) fn left_after(&self) -> f64 {
+        (u128::MAX - self.last) as f64 / (self.last - self.first).max(1) as f64
     }
 
     pub(super) fn is_of(&self, fingerprint: Fingerprint) -> bool {
-        (self.first..=self.last).contains(&fingerprint.0)
+        (self.first..=self.last).contains(&fingerprint.number())
     }
 
     /// One was met, if it is of this pass.
@@ -84,7 +87,7 @@ impl Pass {
         while self.met.len() > self.most && self.last > self.first {
             self.last = self.first + (self.last - self.first) / 2;
             let last = self.last;
-            self.met.retain(|fingerprint, _| fingerprint.0 <= last);
+            self.met.retain(|fingerprint, _| fingerprint.number() <= last);
         }
     }
 
@@ -97,12 +100,19 @@ impl Pass {
         self.met.contains_key(&fingerprint)
     }
 
-    /// Where those were met that were not taken, each place once, in order.
-    pub(super) fn places_left(&self) -> Vec<u32> {
-        let mut places: Vec<u32> = self.met.values().copied().collect();
-        places.sort_unstable();
-        places.dedup();
-        places
+    /// Of so many places that are kept, those where what was not taken was met, in order; none if some was met elsewhere.
+    pub(super) fn places_left(&self, kept: usize) -> Option<Vec<usize>> {
+        let mut has_left = vec![false; kept];
+        for place in self.met.values() {
+            *has_left.get_mut(*place as usize)? = true;
+        }
+        let places = (0..kept).filter(|place| has_left[*place]);
+        Some(places.collect())
+    }
+
+    /// Whether nothing was met that was not taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.met.is_empty()
     }
 }
 
@@ -120,22 +130,44 @@ mod tests {
             })
             .collect();
         for most in [1, 7, 100, 10_000] {
-            let mut pass = Some(Pass::first(most * FINGERPRINT_BYTES));
+            let mut first = Some(0);
             let (mut passes, mut found) = (0_u64, 0);
-            while let Some(mut one) = pass {
+            while let Some(from) = first {
+                let mut one = Pass::from(from, most * FINGERPRINT_BYTES);
                 for (place, fingerprint) in (0..).zip(&all) {
                     one.meet(*fingerprint, place);
                     assert!(one.met.len() as u64 <= most);
                 }
-                let left = one.places_left().len();
+                let left = one.places_left(all.len()).map(|places| places.len());
+                let is_elsewhere = one.places_left(all.len() / 2).is_none();
+                assert!(
+                    is_elsewhere || most < 10,
+                    "half of them were met in places that are not kept"
+                );
                 let taken = all.iter().filter(|fingerprint| one.take(**fingerprint)).count();
-                assert_eq!(left, taken);
+                assert_eq!((left, one.is_empty()), (Some(taken), true));
                 found += taken;
                 passes += 1;
-                pass = one.next();
+                first = one.next();
             }
             assert_eq!(found, all.len(), "each is of one pass");
             assert!(most < 1_000 || passes == 1);
+        }
+    }
+
+    #[test]
+    fn a_pass_takes_the_memory_that_it_is_given() {
+        const MEMORY_BYTES: u64 = 1 << 20;
+        // So many that the last of them is the one too many for what the map had room for.
+        let of = |number: u128| Fingerprint((number * (u128::MAX / 100_000)).to_be_bytes());
+        for count in [1_000, 7_168, 7_169, 14_336, 14_337, 14_564, 50_000, 100_000] {
+            let taken = allocation_counter::measure(|| {
+                let mut pass = Pass::from(0, MEMORY_BYTES);
+                for number in 0..count {
+                    pass.meet(of(number), 0);
+                }
+            });
+            assert!(taken.bytes_max < MEMORY_BYTES, "{count}: {taken:?}");
         }
     }
 

@@ -41,23 +41,25 @@ pub(super) enum Outcome {
     /// Nothing was to be done.
     Left,
     Mended,
-    /// It could not be mended.
+    /// It cannot be mended.
     Stays(&'static str),
 }
 
 const OF_THE_FUTURE: &str =
     "it was written with a stamp that lies ahead of the clock here, which nothing written now can replace";
-const WITHOUT_A_STAMP: &str = "the store does not tell when it was written, so that it cannot be deleted as of then: \
-                               delete it by hand";
+const WITHOUT_A_STAMP: &str = "the store does not tell when it was written, and it was not deleted as of an hour ago: \
+                               repair again when it is older than that";
 
 /// Looks at what seems wrong, and mends it if that is asked for. None if nothing is wrong.
 pub(super) async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
     let Some(mut wrong) = look(&beside, &suspect).await? else {
         return Ok(None);
     };
-    if mends {
-        wrong.outcome = mend(&beside, &wrong).await?;
-    }
+    wrong.outcome = if mends {
+        mend(&beside, &wrong).await?
+    } else {
+        foreseen(&beside, &wrong)
+    };
     Ok(Some(wrong))
 }
 
@@ -137,6 +139,22 @@ fn differs(beside: &Beside, there: Option<&There>, row: Option<&RecordRow>) -> O
     difference(seen, row.as_ref(), number, beside.schema(), now)
 }
 
+/// What can be told of mending it without trying.
+fn foreseen(beside: &Beside, wrong: &Wrong) -> Outcome {
+    let now = beside.core.shared.environment.now_micros();
+    let latest = if beside.has_versions() {
+        now.saturating_add(CLOCKS_APART_MICROS)
+    } else {
+        now
+    };
+    let stamp = wrong.entry.as_ref().map_or(0, |there| there.written.stamp);
+    if beside.is_remote() && wrong.kind != Difference::Orphan && stamp > latest {
+        Outcome::Stays(OF_THE_FUTURE)
+    } else {
+        Outcome::Left
+    }
+}
+
 /// Mends what is wrong, and looks whether it is right then.
 async fn mend(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
     if beside.has_versions() && beside.is_remote() {
@@ -187,11 +205,16 @@ async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
 async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
     let shared = &beside.core.shared;
     let stamp = wrong.entry.as_ref().map(|there| there.written.stamp);
+    let mut otherwise = OF_THE_FUTURE;
     let removed = match (&wrong.entry, stamp) {
         (Some(there), Some(stamp)) if wrong.kind == Difference::Orphan || !beside.is_remote() => {
-            // No tombstone is kept where the store is here, so that any stamp does.
             let stamp = match stamp {
-                0 if beside.is_remote() => return Ok(Outcome::Stays(WITHOUT_A_STAMP)),
+                // Who puts a record now does so at a later stamp than this, by whichever clock.
+                0 if beside.is_remote() => {
+                    otherwise = WITHOUT_A_STAMP;
+                    shared.environment.now_micros() - CLOCKS_APART_MICROS
+                }
+                // No tombstone is kept where the store is here, so that any stamp does.
                 0 => shared.stamps.next().0,
                 stamp => stamp,
             };
@@ -202,7 +225,7 @@ async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
     send(shared, removed.into_iter().collect(), false).await?;
     let put = wrong.row.as_ref().filter(|_| wrong.kind != Difference::Orphan);
     let Some(row) = put else {
-        return is_right(beside, wrong, OF_THE_FUTURE).await;
+        return is_right(beside, wrong, otherwise).await;
     };
     send(shared, beside.put(row).into_iter().collect(), false).await?;
     let first = is_right(beside, wrong, OF_THE_FUTURE).await?;

@@ -18,6 +18,8 @@ const RECORDS: i32 = 300;
 const WRITERS: i32 = 3;
 /// How long each waits after a change.
 const WRITER_PAUSE: Duration = Duration::from_millis(2);
+/// By so much clocks may be apart.
+const HOUR_MICROS: i64 = 3_600_000_000;
 /// Little enough for a dozen passes.
 const LITTLE_MEMORY_BYTES: u64 = 2_000;
 
@@ -119,8 +121,7 @@ impl Rows {
     }
 }
 
-/// Loses two entries, invents three, changes three. Returns what is wrong then, and with which records. Not of a store
-/// elsewhere whose records are written plainly: a row that says nothing of when it was written (it is to be deleted by hand).
+/// Loses two entries, invents three, changes three. Returns what is wrong then, and with which records.
 pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, String)> {
     let rows = Rows::read(recto, view).await;
     let newest = rows.stamps.iter().max().unwrap();
@@ -133,11 +134,11 @@ pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, Strin
         .await;
     rows.write(2, place("elsewhere"), newest + 5, Some(invented))
         .await;
-    let says_nothing = view == "by_city" || !recto.store().limits().remote;
-    if says_nothing {
-        let nothing = Some(rows.regular(3, None, false));
-        rows.write(3, place("nothing said"), newest + 6, nothing).await;
-    }
+    // Where neither the store nor a version says when that was, it is deleted when it is more than an hour old.
+    let is_told = view == "by_city" || !recto.store().limits().remote;
+    let nothing = Some(rows.regular(3, None, false));
+    let stamp = if is_told { newest + 6 } else { newest - HOUR_MICROS };
+    rows.write(3, place("nothing said"), stamp, nothing).await;
     for (number, (changed, version)) in [(Some(&b"changed"[..]), true), (Some(b"changed"), false)]
         .iter()
         .enumerate()
@@ -157,8 +158,7 @@ pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, Strin
         .map(<[u8]>::to_vec);
     rows.write(8, None, newest + 8, Some(rows.regular(8, same.as_deref(), false)))
         .await;
-    let nothing_said = says_nothing.then_some(("orphan", 3));
-    let invented = [("orphan", 2), ("orphan", 2)].into_iter().chain(nothing_said);
+    let invented = [("orphan", 2), ("orphan", 2), ("orphan", 3)];
     let others = ["missing", "missing", "differing", "differing", "differing"];
     let wrong = others.into_iter().zip([0, 1, 5, 6, 8]).chain(invented);
     let mut wrong: Vec<_> = wrong
@@ -285,4 +285,49 @@ pub(crate) async fn what_drifted_is_found_and_mended(recto: Recto) {
         error.to_string(),
         "there is no collection peple (did you mean people?)"
     );
+}
+
+/// What is too new to be replaced, or may be, stays until it is older: `verify` says so of the one, `repair` of both.
+pub(crate) async fn what_cannot_be_mended_is_told_before_and_after(recto: Recto) {
+    recto.apply(&with_views()).await.unwrap();
+    fill(&recto, RECORDS).await;
+    let ahead = "ahead of the clock here";
+    let mut left = 0;
+    for view in ["by_what", "by_city"] {
+        let rows = Rows::read(&recto, view).await;
+        let newest = rows.stamps.iter().max().unwrap();
+        let changed = rows.regular(5, Some(b"changed"), true);
+        rows.write(5, None, newest + 2 * HOUR_MICROS, Some(changed)).await;
+        if view == "by_what" {
+            let nothing = Some(rows.regular(3, None, false));
+            rows.write(3, Some((0, b"nothing said".to_vec())), *newest, nothing)
+                .await;
+        }
+        let outcomes = async |repair: bool| {
+            let request = VerifyRequest {
+                repair,
+                ..VerifyRequest::default()
+            };
+            let report = verify(&recto, &request).await;
+            assert_eq!(of(&report, view).mended, 0, "{report:?}");
+            let examples = of(&report, view).examples.iter();
+            let mut outcomes: Vec<_> = examples
+                .map(|one| (one.kind.clone(), one.outcome.clone()))
+                .collect();
+            outcomes.sort();
+            outcomes
+        };
+        let (before, after) = (outcomes(false).await, outcomes(true).await);
+        left += after.len();
+        assert_eq!((&*before[0].0, &*after[0].0), ("differing", "differing"));
+        assert!(
+            before[0].1.contains(ahead) && after[0].1.contains(ahead),
+            "{before:?} {after:?}"
+        );
+        if view == "by_what" {
+            assert_eq!(before[1], ("orphan".to_owned(), String::new()));
+            assert!(after[1].1.contains("repair again when it is older"), "{after:?}");
+        }
+    }
+    assert_eq!(left, 3);
 }

@@ -17,7 +17,11 @@ use crate::api::caller::Caller;
 use crate::api::parameters::Parameters;
 use crate::problem::Problem;
 
-/// `POST /v1/store:verify`: `{"collections": ["…"], "rows_per_second": 50000}`, whether views are as their records.
+/// Where to go on.
+const RESUME_TOKEN: &str = "resume_token";
+
+/// `POST /v1/store:verify`: `{"collections": ["…"], "rows_per_second": 50000, "resume_token": "…"}`, whether views are as
+/// their records.
 pub(in crate::api) async fn verify(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     compare(caller, &uri, request, Operation::Verify).await
 }
@@ -53,10 +57,19 @@ async fn compare(
 
 /// What is asked; how much memory it takes is the server's to choose.
 fn asked(body: Json) -> Result<VerifyRequest, Problem> {
-    let [collections, rate] = members(body, ["collections", ROWS_PER_SECOND])?;
+    let [collections, rate, resume] = members(body, ["collections", ROWS_PER_SECOND, RESUME_TOKEN])?;
+    let resume = match resume {
+        Json::Null => None,
+        Json::String(resume) => Some(resume),
+        _ => {
+            let detail = format!("{RESUME_TOKEN} is text, as progress tells it");
+            return Err(Problem::invalid_body(detail).with_field(RESUME_TOKEN));
+        }
+    };
     Ok(VerifyRequest {
         collections: names("collections", collections)?,
         rows_per_second: rows_per_second(&rate)?,
+        resume,
         ..VerifyRequest::default()
     })
 }

@@ -1,0 +1,254 @@
+//! One view, compared with the records that it is of, pass by pass.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_model::Table;
+use recto_store::{ReadOptions, ScanRead, Snapshot};
+use recto_views::Difference;
+use tokio::sync::{Mutex, mpsc};
+
+use super::fingerprints::{Fingerprint, Pass};
+use super::place::Reached;
+use super::steps::{Places, Steps};
+use super::suspects::{self, Outcome, Suspect, Wrong, undisturbed};
+use crate::beside::Beside;
+use crate::error::Result;
+use crate::pace::Pace;
+use crate::session::{Drift, VerifiedView};
+
+/// Rows read of a range at a time.
+const STEP_ROWS: u32 = 1_000;
+/// Bytes of rows read of a range at a time.
+const STEP_BYTES: u64 = 1 << 20;
+/// What seems wrong is looked at as soon as it is so much.
+const MAX_SUSPECTS: usize = 256;
+/// How much of it is looked at side by side in a remote store.
+const PARALLEL_LOOKS: usize = 16;
+/// The most examples of what is wrong with a view.
+const MAX_EXAMPLES: usize = 20;
+/// One of so many parts of the memory is for where records were met, the others for fingerprints.
+const PLACES_PART: u64 = 8;
+
+/// What a comparison tells of itself.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// So many rows more were read.
+    Rows(u64),
+    /// So many rows more are left to be read, as far as is known.
+    Left(u64),
+    /// All before this is compared.
+    Reached(Reached),
+}
+
+/// The words for what can be wrong.
+fn word(kind: Difference) -> &'static str {
+    match kind {
+        Difference::Missing => "missing",
+        Difference::Orphan => "orphan",
+        Difference::Differing => "differing",
+    }
+}
+
+/// A view that is being compared.
+pub(super) struct Comparison {
+    pub(super) beside: Beside,
+    pub(super) mends: bool,
+    /// For all that is being compared now.
+    pub(super) pace: Arc<Mutex<Pace>>,
+    pub(super) memory_bytes: u64,
+    pub(super) reached: Reached,
+    /// Who hears of it: which of the views it is, and what is said.
+    pub(super) number: usize,
+    pub(super) hears: mpsc::Sender<(usize, Said)>,
+    pub(super) suspects: Vec<Suspect>,
+}
+
+impl Comparison {
+    /// Compares what is not compared yet.
+    pub(super) async fn run(mut self) -> Result<()> {
+        while let Some(first) = self.reached.next {
+            let places_bytes = self.memory_bytes / PLACES_PART;
+            let mut pass = Pass::from(first, self.memory_bytes - places_bytes);
+            self.pass(&mut pass, Places::new(places_bytes)).await?;
+            self.reached.next = pass.next();
+            self.say(Said::Reached(self.reached.clone())).await;
+        }
+        Ok(())
+    }
+
+    async fn pass(&mut self, pass: &mut Pass, mut places: Places) -> Result<()> {
+        // Where a store can be read as it was at one moment, both tables are of the same.
+        let snapshot = self.beside.core.shared.store.snapshot()?;
+        let records = self.steps(&snapshot, self.beside.base()).await;
+        self.meet_records(pass, &records, &mut places).await?;
+        self.take_entries(pass, &snapshot).await?;
+        self.settle().await?;
+        if pass.is_empty() {
+            return Ok(());
+        }
+        let mut again = match pass.places_left(places.count()) {
+            Some(numbers) => records.again(places.of(&numbers)),
+            None => records.all().await?.map_ok(|(_, read)| read).boxed(),
+        };
+        while let Some(read) = again.try_next().await? {
+            self.suspect_records(pass, &read)?;
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    /// Rows are counted once: each pass reads all of them.
+    fn is_first(&self) -> bool {
+        self.reached.next == Some(0)
+    }
+
+    /// Reads all records, and keeps the fingerprints of the entries that they should have.
+    async fn meet_records(&mut self, pass: &mut Pass, records: &Steps, places: &mut Places) -> Result<()> {
+        let (mut steps, mut rows) = (records.all().await?, 0);
+        while let Some((place, read)) = steps.try_next().await? {
+            let number = places.keep(place);
+            for index in 0..read.rows.len() {
+                if let Some(fingerprint) = self.expected(&read, index)? {
+                    self.reached.found.records += u64::from(self.is_first());
+                    pass.meet(fingerprint, number);
+                }
+            }
+            rows += read.rows.len() as u64;
+            self.tell(read.rows.len()).await;
+        }
+        // As many entries as records, and both once more for each pass that is left.
+        let passes = 1.0 + 2.0 * pass.left_after();
+        #[allow(clippy::cast_sign_loss)] // it is positive
+        self.say(Said::Left((rows as f64 * passes) as u64)).await;
+        Ok(())
+    }
+
+    /// The fingerprint of the entry that a row of the base table should have.
+    fn expected(&self, read: &ScanRead, index: usize) -> Result<Option<Fingerprint>> {
+        let beside = &self.beside;
+        let written = beside.written(&read.stamps, &read.ends_in_seconds, index);
+        let Some(row) = beside.row(read.rows.row(index), written)? else {
+            return Ok(None);
+        };
+        if row.has_expired(beside.core.shared.environment.now_micros()) {
+            return Ok(None);
+        }
+        let entry = beside.entry(&row);
+        Ok(entry.map(|entry| {
+            let version = beside.has_versions().then_some(row.version);
+            Fingerprint::of(&entry.key.key, version, &entry.cells)
+        }))
+    }
+
+    /// Reads the view, and takes out what it should have. What it should not have is suspect.
+    async fn take_entries(&mut self, pass: &mut Pass, snapshot: &Arc<dyn Snapshot>) -> Result<()> {
+        let entries = self.steps(snapshot, self.beside.view.table()).await;
+        let mut steps = entries.all().await?;
+        while let Some((_, read)) = steps.try_next().await? {
+            for row in read.rows.iter() {
+                let seen = self.beside.view.seen(row);
+                let has_version = seen.is_some();
+                let Some(seen) = seen.or_else(|| self.beside.view.unversioned(row)) else {
+                    continue;
+                };
+                let version = self.beside.has_versions().then_some(seen.version);
+                let fingerprint = Fingerprint::of(&seen.key.key, version, &seen.cells);
+                if pass.is_of(fingerprint) && !(pass.take(fingerprint) && has_version) {
+                    self.suspects.push(Suspect::Entry(seen.key.key));
+                }
+            }
+            self.reached.found.entries += read.rows.len() as u64 * u64::from(self.is_first());
+            self.tell(read.rows.len()).await;
+            if self.suspects.len() >= MAX_SUSPECTS {
+                self.settle().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a step that was read once more, the records whose entries were not met are suspect.
+    fn suspect_records(&mut self, pass: &Pass, read: &ScanRead) -> Result<()> {
+        for index in 0..read.rows.len() {
+            if self.expected(read, index)?.is_some_and(|one| pass.has(one)) {
+                let key = self.beside.key_of_row(read.rows.row(index));
+                self.suspects.push(Suspect::Record(key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at what is suspect, tells what is wrong, and mends it.
+    async fn settle(&mut self) -> Result<()> {
+        let suspects = std::mem::take(&mut self.suspects);
+        if suspects.is_empty() {
+            return Ok(());
+        }
+        let beside = self.beside.clone();
+        let mends = self.mends;
+        let _undisturbed = if mends {
+            undisturbed(&beside.core.shared).await?
+        } else {
+            None
+        };
+        let at_once = if beside.is_remote() { PARALLEL_LOOKS } else { 1 };
+        let looks = suspects
+            .into_iter()
+            .map(|suspect| suspects::settle(beside.clone(), suspect, mends));
+        let wrong: Vec<Option<Wrong>> = stream::iter(looks).buffered(at_once).try_collect().await?;
+        for wrong in wrong.iter().flatten() {
+            note(&mut self.reached.found, wrong, &self.beside);
+        }
+        Ok(())
+    }
+
+    async fn steps(&self, snapshot: &Arc<dyn Snapshot>, table: &Arc<Table>) -> Steps {
+        let shared = &self.beside.core.shared;
+        Steps {
+            snapshot: Arc::clone(snapshot),
+            table: Arc::clone(table),
+            options: ReadOptions {
+                stamps: true,
+                max_bytes: STEP_BYTES,
+                ..shared.read_options()
+            },
+            rows: self.pace.lock().await.step_rows(STEP_ROWS),
+            is_remote: self.beside.is_remote(),
+        }
+    }
+
+    /// So many rows more were read.
+    async fn tell(&self, rows: usize) {
+        let rows = rows as u64;
+        self.say(Said::Rows(rows)).await;
+        let environment = &self.beside.core.shared.environment;
+        let wait = self.pace.lock().await.after(rows, environment);
+        tokio::time::sleep(wait).await;
+    }
+
+    async fn say(&self, said: Said) {
+        // Who began this listens for as long as it runs.
+        let _ = self.hears.send((self.number, said)).await;
+    }
+}
+
+fn note(found: &mut VerifiedView, wrong: &Wrong, beside: &Beside) {
+    let count = match wrong.kind {
+        Difference::Missing => &mut found.missing,
+        Difference::Orphan => &mut found.orphan,
+        Difference::Differing => &mut found.differing,
+    };
+    *count += 1;
+    found.mended += u64::from(wrong.outcome == Outcome::Mended);
+    if found.examples.len() < MAX_EXAMPLES {
+        found.examples.push(Drift {
+            kind: word(wrong.kind).to_owned(),
+            key: beside.key_text(&wrong.record),
+            outcome: match wrong.outcome {
+                Outcome::Left => String::new(),
+                Outcome::Mended => "mended".to_owned(),
+                Outcome::Stays(why) => why.to_owned(),
+            },
+        });
+    }
+}

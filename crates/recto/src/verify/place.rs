@@ -1,0 +1,181 @@
+//! How far a comparison is, as text for whoever goes on with it later.
+
+use recto_plan::place_token;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::VerifiedView;
+use crate::shared::Shared;
+
+/// The version of what is sealed.
+const PLACE_VERSION: u64 = 1;
+
+/// How far the comparison of one view is.
+#[derive(Debug, Clone)]
+pub(super) struct Reached {
+    /// The number of the view.
+    pub(super) number: u64,
+    /// The first fingerprint that is not compared yet; none if all are.
+    pub(super) next: Option<u128>,
+    /// What was found before it.
+    pub(super) found: VerifiedView,
+}
+
+/// How far the comparison of some views is.
+#[derive(Debug, Clone)]
+pub(super) struct Compared {
+    /// The generation of the schema that it goes by.
+    pub(super) generation: u64,
+    pub(super) mends: bool,
+    /// When it was begun first.
+    pub(super) begun_at_seconds: u64,
+    pub(super) views: Vec<Reached>,
+}
+
+/// What is sealed.
+#[derive(Deserialize)]
+struct Sealed {
+    version: u64,
+    generation: u64,
+    mends: bool,
+    begun_at_seconds: u64,
+    views: Vec<SealedView>,
+}
+
+#[derive(Deserialize)]
+struct SealedView {
+    number: u64,
+    next: Option<String>,
+    found: VerifiedView,
+}
+
+impl Compared {
+    /// Nothing is compared yet.
+    pub(super) fn begun(generation: u64, mends: bool, shared: &Shared, views: Vec<Reached>) -> Self {
+        Self {
+            generation,
+            mends,
+            begun_at_seconds: now_seconds(shared),
+            views,
+        }
+    }
+
+    /// As text. If it would be too long it has no examples; none if it is too long even so.
+    pub(super) fn seal(&self, shared: &Shared) -> Option<String> {
+        let seal = |json: Json| {
+            let (keys, place) = (shared.keys.ring(), json.to_string());
+            place_token::seal(&keys, &shared.environment, place.as_bytes())
+        };
+        seal(self.to_json(true)).or_else(|| seal(self.to_json(false)))
+    }
+
+    fn to_json(&self, has_examples: bool) -> Json {
+        let views = self.views.iter().map(|view| {
+            let mut found = view.found.to_json();
+            if !has_examples {
+                found["examples"] = json!([]);
+            }
+            json!({ "number": view.number, "next": view.next.map(|next| format!("{next:x}")), "found": found })
+        });
+        json!({
+            "version": PLACE_VERSION,
+            "generation": self.generation,
+            "mends": self.mends,
+            "begun_at_seconds": self.begun_at_seconds,
+            "views": views.collect::<Vec<_>>(),
+        })
+    }
+
+    /// Where the text says that a comparison was, which must have been of the same views as this one, that begins now, in
+    /// the same schema.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidCursor`]: it is the text of another.
+    pub(super) async fn gone_on_from(self, text: &str, shared: &Shared) -> Result<Self> {
+        shared.keys.learn(text, shared.read_options().timeout).await?;
+        let place = place_token::open(&shared.keys.ring(), &shared.environment, text)
+            .map_err(|error| refused(error.to_string()).with_source(error))?;
+        let sealed = Sealed::read(&place).ok_or_else(unknown)?;
+        if sealed.generation != self.generation {
+            return Err(refused("the schema was changed since the place was kept"));
+        }
+        let numbers = |one: &SealedView| (one.found.collection.clone(), one.number);
+        let mut ours = self
+            .views
+            .iter()
+            .map(|one| (one.found.collection.clone(), one.number));
+        if sealed.mends != self.mends || !ours.by_ref().eq(sealed.views.iter().map(numbers)) {
+            return Err(refused("the place is of another comparison"));
+        }
+        let views = sealed.views.into_iter().map(|view| {
+            let next = match &view.next {
+                Some(next) => Some(u128::from_str_radix(next, 16).map_err(|_| unknown())?),
+                None => None,
+            };
+            Ok(Reached {
+                number: view.number,
+                next,
+                found: view.found,
+            })
+        });
+        Ok(Self {
+            views: views.collect::<Result<_>>()?,
+            begun_at_seconds: sealed.begun_at_seconds,
+            ..self
+        })
+    }
+}
+
+impl Sealed {
+    /// None if it is not of this release.
+    fn read(place: &[u8]) -> Option<Self> {
+        let sealed: Self = serde_json::from_slice(place).ok()?;
+        (sealed.version == PLACE_VERSION).then_some(sealed)
+    }
+}
+
+#[cold]
+fn unknown() -> Error {
+    refused("the place holds what this release does not understand")
+}
+
+/// The time, in seconds since 1970.
+pub(super) fn now_seconds(shared: &Shared) -> u64 {
+    u64::try_from(shared.environment.now_micros() / 1_000_000).unwrap_or(0)
+}
+
+#[cold]
+fn refused(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidCursor, message).with_hint(
+        "begin at the beginning, without the place; a place is of one store, the same command and one schema",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_before_are_read() {
+        let golden = include_str!("golden/place-v1.json").trim();
+        let sealed = Sealed::read(golden.as_bytes()).expect("it is of this release");
+        let views = sealed.views.into_iter().map(|view| Reached {
+            number: view.number,
+            next: view.next.and_then(|next| u128::from_str_radix(&next, 16).ok()),
+            found: view.found,
+        });
+        let compared = Compared {
+            generation: sealed.generation,
+            mends: sealed.mends,
+            begun_at_seconds: sealed.begun_at_seconds,
+            views: views.collect(),
+        };
+        assert_eq!(compared.views[1].next, Some(1 << 127));
+        assert_eq!(compared.views[0].found.examples.len(), 1);
+        let golden: Json = serde_json::from_str(golden).expect("it is JSON");
+        assert_eq!(compared.to_json(true), golden);
+        let newer = include_str!("golden/place-v1.json").replace("\"version\":1", "\"version\":2");
+        assert!(Sealed::read(newer.as_bytes()).is_none());
+    }
+}

@@ -1,0 +1,160 @@
+//! Views that are compared side by side: who is next, what memory each has, and how far they are together.
+
+use std::sync::Arc;
+
+use recto_views::ViewNumber;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::{JoinError, JoinSet};
+
+use super::Verification;
+use super::comparison::{Comparison, Said};
+use super::place::Compared;
+use crate::beside::Beside;
+use crate::core::CollectionCore;
+use crate::error::{Error, ErrorKind, Result};
+use crate::pace::Pace;
+use crate::session::{Progress, VerifiedView, ViewProgress};
+use crate::shared::Shared;
+
+/// Views that are compared side by side: each in a task of its own, on a processor of its own where nothing is waited for.
+const VIEWS_AT_ONCE: usize = 2;
+/// What those that are being compared may say before it is heard.
+const SAID_AHEAD: usize = 64;
+
+/// Views that are compared.
+pub(super) struct Together<'a> {
+    pub(super) how: &'a Verification,
+    pub(super) shared: &'a Arc<Shared>,
+    /// For each view, its collection.
+    pub(super) cores: Vec<Arc<CollectionCore>>,
+    pub(super) compared: Compared,
+    pub(super) progress: Progress<'a, ViewProgress>,
+    /// Whether it is told where to go on.
+    pub(super) tells_places: bool,
+}
+
+/// How far a view is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rows {
+    read: u64,
+    /// In all, where known.
+    total: Option<u64>,
+    is_under_way: bool,
+}
+
+impl Together<'_> {
+    /// Compares them; what was found of each.
+    ///
+    /// # Errors
+    /// The store cannot be read, or written; a row of a base table is damaged.
+    pub(super) async fn run(mut self) -> Result<Vec<VerifiedView>> {
+        let (says, mut said) = mpsc::channel(SAID_AHEAD);
+        let pace = Pace::new(self.how.rows_per_second, &self.shared.environment);
+        let pace = Arc::new(Mutex::new(pace));
+        let views = self.compared.views.iter().enumerate();
+        let left = views.filter(|(_, view)| view.next.is_some());
+        let left: Vec<usize> = left.map(|(number, _)| number).collect();
+        let at_once = left.len().clamp(1, VIEWS_AT_ONCE);
+        let mut rows = vec![Rows::default(); self.compared.views.len()];
+        let mut resume = self.resume();
+        let (mut waiting, mut tasks) = (left.iter().copied(), JoinSet::new());
+        loop {
+            while tasks.len() < at_once
+                && let Some(number) = waiting.next()
+            {
+                let Some(beside) = self.beside(number) else {
+                    self.compared.views[number].next = None;
+                    continue;
+                };
+                rows[number].is_under_way = true;
+                let comparison = Comparison {
+                    beside,
+                    mends: self.how.mends,
+                    pace: Arc::clone(&pace),
+                    memory_bytes: self.how.memory_bytes / at_once as u64,
+                    reached: self.compared.views[number].clone(),
+                    number,
+                    hears: says.clone(),
+                    suspects: Vec::new(),
+                };
+                tasks.spawn(comparison.run());
+            }
+            tokio::select! {
+                // What a task says is heard before it is over.
+                biased;
+                Some((number, heard)) = said.recv() => {
+                    match heard {
+                        Said::Rows(more) => rows[number].read += more,
+                        Said::Left(more) => rows[number].total = Some(rows[number].read + more),
+                        Said::Reached(reached) => {
+                            rows[number].is_under_way = reached.next.is_some();
+                            self.compared.views[number] = reached;
+                            resume = self.resume();
+                        }
+                    }
+                    (self.progress)(self.told(&left, &rows, resume.as_deref()));
+                }
+                ended = tasks.join_next() => match ended {
+                    Some(ended) => ended.map_err(broken_off)??,
+                    None => break,
+                },
+            }
+        }
+        Ok(self.compared.views.into_iter().map(|view| view.found).collect())
+    }
+
+    /// The view of this number; none if its collection does not write it.
+    fn beside(&self, number: usize) -> Option<Beside> {
+        let view = ViewNumber(self.compared.views[number].number);
+        Beside::new(&self.cores[number], view)
+    }
+
+    /// Where to go on; none if that is the beginning.
+    fn resume(&self) -> Option<String> {
+        let is_begun = self.compared.views.iter().any(|view| view.next != Some(0));
+        if !self.tells_places || !is_begun {
+            return None;
+        }
+        self.compared.seal(self.shared)
+    }
+
+    /// How far all are together. Named are those under way, of the first collection that has one.
+    fn told(&self, left: &[usize], rows: &[Rows], resume: Option<&str>) -> ViewProgress {
+        let found = |number: usize| &self.compared.views[number].found;
+        let under_way = left.iter().copied().filter(|number| rows[*number].is_under_way);
+        let under_way: Vec<usize> = under_way.collect();
+        let named = under_way.first().or(left.last()).map(|number| found(*number));
+        let collection = named.map(|one| one.collection.clone()).unwrap_or_default();
+        let mut views: Vec<&str> = under_way
+            .iter()
+            .map(|number| found(*number))
+            .filter(|one| one.collection == collection)
+            .map(|one| one.view.as_str())
+            .collect();
+        if views.is_empty() {
+            views.extend(named.map(|one| one.view.as_str()));
+        }
+        let read = left.iter().map(|number| rows[*number].read).sum();
+        // Those that nothing is known of yet are taken to be as large as the others.
+        let known: Vec<u64> = left.iter().filter_map(|number| rows[*number].total).collect();
+        let total = (!known.is_empty())
+            .then(|| known.iter().sum::<u64>().saturating_mul(left.len() as u64) / known.len() as u64);
+        ViewProgress {
+            view: views.join(", "),
+            collection,
+            step: "verifying".to_owned(),
+            rows: read,
+            total: total.map(|total| total.max(read)),
+            resume: resume.map(str::to_owned),
+        }
+    }
+}
+
+#[cold]
+fn broken_off(error: JoinError) -> Error {
+    Error::new(
+        ErrorKind::Store,
+        format!("the comparison of a view broke off: {error}"),
+    )
+    .with_hint("this is a defect of Recto; the same comparison goes on where it is told to")
+}
