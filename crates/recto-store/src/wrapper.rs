@@ -61,7 +61,7 @@ pub trait StoreWrapper: Send + Sync + 'static {
     }
 }
 
-/// What is a [`Snapshot`] by passing all reads on, but for slices.
+/// What is a [`Snapshot`] by passing all reads on, but for those that it has a say in.
 #[async_trait]
 pub trait SnapshotWrapper: Send + Sync {
     /// The snapshot that reads are passed on to.
@@ -69,6 +69,11 @@ pub trait SnapshotWrapper: Send + Sync {
 
     /// A slice.
     async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError>;
+
+    /// A row.
+    async fn on_get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.inner().get(read, options).await
+    }
 
     /// A slice that can be had at once; none are unless the wrapper says so.
     fn on_slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
@@ -206,7 +211,7 @@ impl<W: SnapshotWrapper> Snapshot for W {
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         self.on_other_read();
         self.pass().await;
-        let read = self.inner().get(read, options).await;
+        let read = self.on_get(read, options).await;
         self.pass().await;
         read
     }

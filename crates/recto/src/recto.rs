@@ -502,19 +502,6 @@ impl Recto {
         self.shared.holding.hold_schema(recorded, |_| true);
     }
 
-    /// Changes a record of a store without transactions: its version then, and whether views are still to show it.
-    #[doc(hidden)]
-    pub async fn change_record(
-        &self,
-        collection: &str,
-        key: recto_model::Cells,
-        request: recto_views::Request<recto_model::Cells, recto_views::FieldCells>,
-        time: Duration,
-    ) -> Result<Result<(recto_views::Version, bool), recto_views::Refusal>> {
-        let outcome = self.shared.writer.change(collection, key, request, time).await?;
-        Ok(outcome.map(|changed| (changed.version, changed.pending)))
-    }
-
     /// Takes a schema for the one that the store holds, in this process only, whose tables and rows the caller sees
     /// to: for tests of arrangements that no release makes yet.
     #[doc(hidden)]

@@ -92,15 +92,20 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<State>> {
-        // A panic under the lock leaves no half-made state: changes are made to a copy.
+        // A panic under the lock leaves no half-made state where snapshots stand still: changes are made to a copy.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes a copy of the state, which takes its place unless `change` fails.
+    /// Changes the state, wholly or, if `change` fails, not at all.
     fn change<T, E>(&self, change: impl FnOnce(&mut State, i64) -> Result<T, E>) -> Result<T, E> {
         let mut guard = self.lock();
+        let now = self.environment.now_micros();
+        if self.limits.remote && !self.limits.sees_conflicts {
+            // No snapshot stands still, and what fails does so before anything is changed.
+            return change(Arc::make_mut(&mut guard), now);
+        }
         let mut state = State::clone(&guard);
-        let value = change(&mut state, self.environment.now_micros())?;
+        let value = change(&mut state, now)?;
         *guard = Arc::new(state);
         Ok(value)
     }

@@ -10,7 +10,7 @@ use recto_views::Version;
 use crate::common::children;
 use crate::common::clocks::Clocks;
 use crate::history::{History, Said};
-use crate::records::{self, COLLECTION, Fields, LEDGERS, RECORDS, Tables};
+use crate::records::{Asked, Becomes, Fields, LEDGERS, Place, RECORDS, Tables};
 
 /// The ignored test that is run in them.
 const TEST: &str = "writer_that_gets_killed";
@@ -22,7 +22,6 @@ const FIRST_ENTRY: &str = "RECTO_TEST_FIRST_ENTRY";
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
 const CLIENTS: u64 = 4;
 const ENTRIES_OF_A_PROCESS: u64 = 1_000_000;
-const TIME: Duration = Duration::from_secs(10);
 /// How long a client waits that was refused: what is refused may be so for some time.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 
@@ -49,23 +48,21 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
     for turn in 0.. {
         let entry = first + turn * CLIENTS;
         let id = (entry % u64::from(RECORDS.unsigned_abs())) as i32;
-        let place = |end: u64| Some((entry / 7 % end) as u8).filter(|place| *place > 0);
-        let fields = Fields {
-            status: place(4),
-            at: place(5).map(i32::from),
-            log: format!("{entry},"),
-            note: place(3),
+        let part = |end: u64| Some((entry / 7 % end) as u8).filter(|part| *part > 0);
+        let place = Place {
+            status: part(4),
+            at: part(5).map(i32::from),
+            note: part(3),
         };
-        let key = records::key(id);
         if id >= LEDGERS {
-            let asked = match turn % 3 {
-                0 => records::delete(),
-                1 => records::move_to(fields.status, fields.at, fields.note),
-                _ => records::put(id, &fields, None, None),
+            let becomes = match turn % 3 {
+                0 => Becomes::Deleted,
+                1 => Becomes::Moved(place),
+                _ => Becomes::Put(Fields::at(place)),
             };
-            match recto.change_record(COLLECTION, key, asked, TIME).await {
-                Ok(Ok((version, _))) => println!("moved {id} 0 {}", version.0),
-                Ok(Err(_)) | Err(_) => tokio::time::sleep(REFUSED_PAUSE).await,
+            match Asked::new(id, becomes).ask(recto).await {
+                Ok(changed) => println!("moved {id} 0 {}", changed.version),
+                Err(_) => tokio::time::sleep(REFUSED_PAUSE).await,
             }
             continue;
         }
@@ -73,18 +70,22 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
             tokio::time::sleep(REFUSED_PAUSE).await;
             continue;
         };
-        let asked = match found.row.and_then(|row| Some((row.version, row.record?))) {
-            None => records::insert(id, &fields),
-            Some((version, record)) => {
-                let log = Fields::of(&record).log + &fields.log;
-                records::put(id, &Fields { log, ..fields }, None, Some(version))
-            }
+        let found = found.row.and_then(|row| Some((row.version, row.record?)));
+        let log = found.as_ref().map(|(_, record)| Fields::of(record).log);
+        let log = log.unwrap_or_default() + &format!("{entry},");
+        let fields = Fields { place, log };
+        let asked = match found {
+            None => Asked::new(id, Becomes::Inserted(fields)),
+            Some((version, _)) => Asked {
+                if_version: Some(version),
+                ..Asked::new(id, Becomes::Put(fields))
+            },
         };
         println!("asked {id} {entry} 0");
-        match recto.change_record(COLLECTION, key, asked, TIME).await {
-            Ok(Ok((version, _))) => println!("applied {id} {entry} {}", version.0),
+        match asked.ask(recto).await {
+            Ok(changed) => println!("applied {id} {entry} {}", changed.version),
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {}
-            Ok(Err(_)) | Err(_) => {
+            Err(_) => {
                 println!("refused {id} {entry} 0");
                 tokio::time::sleep(REFUSED_PAUSE).await;
             }

@@ -8,7 +8,7 @@ use recto_model::{Cells, Table};
 use recto_views::{Arranged, Intent, KeyCells, Row, Seen, Version, ViewTable, Writer};
 
 use crate::history::History;
-use crate::records::{Fields, LEDGERS, RECORDS, STAYING, Tables};
+use crate::records::{ALL, Fields, LEDGERS, Tables};
 
 /// An entry: its cells and its stamp, by its key.
 type Entries = BTreeMap<Vec<Vec<u8>>, (Cells, Version)>;
@@ -33,7 +33,7 @@ impl Checked<'_> {
             history,
         } = *self;
         let mut rows: Vec<Row<Cells, KeyCells>> = Vec::new();
-        for id in 0..RECORDS + STAYING {
+        for id in 0..ALL {
             let found = tables
                 .read(store, id, Some(ConsistencyLevel::Serial))
                 .await
@@ -83,6 +83,7 @@ impl Checked<'_> {
                 ));
             }
         }
+        history.wrong()?;
         if history.applied() == 0 {
             return Err("nothing was applied".to_owned());
         }

@@ -161,7 +161,12 @@ impl History {
                 ));
             }
         }
-        told.wrong.clone().map_or(Ok(()), Err)
+        Ok(())
+    }
+
+    /// What was wrong first with what was told or shown, if anything was.
+    pub(crate) fn wrong(&self) -> Result<(), String> {
+        self.0.borrow().wrong.clone().map_or(Ok(()), Err)
     }
 
     pub(crate) fn applied(&self) -> u64 {

@@ -7,6 +7,8 @@
 //! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
 #![allow(clippy::unwrap_used, clippy::print_stdout, dead_code)]
 
+mod adding;
+mod broken;
 mod check;
 mod clock;
 mod gate;
@@ -24,12 +26,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::runtime::Builder;
 
+use crate::broken::Broken;
 use crate::world::World;
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// How many seeds are run, unless it is said otherwise.
 const SEEDS: u64 = 1_000;
+/// With how many of them it is noticed at the latest that a promise is broken.
+const MAX_SEEDS_TO_NOTICE: u64 = 50;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -50,7 +55,7 @@ fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
 
 /// One run: what it came to, to be compared, or why it is wrong.
 fn run(seed: u64) -> Result<String, String> {
-    in_virtual_time(World::run(seed))
+    in_virtual_time(World::run(seed, None))
 }
 
 #[test]
@@ -84,6 +89,63 @@ fn views_are_exact_when_all_is_over() {
             });
         }
     });
+}
+
+/// The simulation says what is wrong if a promise is broken that the protocol builds on.
+fn notices(broken: Broken) {
+    for seed in 0..MAX_SEEDS_TO_NOTICE {
+        // Something else may go wrong first, which is no less wrong.
+        if let Err(wrong) = in_virtual_time(World::run(seed, Some(broken)))
+            && wrong.contains(broken.said())
+        {
+            println!("{broken:?} with seed {seed}");
+            return;
+        }
+    }
+    panic!("{broken:?} are not noticed with {MAX_SEEDS_TO_NOTICE} seeds");
+}
+
+#[test]
+fn deletions_of_entries_that_are_lost_are_noticed() {
+    notices(Broken::Deletions);
+}
+
+#[test]
+fn entries_that_are_lost_are_noticed() {
+    notices(Broken::Entries);
+}
+
+#[test]
+fn entries_that_have_stamps_of_their_own_are_noticed() {
+    notices(Broken::Stamps);
+}
+
+#[test]
+fn entries_that_come_after_their_acknowledgement_are_noticed() {
+    notices(Broken::Acknowledgements);
+}
+
+#[test]
+fn intents_that_are_lost_are_noticed() {
+    notices(Broken::Intents);
+}
+
+#[test]
+fn who_changes_a_record_by_an_older_schema_is_waited_for() {
+    let added = |broken| in_virtual_time(adding::a_view_is_added_beside_a_change(broken));
+    added(None).unwrap();
+    let wrong = added(Some(Broken::Barrier)).unwrap_err();
+    assert!(wrong.contains(Broken::Barrier.said()), "{wrong}");
+}
+
+#[test]
+fn verified_pages_by_records_as_they_were_are_noticed() {
+    notices(Broken::Records);
+}
+
+#[test]
+fn conditional_writes_that_are_refused_and_acknowledged_are_noticed() {
+    notices(Broken::Decisions);
 }
 
 #[test]

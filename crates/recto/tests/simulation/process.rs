@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use recto::store::{ConsistencyLevel, Store};
 use recto::{Environment, ErrorKind, OpenOptions, Recto};
-use recto_views::Micros;
+use recto_views::Version;
 
 use crate::clock::{Clock, Clocks, Random};
 use crate::gate::Gate;
 use crate::history::{History, Said};
 use crate::reader::Reader;
-use crate::records::{self, Asked, COLLECTION, Fields, LEDGERS, Place, RECORDS, Tables};
+use crate::records::{self, Asked, Becomes, Fields, LEDGERS, Place, RARE, RECORDS, STAYING, Tables};
 
-/// How long a change may take.
+/// How long a request may take, a change too.
 const TIME: Duration = Duration::from_secs(3);
 /// The longest that a client waits between two changes.
 const MAX_THINKING_MILLIS: u64 = 700;
@@ -44,7 +44,7 @@ impl Process {
     ) -> Option<Rc<Self>> {
         let gate = Gate::new(store, seed);
         let environment = Environment::new(Clocks(Arc::clone(&clock)));
-        let options = OpenOptions::new().environment(environment);
+        let options = OpenOptions::new().environment(environment).request_timeout(TIME);
         let engine = Recto::with_store(Arc::new(gate.clone()), options).await.ok()?;
         Some(Rc::new(Self {
             gate,
@@ -95,42 +95,49 @@ impl Process {
     }
 
     async fn act(&self) {
-        let id = i32::try_from(self.random.below(u64::from(RECORDS.unsigned_abs()))).unwrap();
+        let id = if self.random.one_in(3) {
+            RECORDS + STAYING + self.below(RARE)
+        } else {
+            self.below(RECORDS)
+        };
         match (id < LEDGERS, self.random.below(8)) {
             (_, 0) => self.reads(id).await,
-            (true, 1..=3) | (false, 3 | 4) => self.change(id, None, self.another_place()).await,
+            (true, 1..=3) | (false, 3 | 4) => self.change(self.moves(id), None).await,
             (true, _) => self.append(id).await,
-            (false, 1) => self.change(id, None, records::delete()).await,
-            (false, 2) => self.change(id, None, records::insert(id, &self.fields())).await,
-            (false, 5) => {
-                let ends = self.now() + i64::try_from(self.random.below(60_000_000)).unwrap();
-                let put = records::put(id, &self.fields(), Some(ends), None);
-                self.change(id, None, put).await;
+            (false, 1) => self.change(Asked::new(id, Becomes::Deleted), None).await,
+            (false, 2) => {
+                let inserted = Becomes::Inserted(self.fields());
+                self.change(Asked::new(id, inserted), None).await;
             }
-            (false, _) => {
-                let put = records::put(id, &self.fields(), None, None);
-                self.change(id, None, put).await;
+            (false, drawn) => {
+                let mut put = Asked::new(id, Becomes::Put(self.fields()));
+                let seconds = 1 + self.random.below(60);
+                put.lives_for = (drawn == 5).then_some(Duration::from_secs(seconds));
+                self.change(put, None).await;
             }
         }
         if self.random.one_in(20) {
             // A caller that goes away.
-            let gone = self.change(id, None, self.another_place());
+            let gone = self.change(self.moves(id), None);
             let soon = Duration::from_millis(self.random.below(100));
             drop(tokio::time::timeout(soon, gone).await);
         }
     }
 
-    fn now(&self) -> Micros {
-        recto_model::environment::Source::now_micros(&Clocks(Arc::clone(&self.clock)))
+    fn below(&self, end: i32) -> i32 {
+        i32::try_from(self.random.below(u64::from(end.unsigned_abs()))).unwrap()
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            status: self.maybe(3),
+            at: self.maybe(4).map(i32::from),
+            note: self.maybe(2),
+        }
     }
 
     fn fields(&self) -> Fields {
-        Fields {
-            status: self.maybe(3),
-            at: self.maybe(4).map(i32::from),
-            log: String::new(),
-            note: self.maybe(2),
-        }
+        Fields::at(self.place())
     }
 
     fn maybe(&self, end: u64) -> Option<u8> {
@@ -138,8 +145,8 @@ impl Process {
         (drawn < end).then_some(drawn as u8)
     }
 
-    fn another_place(&self) -> Asked {
-        records::move_to(self.maybe(3), self.maybe(4).map(i32::from), self.maybe(2))
+    fn moves(&self, id: i32) -> Asked {
+        Asked::new(id, Becomes::Moved(self.place()))
     }
 
     async fn reads(&self, id: i32) {
@@ -157,34 +164,33 @@ impl Process {
         };
         let entry = self.history.entry(id);
         // Whoever resolved an intent of a record that there was none of left a row that says so.
-        let Some((version, record)) = found.row.and_then(|row| Some((row.version, row.record?))) else {
-            let fields = Fields {
-                log: format!("{entry},"),
-                ..self.fields()
-            };
-            self.change(id, Some(entry), records::insert(id, &fields)).await;
-            return;
-        };
-        let mut fields = Fields::of(&record);
+        let found = found.row.and_then(|row| Some((row.version, row.record?)));
+        let mut fields = found
+            .as_ref()
+            .map_or_else(|| self.fields(), |(_, record)| Fields::of(record));
         fields.log += &format!("{entry},");
-        let put = records::put(id, &fields, None, Some(version));
-        self.change(id, Some(entry), put).await;
+        let asked = match found {
+            None => Asked::new(id, Becomes::Inserted(fields)),
+            Some((version, _)) => Asked {
+                if_version: Some(version),
+                ..Asked::new(id, Becomes::Put(fields))
+            },
+        };
+        self.change(asked, Some(entry)).await;
     }
 
-    async fn change(&self, id: i32, entry: Option<u64>, asked: Asked) {
-        let (before, place) = (self.history.newest(id), Place::asked(&asked));
+    async fn change(&self, asked: Asked, entry: Option<u64>) {
+        let (id, place) = (asked.id, asked.place());
+        let before = self.history.newest(id);
         self.history.asks(id, place);
-        let answer = self
-            .engine
-            .change_record(COLLECTION, records::key(id), asked, TIME)
-            .await;
-        let said = match answer {
-            Ok(Ok((version, is_pending))) => {
-                self.history.was(id, version, place, !is_pending);
+        let said = match asked.ask(&self.engine).await {
+            Ok(changed) => {
+                let version = Version(changed.version);
+                self.history.was(id, version, place, !changed.pending);
                 Said::Applied(version)
             }
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Said::Unknown,
-            Ok(Err(_)) | Err(_) => Said::NotApplied,
+            Err(_) => Said::NotApplied,
         };
         self.history.says(id, entry, before, said);
     }

@@ -1,16 +1,17 @@
 //! Readers go through lists, page after page, while others change what is in them.
 
-use std::cmp::Reverse;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
+use recto::schema::Schema;
 use recto::{DynamicRecord, Page, PageQuery, Recto};
 use recto_views::Version;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use crate::clock::Random;
 use crate::history::History;
-use crate::records::{COLLECTION, Place, RECORDS, STAYING};
+use crate::records::{Asked, Becomes, COLLECTION, Fields, Place, RECORDS, STAYING};
 
 /// How often a page is asked for until the reader gives up.
 const TRIES: u32 = 5;
@@ -18,63 +19,98 @@ const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(300);
 /// More rows than there are.
 const MAX_PAGE_ROWS: u64 = 4;
+/// Those that nothing happens to.
+const STAYS: Range<i32> = RECORDS..RECORDS + STAYING;
 /// More pages than a list has, whatever moves.
 const MAX_PAGES: usize = 100;
 
 /// What is read.
 struct List {
-    /// In order; of two, rows are merged.
+    /// In order; of two, rows are merged. None: of any.
     statuses: Vec<u8>,
+    /// Then it is only those that have a number, too.
     note: Option<u8>,
+    /// The view that it is asked of.
+    view: Option<&'static str>,
+    /// Whether numbers rise.
+    rises: bool,
+    is_verified: bool,
+    /// How many rows a page has.
+    rows: u32,
 }
 
 impl List {
-    fn drawn(random: &Random) -> Self {
-        let statuses = match random.below(5) {
+    /// One that the views of a schema are for.
+    fn drawn(random: &Random, schema: &Schema) -> Self {
+        let drawn = random.below(5);
+        let note = (drawn > 2).then(|| random.below(2) as u8);
+        let mut statuses = match drawn {
             0 => vec![0],
             1 => vec![1],
-            2 => vec![0, 1],
-            _ => Vec::new(),
+            _ => vec![0, 1],
         };
-        let note = statuses.is_empty().then(|| random.below(2) as u8);
-        Self { statuses, note }
-    }
-
-    fn has(&self, place: &Place) -> bool {
-        match self.note {
-            Some(note) => place.note == Some(note) && place.at.is_some(),
-            None => place.status.is_some_and(|status| self.statuses.contains(&status)),
+        let views = &schema.collection(COLLECTION).unwrap().views;
+        let is_changed = views.iter().any(|view| view.name == "by_place");
+        let view = match (note, is_changed) {
+            (None, _) => None,
+            (Some(_), true) => {
+                statuses = vec![random.below(2) as u8];
+                Some("by_place")
+            }
+            (Some(_), false) => {
+                statuses.clear();
+                Some("by_note")
+            }
+        };
+        Self {
+            statuses,
+            note,
+            view,
+            rises: note.is_some() != is_changed,
+            // Whoever asks for notes does not want them verified.
+            is_verified: view != Some("by_note"),
+            rows: 1 + random.below(MAX_PAGE_ROWS) as u32,
         }
     }
 
+    fn has(&self, place: &Place) -> bool {
+        let is_of_status = |status: u8| self.statuses.contains(&status);
+        let has_note = self.note.is_none() || (place.note == self.note && place.at.is_some());
+        has_note && (self.statuses.is_empty() || place.status.is_some_and(is_of_status))
+    }
+
     /// Where a record stands in it.
-    fn order(&self, id: i32, place: &Place) -> (bool, Reverse<i32>, i32) {
+    fn order(&self, id: i32, place: &Place) -> (bool, i32, i32) {
         let at = place.at.unwrap_or_default();
-        let at = if self.note.is_some() { -at } else { at };
-        (place.at.is_none(), Reverse(at), id)
+        (place.at.is_none(), if self.rises { at } else { -at }, id)
     }
 
     /// Those that nothing happens to, as they stand in it.
     fn staying(&self) -> Vec<i32> {
-        let mut ids: Vec<i32> = (RECORDS..RECORDS + STAYING)
-            .filter(|id| self.has(&Place::of_staying(*id)))
-            .collect();
+        let mut ids: Vec<i32> = STAYS.filter(|id| self.has(&Place::of_staying(*id))).collect();
         ids.sort_by_key(|id| self.order(*id, &Place::of_staying(*id)));
         ids
     }
 
     fn query(&self, recto: &Recto) -> PageQuery<DynamicRecord> {
-        let query = recto.dynamic(COLLECTION).unwrap().query();
+        let mut query = recto.dynamic(COLLECTION).unwrap().query();
         let is = |field: &str, which: u8| format!(r#"{field} = "{}""#, char::from(b'a' + which));
-        if let Some(note) = self.note {
-            return query
-                .view("by_note")
-                .looking_at(&["id", "status", "at", "note"].map(str::to_owned))
-                .filter(is("note", note))
-                .order_by("at, id");
-        }
         let statuses: Vec<String> = self.statuses.iter().map(|one| is("status", *one)).collect();
-        query.filter(statuses.join(" OR ")).order_by("at desc, id")
+        let mut filter = statuses.join(" OR ");
+        if let Some(note) = self.note {
+            let and = if filter.is_empty() { "" } else { " AND " };
+            filter += &format!("{and}{}", is("note", note));
+        }
+        if let Some(view) = self.view {
+            query = query.view(view);
+        }
+        if !self.is_verified {
+            query = query.looking_at(&["id", "status", "at", "note"].map(str::to_owned));
+        }
+        query
+            .filter(filter)
+            .page_size(self.rows)
+            .order_by(if self.rises { "at, id" } else { "at desc, id" })
     }
 }
 
@@ -95,14 +131,15 @@ impl Reader {
         }
     }
 
-    /// From one end of a list to the other, or until too much fails.
-    pub(crate) async fn traverse(&self) {
-        let (list, is_back) = (List::drawn(&self.random), self.random.one_in(2));
+    /// From one end of a list to the other, or until too much fails: whether it came to the end.
+    pub(crate) async fn traverse(&self) -> bool {
+        let list = List::drawn(&self.random, &self.recto.schema());
+        let is_back = self.random.one_in(2);
         let query = list.query(&self.recto);
         let (mut found, mut token): (Vec<i32>, Option<String>) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
             let Some((page, ids)) = self.page(&list, &query, token.take(), is_back).await else {
-                return;
+                return false;
             };
             let place = if is_back { 0 } else { found.len() };
             found.splice(place..place, ids);
@@ -112,17 +149,18 @@ impl Reader {
                 page.next_cursor()
             };
             let Some(next) = next else {
-                found.retain(|id| *id >= RECORDS);
+                found.retain(|id| STAYS.contains(id));
                 if found != list.staying() {
                     let stay = list.staying();
                     let wrong = format!("{found:?} were read of {stay:?}, backwards: {is_back}");
                     self.history.is_wrong(wrong);
                 }
-                return;
+                return true;
             };
             token = Some(next.to_string());
         }
         self.history.is_wrong("a list does not end".to_owned());
+        false
     }
 
     /// A page and the records on it; none if it cannot be had.
@@ -133,14 +171,12 @@ impl Reader {
         token: Option<String>,
         is_back: bool,
     ) -> Option<(Page<DynamicRecord>, Vec<i32>)> {
-        let rows = 1 + self.random.below(MAX_PAGE_ROWS) as u32;
         for _ in 0..TRIES {
             tokio::time::sleep(PAUSE).await;
-            // Whoever asks for notes does not want them verified.
-            let known = self.history.known(list.note.is_none());
-            let query = query.clone().page_size(rows);
+            let known = self.history.known(list.is_verified);
+            let query = query.clone();
             let page = match &token {
-                None if is_back => query.last(rows).await,
+                None if is_back => query.last(list.rows).await,
                 None => query.await,
                 Some(token) => query.page_token(token).await,
             };
@@ -183,13 +219,8 @@ fn shown(record: &DynamicRecord) -> (i32, Place) {
 /// Puts a record that nothing happens to.
 pub(crate) async fn put_staying(recto: &Recto, history: &History, id: i32) {
     let place = Place::of_staying(id);
-    let text = |which: Option<u8>| which.map(|which| char::from(b'a' + which).to_string());
-    let json = json!({
-        "id": id, "status": text(place.status), "at": place.at, "log": "", "note": text(place.note),
-    });
-    let records = recto.dynamic(COLLECTION).unwrap();
-    let record = DynamicRecord::from_json(records.definition(), json.as_object().unwrap()).unwrap();
+    let asked = Asked::new(id, Becomes::Put(Fields::at(place)));
     history.asks(id, Some(place));
-    let version = Version(records.put(&record).await.unwrap().version);
+    let version = Version(asked.ask(recto).await.unwrap().version);
     history.was(id, version, Some(place), true);
 }

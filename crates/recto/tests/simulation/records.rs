@@ -1,15 +1,14 @@
 //! The collection: records with a log that only grows, and records to which anything happens.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use recto::schema::Schema;
+use recto::schema::{Collection, Schema};
 use recto::store::{ConsistencyLevel, PointRead, ReadOptions, Store};
-use recto::{ApplyOptions, Recto};
+use recto::{ApplyOptions, Changed, DynamicRecord, Recto};
 use recto_model::{Cells, Table};
-use recto_views::{
-    BaseTable, Change, FieldCells, Found, Generation, KeyCells, Micros, Request, Version, ViewNumber,
-    ViewedCollection,
-};
+use recto_views::{BaseTable, Found, Generation, KeyCells, Version, ViewNumber, ViewedCollection};
+use serde_json::json;
 
 pub(crate) const SCHEMA: &str = r#"
 [collection.records]
@@ -58,6 +57,13 @@ pub(crate) async fn change_schema(recto: &Recto) -> recto::Result<()> {
     recto.apply_with(&schema, &options).await.map(drop)
 }
 
+/// The tables of that schema, which was applied.
+pub(crate) async fn changed_tables(recto: &Recto) -> Tables {
+    let statuses = recto.views().await.unwrap();
+    let number = |view: &str| statuses.iter().find(|one| one.view == view).unwrap().number;
+    Tables::of(CHANGED_SCHEMA, number)
+}
+
 pub(crate) const COLLECTION: &str = "records";
 /// Records whose log grows, by changes on condition of the version that was read.
 pub(crate) const LEDGERS: i32 = 2;
@@ -65,6 +71,10 @@ pub(crate) const LEDGERS: i32 = 2;
 pub(crate) const RECORDS: i32 = 4;
 /// Records that nothing happens to, beside these.
 pub(crate) const STAYING: i32 = 5;
+/// Records that are changed so seldom that what one change did wrong is not undone by the next.
+pub(crate) const RARE: i32 = 32;
+/// All of them.
+pub(crate) const ALL: i32 = RECORDS + STAYING + RARE;
 
 const STATUS: usize = 1;
 const AT: usize = 2;
@@ -125,17 +135,15 @@ impl Tables {
     }
 }
 
-pub(crate) fn key(id: i32) -> Cells {
+fn key(id: i32) -> Cells {
     std::iter::once(Some(&id.to_be_bytes()[..])).collect()
 }
 
 /// What a record holds beside its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fields {
-    pub(crate) status: Option<u8>,
-    pub(crate) at: Option<i32>,
+    pub(crate) place: Place,
     pub(crate) log: String,
-    pub(crate) note: Option<u8>,
 }
 
 /// Where a record stands in the views.
@@ -156,15 +164,6 @@ impl Place {
         }
     }
 
-    /// Where a record is to stand when this is done; none if it is to be deleted.
-    pub(crate) fn asked(asked: &Asked) -> Option<Self> {
-        match &asked.change {
-            Change::Put { record, .. } | Change::Insert { record, .. } => Some(Fields::of(record).place()),
-            Change::Update(update) => Some(Self::of(&update.cells, [0, 1, 2])),
-            _ => None,
-        }
-    }
-
     fn of(cells: &Cells, [status, at, note]: [usize; 3]) -> Self {
         let letter = |field| cells.get(field).map(|cell| cell[0] - b'a');
         Self {
@@ -177,87 +176,95 @@ impl Place {
     }
 }
 
-fn letter(which: Option<u8>) -> Option<[u8; 1]> {
-    which.map(|which| [b'a' + which])
+fn text(which: Option<u8>) -> Option<String> {
+    which.map(|which| char::from(b'a' + which).to_string())
 }
 
 impl Fields {
-    pub(crate) fn record(&self, id: i32) -> Cells {
-        let (status, note) = (letter(self.status), letter(self.note));
-        let at = self.at.map(i32::to_be_bytes);
-        let mut cells = Cells::new();
-        cells.push(Some(&id.to_be_bytes()));
-        cells.push(status.as_ref().map(|cell| &cell[..]));
-        cells.push(at.as_ref().map(|cell| &cell[..]));
-        cells.push(Some(self.log.as_bytes()));
-        cells.push(note.as_ref().map(|cell| &cell[..]));
-        cells
+    /// Those of a record whose log is empty.
+    pub(crate) fn at(place: Place) -> Self {
+        Self {
+            place,
+            log: String::new(),
+        }
     }
 
     pub(crate) fn of(record: &Cells) -> Self {
-        let Place { status, at, note } = Place::of(record, [STATUS, AT, NOTE]);
         Self {
-            status,
-            at,
+            place: Place::of(record, [STATUS, AT, NOTE]),
             log: String::from_utf8(record.get(LOG).unwrap_or_default().to_vec()).unwrap(),
-            note,
         }
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place {
-            status: self.status,
-            at: self.at,
-            note: self.note,
+    fn record(&self, id: i32, definition: Arc<Collection>) -> recto::Result<DynamicRecord> {
+        let Place { status, at, note } = self.place;
+        let json = json!({
+            "id": id, "status": text(status), "at": at, "log": self.log, "note": text(note),
+        });
+        DynamicRecord::from_json(definition, json.as_object().unwrap())
+    }
+}
+
+/// What is to become of a record.
+#[derive(Debug, Clone)]
+pub(crate) enum Becomes {
+    Inserted(Fields),
+    Put(Fields),
+    /// It stands at another place, whatever else it says.
+    Moved(Place),
+    Deleted,
+}
+
+/// A change of a record.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) id: i32,
+    pub(crate) becomes: Becomes,
+    pub(crate) lives_for: Option<Duration>,
+    pub(crate) if_version: Option<Version>,
+}
+
+impl Asked {
+    pub(crate) fn new(id: i32, becomes: Becomes) -> Self {
+        Self {
+            id,
+            becomes,
+            lives_for: None,
+            if_version: None,
         }
     }
-}
 
-pub(crate) type Asked = Request<Cells, FieldCells>;
-
-pub(crate) fn put(
-    id: i32,
-    fields: &Fields,
-    expires_at: Option<Micros>,
-    if_version: Option<Version>,
-) -> Asked {
-    let record = fields.record(id);
-    Request {
-        change: Change::Put { record, expires_at },
-        if_version,
+    /// Where the record is to stand then; none if it is to be deleted.
+    pub(crate) fn place(&self) -> Option<Place> {
+        match &self.becomes {
+            Becomes::Inserted(fields) | Becomes::Put(fields) => Some(fields.place),
+            Becomes::Moved(place) => Some(*place),
+            Becomes::Deleted => None,
+        }
     }
-}
 
-pub(crate) fn insert(id: i32, fields: &Fields) -> Asked {
-    Request {
-        change: Change::Insert {
-            record: fields.record(id),
-            expires_at: None,
-        },
-        if_version: None,
-    }
-}
-
-pub(crate) fn delete() -> Asked {
-    Request {
-        change: Change::Delete,
-        if_version: None,
-    }
-}
-
-/// Another place in the views, whatever else the record says.
-pub(crate) fn move_to(status: Option<u8>, at: Option<i32>, note: Option<u8>) -> Asked {
-    let (status, note) = (letter(status), letter(note));
-    let at = at.map(i32::to_be_bytes);
-    let mut cells = Cells::new();
-    cells.push(status.as_ref().map(|cell| &cell[..]));
-    cells.push(at.as_ref().map(|cell| &cell[..]));
-    cells.push(note.as_ref().map(|cell| &cell[..]));
-    Request {
-        change: Change::Update(FieldCells {
-            fields: vec![STATUS, AT, NOTE],
-            cells,
-        }),
-        if_version: None,
+    /// Asks for it as any user does.
+    pub(crate) async fn ask(&self, recto: &Recto) -> recto::Result<Changed> {
+        let records = recto.dynamic(COLLECTION)?;
+        let record = |fields: &Fields| fields.record(self.id, records.definition());
+        let mut change = match &self.becomes {
+            Becomes::Inserted(fields) => records.insert(&record(fields)?),
+            Becomes::Put(fields) => records.put(&record(fields)?),
+            Becomes::Moved(place) => {
+                let update = records
+                    .update(self.id)
+                    .set("status", text(place.status).as_deref());
+                let update = update.set("at", place.at);
+                update.set("note", text(place.note).as_deref()).into()
+            }
+            Becomes::Deleted => records.delete(self.id),
+        };
+        if let Some(time) = self.lives_for {
+            change = change.lives_for(time);
+        }
+        if let Some(version) = self.if_version {
+            change = change.if_version(version.0);
+        }
+        change.await
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto::schema::Schema;
 use recto::store::Store;
 use recto::store::memory::MemoryStore;
 use recto::{Environment, OpenOptions, Recto};
@@ -11,21 +10,16 @@ use tokio::time::{Instant, sleep};
 
 use crate::clock::{Clock, Clocks};
 use crate::gate::Gate;
-use crate::records::{self, COLLECTION, Fields, Tables};
+use crate::records::{Asked, Becomes, Fields, Place, Tables};
 use crate::world::LIMITS;
 
 /// How long a request takes, there or back.
 const WAY: Duration = Duration::from_millis(50);
-const TIME: Duration = Duration::from_secs(10);
 
 /// Requests until the answer, requests after it, and how many stages were waited for.
-async fn cost(recto: &Recto, gate: &Gate, asked: records::Asked) -> (u64, u64, u128) {
+async fn cost(recto: &Recto, gate: &Gate, asked: Asked) -> (u64, u64, u128) {
     let (before, begun) = (gate.requests(), Instant::now());
-    recto
-        .change_record(COLLECTION, records::key(1), asked, TIME)
-        .await
-        .unwrap()
-        .unwrap();
+    asked.ask(recto).await.unwrap();
     let (answered, took) = (gate.requests(), begun.elapsed());
     sleep(2 * WAY + WAY).await;
     let stages = took.as_millis() / (2 * WAY.as_millis());
@@ -38,35 +32,28 @@ pub(crate) async fn three_stages() {
     let clock = Arc::new(Clock::new(Instant::now(), 0, 0));
     let environment = Environment::new(Clocks(clock));
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::with_limits(environment.clone(), LIMITS));
-    let tables = Tables::new();
-    for table in tables.all() {
-        memory.create_table(&table).await.unwrap();
-    }
-    let gate = Gate::steady(memory, WAY);
     let options = OpenOptions::new().environment(environment);
+    let first = Recto::with_store(Arc::clone(&memory), options.clone());
+    let first = first.await.unwrap();
+    first.apply(&Tables::new().schema).await.unwrap();
+    first.close().await.unwrap();
+    let gate = Gate::steady(memory, WAY);
     let recto = Recto::with_store(Arc::new(gate.clone()), options).await.unwrap();
-    recto.apply(&Schema::default()).await.unwrap();
-    recto.assume((*tables.schema).clone());
-    let fields = |status, at, note| Fields {
+    // The first one registers the process, which then renews and sweeps every five seconds.
+    let first = Asked::new(0, Becomes::Deleted);
+    first.ask(&recto).await.unwrap();
+    sleep(Duration::from_secs(3)).await;
+    let place = |status, at, note| Place {
         status: Some(status),
         at: Some(at),
-        log: String::new(),
         note: Some(note),
     };
-    // The first one registers the process, which then renews and sweeps every five seconds.
-    recto
-        .change_record(COLLECTION, records::key(0), records::delete(), TIME)
-        .await
-        .unwrap()
-        .unwrap();
-    sleep(Duration::from_secs(3)).await;
+    let moves = |status, at, note| Asked::new(1, Becomes::Moved(place(status, at, note)));
     // Row, intent, conditional write, an entry in each view.
-    let insert = records::insert(1, &fields(0, 0, 0));
-    assert_eq!(cost(&recto, &gate, insert).await, (5, 1, 3));
+    let inserts = Asked::new(1, Becomes::Inserted(Fields::at(place(0, 0, 0))));
+    assert_eq!(cost(&recto, &gate, inserts).await, (5, 1, 3));
     // Out of one partition and into another of both views.
-    let moves = records::move_to(Some(1), Some(1), Some(1));
-    assert_eq!(cost(&recto, &gate, moves).await, (7, 1, 3));
+    assert_eq!(cost(&recto, &gate, moves(1, 1, 1)).await, (7, 1, 3));
     // Within a partition: what goes and what comes is one request for each view.
-    let moves = records::move_to(Some(1), Some(2), Some(1));
-    assert_eq!(cost(&recto, &gate, moves).await, (5, 1, 3));
+    assert_eq!(cost(&recto, &gate, moves(1, 2, 1)).await, (5, 1, 3));
 }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto::schema::Schema;
 use recto::store::Store;
 use recto::store::memory::MemoryStore;
 use recto::{Environment, OpenOptions, Recto};
+use recto_views::Version;
 use tokio::time::{Instant, sleep};
 
 use crate::check::Checked;
 use crate::clock::{Clock, Clocks};
 use crate::history::{History, Said};
 use crate::killing::{Cut, Killing};
-use crate::records::{self, COLLECTION, Fields, Tables};
+use crate::records::{Asked, Becomes, Fields, Place, Tables};
 use crate::world::{LATER_MICROS, LIMITS, SWEEPING};
 
 const TIME: Duration = Duration::from_secs(10);
@@ -37,50 +37,42 @@ impl Stage {
         let clock = Arc::new(Clock::new(Instant::now(), 0, 1));
         let environment = Environment::new(Clocks(Arc::clone(&clock)));
         let memory: Arc<dyn Store> = Arc::new(MemoryStore::with_limits(environment, LIMITS));
-        let tables = Tables::new();
-        for table in tables.all() {
-            memory.create_table(&table).await.unwrap();
-        }
         let stage = Self {
             clock,
             memory,
-            tables,
+            tables: Tables::new(),
             history: History::default(),
         };
         let first = stage.open(&stage.memory).await;
-        first.apply(&Schema::default()).await.unwrap();
+        first.apply(&stage.tables.schema).await.unwrap();
+        first.close().await.unwrap();
         stage
     }
 
     async fn open(&self, store: &Arc<dyn Store>) -> Recto {
         let environment = Environment::new(Clocks(Arc::clone(&self.clock)));
         let options = OpenOptions::new().environment(environment);
-        let recto = Recto::with_store(Arc::clone(store), options).await.unwrap();
-        recto.assume((*self.tables.schema).clone());
-        recto
+        Recto::with_store(Arc::clone(store), options).await.unwrap()
     }
 
     /// A record is put, and moved by a process that dies before it wrote any entry.
     async fn die_between_the_tables(&self) {
         let killing = Killing::new(&self.memory, Cut::Before, |table| table != "recto_writers");
         let recto = self.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
-        let fields = Fields {
-            status: Some(0),
-            at: Some(1),
-            log: String::new(),
-            note: Some(0),
+        let place = |which: u8| Place {
+            status: Some(which),
+            at: Some(i32::from(which)),
+            note: Some(which),
         };
-        let insert = records::insert(ID, &fields);
-        let put = recto
-            .change_record(COLLECTION, records::key(ID), insert, TIME)
-            .await;
-        let (version, _) = put.unwrap().unwrap();
+        let inserts = Asked::new(ID, Becomes::Inserted(Fields::at(place(0))));
+        let inserted = inserts.ask(&recto).await.unwrap();
+        let version = Version(inserted.version);
         self.history.says(ID, None, None, Said::Applied(version));
         sleep(TIME).await;
         killing.arm(CALLS_BEFORE_ENTRIES);
-        let moves = records::move_to(Some(1), Some(2), Some(1));
+        let moves = Asked::new(ID, Becomes::Moved(place(1)));
         tokio::select! {
-            moved = recto.change_record(COLLECTION, records::key(ID), moves, TIME) => panic!("{moved:?}"),
+            moved = moves.ask(&recto) => panic!("{moved:?}"),
             () = killing.killed() => {}
         }
     }

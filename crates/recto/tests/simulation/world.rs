@@ -13,12 +13,13 @@ use recto::{Environment, OpenOptions, Recto};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
+use crate::broken::{Broken, BrokenStore};
 use crate::check;
 use crate::clock::{Clock, Clocks, Random};
 use crate::history::History;
 use crate::process::Process;
-use crate::reader;
-use crate::records::{self, CHANGED_SCHEMA, COLLECTION, RECORDS, STAYING, Tables};
+use crate::reader::{self, Reader};
+use crate::records::{self, COLLECTION, RECORDS, STAYING, Tables};
 
 /// As Cassandra is.
 pub(crate) const LIMITS: Limits = Limits {
@@ -35,6 +36,10 @@ const WORK: Duration = Duration::from_secs(45);
 const MAX_QUIET_SECONDS: u64 = 15;
 /// The longest that a process is frozen: longer than it takes to be found dead.
 const MAX_FROZEN_SECONDS: u64 = 45;
+/// The longest until one of them begins to change the schema: time is left for others to write meanwhile.
+const MAX_BEFORE_CHANGE_SECONDS: u64 = 20;
+/// The longest that one is frozen when another begins to change the schema: not as long as its lease.
+const MAX_UNAWARE_SECONDS: u64 = 15;
 /// How long it takes at most until all is well, when nothing goes wrong any more.
 const HEALING: Duration = Duration::from_secs(75);
 /// How long it takes at most until what the dead left is removed, when it is time.
@@ -43,6 +48,9 @@ pub(crate) const SWEEPING: Duration = Duration::from_secs(20);
 pub(crate) const LATER_MICROS: i64 = 25 * 3_600 * 1_000_000;
 /// How far clocks are off, at most: two of them, twice as far.
 const MAX_OFF_MICROS: u64 = 1_790_000_000;
+
+/// How many lists are read in the end.
+const LAST_LISTS: u32 = 4;
 
 pub(crate) struct World {
     start: Instant,
@@ -57,16 +65,18 @@ pub(crate) struct World {
     history: Rc<History>,
     /// Whether a clock stood still while its process was frozen.
     stood_still: Cell<bool>,
+    /// What is not so for the processes.
+    broken: Option<Broken>,
 }
 
 impl World {
-    /// What a seed comes to.
-    pub(crate) async fn run(seed: u64) -> Result<String, String> {
-        let world = Self::new(seed).await;
+    /// What a seed comes to, perhaps on a store that breaks a promise.
+    pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
+        let world = Self::new(seed, broken).await;
         LocalSet::new().run_until(world.live()).await
     }
 
-    async fn new(seed: u64) -> Self {
+    async fn new(seed: u64, broken: Option<Broken>) -> Self {
         let start = Instant::now();
         let random = Random::new(seed);
         let right = Environment::new(Clocks(Arc::new(Clock::new(start, 0, seed))));
@@ -90,7 +100,7 @@ impl World {
             start,
             changes_schema_after: random
                 .one_in(2)
-                .then(|| Duration::from_secs(random.below(WORK.as_secs()))),
+                .then(|| Duration::from_secs(random.below(MAX_BEFORE_CHANGE_SECONDS))),
             random,
             right,
             memory,
@@ -98,6 +108,7 @@ impl World {
             tables: Rc::new(tables),
             history: Rc::new(history),
             stood_still: Cell::new(false),
+            broken,
         }
     }
 
@@ -119,7 +130,13 @@ impl World {
             sleep(Duration::from_secs(1 + self.random.below(MAX_QUIET_SECONDS))).await;
             if changes_after.is_some_and(|after| self.start.elapsed() > after) {
                 changes_after = None;
-                processes[self.random.below(PROCESSES) as usize].change_schema();
+                let changes = self.random.below(PROCESSES) as usize;
+                processes[changes].change_schema();
+                // Others know nothing of it, and are let go so soon that they still have their leases.
+                let others = processes.iter().enumerate().filter(|(one, _)| *one != changes);
+                for (_, other) in others.filter(|_| self.random.below(4) > 0) {
+                    self.freeze(other, self.random.below(MAX_UNAWARE_SECONDS));
+                }
             }
             let index = self.random.below(PROCESSES) as usize;
             let process = &mut processes[index];
@@ -133,7 +150,7 @@ impl World {
                     process.work();
                     all.push(Rc::clone(process));
                 }
-                _ => self.freeze(process),
+                _ => self.freeze(process, 1 + self.random.below(MAX_FROZEN_SECONDS)),
             }
         }
         // From here on nothing goes wrong any more; who crashed stays away, and nobody asks.
@@ -144,7 +161,7 @@ impl World {
         sleep(Duration::from_secs(MAX_FROZEN_SECONDS)).await;
         sleep(HEALING).await;
         let tables = match self.changes_schema_after {
-            Some(_) => Some(self.change_schema_at_last().await),
+            Some(_) => Some(self.change_schema_at_last().await?),
             None => None,
         };
         let tables = tables.as_ref().unwrap_or(&self.tables);
@@ -153,14 +170,13 @@ impl World {
     }
 
     /// Whoever began to change the schema may be dead: another brings it to its end.
-    async fn change_schema_at_last(&self) -> Tables {
+    async fn change_schema_at_last(&self) -> Result<Tables, String> {
         let recto = self.open_rightly().await;
-        records::change_schema(&recto).await.unwrap();
-        let statuses = recto.views().await.unwrap();
-        let number = |view: &str| statuses.iter().find(|one| one.view == view).unwrap().number;
-        let tables = Tables::of(CHANGED_SCHEMA, number);
+        let changed = records::change_schema(&recto).await;
+        changed.map_err(|error| format!("the schema is not changed: {error}"))?;
+        let tables = records::changed_tables(&recto).await;
         recto.close().await.unwrap();
-        tables
+        Ok(tables)
     }
 
     async fn open_rightly(&self) -> Recto {
@@ -184,6 +200,19 @@ impl World {
             return Err(format!("{report:?}, tables {there:?} of {expected:?}"));
         }
         Ok(())
+    }
+
+    /// Lists can be read, and are right.
+    async fn read(&self, lists: u32) -> Result<(), String> {
+        let recto = self.open_rightly().await;
+        let reader = Reader::new(recto.clone(), Rc::clone(&self.history), self.random.bits());
+        for _ in 0..lists {
+            if !reader.traverse().await {
+                self.history.is_wrong("a list cannot be read".to_owned());
+            }
+        }
+        recto.close().await.unwrap();
+        self.history.wrong()
     }
 
     async fn check(&self, all: &[Rc<Process>], tables: &Tables) -> Result<String, String> {
@@ -216,6 +245,7 @@ impl World {
             .await
             .map_err(|wrong| format!("after {late} late writes: {wrong}"))?;
         self.verify(tables).await?;
+        self.read(LAST_LISTS).await?;
         Ok(text + &self.history.text())
     }
 
@@ -223,14 +253,16 @@ impl World {
         let off = self.random.below(2 * MAX_OFF_MICROS);
         let off = i64::try_from(off).unwrap() - i64::try_from(MAX_OFF_MICROS).unwrap();
         let clock = Arc::new(Clock::new(self.start, off, self.random.bits()));
-        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let mut store = Arc::clone(&self.store) as Arc<dyn Store>;
+        if let Some(broken) = self.broken {
+            store = Arc::new(BrokenStore::new(store, broken, &clock));
+        }
         let started = Process::start(store, clock, self.random.bits(), &self.tables, &self.history);
         started.await.unwrap()
     }
 
-    /// For a time, in which its clocks stand still or not.
-    fn freeze(&self, process: &Rc<Process>) {
-        let seconds = 1 + self.random.below(MAX_FROZEN_SECONDS);
+    /// For so long, while its clocks stand still or not.
+    fn freeze(&self, process: &Rc<Process>, seconds: u64) {
         let stands_still = self.random.one_in(8);
         self.stood_still.set(self.stood_still.get() || stands_still);
         let process = Rc::clone(process);

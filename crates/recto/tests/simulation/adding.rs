@@ -1,0 +1,75 @@
+//! A view is added while another process is in the middle of a change by the older schema: it is waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::store::Store;
+use recto::store::memory::MemoryStore;
+use recto::{Environment, OpenOptions, Recto};
+use recto_views::Version;
+use tokio::time::{Instant, sleep};
+
+use crate::broken::{Broken, BrokenStore};
+use crate::check::Checked;
+use crate::clock::{Clock, Clocks};
+use crate::gate::Gate;
+use crate::history::{History, Said};
+use crate::records::{self, Asked, Becomes, Fields, Place, Tables};
+use crate::world::LIMITS;
+
+/// The record that is moved.
+const ID: i32 = 3;
+/// How long a request takes, there or back.
+const WAY: Duration = Duration::from_millis(10);
+/// When the record has been read, and the conditional write is on its way.
+const READ: Duration = Duration::from_millis(25);
+/// How long the process is frozen: it has its lease when it is let go.
+const FROZEN: Duration = Duration::from_secs(8);
+
+/// Whether views are exact by the new schema, when the store keeps all its promises but perhaps one.
+pub(crate) async fn a_view_is_added_beside_a_change(broken: Option<Broken>) -> Result<(), String> {
+    let clock = Arc::new(Clock::new(Instant::now(), 0, 1));
+    let environment = Environment::new(Clocks(Arc::clone(&clock)));
+    let options = OpenOptions::new().environment(environment.clone());
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::with_limits(environment, LIMITS));
+    let open = |store: Arc<dyn Store>| Recto::with_store(store, options.clone());
+    let store = match broken {
+        Some(broken) => Arc::new(BrokenStore::new(Arc::clone(&memory), broken, &clock)) as Arc<dyn Store>,
+        None => Arc::clone(&memory),
+    };
+    let adds = open(store).await.unwrap();
+    adds.apply(&Tables::new().schema).await.unwrap();
+    let gate = Gate::steady(Arc::clone(&memory), WAY);
+    let writes = open(Arc::new(gate.clone())).await.unwrap();
+    let place = |which: u8| Place {
+        status: Some(which),
+        at: Some(i32::from(which)),
+        note: Some(which),
+    };
+    let inserts = Asked::new(ID, Becomes::Inserted(Fields::at(place(0))));
+    inserts.ask(&writes).await.unwrap();
+    let moves = Asked::new(ID, Becomes::Moved(place(1)));
+    let frozen = async {
+        sleep(READ).await;
+        gate.open(false);
+        let begun = Instant::now();
+        let let_go = async {
+            sleep(FROZEN).await;
+            gate.open(true);
+        };
+        let (changed, ()) = tokio::join!(records::change_schema(&adds), let_go);
+        changed.unwrap();
+        begun.elapsed()
+    };
+    let (moved, took) = tokio::join!(moves.ask(&writes), frozen);
+    let history = History::default();
+    history.says(ID, None, None, Said::Applied(Version(moved.unwrap().version)));
+    println!("the schema is changed after {took:?}, {broken:?}");
+    let checked = Checked {
+        scanned: &*memory,
+        store: &*memory,
+        tables: &records::changed_tables(&adds).await,
+        history: &history,
+    };
+    checked.views().await.map(drop)
+}
