@@ -170,10 +170,18 @@ fn what_is_asked_wrongly_is_refused() {
             (json!({ "rows_per_second": -1 }), "rows_per_second"),
             (json!({ "rows_per_second": 1.5 }), "rows_per_second"),
             (json!({ "rows_per_second": 4_294_967_296_u64 }), "rows_per_second"),
+            (json!({ "resume_token": 7 }), "resume_token"),
             (json!({ "repair": true }), "repair"),
         ] {
             let problem = client.post(VERIFY, &body).await.problem(400, "invalid-body");
             assert_eq!(problem["field"], field, "{problem}");
+        }
+        for token in ["", "x", "UgEAAAAB"] {
+            let elsewhere = json!({ "resume_token": token });
+            client
+                .post(REPAIR, &elsewhere)
+                .await
+                .problem(400, "invalid-page-token");
         }
         client.post(REPAIR, &json!([])).await.problem(400, "invalid-body");
         client
