@@ -67,7 +67,7 @@ impl StoredError {
                 "it was written by a newer Recto: use that release, or a later one"
             }
             Self::Damaged { .. } => {
-                "something else than Recto wrote to this table: delete the record and put it again, then repair its views"
+                "something else than Recto wrote to this table: delete the row in CQL, put the record again, then repair its views"
             }
             Self::TooLarge { .. } => "make the fields smaller that the collection's views are by",
         }

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::catalog::Recorded;
+use recto_model::Environment;
+use recto_views::building::CATALOG_MICROS;
+
 use crate::catalog::tables::Problem;
+use crate::catalog::{Catalog, Recorded};
 use crate::error::Result;
 
 /// What the store holds, as it was last looked at or changed.
@@ -33,16 +36,20 @@ pub(crate) struct Holding {
     held: RwLock<Arc<Held>>,
     /// The version of `held`: what each query asks, without a lock.
     version: AtomicU64,
+    /// When the catalog was last asked for it, by the clock that counts suspension.
+    asked_nanos: AtomicU64,
 }
 
 impl Holding {
-    pub(crate) fn new(recorded: Recorded) -> Self {
+    /// What was recorded when the catalog was asked at that time.
+    pub(crate) fn new(recorded: Recorded, asked_nanos: u64) -> Self {
         let held = Held {
             recorded,
             ..Held::default()
         };
         Self {
             version: AtomicU64::new(held.version),
+            asked_nanos: AtomicU64::new(asked_nanos),
             held: RwLock::new(Arc::new(held)),
         }
     }
@@ -55,6 +62,34 @@ impl Holding {
     /// Which version of [`held`](Self::held) there is.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
+    }
+
+    /// Asks the catalog whether another schema was recorded since, and takes it over.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) async fn look(&self, catalog: &Catalog<'_>, environment: &Environment) -> Result<()> {
+        let asked_nanos = environment.continuous_nanos();
+        let generation = self.held().recorded.generation;
+        if let Some(recorded) = catalog.known_schema_other_than(generation).await? {
+            self.hold_newer(recorded);
+        }
+        self.was_asked(asked_nanos);
+        Ok(())
+    }
+
+    /// The catalog was asked then, and what it said is held.
+    pub(crate) fn was_asked(&self, asked_nanos: u64) {
+        self.asked_nanos.fetch_max(asked_nanos, Ordering::AcqRel);
+    }
+
+    /// Whether views may not be read any more by what is held: others may have changed it, and it was asked for so long ago
+    /// that one that was dropped since may not be written any more.
+    pub(crate) fn is_old(&self, environment: &Environment) -> bool {
+        let age_nanos = environment
+            .continuous_nanos()
+            .saturating_sub(self.asked_nanos.load(Ordering::Acquire));
+        age_nanos / 1_000 >= CATALOG_MICROS.unsigned_abs()
     }
 
     /// Takes over a schema, if `take` says so of the one there is and it is another. Whether it was.

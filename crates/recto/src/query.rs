@@ -479,6 +479,11 @@ impl<T> PageQuery<T> {
 
     /// Reads the page.
     pub(crate) async fn fetch(self) -> Result<Page<T>> {
+        let shared = self.handle.shared();
+        if shared.is_old() {
+            // Boxed: every page's future would hold it.
+            Box::pin(shared.look_for_all()).await?;
+        }
         let prepared = self.prepared()?;
         let (planned, mut spec) = self.spec(&prepared).await?;
         let (core, plan) = (prepared.core, &planned.plan);
@@ -489,7 +494,9 @@ impl<T> PageQuery<T> {
         let joining = plan.reads_base().then(|| core.joining(&plan.arrangement));
         let (store, pieces) = (&shared.store, &*shared.pieces);
         let mut raw = fetch(store, &shared.environment, pieces, plan, joining.as_ref(), &spec).await?;
-        shared.writer.remove_stale(std::mem::take(&mut raw.stale));
+        shared
+            .writer
+            .remove_stale(std::mem::take(&mut raw.stale).removals());
         Page::new(raw, planned, core, self.decode)
     }
 }

@@ -181,6 +181,7 @@ impl Recto {
 
     async fn start(opened: Opened, environment: Environment, options: OpenOptions) -> Result<Self> {
         let catalog = Catalog::new(&opened.store, &environment, options.request_timeout);
+        let asked_nanos = environment.continuous_nanos();
         let (recorded, keys) = if catalog.exists().await? {
             let recorded = catalog.known_schema().await?;
             (recorded, keys(&catalog, &environment, &options).await?)
@@ -188,7 +189,7 @@ impl Recto {
             // Without a schema there is no page and so no cursor: `apply` takes the lasting keys.
             (Recorded::default(), KeyRing::generate(&environment))
         };
-        let shared = Shared::new(opened.store, environment, keys, recorded, &options);
+        let shared = Shared::new(opened.store, environment, keys, (recorded, asked_nanos), &options);
         let recto = Self {
             shared: Arc::new(shared),
             own: Arc::new(Own {
@@ -363,6 +364,7 @@ impl Recto {
         if generation == 0 && !catalog.exists().await? {
             return Ok(false);
         }
+        let asked_nanos = self.shared.environment.continuous_nanos();
         let recorded = catalog.known_schema_other_than(generation).await?;
         if generation == 0 && recorded.is_some() {
             // Those of before the first schema were made up here.
@@ -377,6 +379,7 @@ impl Recto {
         // What this process itself is applying is not another's.
         let is_applying = self.own.applying.try_lock().is_err();
         let is_newer = recorded.is_some_and(|recorded| self.shared.holding.hold_newer(recorded));
+        self.shared.holding.was_asked(asked_nanos);
         self.look_at_tables(is_newer).await?;
         Ok(is_newer && !is_applying)
     }
@@ -445,14 +448,14 @@ impl Recto {
                 self.take_cursor_keys(&catalog).await?;
                 first = false;
             }
-            self.hold(recorded);
+            self.shared.holding.hold_newer(recorded);
         }
         let store = &self.shared.store;
         let (applied, dropped) = apply::apply(store, &catalog, &self.recorded(), schema, options).await?;
         if first {
             self.take_cursor_keys(&catalog).await?;
         }
-        self.hold(catalog.schema().await?);
+        self.shared.holding.hold_newer(catalog.schema().await?);
         // Who asks for what is removed is told so by now, and not that a table is gone.
         apply::drop_tables(store, &catalog, dropped).await?;
         self.look_at_tables(true).await?;

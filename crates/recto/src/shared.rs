@@ -6,7 +6,7 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_plan::cursor::KeyRing;
 use recto_store::{ReadOptions, Store, WriteOptions};
-use tokio::sync::{RwLock as AsyncLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::{Mutex, RwLock as AsyncLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::catalog::{Catalog, Recorded};
 use crate::error::Result;
@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     /// Where the rows lie of partitions that are kept in pieces.
     pub(crate) pieces: Arc<dyn Pieces>,
     pub(crate) holding: Arc<Holding>,
+    /// Held by the page that asks for the catalog for all.
+    looking: Mutex<()>,
     /// This process as one of those who write.
     pub(crate) writer: Writer,
     /// Who writes records has it shared, who must have none written meanwhile has it alone.
@@ -85,10 +87,10 @@ impl Shared {
         store: Arc<dyn Store>,
         environment: Environment,
         keys: KeyRing,
-        recorded: Recorded,
+        (recorded, asked_nanos): (Recorded, u64),
         options: &OpenOptions,
     ) -> Self {
-        let holding = Arc::new(Holding::new(recorded));
+        let holding = Arc::new(Holding::new(recorded, asked_nanos));
         Self {
             writer: Writer::new(&store, &environment, &holding, options.request_timeout),
             keys: CursorKeys::new(Arc::clone(&store), environment.clone(), keys, options),
@@ -97,6 +99,7 @@ impl Shared {
             store,
             environment,
             holding,
+            looking: Mutex::default(),
             writing: AsyncLock::default(),
             request_timeout: options.request_timeout,
         }
@@ -142,12 +145,25 @@ impl Shared {
     /// # Errors
     /// The catalog cannot be read.
     pub(crate) async fn look_for_schema(&self) -> Result<()> {
-        let generation = self.held().recorded.generation;
         let catalog = Catalog::new(&self.store, &self.environment, self.request_timeout);
-        if let Some(recorded) = catalog.known_schema_other_than(generation).await? {
-            self.holding.hold_newer(recorded);
+        self.holding.look(&catalog, &self.environment).await
+    }
+
+    /// Whether lists may not be read by what is held: others may have dropped a view since it was asked for.
+    pub(crate) fn is_old(&self) -> bool {
+        self.store.limits().remote && self.holding.is_old(&self.environment)
+    }
+
+    /// Looks for a schema then, once for all who wait for it.
+    ///
+    /// # Errors
+    /// The catalog cannot be read: it is not known which views are written.
+    pub(crate) async fn look_for_all(&self) -> Result<()> {
+        let _one_asks_for_all = self.looking.lock().await;
+        if !self.is_old() || self.held().recorded.views.has_none() {
+            return Ok(());
         }
-        Ok(())
+        self.look_for_schema().await
     }
 
     /// How to read.

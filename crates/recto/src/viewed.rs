@@ -7,6 +7,7 @@ use recto_model::schema::{Collection, Holds, WriteMode};
 use recto_model::{Cells, RowRef, Table};
 use recto_plan::Arrangement;
 use recto_store::PartitionWrite;
+use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
 use recto_views::collection::KeyCells;
 use recto_views::{
     BaseRead, BaseTable, Generation, Mend, Row, Token, Tokens, Verdict, Version, ViewNumber,
@@ -18,6 +19,9 @@ use crate::entries::EntryWrites;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paging::Judge;
 
+/// The most bytes of a record that changes, on every store: Cassandra cannot decide a conditional write that is larger
+/// than its mutations may be.
+const MAX_RECORD_BYTES: usize = 1 << 20;
 /// The stamp of what is written for a row whose own is not known: any that is known is newer.
 const LEAST_STAMP: i64 = 1;
 
@@ -96,6 +100,19 @@ impl Viewed {
                 .with_source(error)
         })
     }
+}
+
+/// Refuses a record that is too large to change.
+pub(crate) fn check_size(collection: &str, record: &Cells) -> Result<()> {
+    let bytes = record.byte_len() + record.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES;
+    if bytes <= MAX_RECORD_BYTES {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::LimitExceeded,
+        format!("a record of {collection} would have {bytes} bytes, {MAX_RECORD_BYTES} are the most"),
+    )
+    .with_hint("store smaller records, or keep large values elsewhere"))
 }
 
 impl Viewed {

@@ -31,6 +31,10 @@ order = ["since"]
 nulls = "skip"
 fields = ["status"]
 
+[collection.letters]
+fields = { id = "int", front = "text", back = "text" }
+key = ["id"]
+
 [collection.plain]
 fields = { user = "text", status = "text" }
 key = ["user"]
@@ -38,7 +42,7 @@ writes = "overwrite"
 "#;
 
 /// The behaviours on all stores; with the last one's end what they opened goes.
-static TESTS: AtomicUsize = AtomicUsize::new(4 * 10 + 1);
+static TESTS: AtomicUsize = AtomicUsize::new(4 * 11 + 1);
 
 /// Each behaviour on stores with transactions (in memory, and embedded), and without (in memory, and Cassandra).
 macro_rules! behaviours {
@@ -70,6 +74,7 @@ behaviours! {
         who_knows_less_leaves_the_rest,
         handles_from_before_a_field_leave_it,
         what_cannot_stand_in_a_view_is_refused,
+        what_would_become_too_large_is_refused,
         deleted_records_do_not_repeat_a_version,
         of_many_at_once_each_is_for_itself,
         records_expire_with_their_entries,

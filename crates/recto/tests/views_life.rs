@@ -100,6 +100,13 @@ behaviours! {
 }
 
 mod memory_by_writer {
+    /// Tokio's time goes by as nobody has anything to do.
+    #[tokio::test(start_paused = true)]
+    async fn who_only_reads_learns_that_a_view_is_dropped() {
+        let recto = crate::common::stores::in_memory(false).await;
+        crate::added::who_only_reads_learns_that_a_view_is_dropped(recto).await;
+    }
+
     #[test]
     fn who_goes_on_finds_what_is_before_and_after() {
         crate::run(async {

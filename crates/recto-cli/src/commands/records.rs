@@ -401,7 +401,7 @@ fn read_records(
         let refused = |reason: &str| {
             Failure::new(
                 Exit::Refused,
-                format!("line {}: {reason}; nothing was put", grouped(number)),
+                format!("line {}: {reason}; nothing was written", grouped(number)),
             )
             .with_hint("each line is a JSON object: {\"field\": value}")
         };
@@ -431,7 +431,7 @@ fn too_large(line: u64) -> Failure {
     Failure::new(
         Exit::Refused,
         format!(
-            "line {}: the record is larger than any store takes; nothing was put",
+            "line {}: the record is larger than any store takes; nothing was written",
             grouped(line)
         ),
     )
@@ -441,7 +441,7 @@ fn too_large(line: u64) -> Failure {
 fn too_much(limit: &str) -> Failure {
     Failure::new(
         Exit::Refused,
-        format!("one put takes at most {limit}; nothing was put"),
+        format!("one command takes at most {limit}; nothing was written"),
     )
     .with_hint("write them to a file and use recto load")
 }

@@ -42,9 +42,9 @@ Examples:
 /// What is removed of a store.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RemoveArgs {
-    /// Remove a collection with all its records, which the schema file does not name; without this, what
-    /// the file does not name is left as it is. May be given several times
-    #[arg(long, value_name = "COLLECTION")]
+    /// Remove a collection with all its records, or one of its views, as `orders.by_customer`, which the schema
+    /// file does not name; without this, what the file does not name is left as it is. May be given several times
+    #[arg(long, value_name = "COLLECTION[.VIEW]")]
     remove: Vec<String>,
 }
 

@@ -183,7 +183,7 @@ impl Build<'_> {
                 };
             }
             let recorded = self.catalog.schema().await?;
-            self.shared.holding.hold_schema(recorded, |_| true);
+            self.shared.holding.hold_newer(recorded);
             return Ok(());
         }
         Err(Error::new(

@@ -99,6 +99,11 @@ impl KeptViews {
         views
     }
 
+    /// Whether there are none.
+    pub(crate) fn has_none(&self) -> bool {
+        self.tables.is_empty()
+    }
+
     /// The tables of a collection's views, whatever their states.
     pub(crate) fn of<'a>(&'a self, collection: &'a str) -> impl Iterator<Item = &'a KeptView> {
         self.tables.iter().filter(move |one| one.collection == collection)

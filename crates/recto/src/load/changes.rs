@@ -15,7 +15,7 @@ use super::whole::{Becomes, Row, There, Writing};
 use super::write::{MAX_LOST, Part, Settled, busy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
-use crate::writes::{check_size, mutation, refusal_of};
+use crate::writes::{mutation, refusal_of};
 
 /// The most changes of a part that are made side by side.
 const MAX_CHANGES: usize = 64;
@@ -59,9 +59,6 @@ impl WholePart<'_> {
     /// At first it is assumed that the record is not there.
     async fn change_row(&self, row: &Row<'_>, now: Micros) -> Result<Became> {
         let core = self.core();
-        if let Err(error) = check_size(core, &row.record) {
-            return Ok(Err(Reason::general(error.message())));
-        }
         let mut there: Option<There> = None;
         for _ in 0..MAX_LOST {
             let becomes = row.becomes(there.as_ref(), now);

@@ -119,6 +119,28 @@ pub struct PageCost {
     pub time_micros: u64,
 }
 
+/// What removes rows of a view that a page met and that are stale. Boxed: most pages meet none, and every page's future
+/// would hold it.
+#[derive(Debug, Default)]
+pub(crate) struct Stale(Option<Box<Removals>>);
+
+#[derive(Debug, Default)]
+struct Removals(Vec<PartitionWrite>);
+
+impl Stale {
+    fn note(&mut self, removal: PartitionWrite) {
+        let Removals(removals) = &mut **self.0.get_or_insert_default();
+        if removals.len() < MAX_STALE {
+            removals.push(removal);
+        }
+    }
+
+    /// The removals, if there are any.
+    pub(crate) fn removals(self) -> Vec<PartitionWrite> {
+        self.0.map(|removals| removals.0).unwrap_or_default()
+    }
+}
+
 /// What one read of a page has used of its budget, and what it has cost.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -132,8 +154,7 @@ pub(crate) struct Meter {
     base_rows: u64,
     /// How many rows were read when other tasks last had their turn.
     rows_at_turn: u64,
-    /// What removes rows of a view that were met and are stale.
-    stale: Vec<PartitionWrite>,
+    stale: Stale,
 }
 
 impl Meter {
@@ -157,7 +178,7 @@ impl Meter {
             cost: PageCost::default(),
             base_rows: 0,
             rows_at_turn: 0,
-            stale: Vec::new(),
+            stale: Stale::default(),
         }
     }
 
@@ -229,13 +250,11 @@ impl Meter {
 
     /// Notes what removes a row of a view that is stale.
     pub(crate) fn note_stale(&mut self, removal: PartitionWrite) {
-        if self.stale.len() < MAX_STALE {
-            self.stale.push(removal);
-        }
+        self.stale.note(removal);
     }
 
     /// What removes the stale rows that were met.
-    pub(crate) fn take_stale(&mut self) -> Vec<PartitionWrite> {
+    pub(crate) fn take_stale(&mut self) -> Stale {
         std::mem::take(&mut self.stale)
     }
 
@@ -257,7 +276,9 @@ impl Meter {
 
     /// Adds the cost of a read that ran beside this one.
     pub(crate) fn add(&mut self, beside: Self) {
-        self.stale.extend(beside.stale);
+        for removal in beside.stale.removals() {
+            self.stale.note(removal);
+        }
         self.cost.rows_read += beside.cost.rows_read;
         self.base_rows += beside.base_rows;
         self.cost.bytes_read += beside.cost.bytes_read;

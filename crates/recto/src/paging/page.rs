@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use recto_model::{Cells, Environment};
 use recto_plan::{Plan, Position, Side, Travel};
-use recto_store::{PartitionWrite, Snapshot, Store};
+use recto_store::{Snapshot, Store};
 
-use super::budget::{Budget, Meter, PageCost, Stop};
+use super::budget::{Budget, Meter, PageCost, Stale, Stop};
 use super::found::FoundRows;
 use super::joined::Joining;
 use super::pieces::Pieces;
@@ -56,7 +56,7 @@ pub(crate) struct RawPage {
     pub(crate) stop: Option<Stop>,
     pub(crate) cost: PageCost,
     /// What removes the stale rows of a view that were met.
-    pub(crate) stale: Vec<PartitionWrite>,
+    pub(crate) stale: Stale,
 }
 
 /// Reads a page.
@@ -169,7 +169,7 @@ impl Fetcher<'_> {
             end,
             stop: run.stop,
             cost: PageCost::default(),
-            stale: Vec::new(),
+            stale: Stale::default(),
         })
     }
 
@@ -222,7 +222,7 @@ impl Fetcher<'_> {
             before: edge_before,
             after: edge_after,
             cost: PageCost::default(),
-            stale: Vec::new(),
+            stale: Stale::default(),
         })
     }
 

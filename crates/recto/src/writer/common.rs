@@ -140,12 +140,8 @@ impl Common {
 
     /// Looks whether there is a newer schema: whoever applies it waits until this process writes by it.
     pub(super) async fn look_at_schema(&self) {
-        let catalog = self.catalog();
-        let generation = self.generation().0;
         // What cannot be read now is read before the next renewal.
-        if let Ok(Some(recorded)) = catalog.known_schema_other_than(generation).await {
-            self.holding.hold_newer(recorded);
-        }
+        let _ = self.holding.look(&self.catalog(), &self.environment).await;
     }
 
     /// A collection whose records change, as the schema that is held has it; none if it has none of this name.

@@ -19,6 +19,7 @@ use super::record::{Record, UnderWay};
 use super::requests::{self, EntryWrite};
 use super::tables::stored;
 use crate::error::{Error, ErrorKind, Result};
+use crate::viewed::check_size;
 
 /// What became of a change of a record that is known to be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub(super) struct Drive {
     /// The mark that is still to be set.
     mark: Option<Version>,
     is_settled: bool,
+    /// Not the resolving of what is there.
+    is_change: bool,
 }
 
 /// A conditional write, as it is sent and sent again.
@@ -92,6 +95,7 @@ impl Drive {
             record,
             machine,
             under_way: Some(under_way),
+            is_change: waiting.is_some(),
             at: waiting.as_ref().and_then(|waiting| waiting.at),
             waiting,
             sent: None,
@@ -203,7 +207,7 @@ impl Drive {
                 sent.repeats += 1;
                 sent
             }
-            sent => match prepare(&record, asked, known) {
+            sent => match prepare(&record, asked, known, self.is_change) {
                 Ok(prepared) => sent.insert(prepared),
                 Err(error) => {
                     record.failed(error);
@@ -251,7 +255,15 @@ impl Drive {
 }
 
 /// A conditional write as it will be sent, with what must be written when it is applied.
-fn prepare(record: &Record, asked: &Conditional<ViewedCollection>, known: &Arc<Known>) -> Result<Sent> {
+fn prepare(
+    record: &Record,
+    asked: &Conditional<ViewedCollection>,
+    known: &Arc<Known>,
+    is_change: bool,
+) -> Result<Sent> {
+    if let Some(becomes) = asked.row.record.as_ref().filter(|_| is_change) {
+        check_size(&record.collection, becomes)?;
+    }
     let store = &record.common.store;
     let ttl_seconds = asked.row.ttl_seconds(record.common.environment.now_micros());
     let cas = requests::conditional(known, &record.key, asked, ttl_seconds).map_err(stored)?;

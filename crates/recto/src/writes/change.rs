@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use recto_model::Cells;
-use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
 use recto_store::{
     Cas, CasCondition, Mutation, Operation, PartitionWrite, PointRead, RowAddress, Stamp, TransactionOutcome,
     WriteOptions,
@@ -13,8 +12,7 @@ use recto_store::{
 use recto_views::change::{RowOf, TransactionOf};
 use recto_views::collection::MAX_VIEW_KEY_BYTES;
 use recto_views::{
-    Arranged, BaseTable, Change, FieldCells, Refusal, Request, Version, ViewNumber, ViewedCollection,
-    transaction,
+    Arranged, BaseTable, FieldCells, Refusal, Request, Version, ViewNumber, ViewedCollection, transaction,
 };
 
 use super::{MAX_LOOKS, busy, invalid_key, pause, refused};
@@ -23,11 +21,7 @@ use crate::core::CollectionCore;
 use crate::entries::EntryWrites;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
-use crate::viewed::{Viewed, Written};
-
-/// The most bytes of a record that changes, on every store: Cassandra cannot decide a conditional write that is larger
-/// than its mutations may be.
-const MAX_RECORD_BYTES: usize = 1 << 20;
+use crate::viewed::{Viewed, Written, check_size};
 
 /// What is asked to become of a record: its cells, and those of its fields that get new values, in the order of the
 /// collection's fields.
@@ -97,11 +91,6 @@ pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Asked) ->
 async fn by_the_writer(core: &CollectionCore, key: &Cells, asked: &Asked) -> Result<Changed> {
     let shared = &core.shared;
     let (name, time) = (&core.definition.name, shared.write_options().timeout);
-    if let Change::Insert { record, .. } | Change::Put { record, .. } | Change::PutKnown { record, .. } =
-        &asked.change
-    {
-        check_size(core, record)?;
-    }
     let changed = shared
         .writer
         .change(name, core.key_of(key), asked.clone(), time)
@@ -224,7 +213,7 @@ impl Transacting<'_> {
         let operation = match &change.after.record {
             // What has expired by now is not put any more.
             Some(record) if change.after.expires_at.is_none_or(|at| at > now) => {
-                check_size(self.core, record)?;
+                check_size(&self.core.definition.name, record)?;
                 let expires = change
                     .after
                     .expires_at
@@ -302,23 +291,6 @@ impl Transacting<'_> {
             Err(error) => Attempt::Failed(error.into()),
         }
     }
-}
-
-/// Refuses a record that is larger than any that changes may be.
-/// Refuses a record that is too large to change.
-pub(crate) fn check_size(core: &CollectionCore, record: &Cells) -> Result<()> {
-    let bytes = record.byte_len() + record.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES;
-    if bytes <= MAX_RECORD_BYTES {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::LimitExceeded,
-        format!(
-            "a record of {} would have {bytes} bytes, {MAX_RECORD_BYTES} are the most",
-            core.definition.name
-        ),
-    )
-    .with_hint("store smaller records, or keep large values elsewhere"))
 }
 
 /// Why a change of the record with this key is refused.

@@ -20,7 +20,7 @@ use recto_store::{
 use recto_views::Arranged;
 
 pub use change::Changed;
-pub(crate) use change::{Transacting, change, check_size, exists_unseen, not_changed, refusal_of, unfit};
+pub(crate) use change::{Transacting, change, exists_unseen, not_changed, refusal_of, unfit};
 use ground::Ground;
 use plain::{Gathering, Of, Plain};
 

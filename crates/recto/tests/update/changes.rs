@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use recto::session::VerifyRequest;
-use recto::{Collection, Error, ErrorKind, Page, Record, Recto};
+use recto::{Collection, DynamicRecord, Error, ErrorKind, Page, Record, Recto};
 
 use crate::common::exact::{assert_views_are_exact, entries_end_in};
 use crate::common::stores::parse;
@@ -217,7 +217,7 @@ pub(crate) async fn what_is_refused_changes_nothing(recto: Recto) {
     assert!(error.message().contains("suspensions"), "{error}");
     // Records that are written plainly have no versions to ask for.
     let plain = recto.dynamic("plain").unwrap();
-    let record = recto::DynamicRecord::from_json_text(plain.definition(), r#"{"user": "ada"}"#).unwrap();
+    let record = DynamicRecord::from_json_text(plain.definition(), r#"{"user": "ada"}"#).unwrap();
     plain.put(&record).await.unwrap();
     assert_eq!(
         plain.insert(&record).await.unwrap_err().kind(),
@@ -360,6 +360,27 @@ pub(crate) async fn what_cannot_stand_in_a_view_is_refused(recto: Recto) {
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
         assert!(error.message().contains("view by_status"), "{error}");
     }
+}
+
+/// Each of the two changes is small enough by itself.
+pub(crate) async fn what_would_become_too_large_is_refused(recto: Recto) {
+    let letters = recto.dynamic("letters").unwrap();
+    let half = "x".repeat(600 << 10);
+    letters.update(1).set("front", "").await.unwrap_err();
+    let letter = serde_json::json!({ "id": 1, "front": half });
+    let letter = DynamicRecord::from_json(letters.definition(), letter.as_object().unwrap());
+    letters.insert(&letter.unwrap()).await.unwrap();
+    let error = letters.update(1).set("back", &*half).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(error.message().contains("letters would have 1"), "{error}");
+    // What is there is as it was, and may be changed.
+    letters.update(1).set("front", "short").await.unwrap();
+    letters.update(1).set("back", &*half).await.unwrap();
+    let found = letters.get(1).await.unwrap().unwrap().to_json();
+    assert_eq!(
+        (&found["front"], found["back"].as_str()),
+        (&"short".into(), Some(&*half))
+    );
 }
 
 /// Though a deletion leaves no row.

@@ -1,7 +1,11 @@
 //! Views that are added to records that are there, that change, and that go.
 
-use recto::{ApplyOptions, Recto};
+use std::sync::Arc;
+use std::time::Duration;
 
+use recto::{ApplyOptions, ErrorKind, OpenOptions, Recto};
+
+use crate::common::clocks::Clocks;
 use crate::common::stores::parse;
 use crate::{BASE, VIEWS, assert_all_is_well, fill, tables, with_views};
 
@@ -88,6 +92,40 @@ pub(crate) async fn a_view_is_dropped_by_name(recto: Recto) {
     );
     fill(&recto, 200).await;
     assert_all_is_well(&recto).await;
+}
+
+/// Longer than anybody reads by what the catalog said.
+const OLD: Duration = Duration::from_secs(16);
+
+/// A process that never writes has nothing else to learn it from, and the view's table may be there for long.
+pub(crate) async fn who_only_reads_learns_that_a_view_is_dropped(recto: Recto) {
+    recto.apply(&with_views()).await.unwrap();
+    fill(&recto, 100).await;
+    let clocks = Clocks::default();
+    let options = OpenOptions::new().environment(clocks.environment());
+    let reader = Recto::with_store(Arc::clone(recto.store()), options)
+        .await
+        .unwrap();
+    let people = reader.dynamic("people").unwrap();
+    let query = people.query().filter(r#"city = "c1""#).first(100);
+    let there = query.clone().await.unwrap();
+    assert!(!there.is_empty());
+    assert_eq!(query.clone().await.unwrap().items(), there.items());
+    let first = reader.generation();
+    let options = ApplyOptions::new().remove("people.by_city").remove("people.ages");
+    let less = parse(BASE);
+    let dropped = recto.apply_with(&less, &options);
+    let asked = async {
+        // It is not read any more long before it is gone.
+        tokio::time::sleep(OLD).await;
+        clocks.jump(OLD);
+        let error = query.clone().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoPlan, "{error}");
+        assert!(reader.generation() > first);
+        assert_eq!(recto.views().await.unwrap().len(), 3);
+    };
+    let (dropped, ()) = futures::join!(dropped, asked);
+    dropped.unwrap();
 }
 
 pub(crate) async fn a_table_that_is_gone_is_filled_anew(recto: Recto) {
