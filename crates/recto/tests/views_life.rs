@@ -10,6 +10,8 @@ mod clock;
 #[allow(unused_imports)]
 #[path = "common/mod.rs"]
 mod common;
+#[path = "views_life/doors.rs"]
+mod doors;
 #[path = "views_life/drift.rs"]
 mod drift;
 #[allow(dead_code)]
@@ -17,6 +19,8 @@ mod drift;
 mod gate;
 #[path = "views_life/killed.rs"]
 mod killed;
+#[path = "views_life/leases.rs"]
+mod leases;
 #[path = "views_life/plain.rs"]
 mod plain;
 #[path = "views_life/resumed.rs"]

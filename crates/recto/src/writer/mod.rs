@@ -37,7 +37,7 @@ use recto_views::{FieldCells, Generation, Incarnation, Micros, Request, Writer a
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 
-use self::common::{Common, MAX_UNDER_WAY};
+use self::common::{Common, Deadline, MAX_UNDER_WAY};
 use self::drive::{Drive, Waiting};
 use self::process::Process;
 use self::record::{Record, UnderWay};
@@ -300,10 +300,9 @@ impl Joining {
         request: Request<Cells, FieldCells>,
         waiting: Waiting,
     ) {
-        let left = self.common.left(waiting.deadline);
-        let joined = timeout(left, self.joined()).await;
-        let begun = joined.unwrap_or_else(|_| Err(late())).and_then(|process| {
-            let under_way = UnderWay::begin(&self.common, &process).ok_or_else(ended)?;
+        let leased = self.leased(waiting.deadline).await;
+        let begun = leased.and_then(|process| {
+            let under_way = UnderWay::begin(&self.common, &process).ok_or_else(closed)?;
             Ok((process, under_way))
         });
         match begun {
@@ -312,6 +311,30 @@ impl Joining {
                 Drive::change(record, request, under_way, waiting).run().await;
             }
             Err(error) => drop(waiting.answer.send(Err(error))),
+        }
+    }
+
+    /// This process, as soon as it is registered and has its lease.
+    ///
+    /// # Errors
+    /// It has none in time, or the store is closed.
+    async fn leased(&self, deadline: Deadline) -> Result<Arc<Process>> {
+        let common = &self.common;
+        loop {
+            if common.has_ended() {
+                return Err(closed());
+            }
+            let joined = timeout(common.left(deadline), self.joined()).await;
+            let process = joined.unwrap_or_else(|_| Err(late()))?;
+            let leased = tokio::select! {
+                biased;
+                () = process.lost() => None,
+                leased = process.leased_soon(common) => Some(leased),
+                () = tokio::time::sleep(common.left(deadline)) => Some(Err(no_lease())),
+            };
+            if let Some(leased) = leased {
+                return leased.map(|()| process);
+            }
         }
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use recto_views::Generation;
 
-use super::common::{Common, Deadline};
+use super::common::Common;
 use super::process::Process;
-use super::{Joining, closed, late, no_lease};
+use super::{Joining, closed, no_lease};
 use crate::error::Result;
 
 /// A plain write under way, by the schema that was held when it began or by a newer one. Dropped before it is said that it
@@ -26,38 +26,13 @@ impl PlainWriting {
     /// It has none in time, or the store is closed.
     pub(super) async fn begin(joining: &Joining, time: Duration) -> Result<Self> {
         let common = &joining.common;
-        let deadline = common.deadline(time);
-        loop {
-            if common.has_ended() {
-                return Err(closed());
-            }
-            let joined = tokio::time::timeout(common.left(deadline), joining.joined()).await;
-            let process = joined.unwrap_or_else(|_| Err(late()))?;
-            if !Self::leased_by(common, &process, deadline).await? {
-                continue;
-            }
-            if let Some(generation) = process.began(common) {
-                return Ok(Self {
-                    common: Arc::clone(common),
-                    process,
-                    generation,
-                    has_ended: false,
-                });
-            }
-        }
-    }
-
-    /// Waits for the lease; whether it came, or the process was found dead.
-    async fn leased_by(common: &Common, process: &Process, deadline: Deadline) -> Result<bool> {
-        if process.has_lease(common) {
-            return Ok(true);
-        }
-        tokio::select! {
-            biased;
-            () = process.lost() => Ok(false),
-            leased = process.leased_soon(common) => leased.map(|()| true),
-            () = tokio::time::sleep(common.left(deadline)) => Err(no_lease()),
-        }
+        let process = joining.leased(common.deadline(time)).await?;
+        Ok(Self {
+            common: Arc::clone(common),
+            generation: process.began(common).ok_or_else(closed)?,
+            process,
+            has_ended: false,
+        })
     }
 
     /// Refuses to have it sent when this process has no lease. If it has one after it was applied, nobody took this process

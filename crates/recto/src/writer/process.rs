@@ -11,8 +11,8 @@ use recto_views::{Generation, Incarnation, IntentPlace, Member, Micros, Naming, 
 use tokio::sync::Notify;
 
 use super::common::Common;
-use super::no_lease;
 use super::signal::Signal;
+use super::{closed, no_lease};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How long after a renewal the next one is sent.
@@ -57,6 +57,8 @@ struct State {
     doubts: BTreeMap<Generation, Micros>,
     /// Why the last renewal failed, if too few replicas were alive for it.
     cut_off: Option<Arc<StoreError>>,
+    /// Its registration may be removed from now on: nothing begins any more.
+    is_leaving: bool,
 }
 
 /// What became of a renewal.
@@ -116,7 +118,13 @@ impl Process {
         loop {
             tokio::select! {
                 biased;
-                () = self.no_more_writes(common) => return self.leave(common).await,
+                () = self.no_more_writes(common) => {
+                    if self.leave(common).await {
+                        return;
+                    }
+                    pause = RENEWAL_PAUSE;
+                    continue;
+                }
                 () = self.wanted() => {}
                 () = tokio::time::sleep(pause) => {}
             }
@@ -148,25 +156,34 @@ impl Process {
     }
 
     /// Removes its registration, so that nobody has to find it dead: all its intents are settled, and deleted after one more
-    /// renewal. What cannot be done now is left to those who find it dead.
-    async fn leave(&self, common: &Common) {
-        if matches!(self.send_renewal(common).await, Renewal::Done) {
+    /// renewal. What cannot be done now is left to those who find it dead. Not if something began meanwhile; whether it has
+    /// left.
+    async fn leave(&self, common: &Common) -> bool {
+        let is_renewed = matches!(self.send_renewal(common).await, Renewal::Done);
+        if is_renewed {
             self.delete_segments(common).await;
-            let counter = {
-                let state = self.lock();
-                state.member.counter().filter(|_| state.segments.is_clear())
-            };
-            if let Some(counter) = counter {
-                let options = WriteOptions {
-                    consistency: Some(ConsistencyLevel::Serial),
-                    ..common.write_options()
-                };
-                let leaving = common.tables.leaving(self.incarnation, counter);
-                drop(common.store.cas(leaving, options).await);
+        }
+        let counter = {
+            let mut state = self.lock();
+            if !state.member.is_idle() {
+                return false;
             }
+            state.is_leaving = true;
+            let is_clear = is_renewed && state.segments.is_clear();
+            state.member.counter().filter(|_| is_clear)
+        };
+        self.renewed.give();
+        if let Some(counter) = counter {
+            let options = WriteOptions {
+                consistency: Some(ConsistencyLevel::Serial),
+                ..common.write_options()
+            };
+            let leaving = common.tables.leaving(self.incarnation, counter);
+            drop(common.store.cas(leaving, options).await);
         }
         self.has_left.store(true, Ordering::Release);
         self.left.give();
+        true
     }
 
     /// Waits until it has removed its registration, or given that up.
@@ -253,7 +270,8 @@ impl Process {
 
     /// Whether it may send conditional writes and entries now.
     pub(super) fn has_lease(&self, common: &Common) -> bool {
-        self.lock().member.has_lease(common.continuous_micros())
+        let state = self.lock();
+        !state.is_leaving && state.member.has_lease(common.continuous_micros())
     }
 
     /// Waits until it has a lease; for ever, if it has none any more.
@@ -264,21 +282,28 @@ impl Process {
     /// The same, as long as it can be hoped for.
     ///
     /// # Errors
-    /// Too few replicas are alive.
+    /// Too few replicas are alive, or the store is closed.
     pub(super) async fn leased_soon(&self, common: &Common) -> Result<()> {
         let asked = || {
             if self.has_lease(common) {
                 return Some(Ok(()));
             }
-            let cut_off = self.lock().cut_off.clone()?;
+            let state = self.lock();
+            if state.is_leaving {
+                return Some(Err(closed()));
+            }
+            let cut_off = state.cut_off.clone()?;
             Some(Err(no_lease().with_source(cut_off)))
         };
         self.renewed.until(asked).await
     }
 
-    /// A write, or the resolving of an intent, begins.
+    /// A write, or the resolving of an intent, begins; none does when this process leaves.
     pub(super) fn began(&self, common: &Common) -> Option<Generation> {
         let mut state = self.lock();
+        if state.is_leaving {
+            return None;
+        }
         state.member.read(common.generation());
         state.member.began()
     }

@@ -39,7 +39,7 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    /// None while the process has not read the catalog.
+    /// None when the process leaves.
     pub(super) fn begin(common: &Common, process: &Arc<Process>) -> Option<Self> {
         Some(Self {
             generation: process.began(common)?,

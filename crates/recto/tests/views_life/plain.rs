@@ -1,31 +1,19 @@
 //! Views that are added to records that are written plainly, by processes that know nothing of them yet: on a store
 //! without transactions, in virtual time.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use recto::session::{VerifyRequest, ViewProgress};
-use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
-use recto::store::wrapper::StoreWrapper;
-use recto::store::{
-    Atomicity, Limits, PartitionWrite, ReadOptions, Store, StoreError, WriteOptions, WriteOutcome,
-};
-use recto::{
-    ApplyOptions, Collection, DynamicRecord, Environment, ErrorKind, LocalSession, OpenOptions, Recto,
-    Session,
-};
+use recto::{ApplyOptions, Collection, DynamicRecord, ErrorKind, LocalSession, Recto, Session};
 use serde_json::json;
-use tokio::runtime::Builder;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::clock::{Clock, Clocks, Random};
+use crate::clock::Random;
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
-use crate::gate::Gate;
+use crate::doors::{Door, World, in_virtual_time};
 use crate::{event, record, verify};
 
 /// Records that are never changed, and some that are overwritten.
@@ -56,94 +44,14 @@ partition = ["hour"]
 order = ["-sensor"]
 "#;
 
-/// As Cassandra is.
-const LIMITS: Limits = Limits {
-    remote: true,
-    leaves_tombstones: true,
-    sees_conflicts: false,
-    transactions: false,
-    ..DEFAULT_LIMITS
-};
 const RECORDS: i32 = 400;
 /// Longer than it takes to be found dead, but for the lease, which one who is waited for renews.
 const LONG: Duration = Duration::from_secs(60);
 /// More than it takes until views are filled when nobody is waited for.
 const QUICK: Duration = Duration::from_secs(12);
 
-fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
-    let runtime = Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
-    runtime.unwrap().block_on(future)
-}
-
 pub(crate) fn schema() -> String {
     format!("{PLAIN}{PLAIN_VIEWS}")
-}
-
-/// One store, and the processes that have it open.
-struct World {
-    start: Instant,
-    memory: Arc<dyn Store>,
-}
-
-impl World {
-    fn new() -> Self {
-        let start = Instant::now();
-        let environment = Environment::new(Clocks(Arc::new(Clock::new(start, 0, 0))));
-        let memory = Arc::new(MemoryStore::with_limits(environment, LIMITS));
-        Self { start, memory }
-    }
-
-    /// A process whose clock is `off_micros` away from the others'.
-    async fn process(&self, seed: u64, off_micros: i64) -> (Recto, Arc<Doors>) {
-        let clock = Arc::new(Clock::new(self.start, off_micros, seed));
-        let gate = Gate::new(Arc::clone(&self.memory), seed);
-        let doors = Arc::new(Doors {
-            store: Arc::new(gate.clone()),
-            gate,
-            holds_writes: AtomicBool::new(false),
-            lets_go: Notify::new(),
-        });
-        let options = OpenOptions::new().environment(Environment::new(Clocks(clock)));
-        let store = Arc::clone(&doors) as Arc<dyn Store>;
-        (Recto::with_store(store, options).await.unwrap(), doors)
-    }
-}
-
-/// A process' connection to the store, on which its plain writes can be held back by themselves.
-struct Doors {
-    store: Arc<dyn Store>,
-    gate: Gate,
-    holds_writes: AtomicBool,
-    lets_go: Notify,
-}
-
-impl Doors {
-    fn hold_writes(&self, holds: bool) {
-        self.holds_writes.store(holds, Ordering::Relaxed);
-        self.lets_go.notify_waiters();
-    }
-}
-
-#[async_trait]
-impl StoreWrapper for Doors {
-    fn inner(&self) -> &Arc<dyn Store> {
-        &self.store
-    }
-
-    async fn on_writes(
-        &self,
-        writes: Vec<PartitionWrite>,
-        atomicity: Atomicity,
-        options: WriteOptions,
-    ) -> Result<WriteOutcome, StoreError> {
-        while self.holds_writes.load(Ordering::Relaxed) {
-            self.lets_go.notified().await;
-        }
-        self.store.write_many(writes, atomicity, options).await
-    }
 }
 
 fn reading(records: &Collection<DynamicRecord>, number: i32, degrees: i32) -> DynamicRecord {
@@ -193,29 +101,11 @@ pub(crate) async fn assert_views_are_true(recto: &Recto) -> usize {
     records
 }
 
-/// How many rows a table has.
-async fn rows_of(store: &Arc<dyn Store>, name: &str) -> usize {
-    let tables = store.list_tables().await.unwrap();
-    let table = Arc::new(tables.into_iter().find(|table| table.name() == name).unwrap());
-    let snapshot = store.snapshot().unwrap();
-    let mut rows = 0;
-    for range in snapshot.token_ranges(&table, 1).await.unwrap() {
-        let options = ReadOptions::default();
-        let read = snapshot
-            .scan(&table, &range, None, 10_000, &options)
-            .await
-            .unwrap();
-        assert!(read.next.is_none());
-        rows += read.rows.len();
-    }
-    rows
-}
-
 /// How many entries all views have.
 async fn entries(world: &World, recto: &Recto) -> usize {
     let mut entries = 0;
     for view in recto.views().await.unwrap() {
-        entries += rows_of(&world.memory, &view.table).await;
+        entries += world.rows_of(&view.table).await;
     }
     entries
 }
@@ -234,14 +124,14 @@ fn who_adds_a_view_waits_for_a_plain_write_that_does_not_know_it() {
         let (other, doors) = world.process(2, -1_800_000_000).await;
         fill(&other, RECORDS).await;
         // Its renewals pass, its writes of records stand still.
-        doors.hold_writes(true);
+        doors.hold(Door::Writes);
         let writing = other.clone();
         let written = tokio::spawn(async move { put(&writing, RECORDS, 1).await });
         sleep(Duration::from_secs(1)).await;
         let mut applying = apply(&one, &schema());
         assert!(timeout(LONG, &mut applying).await.is_err(), "it is waited for");
         assert_eq!(entries(&world, &one).await, 0);
-        doors.hold_writes(false);
+        doors.open();
         written.await.unwrap();
         timeout(LONG, applying).await.unwrap().unwrap();
         assert_eq!(
@@ -259,7 +149,7 @@ fn who_is_waited_for_is_told_and_not_for_ever() {
         one.apply(&parse(PLAIN)).await.unwrap();
         let (other, doors) = world.process(2, 0).await;
         fill(&other, RECORDS).await;
-        doors.hold_writes(true);
+        doors.hold(Door::Writes);
         let writing = other.clone();
         let written = tokio::spawn(async move { put(&writing, RECORDS, 1).await });
         sleep(Duration::from_secs(1)).await;
@@ -293,7 +183,7 @@ fn who_is_waited_for_is_told_and_not_for_ever() {
                 .all(|view| view.state == "building")
         );
         // The same again goes on.
-        doors.hold_writes(false);
+        doors.open();
         written.await.unwrap();
         one.apply(&parse(&schema())).await.unwrap();
         assert_views_are_true(&one).await;
@@ -308,7 +198,7 @@ fn who_adds_a_view_waits_for_a_write_that_nobody_waits_for_any_more() {
         one.apply(&parse(PLAIN)).await.unwrap();
         let (other, doors) = world.process(2, 0).await;
         fill(&other, RECORDS).await;
-        doors.hold_writes(true);
+        doors.hold(Door::Writes);
         let writing = other.clone();
         let given_up = tokio::spawn(async move { put(&writing, RECORDS, 1).await });
         sleep(Duration::from_secs(1)).await;
@@ -336,7 +226,7 @@ fn a_plain_write_of_who_was_frozen_is_in_views_that_were_added_meanwhile() {
         let (other, doors) = world.process(2, 0).await;
         fill(&other, RECORDS).await;
         let (putting, deleting) = (other.clone(), other.clone());
-        doors.hold_writes(true);
+        doors.hold(Door::Writes);
         let put_late = tokio::spawn(async move { put(&putting, RECORDS, 1).await });
         let deleted_late = tokio::spawn(async move {
             let events = deleting.dynamic("events").unwrap();
@@ -349,7 +239,7 @@ fn a_plain_write_of_who_was_frozen_is_in_views_that_were_added_meanwhile() {
             .await
             .unwrap()
             .unwrap();
-        doors.hold_writes(false);
+        doors.open();
         doors.gate.open(true);
         put_late.await.unwrap();
         deleted_late.await.unwrap();
@@ -384,13 +274,13 @@ fn who_ends_in_good_order_leaves_nothing_and_is_not_waited_for() {
             }
             others.push(other);
         }
-        assert_eq!(rows_of(&world.memory, "recto_writers").await, 5);
-        assert!(rows_of(&world.memory, "recto_intents").await > 0);
+        assert_eq!(world.rows_of("recto_writers").await, 5);
+        assert!(world.rows_of("recto_intents").await > 0);
         for other in others {
             other.close().await.unwrap();
         }
-        assert_eq!(rows_of(&world.memory, "recto_writers").await, 1);
-        assert_eq!(rows_of(&world.memory, "recto_intents").await, 0);
+        assert_eq!(world.rows_of("recto_writers").await, 1);
+        assert_eq!(world.rows_of("recto_intents").await, 0);
         let schema = format!("{PLAIN}{people}{PLAIN_VIEWS}");
         timeout(LONG, apply(&one, &schema)).await.unwrap().unwrap();
         assert_views_are_true(&one).await;

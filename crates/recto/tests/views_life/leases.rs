@@ -1,0 +1,139 @@
+//! Processes whose lease is over, who lose their registration or end, while they write, sweep and delete: on a store
+//! without transactions, in virtual time.
+
+use std::time::Duration;
+
+use recto::{ErrorKind, Recto};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::common::exact::assert_views_are_exact;
+use crate::common::stores::parse;
+use crate::doors::{Door, World, in_virtual_time, until};
+use crate::plain::{self, PLAIN, PLAIN_VIEWS, assert_views_are_true};
+use crate::{event, record};
+
+const PEOPLE: &str = "[collection.people]\nfields = { id = \"int\", city = \"text\" }\nkey = [\"id\"]\n";
+const BY_CITY: &str = "[collection.people.view.by_city]\npartition = [\"city\"]\n";
+const RECORDS: i32 = 20;
+/// Longer than a lease, and shorter than it takes to be found dead.
+const LAPSED: Duration = Duration::from_secs(18);
+/// Longer than it takes to be found dead, and until what was left is resolved.
+const LONG: Duration = Duration::from_secs(90);
+
+fn people() -> String {
+    format!("{PEOPLE}{BY_CITY}")
+}
+
+async fn put(recto: &Recto, id: i32, city: &str) -> recto::Result<()> {
+    let people = recto.dynamic("people").unwrap();
+    let person = record(&people, &json!({ "id": id, "city": city }));
+    people.put(&person).await.map(drop)
+}
+
+fn putting(recto: &Recto, id: i32, city: &'static str) -> JoinHandle<recto::Result<()>> {
+    let recto = recto.clone();
+    tokio::spawn(async move { put(&recto, id, city).await })
+}
+
+async fn put_many(recto: &Recto) {
+    for id in 0..RECORDS {
+        put(recto, id, "ulm").await.unwrap();
+    }
+}
+
+#[test]
+fn a_change_waits_for_the_lease() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, doors) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        put_many(&one).await;
+        doors.hold(Door::Registrations);
+        sleep(LAPSED).await;
+        assert!(!one.writer_metrics().has_lease);
+        let mut changing = putting(&one, 1, "bonn");
+        let waits = timeout(Duration::from_secs(2), &mut changing).await;
+        assert!(waits.is_err(), "{waits:?}");
+        doors.open();
+        changing.await.unwrap().unwrap();
+        assert_eq!(one.writer_metrics().lost, 0);
+        assert_views_are_exact(&one, "people").await;
+        // In vain, for as long as it has time.
+        doors.hold(Door::Registrations);
+        sleep(LAPSED).await;
+        let began = Instant::now();
+        let error = put(&one, 1, "jena").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(began.elapsed().as_secs(), 10);
+        // Where too few replicas are alive, not at all.
+        doors.open();
+        doors.fail(Door::Registrations);
+        sleep(LAPSED).await;
+        let began = Instant::now();
+        let error = put(&one, 1, "jena").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        doors.open();
+        sleep(LAPSED).await;
+        put(&one, 1, "jena").await.unwrap();
+        assert_eq!(assert_views_are_exact(&one, "people").await, RECORDS as usize);
+    });
+}
+
+#[test]
+fn a_change_that_waits_is_made_by_the_next_registration_when_this_one_is_lost() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        put(&one, 0, "ulm").await.unwrap();
+        let (other, doors) = world.process(2, 0).await;
+        put_many(&other).await;
+        doors.hold(Door::Registrations);
+        sleep(LAPSED).await;
+        until(|| one.writer_metrics().found_dead == 1).await;
+        let changing = putting(&other, 1, "bonn");
+        sleep(Duration::from_secs(1)).await;
+        doors.open();
+        changing.await.unwrap().unwrap();
+        assert_eq!(other.writer_metrics().lost, 1);
+        assert_views_are_exact(&one, "people").await;
+    });
+}
+
+#[test]
+fn who_ends_is_waited_for_while_a_plain_write_of_it_is_under_way() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(PLAIN)).await.unwrap();
+        let (other, doors) = world.process(2, 0).await;
+        plain::fill(&other, RECORDS).await;
+        doors.hold(Door::Registrations);
+        sleep(LAPSED).await;
+        // It waits for the lease; then the process ends, which is told before the write goes on.
+        let writing = other.clone();
+        let written = tokio::spawn(async move {
+            let events = writing.dynamic("events").unwrap();
+            events.put(&record(&events, &event(RECORDS))).await
+        });
+        sleep(Duration::from_secs(1)).await;
+        let ending = other.clone();
+        let ended = tokio::spawn(async move { ending.close().await.unwrap() });
+        sleep(Duration::from_secs(1)).await;
+        doors.open();
+        doors.hold(Door::Writes);
+        sleep(Duration::from_secs(5)).await;
+        assert!(!written.is_finished());
+        assert_eq!(world.rows_of("recto_writers").await, 1, "it is still registered");
+        doors.open();
+        written.await.unwrap().unwrap();
+        ended.await.unwrap();
+        assert_eq!(world.rows_of("recto_writers").await, 0);
+        let schema = format!("{PLAIN}{PLAIN_VIEWS}");
+        timeout(LONG, one.apply(&parse(&schema))).await.unwrap().unwrap();
+        assert_views_are_true(&one).await;
+    });
+}
