@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::join;
 use futures::stream::{self, StreamExt};
-use recto_model::Cells;
+use recto_model::{Cells, Column, Table, cell};
 use recto_store::{Cas, CasOutcome, PointRead, StoreError, StoreErrorKind, WriteOutcome};
 use recto_views::stored::decode_tokens;
 use recto_views::write::NotWritten;
@@ -86,9 +86,11 @@ impl Record {
         })
     }
 
-    /// Its collection, as the schema that is held has it.
+    /// Its collection, as the schema that is held has it; none if that was dropped, and one of the name may have been made
+    /// anew that has no such key.
     pub(super) fn known(&self) -> Option<Arc<Known>> {
-        self.common.known(&self.collection)
+        let known = self.common.known(&self.collection)?;
+        is_key_of(known.base.table(), &self.key).then_some(known)
     }
 
     /// Remembers why something failed, for who is told that it did.
@@ -308,4 +310,13 @@ impl Record {
             None => error,
         }
     }
+}
+
+/// Whether these are cells of a table's partition key.
+fn is_key_of(table: &Table, key: &Cells) -> bool {
+    let columns = table.partition();
+    let fits = |(column, cell): (&Column, Option<&[u8]>)| {
+        cell.is_some_and(|cell| cell::validate(&column.ty, cell).is_ok())
+    };
+    columns.len() == key.len() && columns.iter().zip(key.iter()).all(fits)
 }

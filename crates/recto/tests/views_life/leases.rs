@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use recto::{ErrorKind, Recto};
+use recto::{ApplyOptions, ErrorKind, Recto};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -136,4 +136,37 @@ fn who_ends_is_waited_for_while_a_plain_write_of_it_is_under_way() {
         timeout(LONG, one.apply(&parse(&schema))).await.unwrap().unwrap();
         assert_views_are_true(&one).await;
     });
+}
+
+#[test]
+fn what_the_dead_left_of_a_collection_that_was_made_anew_keeps_nobody_waiting() {
+    let by_two = "[collection.people]\nfields = { tenant = \"int\", id = \"int\", city = \"text\" }\n\
+                  key = [\"tenant\", \"id\"]\n";
+    let by_bigint = PEOPLE.replace("id = \"int\"", "id = \"bigint\"");
+    let (of_two, of_bigint) = (
+        json!({ "tenant": 1, "id": 1, "city": "ulm" }),
+        json!({ "id": 1, "city": "ulm" }),
+    );
+    for (anew, person) in [(by_two, of_two), (&*by_bigint, of_bigint)] {
+        in_virtual_time(async {
+            let world = World::new();
+            let (one, _) = world.process(1, 0).await;
+            one.apply(&parse(PEOPLE)).await.unwrap();
+            let (other, doors) = world.process(2, 0).await;
+            put_many(&other).await;
+            doors.gate.open(false);
+            let remove = ApplyOptions::new().remove("people");
+            one.apply_with(&parse(PLAIN), &remove).await.unwrap();
+            one.apply(&parse(&format!("{PLAIN}{anew}"))).await.unwrap();
+            assert_eq!(one.writer_metrics().found_dead, 0);
+            assert!(world.rows_of("recto_intents").await > 0);
+            let people = one.dynamic("people").unwrap();
+            people.put(&record(&people, &person)).await.unwrap();
+            let views = parse(&format!("{PLAIN}{anew}{BY_CITY}"));
+            timeout(LONG, one.apply(&views)).await.unwrap().unwrap();
+            let swept = one.writer_metrics().swept;
+            assert_eq!((swept.unresolved, swept.waiting), (0, 1), "{swept:?}");
+            assert_eq!(assert_views_are_exact(&one, "people").await, 1);
+        });
+    }
 }
