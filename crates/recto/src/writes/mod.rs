@@ -289,11 +289,24 @@ impl Changes {
         Ok(newest)
     }
 
-    /// Sends the changes until they are applied, or it is known that they are not.
+    /// Sends the changes until they are applied, or it is known that they are not. Those that are applied are so whatever
+    /// fails then.
     async fn settle(&self, writing: &mut Writing<'_>) -> Result<()> {
+        let mut is_applied = false;
+        let settled = self.send_until_applied(writing, &mut is_applied).await;
+        settled.map_err(|error| {
+            if is_applied {
+                not_in_all_views(error)
+            } else {
+                error
+            }
+        })
+    }
+
+    async fn send_until_applied(&self, writing: &mut Writing<'_>, is_applied: &mut bool) -> Result<()> {
         let (environment, options) = (&self.shared.environment, self.shared.write_options());
         let mut begun_nanos = environment.monotonic_nanos();
-        let (mut reads_all, mut before, mut is_applied) = (false, None, false);
+        let (mut reads_all, mut before) = (false, None);
         for _ in 0..MAX_LOOKS {
             let mut ground = Ground::look(&self.shared, &self.pending, reads_all).await?;
             if let Some(before) = before.take() {
@@ -319,11 +332,11 @@ impl Changes {
             };
             match settle(environment, Policy::write(left), attempt).await {
                 Ok(Sent::Applied) => {
-                    let is_all = writing.is_all(&self.shared, options.timeout).await;
-                    if is_all.map_err(not_in_all_views)? {
+                    *is_applied = true;
+                    if writing.is_all(&self.shared, options.timeout).await? {
                         return Ok(());
                     }
-                    (before, is_applied) = (Some(ground), true);
+                    before = Some(ground);
                     begun_nanos = environment.monotonic_nanos();
                 }
                 Ok(Sent::MayBeThere) => reads_all = true,
@@ -333,7 +346,6 @@ impl Changes {
                     }
                     pause(environment).await;
                 }
-                Err(unsettled) if is_applied => return Err(not_in_all_views(unsettled.or(unknown))),
                 Err(unsettled) => return Err(unsettled.or(unknown)),
             }
         }

@@ -170,3 +170,35 @@ fn what_the_dead_left_of_a_collection_that_was_made_anew_keeps_nobody_waiting() 
         });
     }
 }
+
+#[test]
+fn a_plain_write_that_was_applied_is_not_said_to_have_failed() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        // To delete a record of these is to read it first.
+        let before =
+            format!("{PLAIN}[collection.events.view.by_day]\npartition = [\"day\"]\norder = [\"score\"]\n");
+        one.apply(&parse(&before)).await.unwrap();
+        let (other, doors) = world.process(2, 0).await;
+        plain::fill(&other, RECORDS).await;
+        doors.hold(Door::Writes);
+        let deleting = other.clone();
+        let deleted = tokio::spawn(async move {
+            let events = deleting.dynamic("events").unwrap();
+            events.delete((3, 10)).await
+        });
+        sleep(Duration::from_secs(1)).await;
+        doors.gate.open(false);
+        let after = parse(&(before + PLAIN_VIEWS));
+        timeout(2 * LONG, one.apply(&after)).await.unwrap().unwrap();
+        doors.open();
+        doors.fail(Door::Reads("events"));
+        doors.gate.open(true);
+        let error = deleted.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        doors.open();
+        let events = other.dynamic("events").unwrap();
+        assert_eq!(events.get((3, 10)).await.unwrap(), None);
+    });
+}
