@@ -119,6 +119,12 @@ mod memory_by_writer {
         });
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn what_is_missing_is_found_beside_who_inserts() {
+        let recto = crate::common::stores::in_memory(false).await;
+        crate::drift::what_is_missing_is_found_beside_who_inserts(recto).await;
+    }
+
     #[test]
     fn what_drifted_is_found_and_mended() {
         crate::run(async {

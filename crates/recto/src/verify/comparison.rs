@@ -1,5 +1,6 @@
 //! One view, compared with the records that it is of, pass by pass.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -19,6 +20,9 @@ use crate::session::{Drift, VerifiedView};
 
 /// Rows read of a range at a time.
 const STEP_ROWS: u32 = 1_000;
+/// How many times as many rows are read, where a step is read once more for records that it had: as many may have come between
+/// them. What is not met then was changed or deleted.
+const FURTHER: usize = 2;
 /// Bytes of rows read of a range at a time.
 const STEP_BYTES: u64 = 1 << 20;
 /// What seems wrong is looked at as soon as it is so much.
@@ -87,12 +91,46 @@ impl Comparison {
         if pass.is_empty() {
             return Ok(());
         }
-        let mut again = match pass.places_left(places.count()) {
-            Some(numbers) => records.again(places.of(&numbers)),
-            None => records.all().await?.map_ok(|(_, read)| read).boxed(),
-        };
-        while let Some(read) = again.try_next().await? {
-            self.suspect_records(pass, &read)?;
+        match pass.places_left(places.count()) {
+            Some(left) => self.look_at_places(pass, &records, &places, left).await,
+            None => self.look_everywhere(pass, &records).await,
+        }
+    }
+
+    /// Reads the steps once more in which something was met that is left.
+    async fn look_at_places(
+        &mut self,
+        pass: &Pass,
+        records: &Steps,
+        places: &Places,
+        left: BTreeMap<u32, usize>,
+    ) -> Result<()> {
+        let places = left
+            .into_iter()
+            .filter_map(|(number, left)| Some(((number, left), places.of(number)?.clone())));
+        let mut again = records.again(places.collect());
+        while let Some(((number, mut left), mut place, mut read)) = again.try_next().await? {
+            let mut rows = 0;
+            loop {
+                rows += read.rows.len();
+                left -= self.suspect_records(pass, &read, Some(number))?;
+                // Records that came meanwhile push others out of the step, and it may end early.
+                let is_enough = left == 0 || rows >= FURTHER * records.rows as usize;
+                let Some(next) = place.next(&read).filter(|_| !is_enough) else {
+                    break;
+                };
+                read = records.at(&next).await?;
+                place = next;
+            }
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    async fn look_everywhere(&mut self, pass: &Pass, records: &Steps) -> Result<()> {
+        let mut again = records.all().await?;
+        while let Some((_, read)) = again.try_next().await? {
+            self.suspect_records(pass, &read, None)?;
             self.settle().await?;
         }
         Ok(())
@@ -167,15 +205,18 @@ impl Comparison {
         Ok(())
     }
 
-    /// Of a step that was read once more, the records whose entries were not met are suspect.
-    fn suspect_records(&mut self, pass: &Pass, read: &ScanRead) -> Result<()> {
+    /// Of a step that was read once more, the records whose entries were not met are suspect, of this place if one is given.
+    /// How many they are.
+    fn suspect_records(&mut self, pass: &Pass, read: &ScanRead, place: Option<u32>) -> Result<usize> {
+        let before = self.suspects.len();
         for index in 0..read.rows.len() {
-            if self.expected(read, index)?.is_some_and(|one| pass.has(one)) {
+            let expected = self.expected(read, index)?;
+            if expected.is_some_and(|one| pass.has(one, place)) {
                 let key = self.beside.key_of_row(read.rows.row(index));
                 self.suspects.push(Suspect::Record(key));
             }
         }
-        Ok(())
+        Ok(self.suspects.len() - before)
     }
 
     /// Looks at what is suspect, tells what is wrong, and mends it.

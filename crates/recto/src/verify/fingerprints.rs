@@ -1,6 +1,6 @@
 //! Fingerprints of entries, as many at once as there is memory for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use recto_model::Cells;
 use recto_views::Version;
@@ -96,18 +96,23 @@ impl Pass {
         self.met.remove(&fingerprint).is_some()
     }
 
-    pub(super) fn has(&self, fingerprint: Fingerprint) -> bool {
-        self.met.contains_key(&fingerprint)
+    /// Whether it was met, and not taken; at this place, if one is given.
+    pub(super) fn has(&self, fingerprint: Fingerprint, place: Option<u32>) -> bool {
+        let met = self.met.get(&fingerprint);
+        met.is_some_and(|met| place.is_none_or(|place| *met == place))
     }
 
-    /// Of so many places that are kept, those where what was not taken was met, in order; none if some was met elsewhere.
-    pub(super) fn places_left(&self, kept: usize) -> Option<Vec<usize>> {
-        let mut has_left = vec![false; kept];
+    /// Of so many places that are kept, those where what was not taken was met, in order, each with how much that is; none
+    /// if some was met elsewhere.
+    pub(super) fn places_left(&self, kept: usize) -> Option<BTreeMap<u32, usize>> {
+        let mut left = BTreeMap::new();
         for place in self.met.values() {
-            *has_left.get_mut(*place as usize)? = true;
+            if *place as usize >= kept {
+                return None;
+            }
+            *left.entry(*place).or_default() += 1;
         }
-        let places = (0..kept).filter(|place| has_left[*place]);
-        Some(places.collect())
+        Some(left)
     }
 
     /// Whether nothing was met that was not taken.
@@ -138,7 +143,7 @@ mod tests {
                     one.meet(*fingerprint, place);
                     assert!(one.met.len() as u64 <= most);
                 }
-                let left = one.places_left(all.len()).map(|places| places.len());
+                let left = one.places_left(all.len()).map(|places| places.values().sum());
                 let is_elsewhere = one.places_left(all.len() / 2).is_none();
                 assert!(
                     is_elsewhere || most < 10,

@@ -31,6 +31,16 @@ pub(super) struct Place {
     after: Option<ScanPosition>,
 }
 
+impl Place {
+    /// Where the step after the one that was read from here begins.
+    pub(super) fn next(&self, read: &ScanRead) -> Option<Self> {
+        Some(Self {
+            range: Arc::clone(&self.range),
+            after: Some(read.next.clone()?),
+        })
+    }
+}
+
 /// Where steps begin, as many as there is memory for.
 pub(super) struct Places {
     kept: Vec<Place>,
@@ -68,12 +78,9 @@ impl Places {
         self.kept.len()
     }
 
-    /// The places of these numbers.
-    pub(super) fn of(self, numbers: &[usize]) -> Vec<Place> {
-        let kept = numbers
-            .iter()
-            .filter_map(|number| self.kept.get(*number).cloned());
-        kept.collect()
+    /// The place of a number.
+    pub(super) fn of(&self, number: u32) -> Option<&Place> {
+        self.kept.get(number as usize)
     }
 }
 
@@ -97,10 +104,7 @@ impl Steps {
                 async move {
                     let Some(place) = place else { return Ok(None) };
                     let read = steps.at(&place).await?;
-                    let next = read.next.clone().map(|after| Place {
-                        range: Arc::clone(&place.range),
-                        after: Some(after),
-                    });
+                    let next = place.next(&read);
                     Ok(Some(((place, read), next)))
                 }
             })
@@ -112,18 +116,24 @@ impl Steps {
             .boxed())
     }
 
-    /// The rows from each of these places once more.
-    pub(super) fn again(&self, places: Vec<Place>) -> BoxStream<'static, Result<ScanRead>> {
+    /// The rows from each of these places once more, each with what it is told by.
+    pub(super) fn again<T: Send + 'static>(
+        &self,
+        places: Vec<(T, Place)>,
+    ) -> BoxStream<'static, Result<(T, Place, ScanRead)>> {
         let (steps, at_once) = (self.clone(), self.at_once() as usize);
-        let reads = stream::iter(places).map(move |place| {
+        let reads = stream::iter(places).map(move |(told_by, place)| {
             let steps = steps.clone();
-            async move { steps.at(&place).await }
+            async move {
+                let read = steps.at(&place).await?;
+                Ok((told_by, place, read))
+            }
         });
         reads.buffer_unordered(at_once).boxed()
     }
 
     /// The rows from a place.
-    async fn at(&self, place: &Place) -> Result<ScanRead> {
+    pub(super) async fn at(&self, place: &Place) -> Result<ScanRead> {
         let (snapshot, after) = (&self.snapshot, place.after.as_ref());
         let read = snapshot.scan(&self.table, &place.range, after, self.rows, &self.options);
         Ok(read.await?)

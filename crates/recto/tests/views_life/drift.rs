@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use recto::Recto;
-use recto::session::{VerifiedView, VerifyReport, VerifyRequest};
+use recto::session::{VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 use recto::store::{
     Atomicity, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, WriteOptions, WriteOutcome,
 };
@@ -197,6 +197,55 @@ async fn write_beside(recto: Recto, writer: i32, stop: Arc<AtomicBool>) -> i32 {
 
 fn of<'r>(report: &'r VerifyReport, view: &str) -> &'r VerifiedView {
     report.views.iter().find(|one| one.view == view).unwrap()
+}
+
+/// So slowly that there are steps of so few rows, and time between them.
+const FEW_ROWS: u32 = 20;
+
+/// Each step is read once more for what is missing, and other rows stand between its own by then.
+pub(crate) async fn what_is_missing_is_found_beside_who_inserts(recto: Recto) {
+    recto.apply(&with_views()).await.unwrap();
+    let people = recto.dynamic("people").unwrap();
+    let put = async |number: i32| {
+        people.put(&record(&people, &person(number))).await.unwrap();
+    };
+    // Every other number.
+    for number in 0..RECORDS / 2 {
+        put(number * 2).await;
+    }
+    let rows = Rows::read(&recto, "by_city").await;
+    for lost in 0..rows.cells.len() {
+        rows.write(lost, None, rows.stamps[lost], None).await;
+    }
+    let (inserts, inserting) = tokio::sync::oneshot::channel();
+    let inserts = std::sync::Mutex::new(Some(inserts));
+    let request = VerifyRequest {
+        collections: vec!["people".to_owned()],
+        rows_per_second: Some(FEW_ROWS),
+        ..VerifyRequest::default()
+    };
+    let told = |told: ViewProgress| {
+        // All records were read once.
+        if told.rows >= u64::try_from(RECORDS / 2).unwrap()
+            && let Some(inserts) = inserts.lock().unwrap().take()
+        {
+            inserts.send(()).unwrap();
+        }
+    };
+    let verified = recto.verify(&request, &told);
+    let inserted = async {
+        inserting.await.unwrap();
+        for number in 0..RECORDS / 2 {
+            put(number * 2 + 1).await;
+        }
+    };
+    let (report, ()) = futures::join!(verified, inserted);
+    let report = report.unwrap();
+    assert_eq!(
+        of(&report, "by_city").missing,
+        rows.cells.len() as u64,
+        "{report:?}"
+    );
 }
 
 /// How long what a page met left over may take to be gone.
