@@ -72,7 +72,7 @@ pub(crate) const RECORDS: i32 = 4;
 /// Records that nothing happens to, beside these.
 pub(crate) const STAYING: i32 = 5;
 /// Records that are changed so seldom that what one change did wrong is not undone by the next.
-pub(crate) const RARE: i32 = 32;
+pub(crate) const RARE: i32 = 16;
 /// All of them.
 pub(crate) const ALL: i32 = RECORDS + STAYING + RARE;
 

@@ -50,7 +50,7 @@ pub(crate) const LATER_MICROS: i64 = 25 * 3_600 * 1_000_000;
 const MAX_OFF_MICROS: u64 = 1_790_000_000;
 
 /// How many lists are read in the end.
-const LAST_LISTS: u32 = 4;
+const LAST_LISTS: u32 = 3;
 
 pub(crate) struct World {
     start: Instant,
