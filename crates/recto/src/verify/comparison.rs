@@ -113,7 +113,7 @@ impl Comparison {
             let mut rows = 0;
             loop {
                 rows += read.rows.len();
-                left -= self.suspect_records(pass, &read, Some(number))?;
+                left = left.saturating_sub(self.suspect_records(pass, &read, Some(number))?);
                 // Records that came meanwhile push others out of the step, and it may end early.
                 let is_enough = left == 0 || rows >= FURTHER * records.rows as usize;
                 let Some(next) = place.next(&read).filter(|_| !is_enough) else {
@@ -122,18 +122,18 @@ impl Comparison {
                 read = records.at(&next).await?;
                 place = next;
             }
-            self.settle().await?;
+            self.settle_if_many().await?;
         }
-        Ok(())
+        self.settle().await
     }
 
     async fn look_everywhere(&mut self, pass: &Pass, records: &Steps) -> Result<()> {
         let mut again = records.all().await?;
         while let Some((_, read)) = again.try_next().await? {
             self.suspect_records(pass, &read, None)?;
-            self.settle().await?;
+            self.settle_if_many().await?;
         }
-        Ok(())
+        self.settle().await
     }
 
     /// Rows are counted once: each pass reads all of them.
@@ -198,9 +198,7 @@ impl Comparison {
             }
             self.reached.found.entries += read.rows.len() as u64 * u64::from(self.is_first());
             self.tell(read.rows.len()).await;
-            if self.suspects.len() >= MAX_SUSPECTS {
-                self.settle().await?;
-            }
+            self.settle_if_many().await?;
         }
         Ok(())
     }
@@ -241,6 +239,14 @@ impl Comparison {
             note(&mut self.reached.found, wrong, &self.beside);
         }
         Ok(())
+    }
+
+    /// The same, when it is enough for all of it to be looked at side by side.
+    async fn settle_if_many(&mut self) -> Result<()> {
+        if self.suspects.len() < MAX_SUSPECTS {
+            return Ok(());
+        }
+        self.settle().await
     }
 
     async fn steps(&self, snapshot: &Arc<dyn Snapshot>, table: &Arc<Table>) -> Steps {
