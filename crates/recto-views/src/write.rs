@@ -41,7 +41,7 @@ pub enum Event<R, K> {
     /// The intent is stored.
     Noted,
     /// The read failed, or the intent is not known to be stored, and the process gives up. What resolves an intent
-    /// [waits](Write::is_waiting) to begin again.
+    /// waits to [begin](Self::Begin) again.
     Failed,
     /// The conditional write that puts this token ended. One that is waited for no longer changes nothing.
     Decided(Token, Decision),
@@ -191,13 +191,15 @@ impl<A: Arranged> Write<A> {
     }
 
     /// Whether it is at its end.
-    pub fn is_over(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_over(&self) -> bool {
         self.state == State::Over
     }
 
     /// Whether it waits to [`Begin`](Event::Begin): at first, when it was told to reload the schema, and when resolving an
     /// intent failed.
-    pub fn is_waiting(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_waiting(&self) -> bool {
         self.state == State::Waiting
     }
 

@@ -166,6 +166,11 @@ impl Common {
 
     /// One plain write, sent again while its outcome is unknown.
     pub(super) async fn write(&self, write: PartitionWrite) -> Result<()> {
+        self.write_within(write, self.write_options().timeout).await
+    }
+
+    /// The same, which may take so long.
+    pub(super) async fn write_within(&self, write: PartitionWrite, time: Duration) -> Result<()> {
         let options = self.write_options();
         let attempt = |left| {
             let options = WriteOptions {
@@ -182,7 +187,7 @@ impl Common {
                 }
             }
         };
-        let sent = settle(&self.environment, Policy::write(options.timeout), attempt).await;
+        let sent = settle(&self.environment, Policy::write(time), attempt).await;
         sent.map_err(|unsettled| unsettled.or(Error::from))
     }
 

@@ -349,7 +349,7 @@ impl Joining {
         }
         let process = Arc::new(Process::register(&self.common).await?);
         let (common, renewed) = (Arc::clone(&self.common), Arc::clone(&process));
-        tokio::spawn(async move { renewed.renew(&common).await });
+        tokio::spawn(async move { renewed.run(&common).await });
         let sweeper = Sweeper::new(&self.common, &process);
         tokio::spawn(sweeper.run());
         *self.process.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&process));

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use recto_store::{CasOutcome, ConsistencyLevel, StoreError, StoreErrorKind, WriteOptions};
 use recto_views::member::RENEWAL_MICROS;
-use recto_views::{Generation, Incarnation, IntentPlace, Member, Micros, Naming, Segments, Writer};
+use recto_views::{Generation, Incarnation, IntentPlace, Joining, Member, Micros, Naming, Segments, Writer};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::common::Common;
 use super::signal::Signal;
@@ -36,6 +37,8 @@ pub(super) struct Process {
     wants_renewal: Notify,
     /// A renewal succeeded, or failed for want of replicas.
     renewed: Signal,
+    /// A renewal succeeded: segments that were settled before may be deleted.
+    may_delete: Notify,
     is_lost: AtomicBool,
     lost: Signal,
     has_left: AtomicBool,
@@ -75,6 +78,7 @@ impl Process {
             state: Mutex::default(),
             wants_renewal: Notify::new(),
             renewed: Signal::default(),
+            may_delete: Notify::new(),
             is_lost: AtomicBool::new(false),
             lost: Signal::default(),
             has_left: AtomicBool::new(false),
@@ -86,7 +90,7 @@ impl Process {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers this process as a new one, and then reads the catalog.
+    /// Registers this process as a new one, and reads the catalog, in the order that the member says.
     pub(super) async fn register(common: &Common) -> Result<Self> {
         common.store.check_decisions().map_err(|error| {
             let hint = error.hint().unwrap_or_default().to_owned();
@@ -96,14 +100,25 @@ impl Process {
         })?;
         common.tables.make(&common.store, &common.environment).await?;
         let process = Self::new(Incarnation(common.environment.random()));
-        let mut attempts = 1;
         loop {
-            match process.send_renewal(common).await {
-                Renewal::Done => {
+            let joining = process.lock().member.joining();
+            match joining {
+                Joining::Register => process.send_registration(common).await?,
+                Joining::ReadCatalog => {
                     common.reload().await?;
                     process.lock().member.read(common.generation());
-                    return Ok(process);
                 }
+                Joining::Joined => return Ok(process),
+            }
+        }
+    }
+
+    /// Sends the first registration until it is decided.
+    async fn send_registration(&self, common: &Common) -> Result<()> {
+        let mut attempts = 1;
+        loop {
+            match self.send_renewal(common).await {
+                Renewal::Done => return Ok(()),
                 Renewal::Unknown(error) if attempts == MAX_REGISTRATIONS => return Err(error.into()),
                 Renewal::Unknown(_) => tokio::time::sleep(AGAIN_PAUSE).await,
                 Renewal::Lost => return Err(not_registered()),
@@ -112,8 +127,23 @@ impl Process {
         }
     }
 
-    /// Renews the registration until it is lost, or nobody writes any more.
-    pub(super) async fn renew(&self, common: &Common) {
+    /// Renews the registration until it is lost, or nobody writes any more, and deletes segments beside that: however long
+    /// that takes, the next renewal comes in time.
+    pub(super) async fn run(&self, common: &Common) {
+        let deleting = async {
+            loop {
+                self.may_delete.notified().await;
+                self.delete_segments(common).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.renew(common) => {}
+            () = deleting => {}
+        }
+    }
+
+    async fn renew(&self, common: &Common) {
         let mut pause = Duration::ZERO;
         loop {
             tokio::select! {
@@ -128,10 +158,11 @@ impl Process {
                 () = self.wanted() => {}
                 () = tokio::time::sleep(pause) => {}
             }
-            common.look_at_schema().await;
+            // What cannot be looked at in this time is looked at before the next renewal.
+            let _ = timeout(RENEWAL_PAUSE, common.look_at_schema()).await;
             pause = match self.send_renewal(common).await {
                 Renewal::Done => {
-                    self.delete_segments(common).await;
+                    self.may_delete.notify_one();
                     RENEWAL_PAUSE
                 }
                 Renewal::Lost => {
@@ -260,7 +291,7 @@ impl Process {
             let newest = newest.unwrap_or_else(|| common.environment.now_micros());
             let deletion = common.tables.deletion(self.incarnation, segment, newest);
             // What is not known to be deleted is deleted again after the next renewal.
-            if common.write(deletion).await.is_ok() {
+            if common.write_within(deletion, RENEWAL_PAUSE).await.is_ok() {
                 let mut state = self.lock();
                 state.segments.deleted(segment);
                 state.newest.remove(&segment);

@@ -202,3 +202,30 @@ fn a_plain_write_that_was_applied_is_not_said_to_have_failed() {
         assert_eq!(events.get((3, 10)).await.unwrap(), None);
     });
 }
+
+#[test]
+fn a_deletion_of_intents_that_stands_still_does_not_cost_the_lease() {
+    for stands in [Door::Writes, Door::Reads("recto_catalog")] {
+        in_virtual_time(async {
+            let world = World::new();
+            let (one, _) = world.process(1, 0).await;
+            one.apply(&parse(&people())).await.unwrap();
+            put(&one, 0, "ulm").await.unwrap();
+            let (other, doors) = world.process(2, 0).await;
+            put_many(&other).await;
+            sleep(Duration::from_secs(2)).await;
+            doors.hold(stands);
+            for _ in 0..LONG.as_secs() {
+                sleep(Duration::from_secs(1)).await;
+                assert!(other.writer_metrics().has_lease);
+            }
+            doors.open();
+            assert_eq!(
+                (one.writer_metrics().found_dead, other.writer_metrics().lost),
+                (0, 0)
+            );
+            sleep(LAPSED).await;
+            assert_eq!(world.rows_of("recto_intents").await, 0);
+        });
+    }
+}
