@@ -8,7 +8,7 @@ use futures::stream::BoxStream;
 use hyper::Method;
 use recto::schema::{Collection, Schema, WriteMode};
 use recto::session::{
-    Action, Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, Explanation, GoesOn, JsonRecord,
+    Action, Applied, ApplyOptions, Backup, Bears, CheckOutcome, CursorKey, Explanation, GoesOn, JsonRecord,
     LoadProgress, LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, RecordChange, Records,
     ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools, VerifyReport,
     VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
@@ -389,7 +389,7 @@ impl Tools for HttpSession {
         }
     }
 
-    async fn sweep(&self, _: GoesOn<'_, Swept>) -> Result<Option<Swept>> {
+    async fn sweep(&self, _: GoesOn<'_, Swept>, _: Bears<'_>) -> Result<Option<Swept>> {
         Err(
             Error::new(ErrorKind::Unsupported, "a server looks after its store by itself")
                 .with_hint("its metrics tell of it (recto_writers_*); or name the store itself"),

@@ -546,7 +546,16 @@ impl Recto {
     /// # Errors
     /// The store cannot be read or written. What is done is done; another call goes on.
     pub async fn sweep(&self, told: impl FnMut(&Swept) -> bool) -> Result<Swept> {
-        self.shared.writer.sweep(told).await
+        self.sweep_bearing(told, Err).await
+    }
+
+    /// The same, which goes on when a look failed, if `bears` gives no error back.
+    pub(crate) async fn sweep_bearing(
+        &self,
+        told: impl FnMut(&Swept) -> bool,
+        bears: impl FnMut(Error) -> Result<()>,
+    ) -> Result<Swept> {
+        self.shared.writer.sweep(told, bears).await
     }
 
     /// Has this process look after what others leave that die, as long as the store is open, though it may not write itself:

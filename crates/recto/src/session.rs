@@ -34,7 +34,7 @@ pub use explanation::{
 pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
-    Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, GoesOn, LoadProgress,
+    Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, CursorKey, GoesOn, LoadProgress,
     LoadReport, LoadRequest, LoadedCollection, LoadedView, Progress, SchemaPlan, ScrubPosition, ScrubStep,
     StoreProgress, Swept, Tools,
 };

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::print_json;
 use super::upkeep::OutputArgs;
 use crate::console::{Console, Tone};
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::progress::Meter;
 use crate::stop::Stop;
 use crate::store::StoreArgs;
@@ -136,9 +136,17 @@ pub(crate) async fn run(args: &SweepArgs, session: &dyn Session, console: &mut C
         }
         args.watch || (!swept.is_done() && meter.elapsed() < MAX_SWEEP)
     };
+    let (tell_failure, failures) = mpsc::channel();
+    let bears = |error| {
+        if !args.watch {
+            return Err(error);
+        }
+        let _ = tell_failure.send(Failure::from(error));
+        Ok(())
+    };
     let mut stop = Stop::listen();
     let tools = session.tools()?;
-    let mut sweeping = tools.sweep(&goes_on);
+    let mut sweeping = tools.sweep(&goes_on, &bears);
     let mut is_stopped = false;
     let sweeps = loop {
         let swept = tokio::select! {
@@ -151,6 +159,9 @@ pub(crate) async fn run(args: &SweepArgs, session: &dyn Session, console: &mut C
         };
         for line in told.try_iter() {
             console.line(line)?;
+        }
+        for failure in failures.try_iter() {
+            failure.show(console);
         }
         if let Some(sweeps) = swept {
             break sweeps;

@@ -8,8 +8,8 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use recto::schema::{OrderColumn, Schema};
 use recto::session::{
-    Action, ActualCost, Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, CursorKey, Drift,
-    ExplainedSource, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    Action, ActualCost, Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, CursorKey,
+    Drift, ExplainedSource, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest,
     LoadedCollection, LoadedView, PageCost, PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange,
     Records, RejectedArrangement, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription, StoreProgress,
     Swept, TableOrder, Tools, VerifiedView, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
@@ -64,7 +64,7 @@ pub(crate) struct FakeSession {
     pub(crate) refused: Vec<String>,
     /// Rows that a load rejects.
     pub(crate) rejected: u64,
-    /// Whether a scan fails after its second step.
+    /// Whether a scan fails after its second step, and a sweep after its first look.
     pub(crate) failing_scan: bool,
     /// What a check finds.
     pub(crate) problems: Vec<String>,
@@ -408,7 +408,7 @@ impl Tools for FakeSession {
         })
     }
 
-    async fn sweep(&self, goes_on: GoesOn<'_, Swept>) -> Result<Option<Swept>> {
+    async fn sweep(&self, goes_on: GoesOn<'_, Swept>, bears: Bears<'_>) -> Result<Option<Swept>> {
         self.ask("sweep");
         if self.empty {
             return Ok(None);
@@ -429,6 +429,9 @@ impl Tools for FakeSession {
             swept = serde_json::from_value(all).unwrap();
             if !goes_on(swept) {
                 break;
+            }
+            if self.failing_scan && swept.watched > 0 {
+                bears(Error::new(ErrorKind::Unavailable, "no node answers").with_hint("try again"))?;
             }
         }
         Ok(Some(swept))

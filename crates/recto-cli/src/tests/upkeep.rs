@@ -82,6 +82,14 @@ async fn a_sweep_says_what_was_done() {
         all.push_str(&run(session, console(), line).await);
         all.push('\n');
     }
+    let failing = || FakeSession {
+        failing_scan: true,
+        ..FakeSession::new()
+    };
+    for line in [&["sweep", "--watch", "--json"][..], &["sweep", "--json"]] {
+        all.push_str(&run(failing(), console(), line).await);
+        all.push('\n');
+    }
     for (session, mark) in [(FakeSession::new(), "✓ "), (left(), "✗ ")] {
         let shown = run(session, console(), &["sweep"]).await;
         assert!(shown.starts_with(mark), "{shown}");

@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
-    Applied, ApplyOptions, Backup, CheckOutcome, Choices, CursorKey, Explanation, GoesOn, JsonRecord,
+    Applied, ApplyOptions, Backup, Bears, CheckOutcome, Choices, CursorKey, Explanation, GoesOn, JsonRecord,
     LoadProgress, LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress,
     RecordChange, Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools,
     VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
@@ -351,8 +351,8 @@ impl<S: Session> Tools for Observed<S> {
         self.tool(deed, |tools| tools.verify(request, progress)).await
     }
 
-    async fn sweep(&self, goes_on: GoesOn<'_, Swept>) -> Result<Option<Swept>> {
-        self.seen(self.session.tools()?.sweep(goes_on).await)
+    async fn sweep(&self, goes_on: GoesOn<'_, Swept>, bears: Bears<'_>) -> Result<Option<Swept>> {
+        self.seen(self.session.tools()?.sweep(goes_on, bears).await)
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {

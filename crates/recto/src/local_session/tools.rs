@@ -9,8 +9,9 @@ use crate::error::Result;
 use crate::open;
 use crate::recto::Recto;
 use crate::session::{
-    Applied, ApplyOptions, Backup, CheckOutcome, CursorKey, GoesOn, LoadProgress, LoadReport, LoadRequest,
-    Progress, SchemaPlan, StoreProgress, Swept, Tools, VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
+    Applied, ApplyOptions, Backup, Bears, CheckOutcome, CursorKey, GoesOn, LoadProgress, LoadReport,
+    LoadRequest, Progress, SchemaPlan, StoreProgress, Swept, Tools, VerifyReport, VerifyRequest,
+    ViewProgress, ViewStatus,
 };
 
 /// The tools of an open store. Only a session that is not restricted shows them.
@@ -46,11 +47,11 @@ impl Tools for LocalTools {
         self.recto.verify(request, progress).await
     }
 
-    async fn sweep(&self, goes_on: GoesOn<'_, Swept>) -> Result<Option<Swept>> {
+    async fn sweep(&self, goes_on: GoesOn<'_, Swept>, bears: Bears<'_>) -> Result<Option<Swept>> {
         if self.recto.store().limits().transactions {
             return Ok(None);
         }
-        let swept = self.recto.sweep(|swept| goes_on(*swept)).await;
+        let swept = self.recto.sweep_bearing(|swept| goes_on(*swept), bears).await;
         swept.map(Some)
     }
 

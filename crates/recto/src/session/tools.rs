@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
 use super::views::{VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What a schema needs of the store it is applied to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -192,6 +192,10 @@ pub type Progress<'a, T> = &'a (dyn Fn(T) + Send + Sync);
 /// Called with what long work saw, again and again: whether it goes on.
 pub type GoesOn<'a, T> = &'a (dyn Fn(T) -> bool + Send + Sync);
 
+/// Called when a part of long work failed that can be done later: it goes on, unless an error is given back, by which it
+/// ends.
+pub type Bears<'a> = &'a (dyn Fn(Error) -> Result<()> + Send + Sync);
+
 /// What `check` found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct CheckOutcome {
@@ -326,8 +330,9 @@ pub trait Tools: Send + Sync {
         progress: Progress<'_, ViewProgress>,
     ) -> Result<VerifyReport>;
     /// Looks after what processes left that died while they changed records, every few seconds, and tells what it saw and did,
-    /// until it is told that this is enough; the last look, or none where nothing is ever left.
-    async fn sweep(&self, goes_on: GoesOn<'_, Swept>) -> Result<Option<Swept>>;
+    /// until it is told that this is enough; the last look, or none where nothing is ever left. What a look could not do is
+    /// done by the next one, if that is borne.
+    async fn sweep(&self, goes_on: GoesOn<'_, Swept>, bears: Bears<'_>) -> Result<Option<Swept>>;
     /// Loads a file.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
     /// Copies an open embedded store to a new folder. Through a server that is a name, in a folder of

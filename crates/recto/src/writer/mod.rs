@@ -217,22 +217,43 @@ impl Writer {
     }
 
     /// Looks after what processes left that died, until there is nothing more to be done for now; `told` hears of each
-    /// look, and says whether to go on.
+    /// look, and says whether to go on; `bears` hears what a look could not do, and gives the error back if that is the end.
     ///
     /// # Errors
-    /// The store cannot be read or written; what is done is done.
-    pub(crate) async fn sweep(&self, mut told: impl FnMut(&Swept) -> bool) -> Result<Swept> {
+    /// The store cannot be read or written, and that is not borne; what is done is done.
+    pub(crate) async fn sweep(
+        &self,
+        mut told: impl FnMut(&Swept) -> bool,
+        mut bears: impl FnMut(Error) -> Result<()>,
+    ) -> Result<Swept> {
         if self.0.common.store.limits().transactions {
             return Ok(Swept::default());
         }
-        let mut sweeper = Sweeper::new(&self.0.common, &self.0.joined().await?);
+        let mut sweeper = None;
         loop {
-            let swept = sweeper.sweep(Duration::ZERO).await?;
-            if !told(&swept) {
+            let (swept, failure) = match self.look_after_the_dead(&mut sweeper).await {
+                Ok((swept, failure)) => (Some(swept), failure),
+                Err(error) => (None, Some(error)),
+            };
+            let is_enough = swept.filter(|swept| !told(swept));
+            failure.map_or(Ok(()), &mut bears)?;
+            if let Some(swept) = is_enough {
                 return Ok(swept);
             }
             tokio::time::sleep(SWEEP_PAUSE).await;
         }
+    }
+
+    /// Looks once, on behalf of the registration that there is now: the one of the look before may be lost.
+    async fn look_after_the_dead(&self, sweeper: &mut Option<Sweeper>) -> Result<(Swept, Option<Error>)> {
+        let common = &self.0.common;
+        if common.has_ended() {
+            return Err(closed());
+        }
+        let process = self.0.joined().await?;
+        let sweeper = sweeper.get_or_insert_with(|| Sweeper::new(common, &process));
+        sweeper.act_for(process);
+        sweeper.sweep(Duration::ZERO).await
     }
 
     /// Registers this process, which then sweeps until it is closed, if there is anything that the dead may leave.

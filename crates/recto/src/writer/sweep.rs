@@ -12,7 +12,7 @@ use super::common::Common;
 use super::drive::Drive;
 use super::process::Process;
 use super::record::{Record, UnderWay};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::session::Swept;
 
 /// How often it is looked who lives.
@@ -66,9 +66,17 @@ impl Sweeper {
         }
     }
 
-    /// Looks at all who write, finds who is dead, and does what is to be done of what they left. What others found is left
-    /// to them for a time.
-    pub(super) async fn sweep(&mut self, left_to_finder: Duration) -> Result<Swept> {
+    /// Goes on on behalf of this process: what was seen of the others stays seen.
+    pub(super) fn act_for(&mut self, process: Arc<Process>) {
+        self.process = process;
+    }
+
+    /// Looks at all who write, finds who is dead, and does what is to be done of what they left; and why not all of it could
+    /// be done. What others found is left to them for a time.
+    ///
+    /// # Errors
+    /// Nobody could be looked at.
+    pub(super) async fn sweep(&mut self, left_to_finder: Duration) -> Result<(Swept, Option<Error>)> {
         let mut swept = Swept::default();
         let mut failure = None;
         let timeout = self.common.request_timeout;
@@ -84,34 +92,45 @@ impl Sweeper {
         self.dead_since
             .retain(|one, _| all.iter().any(|(there, _)| there == one));
         for (incarnation, writer) in all {
-            let is_found = !writer.is_dead && self.find_dead(incarnation, &writer).await?;
-            if is_found {
-                swept.found_dead += 1;
-            }
-            let writer = match (writer.is_dead, is_found) {
-                (true, _) => writer,
-                (false, true) => dead(writer),
-                (false, false) if self.lives(incarnation, &writer) => {
-                    swept.living += 1;
-                    continue;
-                }
-                (false, false) => {
-                    swept.watched += 1;
-                    continue;
-                }
-            };
-            let now = self.common.continuous_micros();
-            let since = *self.dead_since.entry(incarnation).or_insert(now);
-            let waited = Duration::from_micros(now.saturating_sub(since).unsigned_abs());
-            let is_ours = is_found || waited >= left_to_finder;
-            // What one of the dead left keeps nobody from what the others did.
-            if let Err(error) = self.bury(incarnation, &writer, is_ours, &mut swept).await {
+            // What cannot be done of one keeps nobody from what the others left.
+            if let Err(error) = self.see_to(incarnation, writer, left_to_finder, &mut swept).await {
                 swept.unresolved += 1;
                 failure = Some(error);
             }
         }
         self.common.counts.count_sweep(swept);
-        failure.map_or(Ok(swept), Err)
+        Ok((swept, failure))
+    }
+
+    /// Finds whether one is dead, and does then what is to be done of what it left.
+    async fn see_to(
+        &mut self,
+        incarnation: Incarnation,
+        writer: Writer,
+        left_to_finder: Duration,
+        swept: &mut Swept,
+    ) -> Result<()> {
+        let is_found = !writer.is_dead && self.find_dead(incarnation, &writer).await?;
+        if is_found {
+            swept.found_dead += 1;
+        }
+        let writer = match (writer.is_dead, is_found) {
+            (true, _) => writer,
+            (false, true) => dead(writer),
+            (false, false) if self.lives(incarnation, &writer) => {
+                swept.living += 1;
+                return Ok(());
+            }
+            (false, false) => {
+                swept.watched += 1;
+                return Ok(());
+            }
+        };
+        let now = self.common.continuous_micros();
+        let since = *self.dead_since.entry(incarnation).or_insert(now);
+        let waited = Duration::from_micros(now.saturating_sub(since).unsigned_abs());
+        let is_ours = is_found || waited >= left_to_finder;
+        self.bury(incarnation, &writer, is_ours, swept).await
     }
 
     /// Whether a process renewed its registration since it was seen first.

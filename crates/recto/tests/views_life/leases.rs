@@ -1,9 +1,11 @@
 //! Processes whose lease is over, who lose their registration or end, while they write, sweep and delete: on a store
 //! without transactions, in virtual time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use recto::{ApplyOptions, ErrorKind, Recto};
+use recto::{ApplyOptions, ErrorKind, LocalSession, Recto, Session};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -167,6 +169,84 @@ fn what_the_dead_left_of_a_collection_that_was_made_anew_keeps_nobody_waiting() 
             let swept = one.writer_metrics().swept;
             assert_eq!((swept.unresolved, swept.waiting), (0, 1), "{swept:?}");
             assert_eq!(assert_views_are_exact(&one, "people").await, 1);
+        });
+    }
+}
+
+/// Sweeps on and on, whatever fails; how often it looked, and how often that failed.
+fn sweeping(recto: &Recto) -> (JoinHandle<()>, Arc<[AtomicUsize; 2]>) {
+    let counts = Arc::<[AtomicUsize; 2]>::default();
+    let (session, counted) = (LocalSession::new(recto.clone()), Arc::clone(&counts));
+    let sweeping = tokio::spawn(async move {
+        let [looks, failures] = &*counted;
+        let goes_on = |_| looks.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+        let bears = |error: recto::Error| {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            failures.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        let swept = session.tools().unwrap().sweep(&goes_on, &bears).await;
+        panic!("it ended: {swept:?}");
+    });
+    (sweeping, counts)
+}
+
+#[test]
+fn who_sweeps_goes_on_when_it_was_found_dead_itself() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, doors) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        let (other, _) = world.process(2, 0).await;
+        put_many(&other).await;
+        let (sweeping, _) = sweeping(&one);
+        sleep(LAPSED).await;
+        doors.gate.open(false);
+        until(|| other.writer_metrics().found_dead == 1).await;
+        doors.gate.open(true);
+        sleep(LAPSED).await;
+        other.close().await.unwrap();
+        assert_eq!(one.writer_metrics().lost, 1);
+        // Nobody else is there.
+        let (last, doors) = world.process(3, 0).await;
+        put_many(&last).await;
+        doors.gate.open(false);
+        sleep(LONG).await;
+        assert!(!sweeping.is_finished());
+        let metrics = one.writer_metrics();
+        let swept = (metrics.found_dead, metrics.swept.unresolved);
+        assert_eq!(swept, (1, 0), "{metrics:?}");
+        assert!(metrics.resolved > 0, "{metrics:?}");
+        sweeping.abort();
+    });
+}
+
+#[test]
+fn who_sweeps_goes_on_when_the_store_fails_for_a_time() {
+    for fails in [Door::Registrations, Door::Reads("recto_writers")] {
+        in_virtual_time(async {
+            let world = World::new();
+            let (one, doors) = world.process(1, 0).await;
+            one.apply(&parse(&people())).await.unwrap();
+            let (other, others_doors) = world.process(2, 0).await;
+            put_many(&other).await;
+            let (sweeping, counts) = sweeping(&one);
+            sleep(LAPSED).await;
+            others_doors.gate.open(false);
+            sleep(LAPSED).await;
+            doors.fail(fails);
+            sleep(LONG).await;
+            assert!(!sweeping.is_finished());
+            assert!(counts[1].load(Ordering::Relaxed) > 2, "{counts:?}");
+            let error = one.sweep(|_| true).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert_eq!(one.writer_metrics().found_dead, 0);
+            doors.open();
+            sleep(LAPSED).await;
+            let metrics = one.writer_metrics();
+            assert_eq!(metrics.swept.unresolved, 0, "{metrics:?}");
+            assert_eq!(metrics.found_dead, 1, "{metrics:?}");
+            sweeping.abort();
         });
     }
 }
