@@ -501,19 +501,16 @@ impl Recto {
         Ok(())
     }
 
-    fn hold(&self, recorded: Recorded) {
-        self.shared.holding.hold_schema(recorded, |_| true);
-    }
-
     /// Takes a schema for the one that the store holds, in this process only, whose tables and rows the caller sees
-    /// to: for tests of arrangements that no release makes yet.
+    /// to: for tests that fill the tables of arrangements themselves.
     #[doc(hidden)]
     pub fn assume(&self, schema: Schema) {
-        self.hold(Recorded {
+        let assumed = Recorded {
             generation: self.generation(),
             views: Arc::new(self.recorded().views.of_all_ready(&schema)),
             schema: Arc::new(schema),
-        });
+        };
+        self.shared.holding.hold_schema(assumed, |_| true);
     }
 
     /// The collection whose records are `T`s.

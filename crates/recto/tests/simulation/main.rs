@@ -34,7 +34,7 @@ const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// How many seeds are run, unless it is said otherwise.
 const SEEDS: u64 = 1_000;
 /// With how many of them it is noticed at the latest that a promise is broken.
-const MAX_SEEDS_TO_NOTICE: u64 = 50;
+const MAX_SEEDS_TO_NOTICE: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
