@@ -183,7 +183,11 @@ impl Recto {
         let catalog = Catalog::new(&opened.store, &environment, options.request_timeout);
         // Where nobody else writes what is held does not grow old.
         let is_remote = opened.store.limits().remote;
-        let asked_nanos = if is_remote { environment.continuous_nanos() } else { 0 };
+        let asked_nanos = if is_remote {
+            environment.continuous_nanos()
+        } else {
+            0
+        };
         let (recorded, keys) = if catalog.exists().await? {
             let recorded = catalog.known_schema().await?;
             (recorded, keys(&catalog, &environment, &options).await?)
