@@ -131,7 +131,10 @@ impl KeptByHand {
     /// The conditional write alone: whether it was applied.
     pub(crate) async fn change_if(&self, id: i64, status: &str, at: i64, version: i64) -> bool {
         let values = (status, at, version + 1, id, version);
-        let answer = self.session.execute_unpaged(&self.change, values).await.unwrap();
+        // Among several nodes it may time out, and be applied or not: who comes back reads again.
+        let Ok(answer) = self.session.execute_unpaged(&self.change, values).await else {
+            return false;
+        };
         let answer = answer.into_rows_result().unwrap();
         let mut rows = answer.rows::<scylla::value::Row>().unwrap();
         let row = rows.next().unwrap().unwrap();
