@@ -7,16 +7,14 @@ mod support;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use recto::session::Records as _;
-use recto::store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOptions, WriteOutcome};
 use recto::{Environment, OpenOptions, Recto, StoreAddress};
 use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::Value as Json;
-use support::{Ran, Server, command, recto};
+use support::{Ran, Server, command, lose_entries, recto};
 
 const SCHEMA: &str = r#"
 [collection.users]
@@ -140,24 +138,8 @@ async fn lose(folder: &Path, store: &str) {
         let user = session.get("users", &[id.to_string()]).await.unwrap();
         newest = newest.max(user.unwrap().version.unwrap());
     }
-    let tables = recto.store().list_tables().await.unwrap();
     for (view, partition) in [("by_status", "away"), ("by_note", "note 3")] {
-        let views = recto.views().await.unwrap();
-        let view = views.into_iter().find(|one| one.view == view).unwrap();
-        let table = tables.iter().find(|one| one.name() == view.table).unwrap();
-        let write = PartitionWrite {
-            table: Arc::new(table.clone()),
-            partition: [Some(partition.as_bytes())].into_iter().collect(),
-            mutations: vec![Mutation {
-                operation: Operation::DeletePartition,
-                stamp: Some(Stamp(newest)),
-                ttl_seconds: None,
-            }],
-        };
-        let written = recto
-            .store()
-            .write_many(vec![write], Atomicity::Each, WriteOptions::default());
-        assert!(matches!(written.await.unwrap(), WriteOutcome::Done));
+        lose_entries(&recto, view, partition, newest).await;
     }
     recto.close().await.unwrap();
 }

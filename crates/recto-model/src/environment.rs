@@ -70,6 +70,11 @@ impl Environment {
         self.0.now_micros()
     }
 
+    /// Seconds since 1970-01-01T00:00:00Z; 0 before that.
+    pub fn now_seconds(&self) -> u64 {
+        u64::try_from(self.now_micros() / 1_000_000).unwrap_or(0)
+    }
+
     /// Nanoseconds since some fixed moment; never goes back.
     pub fn monotonic_nanos(&self) -> u64 {
         self.0.monotonic_nanos()

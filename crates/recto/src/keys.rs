@@ -96,10 +96,8 @@ impl CursorKeys {
 
     /// From when on what is sealed now opens no more, in seconds since 1970; never without it.
     pub(crate) fn expires_at_seconds(&self) -> Option<u64> {
-        self.lifetime.map(|lifetime| {
-            let now_seconds = u64::try_from(self.environment.now_micros() / 1_000_000).unwrap_or(0);
-            now_seconds.saturating_add(lifetime.as_secs())
-        })
+        self.lifetime
+            .map(|lifetime| self.environment.now_seconds().saturating_add(lifetime.as_secs()))
     }
 
     pub(crate) fn seal(&self, plan: &Plan, position: &Position, travel: Travel) -> Cursor {

@@ -493,10 +493,9 @@ impl<T> PageQuery<T> {
         }
         let joining = plan.reads_base().then(|| core.joining(&plan.arrangement));
         let (store, pieces) = (&shared.store, &*shared.pieces);
-        let mut raw = fetch(store, &shared.environment, pieces, plan, joining.as_ref(), &spec).await?;
-        shared
-            .writer
-            .remove_stale(std::mem::take(&mut raw.stale).removals());
+        let fetched = fetch(store, &shared.environment, pieces, plan, joining.as_ref(), &spec);
+        let (raw, removals) = fetched.await?;
+        shared.writer.remove_stale(removals);
         Page::new(raw, planned, core, self.decode)
     }
 }

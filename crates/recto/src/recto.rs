@@ -342,7 +342,7 @@ impl Recto {
     }
 
     fn describe_keys(&self, keys: &KeyRing) -> Vec<CursorKey> {
-        let now_seconds = u64::try_from(self.shared.environment.now_micros() / 1_000_000).unwrap_or(0);
+        let now_seconds = self.shared.environment.now_seconds();
         let described = keys.describe().map(|key| CursorKey {
             id: key.id,
             seals: key.active,

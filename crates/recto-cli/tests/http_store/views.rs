@@ -2,13 +2,11 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use recto::Recto;
 use recto::session::Records as _;
-use recto::store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOptions, WriteOutcome};
 
-use super::support::{Server, recto, recto_with};
+use super::support::{Server, lose_entries, recto, recto_with};
 use super::{Place, token};
 
 const SCHEMA: &str = r#"
@@ -62,22 +60,7 @@ async fn lose(store: &Path, status: &str) {
     let session = recto::LocalSession::new(recto.clone());
     let newest = session.get("users", &[(USERS - 1).to_string()]).await.unwrap();
     let version = newest.unwrap().version.unwrap();
-    let views = recto.views().await.unwrap();
-    let tables = recto.store().list_tables().await.unwrap();
-    let table = tables.into_iter().find(|one| one.name() == views[0].table);
-    let write = PartitionWrite {
-        table: Arc::new(table.unwrap()),
-        partition: [Some(status.as_bytes())].into_iter().collect(),
-        mutations: vec![Mutation {
-            operation: Operation::DeletePartition,
-            stamp: Some(Stamp(version)),
-            ttl_seconds: None,
-        }],
-    };
-    let written = recto
-        .store()
-        .write_many(vec![write], Atomicity::Each, WriteOptions::default());
-    assert!(matches!(written.await.unwrap(), WriteOutcome::Done));
+    lose_entries(&recto, "by_status", status, version).await;
     recto.close().await.unwrap();
 }
 

@@ -7,6 +7,10 @@ pub(crate) mod cutter;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+
+use recto::Recto;
+use recto::store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOptions, WriteOutcome};
 
 /// A schema with a collection of orders, of which a page is one tenant's.
 pub(crate) const ORDERS: &str = r#"
@@ -80,6 +84,27 @@ pub(crate) fn recto_with(folder: &Path, line: &[&str], variables: &[(&str, &str)
     // A command that refuses its input early closes it: that shows in its output.
     let _ = child.stdin.take().unwrap().write_all(input);
     Ran::of(&child.wait_with_output().unwrap())
+}
+
+/// Deletes the entries of a partition of a view, as another program could.
+pub(crate) async fn lose_entries(recto: &Recto, view: &str, partition: &str, stamp: i64) {
+    let views = recto.views().await.unwrap();
+    let view = views.into_iter().find(|one| one.view == view).unwrap();
+    let tables = recto.store().list_tables().await.unwrap();
+    let table = tables.into_iter().find(|one| one.name() == view.table);
+    let write = PartitionWrite {
+        table: Arc::new(table.unwrap()),
+        partition: [Some(partition.as_bytes())].into_iter().collect(),
+        mutations: vec![Mutation {
+            operation: Operation::DeletePartition,
+            stamp: Some(Stamp(stamp)),
+            ttl_seconds: None,
+        }],
+    };
+    let written = recto
+        .store()
+        .write_many(vec![write], Atomicity::Each, WriteOptions::default());
+    assert!(matches!(written.await.unwrap(), WriteOutcome::Done));
 }
 
 /// A running `recto serve`; ended when dropped.

@@ -143,7 +143,7 @@ impl Kind {
         }
         with_buffer(base64::decoded_len_estimate(text.len()), |buffer| {
             let length = decode(text, buffer)?;
-            let now_seconds = u64::try_from(environment.now_micros().div_euclid(1_000_000)).unwrap_or(0);
+            let now_seconds = environment.now_seconds();
             let sealed = &mut buffer[..length];
             check(sealed)?;
             read(now_seconds, self.authenticate(ring, sealed)?)

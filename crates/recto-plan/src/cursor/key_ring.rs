@@ -128,7 +128,7 @@ impl KeyRing {
     /// A ring of one new random key, with the id 1.
     pub fn generate(environment: &Environment) -> Self {
         let mut ring = Self::new(1, environment.random());
-        ring.keys[0].made_at_seconds = now_seconds(environment);
+        ring.keys[0].made_at_seconds = environment.now_seconds();
         ring
     }
 
@@ -180,7 +180,7 @@ impl KeyRing {
     pub fn rotate(&mut self, environment: &Environment) -> Result<u32, KeyRingError> {
         let id = self.free_id();
         let secret = Zeroizing::new(environment.random());
-        self.add_made_at(id, now_seconds(environment), secret)?;
+        self.add_made_at(id, environment.now_seconds(), secret)?;
         self.activate(id)?;
         Ok(id)
     }
@@ -337,10 +337,6 @@ fn read_key(stored: &[u8]) -> Option<(u32, u64, Zeroizing<[u8; KEY_BYTES]>)> {
         made_at => u64::from_be_bytes(made_at.try_into().ok()?),
     };
     Some((u32::from_be_bytes(*id), made_at_seconds, Zeroizing::new(*secret)))
-}
-
-fn now_seconds(environment: &Environment) -> u64 {
-    u64::try_from(environment.now_micros() / 1_000_000).unwrap_or(0)
 }
 
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {

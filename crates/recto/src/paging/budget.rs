@@ -122,7 +122,7 @@ pub struct PageCost {
 /// What removes rows of a view that a page met and that are stale. Boxed: most pages meet none, and every page's future
 /// would hold it.
 #[derive(Debug, Default)]
-pub(crate) struct Stale(Option<Box<Removals>>);
+struct Stale(Option<Box<Removals>>);
 
 #[derive(Debug, Default)]
 struct Removals(Vec<PartitionWrite>);
@@ -136,7 +136,7 @@ impl Stale {
     }
 
     /// The removals, if there are any.
-    pub(crate) fn removals(self) -> Vec<PartitionWrite> {
+    fn removals(self) -> Vec<PartitionWrite> {
         self.0.map(|removals| removals.0).unwrap_or_default()
     }
 }
@@ -254,8 +254,8 @@ impl Meter {
     }
 
     /// What removes the stale rows that were met.
-    pub(crate) fn take_stale(&mut self) -> Stale {
-        std::mem::take(&mut self.stale)
+    pub(crate) fn into_removals(self) -> Vec<PartitionWrite> {
+        self.stale.removals()
     }
 
     /// Counts sequential round trips.

@@ -107,11 +107,9 @@ impl Joining {
         let mut found: Vec<Option<RowsRead>> = Vec::with_capacity(rows.len());
         let mut unknown = Vec::new();
         for (index, read) in reads.into_iter().enumerate() {
-            let verdict = self.verdict(rows.row(index), &read, BaseRead::Quorum, now_micros)?;
-            match verdict {
-                Verdict::Unknown => unknown.push(index),
-                Verdict::Stale => self.note_stale(rows.row(index), now_micros, meter),
-                _ => {}
+            let verdict = self.verdict(rows.row(index), &read, BaseRead::Quorum, now_micros, meter)?;
+            if verdict == Verdict::Unknown {
+                unknown.push(index);
             }
             found.push((verdict == Verdict::True).then_some(read));
         }
@@ -126,26 +124,30 @@ impl Joining {
             return Ok(None);
         };
         for (index, read) in unknown.into_iter().zip(reads) {
-            let verdict = self.verdict(rows.row(index), &read, BaseRead::Serial, now_micros)?;
-            if verdict == Verdict::Stale {
-                self.note_stale(rows.row(index), now_micros, meter);
-            }
+            let verdict = self.verdict(rows.row(index), &read, BaseRead::Serial, now_micros, meter)?;
             found[index] = (verdict == Verdict::True).then_some(read);
         }
         Ok(Some(found))
     }
 
-    fn note_stale(&self, row: RowRef<'_>, now_micros: i64, meter: &mut Meter) {
-        let removal = |judge: &Arc<dyn Judge>| judge.removal(row, now_micros);
-        if let Some(removal) = self.judge.as_ref().and_then(removal) {
-            meter.note_stale(removal);
-        }
-    }
-
-    fn verdict(&self, row: RowRef<'_>, read: &RowsRead, how: BaseRead, now_micros: i64) -> Result<Verdict> {
+    /// What is to be thought of a row of the view; one that is stale is noted, to be removed.
+    fn verdict(
+        &self,
+        row: RowRef<'_>,
+        read: &RowsRead,
+        how: BaseRead,
+        now_micros: i64,
+        meter: &mut Meter,
+    ) -> Result<Verdict> {
         let base = read.rows.iter().next();
         if let Some(judge) = &self.judge {
-            return judge.judge(row, base, how, now_micros);
+            let verdict = judge.judge(row, base, how, now_micros)?;
+            if verdict == Verdict::Stale
+                && let Some(removal) = judge.removal(row, now_micros)
+            {
+                meter.note_stale(removal);
+            }
+            return Ok(verdict);
         }
         let is_there = match (base, self.presence) {
             (Some(base), Some(presence)) => presence.has(base, now_micros)?,

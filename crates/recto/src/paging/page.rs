@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use recto_model::{Cells, Environment};
 use recto_plan::{Plan, Position, Side, Travel};
-use recto_store::{Snapshot, Store};
+use recto_store::{PartitionWrite, Snapshot, Store};
 
-use super::budget::{Budget, Meter, PageCost, Stale, Stop};
+use super::budget::{Budget, Meter, PageCost, Stop};
 use super::found::FoundRows;
 use super::joined::Joining;
 use super::pieces::Pieces;
@@ -55,11 +55,9 @@ pub(crate) struct RawPage {
     /// The budget that cut it short.
     pub(crate) stop: Option<Stop>,
     pub(crate) cost: PageCost,
-    /// What removes the stale rows of a view that were met.
-    pub(crate) stale: Stale,
 }
 
-/// Reads a page.
+/// Reads a page; and what removes the stale rows of a view that it met.
 pub(crate) async fn fetch(
     store: &Arc<dyn Store>,
     environment: &Environment,
@@ -67,7 +65,7 @@ pub(crate) async fn fetch(
     plan: &Plan,
     joining: Option<&Joining>,
     spec: &PageSpec,
-) -> Result<RawPage> {
+) -> Result<(RawPage, Vec<PartitionWrite>)> {
     let snapshot = store.snapshot()?;
     let presence = Presence::of(&plan.arrangement);
     let truth = Truth {
@@ -94,8 +92,7 @@ pub(crate) async fn fetch(
         Place::Around(position) => fetcher.around(position, &mut meter).await?,
     };
     page.cost = meter.cost();
-    page.stale = meter.take_stale();
-    Ok(page)
+    Ok((page, meter.into_removals()))
 }
 
 struct Fetcher<'a> {
@@ -169,7 +166,6 @@ impl Fetcher<'_> {
             end,
             stop: run.stop,
             cost: PageCost::default(),
-            stale: Stale::default(),
         })
     }
 
@@ -222,7 +218,6 @@ impl Fetcher<'_> {
             before: edge_before,
             after: edge_after,
             cost: PageCost::default(),
-            stale: Stale::default(),
         })
     }
 

@@ -155,6 +155,7 @@ pub(crate) async fn verify(
         tells_places: true,
     };
     report.views = together.run().await?;
-    report.begun_seconds_ago = begun_at_seconds.map(|begun| place::now_seconds(shared).saturating_sub(begun));
+    report.begun_seconds_ago =
+        begun_at_seconds.map(|begun| shared.environment.now_seconds().saturating_sub(begun));
     Ok(report)
 }

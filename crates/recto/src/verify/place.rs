@@ -56,7 +56,7 @@ impl Compared {
         Self {
             generation,
             mends,
-            begun_at_seconds: now_seconds(shared),
+            begun_at_seconds: shared.environment.now_seconds(),
             views,
         }
     }
@@ -108,19 +108,9 @@ impl Compared {
         if sealed.mends != self.mends || !ours.by_ref().eq(sealed.views.iter().map(numbers)) {
             return Err(refused("the place is of another comparison"));
         }
-        let views = sealed.views.into_iter().map(|view| {
-            let next = match &view.next {
-                Some(next) => Some(u128::from_str_radix(next, 16).map_err(|_| unknown())?),
-                None => None,
-            };
-            Ok(Reached {
-                number: view.number,
-                next,
-                found: view.found,
-            })
-        });
+        let views = sealed.views.into_iter().map(SealedView::reached);
         Ok(Self {
-            views: views.collect::<Result<_>>()?,
+            views: views.collect::<Option<_>>().ok_or_else(unknown)?,
             begun_at_seconds: sealed.begun_at_seconds,
             ..self
         })
@@ -135,14 +125,21 @@ impl Sealed {
     }
 }
 
+impl SealedView {
+    /// None if it is not of this release.
+    fn reached(self) -> Option<Reached> {
+        let next = self.next.map(|next| u128::from_str_radix(&next, 16));
+        Some(Reached {
+            number: self.number,
+            next: next.transpose().ok()?,
+            found: self.found,
+        })
+    }
+}
+
 #[cold]
 fn unknown() -> Error {
     refused("the place holds what this release does not understand")
-}
-
-/// The time, in seconds since 1970.
-pub(super) fn now_seconds(shared: &Shared) -> u64 {
-    u64::try_from(shared.environment.now_micros() / 1_000_000).unwrap_or(0)
 }
 
 #[cold]
@@ -160,16 +157,12 @@ mod tests {
     fn places_of_before_are_read() {
         let golden = include_str!("golden/place-v1.json").trim();
         let sealed = Sealed::read(golden.as_bytes()).expect("it is of this release");
-        let views = sealed.views.into_iter().map(|view| Reached {
-            number: view.number,
-            next: view.next.and_then(|next| u128::from_str_radix(&next, 16).ok()),
-            found: view.found,
-        });
+        let views = sealed.views.into_iter().map(SealedView::reached);
         let compared = Compared {
             generation: sealed.generation,
             mends: sealed.mends,
             begun_at_seconds: sealed.begun_at_seconds,
-            views: views.collect(),
+            views: views.collect::<Option<_>>().expect("it is of this release"),
         };
         assert_eq!(compared.views[1].next, Some(1 << 127));
         assert_eq!(compared.views[0].found.examples.len(), 1);

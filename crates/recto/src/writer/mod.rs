@@ -182,9 +182,7 @@ impl Writer {
 
     /// Begins to remove stale entries that a page met; nobody waits for it.
     pub(crate) fn remove_stale(&self, removals: Vec<PartitionWrite>) {
-        if !removals.is_empty() {
-            StaleEntries::remove(&self.0.common, removals);
-        }
+        StaleEntries::remove(&self.0.common, removals);
     }
 
     /// Returns when no change comes any more by a schema older than this one, which is recorded: every process that lives

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
-use crate::doors::{Door, World, in_virtual_time, until};
+use crate::doors::{Door, Doors, World, in_virtual_time, until};
 use crate::plain::{self, PLAIN, PLAIN_VIEWS, assert_views_are_true};
 use crate::{event, record};
 
@@ -43,6 +43,15 @@ async fn put_many(recto: &Recto) {
     for id in 0..RECORDS {
         put(recto, id, "ulm").await.unwrap();
     }
+}
+
+/// Two processes of which the first declared people with a view, and the second put some.
+async fn two(world: &World) -> (Recto, Arc<Doors>, Recto, Arc<Doors>) {
+    let (one, doors) = world.process(1, 0).await;
+    one.apply(&parse(&people())).await.unwrap();
+    let (other, others_doors) = world.process(2, 0).await;
+    put_many(&other).await;
+    (one, doors, other, others_doors)
 }
 
 #[test]
@@ -195,10 +204,7 @@ fn sweeping(recto: &Recto) -> (JoinHandle<()>, Arc<[AtomicUsize; 2]>) {
 fn who_sweeps_goes_on_when_it_was_found_dead_itself() {
     in_virtual_time(async {
         let world = World::new();
-        let (one, doors) = world.process(1, 0).await;
-        one.apply(&parse(&people())).await.unwrap();
-        let (other, _) = world.process(2, 0).await;
-        put_many(&other).await;
+        let (one, doors, other, _) = two(&world).await;
         let (sweeping, _) = sweeping(&one);
         sleep(LAPSED).await;
         doors.gate.open(false);
@@ -226,10 +232,7 @@ fn who_sweeps_goes_on_when_the_store_fails_for_a_time() {
     for fails in [Door::Registrations, Door::Reads("recto_writers")] {
         in_virtual_time(async {
             let world = World::new();
-            let (one, doors) = world.process(1, 0).await;
-            one.apply(&parse(&people())).await.unwrap();
-            let (other, others_doors) = world.process(2, 0).await;
-            put_many(&other).await;
+            let (one, doors, _other, others_doors) = two(&world).await;
             let (sweeping, counts) = sweeping(&one);
             sleep(LAPSED).await;
             others_doors.gate.open(false);
@@ -255,13 +258,7 @@ fn who_sweeps_goes_on_when_the_store_fails_for_a_time() {
 fn a_plain_write_that_was_applied_is_not_said_to_have_failed() {
     in_virtual_time(async {
         let world = World::new();
-        let (one, _) = world.process(1, 0).await;
-        // To delete a record of these is to read it first.
-        let before =
-            format!("{PLAIN}[collection.events.view.by_day]\npartition = [\"day\"]\norder = [\"score\"]\n");
-        one.apply(&parse(&before)).await.unwrap();
-        let (other, doors) = world.process(2, 0).await;
-        plain::fill(&other, RECORDS).await;
+        let (before, one, other, doors) = plain::two_with_a_view(&world, RECORDS).await;
         doors.hold(Door::Writes);
         let deleting = other.clone();
         let deleted = tokio::spawn(async move {

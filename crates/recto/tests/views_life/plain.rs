@@ -1,7 +1,7 @@
 //! Views that are added to records that are written plainly, by processes that know nothing of them yet: on a store
 //! without transactions, in virtual time.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use recto::session::{VerifyRequest, ViewProgress};
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::clock::Random;
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
-use crate::doors::{Door, World, in_virtual_time};
+use crate::doors::{Door, Doors, World, in_virtual_time};
 use crate::{event, record, verify};
 
 /// Records that are never changed, and some that are overwritten.
@@ -113,6 +113,18 @@ async fn entries(world: &World, recto: &Recto) -> usize {
 fn apply(recto: &Recto, schema: &str) -> JoinHandle<recto::session::Applied> {
     let (recto, schema) = (recto.clone(), parse(schema));
     tokio::spawn(async move { recto.apply(&schema).await.unwrap() })
+}
+
+/// Two processes, of which the first applied a schema with a view of events, so that to delete one is to read it first, and the
+/// second put so many records; and the schema.
+pub(crate) async fn two_with_a_view(world: &World, count: i32) -> (String, Recto, Recto, Arc<Doors>) {
+    let (one, _) = world.process(1, 0).await;
+    let before =
+        format!("{PLAIN}[collection.events.view.by_day]\npartition = [\"day\"]\norder = [\"score\"]\n");
+    one.apply(&parse(&before)).await.unwrap();
+    let (other, doors) = world.process(2, 0).await;
+    fill(&other, count).await;
+    (before, one, other, doors)
 }
 
 #[test]
@@ -218,13 +230,7 @@ fn who_adds_a_view_waits_for_a_write_that_nobody_waits_for_any_more() {
 fn a_plain_write_of_who_was_frozen_is_in_views_that_were_added_meanwhile() {
     in_virtual_time(async {
         let world = World::new();
-        let (one, _) = world.process(1, 0).await;
-        // To delete a record of these is to read it first.
-        let before =
-            format!("{PLAIN}[collection.events.view.by_day]\npartition = [\"day\"]\norder = [\"score\"]\n");
-        one.apply(&parse(&before)).await.unwrap();
-        let (other, doors) = world.process(2, 0).await;
-        fill(&other, RECORDS).await;
+        let (before, one, other, doors) = two_with_a_view(&world, RECORDS).await;
         let (putting, deleting) = (other.clone(), other.clone());
         doors.hold(Door::Writes);
         let put_late = tokio::spawn(async move { put(&putting, RECORDS, 1).await });
