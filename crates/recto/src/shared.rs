@@ -55,6 +55,17 @@ impl Writing<'_> {
         self.plain.as_ref().map_or(Ok(()), PlainWriting::check_lease)
     }
 
+    /// Waits until this process has a lease, for so long at most: how much of that is left.
+    ///
+    /// # Errors
+    /// It has none in time.
+    pub(crate) async fn leased(&self, time: Duration) -> Result<Duration> {
+        match &self.plain {
+            Some(plain) => plain.leased(time).await,
+            None => Ok(time),
+        }
+    }
+
     /// What was sent is applied. Whether it is all that there was to write: if not, others may have taken this process for
     /// dead, and it is to be written once more, by the schema as it is now.
     ///

@@ -42,6 +42,14 @@ pub(super) struct Waiting {
     pub(super) at: Option<Micros>,
 }
 
+/// How a change, or the resolving of an intent, ended.
+pub(super) enum End {
+    /// The intent is done with.
+    Settled,
+    /// This process was found dead: whoever found it so resolves the intent. Nothing was written for who still waits.
+    Lost(Option<Waiting>),
+}
+
 type Done = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
 
 /// A change under way.
@@ -57,6 +65,7 @@ pub(super) struct Drive {
     /// The mark that is still to be set.
     mark: Option<Version>,
     is_settled: bool,
+    is_lost: bool,
     /// Not the resolving of what is there.
     is_change: bool,
 }
@@ -101,11 +110,12 @@ impl Drive {
             sent: None,
             mark: None,
             is_settled: false,
+            is_lost: false,
         }
     }
 
-    /// To its end, or until this process was found dead: whether the intent is done with.
-    pub(super) async fn run(mut self) -> bool {
+    /// To its end, or until this process was found dead.
+    pub(super) async fn run(mut self) -> End {
         let record = Arc::clone(&self.record);
         let deadline = self.waiting.as_ref().map(|waiting| waiting.deadline);
         let left = deadline.map_or(Duration::MAX, |deadline| record.common.left(deadline));
@@ -118,9 +128,9 @@ impl Drive {
             tokio::select! {
                 biased;
                 () = record.process.lost() => {
-                    // Whoever found it dead resolves the intent.
+                    self.is_lost = true;
                     self.tell([Event::Deadline]);
-                    return false;
+                    return End::Lost(self.waiting);
                 }
                 events = done => doing = self.tell(events),
                 () = &mut deadline, if !is_late => {
@@ -135,7 +145,7 @@ impl Drive {
         if let (Some(version), Some(sent)) = (self.mark.take(), &self.sent) {
             record.mark(&sent.known, version, sent.ttl_seconds).await;
         }
-        true
+        End::Settled
     }
 
     /// Tells the machine what happened, and begins what it says.
@@ -167,7 +177,8 @@ impl Drive {
         let record = Arc::clone(&self.record);
         match action {
             Action::Look { note, attempt } => {
-                let look = Arc::clone(&record).look(note, attempt);
+                let needs_lease = self.waiting.is_some();
+                let look = Arc::clone(&record).look(note, attempt, needs_lease);
                 let mark = self.mark.take().zip(self.sent.as_ref());
                 let Some((version, sent)) = mark else {
                     return Some(look.boxed());
@@ -187,6 +198,8 @@ impl Drive {
                 self.mark = Some(version);
                 None
             }
+            // The process may register anew, and begin again.
+            Action::Answer(Answer::NotWritten(_)) if self.is_lost => None,
             Action::Answer(answer) => {
                 let answer = self.told(answer);
                 self.answer(answer);

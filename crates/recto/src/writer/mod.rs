@@ -38,7 +38,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 
 use self::common::{Common, Deadline, MAX_UNDER_WAY};
-use self::drive::{Drive, Waiting};
+use self::drive::{Drive, End, Waiting};
 use self::process::Process;
 use self::record::{Record, UnderWay};
 use self::stale::StaleEntries;
@@ -312,24 +312,30 @@ impl Drop for Writer {
 }
 
 impl Joining {
+    /// Makes a change, on behalf of the next registration if this one is lost before anything was written.
     async fn change(
         &self,
         collection: &str,
         key: Cells,
         request: Request<Cells, FieldCells>,
-        waiting: Waiting,
+        mut waiting: Waiting,
     ) {
-        let leased = self.leased(waiting.deadline).await;
-        let begun = leased.and_then(|process| {
-            let under_way = UnderWay::begin(&self.common, &process).ok_or_else(closed)?;
-            Ok((process, under_way))
-        });
-        match begun {
-            Ok((process, under_way)) => {
-                let record = Record::new(&self.common, &process, collection, key);
-                Drive::change(record, request, under_way, waiting).run().await;
+        loop {
+            let leased = self.leased(waiting.deadline).await;
+            let begun = leased.and_then(|process| {
+                let under_way = UnderWay::begin(&self.common, &process).ok_or_else(closed)?;
+                Ok((process, under_way))
+            });
+            let (process, under_way) = match begun {
+                Ok(begun) => begun,
+                Err(error) => return drop(waiting.answer.send(Err(error))),
+            };
+            let record = Record::new(&self.common, &process, collection, key.clone());
+            let change = Drive::change(record, request.clone(), under_way, waiting);
+            match change.run().await {
+                End::Lost(Some(unmade)) => waiting = unmade,
+                End::Lost(None) | End::Settled => return,
             }
-            Err(error) => drop(waiting.answer.send(Err(error))),
         }
     }
 

@@ -47,6 +47,21 @@ impl PlainWriting {
         Err(no_lease())
     }
 
+    /// Waits for the lease, for so long at most: how much of that is left.
+    ///
+    /// # Errors
+    /// It has none in time, or cannot hope for one.
+    pub(crate) async fn leased(&self, time: Duration) -> Result<Duration> {
+        let deadline = self.common.deadline(time);
+        tokio::select! {
+            biased;
+            () = self.process.lost() => Err(no_lease()),
+            leased = self.process.leased_soon(&self.common) => leased,
+            () = tokio::time::sleep(time) => Err(no_lease()),
+        }?;
+        Ok(self.common.left(deadline))
+    }
+
     /// Whether `self`, which begins after the lease of `earlier` was over, needs not do again what that one did.
     pub(crate) fn goes_on(&self, earlier: &Self) -> bool {
         Arc::ptr_eq(&self.process, &earlier.process) || self.generation == earlier.generation

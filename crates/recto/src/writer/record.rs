@@ -102,19 +102,33 @@ impl Record {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The base row, and beside it the intent; from the second attempt on after a pause.
-    pub(super) async fn look(self: Arc<Self>, note: bool, attempt: u32) -> Events {
+    /// The base row, and beside it the intent; from the second attempt on after a pause. What follows may need a lease: it
+    /// may have ended meanwhile.
+    pub(super) async fn look(self: Arc<Self>, note: bool, attempt: u32, needs_lease: bool) -> Events {
         if attempt > 1 {
             self.pause(attempt - 1).await;
         }
         let noted = async { if note { self.note().await } else { Ok(()) } };
-        match join(self.read(), noted).await {
-            (Ok(found), Ok(())) => vec![Event::Noted, Event::Read(found)],
-            (Err(error), _) | (_, Err(error)) => {
+        let looked = match join(self.read(), noted).await {
+            (Ok(found), Ok(())) if needs_lease => self.leased().await.map(|()| found),
+            (found, noted) => found.and_then(|found| noted.map(|()| found)),
+        };
+        match looked {
+            Ok(found) => vec![Event::Noted, Event::Read(found)],
+            Err(error) => {
                 self.failed(error);
                 vec![Event::Failed]
             }
         }
+    }
+
+    /// Waits for the lease, as long as it can be hoped for.
+    async fn leased(&self) -> Result<()> {
+        if !self.process.has_lease(&self.common) {
+            // What is said if that takes too long.
+            self.failed(no_lease());
+        }
+        self.process.leased_soon(&self.common).await
     }
 
     async fn read(&self) -> Result<Found<Cells, KeyCells>> {

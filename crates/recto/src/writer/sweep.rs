@@ -9,7 +9,7 @@ use recto_store::{Cas, CasOutcome, ConsistencyLevel, WriteOptions};
 use recto_views::{DeadSegment, Incarnation, Intent, Micros, Registration, Watch, Writer, dead_segment};
 
 use super::common::Common;
-use super::drive::Drive;
+use super::drive::{Drive, End};
 use super::process::Process;
 use super::record::{Record, UnderWay};
 use crate::error::{Error, Result};
@@ -257,9 +257,8 @@ impl Sweeper {
         };
         let record = Record::new(&self.common, &self.process, &intent.collection, intent.key);
         let resolving = Drive::resolve(record, under_way).run();
-        let is_resolved = tokio::time::timeout(RESOLVING_TIME, resolving)
-            .await
-            .unwrap_or(false);
+        let resolved = tokio::time::timeout(RESOLVING_TIME, resolving).await;
+        let is_resolved = matches!(resolved, Ok(End::Settled));
         if is_resolved {
             Common::count(&self.common.counts.resolved);
         }

@@ -315,20 +315,13 @@ impl Changes {
             self.check_ground(&ground)?;
             let spent = environment.monotonic_nanos().saturating_sub(begun_nanos);
             let left = options.timeout.saturating_sub(Duration::from_nanos(spent));
-            let attempt = |left| {
-                let options = WriteOptions {
-                    timeout: left,
-                    ..options
+            let attempt = async |left| {
+                let timeout = match writing.leased(left).await {
+                    Ok(left) => left,
+                    Err(error) => return Attempt::Failed(error),
                 };
-                let sent = writing
-                    .check_lease()
-                    .map(|()| self.attempt(&ground, reads_all, options));
-                async {
-                    match sent {
-                        Ok(sent) => sent.await,
-                        Err(error) => Attempt::Failed(error),
-                    }
-                }
+                let options = WriteOptions { timeout, ..options };
+                self.attempt(&ground, reads_all, options).await
             };
             match settle(environment, Policy::write(left), attempt).await {
                 Ok(Sent::Applied) => {

@@ -52,6 +52,16 @@ impl World {
 
     /// A process whose clock is `off_micros` away from the others'.
     pub(crate) async fn process(&self, seed: u64, off_micros: i64) -> (Recto, Arc<Doors>) {
+        self.process_with(seed, off_micros, OpenOptions::new()).await
+    }
+
+    /// One whose requests may take so long.
+    pub(crate) async fn process_within(&self, seed: u64, time: Duration) -> (Recto, Arc<Doors>) {
+        self.process_with(seed, 0, OpenOptions::new().request_timeout(time))
+            .await
+    }
+
+    async fn process_with(&self, seed: u64, off_micros: i64, options: OpenOptions) -> (Recto, Arc<Doors>) {
         let clock = Arc::new(Clock::new(self.start, off_micros, seed));
         let gate = Gate::new(Arc::clone(&self.memory), seed);
         let doors = Arc::new(Doors {
@@ -59,7 +69,7 @@ impl World {
             gate,
             shut: Arc::default(),
         });
-        let options = OpenOptions::new().environment(Environment::new(Clocks(clock)));
+        let options = options.environment(Environment::new(Clocks(clock)));
         let store = Arc::clone(&doors) as Arc<dyn Store>;
         (Recto::with_store(store, options).await.unwrap(), doors)
     }

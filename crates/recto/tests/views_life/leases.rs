@@ -23,6 +23,8 @@ const RECORDS: i32 = 20;
 const LAPSED: Duration = Duration::from_secs(18);
 /// Longer than it takes to be found dead, and until what was left is resolved.
 const LONG: Duration = Duration::from_secs(90);
+/// How long who has much time waits for one request.
+const PATIENT: Duration = Duration::from_secs(60);
 
 fn people() -> String {
     format!("{PEOPLE}{BY_CITY}")
@@ -37,6 +39,12 @@ async fn put(recto: &Recto, id: i32, city: &str) -> recto::Result<()> {
 fn putting(recto: &Recto, id: i32, city: &'static str) -> JoinHandle<recto::Result<()>> {
     let recto = recto.clone();
     tokio::spawn(async move { put(&recto, id, city).await })
+}
+
+async fn city_of(recto: &Recto, id: i32) -> String {
+    let people = recto.dynamic("people").unwrap();
+    let person = people.get(id).await.unwrap().unwrap();
+    person.to_json()["city"].as_str().unwrap().to_owned()
 }
 
 async fn put_many(recto: &Recto) {
@@ -111,6 +119,113 @@ fn a_change_that_waits_is_made_by_the_next_registration_when_this_one_is_lost() 
         changing.await.unwrap().unwrap();
         assert_eq!(other.writer_metrics().lost, 1);
         assert_views_are_exact(&one, "people").await;
+    });
+}
+
+/// Has a change stand still between its intent and its read, until the lease is over; the read passes then, and the lease
+/// does not come back.
+async fn changing_without_a_lease(
+    world: &World,
+    seed: u64,
+) -> (Recto, Arc<Doors>, JoinHandle<recto::Result<()>>) {
+    let (other, doors) = world.process_within(seed, PATIENT).await;
+    put_many(&other).await;
+    doors.hold(Door::Registrations);
+    sleep(Duration::from_secs(8)).await;
+    doors.hold(Door::Reads("people"));
+    let changing = putting(&other, 1, "bonn");
+    sleep(LAPSED).await;
+    assert!(!other.writer_metrics().has_lease);
+    assert_eq!(other.writer_metrics().intents, 1);
+    doors.open();
+    doors.hold(Door::Registrations);
+    sleep(Duration::from_secs(2)).await;
+    assert!(!changing.is_finished(), "{:?}", changing.await);
+    (other, doors, changing)
+}
+
+#[test]
+fn a_change_whose_lease_ends_before_it_is_decided_waits_for_it() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        let (other, doors, changing) = changing_without_a_lease(&world, 2).await;
+        // Somebody else changes the record meanwhile.
+        put(&one, 1, "jena").await.unwrap();
+        doors.open();
+        changing.await.unwrap().unwrap();
+        assert_eq!(other.writer_metrics().lost, 0);
+        assert_eq!(city_of(&one, 1).await, "bonn");
+        assert_eq!(assert_views_are_exact(&one, "people").await, RECORDS as usize);
+    });
+}
+
+#[test]
+fn a_change_whose_process_is_found_dead_before_it_is_decided_is_made_by_the_next_registration() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        put(&one, 0, "ulm").await.unwrap();
+        let (other, doors, changing) = changing_without_a_lease(&world, 2).await;
+        until(|| one.writer_metrics().found_dead == 1).await;
+        doors.open();
+        changing.await.unwrap().unwrap();
+        assert_eq!(other.writer_metrics().lost, 1);
+        assert_eq!(city_of(&one, 1).await, "bonn");
+        assert_eq!(assert_views_are_exact(&one, "people").await, RECORDS as usize);
+    });
+}
+
+#[test]
+fn a_change_whose_lease_does_not_come_back_is_told_so_when_its_time_is_over() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        let (_other, doors, changing) = changing_without_a_lease(&world, 2).await;
+        let error = timeout(PATIENT, changing).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        doors.open();
+        assert_eq!(city_of(&one, 1).await, "ulm");
+        // Where too few replicas are alive for one it is told at once.
+        let (_third, doors, changing) = changing_without_a_lease(&world, 3).await;
+        doors.open();
+        doors.fail(Door::Registrations);
+        let soon = Duration::from_secs(1);
+        let error = timeout(soon, changing).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        doors.open();
+        assert_eq!(city_of(&one, 1).await, "ulm");
+    });
+}
+
+#[test]
+fn a_deletion_of_a_plain_record_whose_lease_ends_while_that_is_read_waits_for_it() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&format!("{PLAIN}{PLAIN_VIEWS}"))).await.unwrap();
+        let (other, doors) = world.process_within(2, PATIENT).await;
+        plain::fill(&other, RECORDS).await;
+        doors.hold(Door::Registrations);
+        sleep(Duration::from_secs(8)).await;
+        doors.hold(Door::Reads("events"));
+        let deleting = other.clone();
+        let deleted = tokio::spawn(async move {
+            let events = deleting.dynamic("events").unwrap();
+            events.delete((3, 10)).await
+        });
+        sleep(LAPSED).await;
+        doors.open();
+        doors.hold(Door::Registrations);
+        sleep(Duration::from_secs(2)).await;
+        assert!(!deleted.is_finished(), "{:?}", deleted.await);
+        doors.open();
+        deleted.await.unwrap().unwrap();
+        assert_eq!(other.writer_metrics().lost, 0);
+        assert_views_are_true(&one).await;
     });
 }
 
