@@ -92,7 +92,9 @@
 //!
 //! **Tables.** Making an equal table again is done; another table of a name that is taken, and every
 //! read or write of a table that is not there, is an error of kind [`StoreErrorKind::Table`] (a write
-//! may be `Refused` with it). [`Store::list_tables`] returns tables equal to what was made. What is written after an
+//! may be `Refused` with it). [`Store::list_tables`] returns tables equal to what was made, and
+//! [`Store::compare_tables`] tells in what they differ from those asked for. An emptying takes one table, also what others
+//! wrote to columns that its caller does not know; the table itself stays as it was made. What is written after an
 //! emptying that is done stays. Any failure of an emptying is `Unknown`, unless it is known that nothing was
 //! removed nor will be; on Cassandra what was written conditionally may be there again after one.
 //!

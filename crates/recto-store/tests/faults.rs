@@ -15,7 +15,8 @@ use recto_store::faults::{FaultKind, FaultRates, FaultyStore};
 use recto_store::memory::MemoryStore;
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, ConsistencyLevel, Mutation, Operation, PartitionWrite,
-    ReadOptions, RowAddress, Stamp, Store, StoreErrorKind, TransactionOutcome, WriteOptions, WriteOutcome,
+    ReadOptions, RowAddress, Stamp, Store, StoreErrorKind, TableOutcome, TransactionOutcome, WriteOptions,
+    WriteOutcome,
 };
 
 mod without_faults {
@@ -312,16 +313,76 @@ async fn an_emptying_comes_late() {
     };
     let fixture = fixture(1, rates, WriteKind::Plain).await;
     let emptied = fixture.faulty.empty_table(&fixture.table).await;
-    assert!(
-        matches!(emptied, Ok(recto_store::TableOutcome::Unknown(_))),
-        "{emptied:?}"
-    );
+    assert!(matches!(emptied, Ok(TableOutcome::Unknown(_))), "{emptied:?}");
     fixture.faulty.set_rates(FaultRates::NONE);
     let write = fixture.write(1, 1, &[(1, 7)]);
     let written = fixture.faulty.write(write, WriteOptions::default()).await;
     assert!(matches!(written, Ok(WriteOutcome::Done)), "{written:?}");
     assert_eq!(fixture.held(1).await, BTreeMap::from([(1, 7)]));
     assert_eq!((fixture.faulty.pending(), fixture.faulty.settle().await), (1, 1));
+    assert!(fixture.held(1).await.is_empty());
+}
+
+/// An emptying that is done has happened once, one that failed never happens, and one of unknown outcome happened, or
+/// happens to what is written after it, or never.
+#[tokio::test]
+async fn emptyings_happen_once_if_at_all() {
+    let mut unknown = BTreeSet::new();
+    for seed in 0..300 {
+        let fixture = fixture(seed, FaultRates::all(0.15), WriteKind::Plain).await;
+        let write = |round| {
+            fixture
+                .inner
+                .write(fixture.write(1, 1, &[(round, round)]), WriteOptions::default())
+        };
+        write(1).await.unwrap();
+        let outcome = fixture.faulty.empty_table(&fixture.table).await;
+        write(2).await.unwrap();
+        fixture.faulty.set_rates(FaultRates::NONE);
+        fixture.faulty.settle().await;
+        let left: Vec<i32> = fixture.held(1).await.into_keys().collect();
+        match outcome {
+            Ok(TableOutcome::Done) => assert_eq!(left, [2], "{}", fixture.faulty.report()),
+            Err(_) => assert_eq!(left, [1, 2], "{}", fixture.faulty.report()),
+            Ok(TableOutcome::Unknown(_)) => drop(unknown.insert(left)),
+        }
+    }
+    assert_eq!(unknown, BTreeSet::from([vec![], vec![2], vec![1, 2]]));
+}
+
+/// What conditional writes decided may be in an emptied table again, unless something was decided there
+/// meanwhile; not in another table that has its name.
+#[tokio::test]
+async fn what_was_decided_outlives_an_emptying() {
+    let rates = FaultRates {
+        revive: 1.0,
+        ..FaultRates::NONE
+    };
+    let fixture = fixture(1, rates, WriteKind::Cas).await;
+    let (options, faulty) = (WriteOptions::default(), &fixture.faulty);
+    let decide = async |p, value| {
+        let outcome = faulty.cas(fixture.cas(p, None, value), options).await;
+        assert!(matches!(outcome, Ok(CasOutcome::Applied)), "{outcome:?}");
+    };
+    let empty = async || {
+        let outcome = faulty.empty_table(&fixture.table).await;
+        assert!(matches!(outcome, Ok(TableOutcome::Done)), "{outcome:?}");
+    };
+    decide(1, 7).await;
+    decide(2, 7).await;
+    empty().await;
+    assert!(fixture.held(1).await.is_empty() && fixture.held(2).await.is_empty());
+    decide(2, 8).await;
+    assert_eq!(faulty.settle().await, 2);
+    assert_eq!(fixture.held(1).await, BTreeMap::from([(1, 7)]));
+    assert_eq!(fixture.held(2).await, BTreeMap::from([(1, 8)]));
+    assert_eq!(faulty.counts()[&FaultKind::Revived], 2);
+
+    empty().await;
+    assert_eq!(faulty.pending(), 2);
+    faulty.drop_table("t").await.unwrap();
+    faulty.create_table(&fixture.table).await.unwrap();
+    assert_eq!(faulty.settle().await, 0);
     assert!(fixture.held(1).await.is_empty());
 }
 
@@ -453,8 +514,8 @@ async fn table_changes_fail() {
         let dropped = fixture.faulty.drop_table("t").await;
         let there = !fixture.inner.list_tables().await.unwrap().is_empty();
         match dropped {
-            Ok(recto_store::TableOutcome::Done) => assert!(!there),
-            Ok(recto_store::TableOutcome::Unknown(_)) => unknown += 1,
+            Ok(TableOutcome::Done) => assert!(!there),
+            Ok(TableOutcome::Unknown(_)) => unknown += 1,
             Err(_) => {
                 assert!(there);
                 failed += 1;

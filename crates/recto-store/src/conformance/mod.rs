@@ -130,6 +130,8 @@ macro_rules! conformance_suite {
                 list_beside_others_being_made_and_dropped,
                 drop_removes_rows_and_is_idempotent,
                 empty_removes_rows_and_statics,
+                empty_takes_one_table_whole,
+                compare_tells_what_is_there,
                 unknown_tables_are_errors,
                 reopening_keeps_everything,
             ];

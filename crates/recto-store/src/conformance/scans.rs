@@ -66,7 +66,8 @@ async fn scan_stamped(
     panic!("a range did not end in {SCANS} scans");
 }
 
-async fn scan(fixture: &Fixture, pieces: u32, limit: u32) -> Vec<Cells> {
+/// All rows of the table.
+pub(super) async fn scan(fixture: &Fixture, pieces: u32, limit: u32) -> Vec<Cells> {
     let mut rows = Vec::new();
     for range in ranges(&fixture.store, &fixture.table, pieces).await {
         let options = ReadOptions::default();

@@ -2,14 +2,15 @@
 //!
 //! It fails, delays and repeats calls, answers unknown where a write was applied, was not, or will
 //! be at an arbitrarily later moment, times reads out, and lets reads that are not serial miss a
-//! conditional write that is decided. An emptying, too, may come after what was written later. It never does
-//! what no store may do: an acknowledged write is there, a failed one never comes, a
-//! [`Logged`](Atomicity::Logged) one and a transaction are whole.
+//! conditional write that is decided. An emptying, too, may come after what was written later, and what conditional
+//! writes had decided may come back after it. It never does what no store may do: an acknowledged write is there, a
+//! failed one never comes, a [`Logged`](Atomicity::Logged) one and a transaction are whole.
 //!
 //! Calls made one after the other meet the same faults for the same seed. What happened is kept,
 //! to be printed with a failure ([`FaultyStore::report`]).
 
 mod plan;
+mod revived;
 mod snapshot;
 
 use std::collections::BTreeMap;
@@ -22,21 +23,24 @@ use recto_model::{Cells, Slice, Table};
 
 use self::plan::{Fate, Plan};
 pub use self::plan::{Fault, FaultKind, FaultRates, MAX_RECORDED_FAULTS};
+pub use self::revived::MAX_REVIVED_ROWS;
+use self::revived::decided_rows;
 use self::snapshot::FaultySnapshot;
 use crate::{
     Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Stamp, Store, StoreError, StoreErrorKind,
-    StoreKind, StoreMetrics, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
+    StoreKind, StoreMetrics, TableOutcome, TableState, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 /// Writes that may be late at once; when there are more, the next call applies one.
 pub const MAX_LATE_WRITES: usize = 10_000;
 
-/// A write that was answered unknown and is still to be applied.
+/// A write that was answered unknown, or that outlived an emptying, and is still to be applied.
 enum Late {
     Plain(Vec<PartitionWrite>, Atomicity),
     Conditional(Cas),
     Transaction(Vec<Cas>, Vec<PartitionWrite>),
     Emptying(Table),
+    Revived(Cas),
 }
 
 impl Late {
@@ -46,6 +50,7 @@ impl Late {
             Self::Conditional(cas) => describe_cas(cas),
             Self::Transaction(conditional, plain) => describe_transaction(conditional, plain),
             Self::Emptying(table) => describe_emptying(table),
+            Self::Revived(cas) => format!("what was decided in table {} comes back", cas.table.name()),
         }
     }
 }
@@ -234,6 +239,7 @@ impl FaultyStore {
                 drop(self.inner.transact(conditional, plain, options).await);
             }
             Late::Emptying(table) => drop(self.empty(&table).await),
+            Late::Revived(cas) => drop(self.inner.cas(cas, options).await),
         }
         true
     }
@@ -274,10 +280,31 @@ impl FaultyStore {
         .await;
     }
 
-    /// Empties a table, what is decided in it included.
+    /// Empties a table, what is decided in it included, which may come back.
     async fn empty(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.learn(|decided| decided.table.name() == table.name()).await;
-        self.inner.empty_table(table).await
+        // Of a table that cannot be read, the emptying says why.
+        let decided = decided_rows(&*self.inner, table).await.unwrap_or_default();
+        let outcome = self.inner.empty_table(table).await?;
+        for cas in decided {
+            let comes_back = {
+                let mut state = self.lock();
+                let rate = state.plan.rates.revive;
+                state.plan.chance(rate)
+            };
+            if comes_back {
+                self.keep(FaultKind::Revived, Late::Revived(cas));
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Forgets what of a table that is dropped would come back: another of its name has another Paxos.
+    fn forget_revived(&self, name: &str) {
+        let mut state = self.lock();
+        state
+            .late
+            .retain(|late| !matches!(late, Late::Revived(cas) if cas.table.name() == name));
     }
 
     fn fate(&self, conditional: bool) -> Fate {
@@ -513,6 +540,7 @@ impl Store for FaultyStore {
         }
         self.learn(|decided| decided.table.name() == name).await;
         let outcome = self.inner.drop_table(name).await?;
+        self.forget_revived(name);
         Ok(unanswered(outcome, fate, &what))
     }
 
@@ -533,6 +561,14 @@ impl Store for FaultyStore {
 
     async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
         self.inner.list_tables().await
+    }
+
+    async fn compare_tables(&self, tables: &[Table]) -> Result<Vec<TableState>, StoreError> {
+        self.inner.compare_tables(tables).await
+    }
+
+    async fn tables_version(&self) -> Result<Option<String>, StoreError> {
+        self.inner.tables_version().await
     }
 
     fn describe_slice(&self, slice: &Slice) -> Vec<String> {

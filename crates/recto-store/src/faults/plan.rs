@@ -34,6 +34,9 @@ pub enum FaultKind {
     Decided,
     /// A decided conditional write is learned now.
     Learned,
+    /// What conditional writes had set in a row of a table outlives the table's emptying, and is there again at some
+    /// later moment, if nothing was decided in its place.
+    Revived,
     /// A read timed out.
     ReadTimedOut,
 }
@@ -60,6 +63,8 @@ pub struct FaultRates {
     pub arrive: f64,
     /// [`FaultKind::Decided`], conditional writes only.
     pub decide: f64,
+    /// At each emptying, for each row that conditional writes set: [`FaultKind::Revived`].
+    pub revive: f64,
     /// [`FaultKind::ReadTimedOut`].
     pub read_timeout: f64,
 }
@@ -81,6 +86,7 @@ impl FaultRates {
             late: rate,
             arrive: rate,
             decide: rate,
+            revive: rate,
             read_timeout: rate,
         }
     }
