@@ -152,8 +152,12 @@ const TOMBSTONES: &str = "TOO_MANY_TOMBSTONES";
 /// What Cassandra says of a batch past its `batch_size_fail_threshold`.
 const BATCH_TOO_LARGE: &str = "Batch too large";
 
-/// What Cassandra says, among failures to empty a table, of one for which nothing was sent.
-const TOO_FEW_TO_TRUNCATE: &str = "Cannot achieve consistency level";
+/// What Cassandra begins with to say, among failures to empty a table, of one for which nothing was sent. In other
+/// words it would be taken for one of unknown outcome.
+const TOO_FEW_TO_TRUNCATE: &str = "Error during truncate: Cannot achieve consistency level";
+
+/// What Cassandra says where a guardrail keeps everybody from emptying and dropping tables.
+const MAY_NOT_TRUNCATE: &str = "DROP and TRUNCATE TABLE functionality is not allowed";
 
 /// What Cassandra says of an option that only later versions of it know.
 const UNKNOWN_OPTION: &str = "Unknown property";
@@ -235,7 +239,7 @@ fn of_database(error: &DbError, message: &str) -> Failure {
         DbError::TruncateError => (
             Kind::Unavailable,
             // A coordinator looks whether it knows of a node that is down before it asks any.
-            if message.contains(TOO_FEW_TO_TRUNCATE) {
+            if message.starts_with(TOO_FEW_TO_TRUNCATE) {
                 Effect::Nothing
             } else {
                 Effect::Unknown
@@ -264,6 +268,12 @@ fn of_statement(message: &str) -> (StoreErrorKind, &'static str) {
             StoreErrorKind::Invalid,
             "the node takes smaller batches than was known of the cluster (batch_size_fail_threshold): write in smaller \
              ones, and say in the address what all nodes take, as batch_bytes",
+        )
+    } else if message.contains(MAY_NOT_TRUNCATE) {
+        (
+            StoreErrorKind::Unauthorized,
+            "the cluster's guardrail drop_truncate_table_enabled keeps tables from being emptied and dropped: have it allow \
+             that, or use a superuser for it",
         )
     } else if message.contains(UNKNOWN_OPTION) {
         (
@@ -434,6 +444,20 @@ mod tests {
                 "Error during truncate: Truncate timed out - received only 2 responses",
                 Kind::Unavailable,
                 Effect::Unknown,
+                false,
+            ),
+            (
+                DbError::TruncateError,
+                "Truncate failed on replica /127.0.0.3:7000 -> Cannot achieve consistency level",
+                Kind::Unavailable,
+                Effect::Unknown,
+                false,
+            ),
+            (
+                DbError::Invalid,
+                "Guardrail drop_truncate_table_enabled violated: DROP and TRUNCATE TABLE functionality is not allowed",
+                Kind::Unauthorized,
+                Effect::Nothing,
                 false,
             ),
         ] {

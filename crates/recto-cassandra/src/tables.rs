@@ -174,7 +174,10 @@ impl Client {
         );
         match self.query(&text, (), &deadline).await {
             Ok(_) => Ok(TableOutcome::Done),
-            Err(failure) => table_outcome(failure),
+            Err(failure) => table_outcome(Failure {
+                error: failure.error.with_table(table.name()),
+                ..failure
+            }),
         }
     }
 

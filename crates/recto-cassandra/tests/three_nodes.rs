@@ -17,6 +17,8 @@ use recto_store::{
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::statement::unprepared::Statement;
 
 const KEYSPACE: &str = "three";
 /// Partitions whose coordinators are compared; each node is the first replica of one.
@@ -27,6 +29,8 @@ const COVERED: i32 = 1_500;
 const DECIDED: i32 = 50;
 /// How long nodes may take to hold a killed one for dead, and the driver to find one that came back.
 const NOTICED: Duration = Duration::from_secs(60);
+/// How long somebody waits for a node that is frozen.
+const IMPATIENT: Duration = Duration::from_millis(500);
 /// How long traces may take to be written.
 const TRACED: Duration = Duration::from_secs(20);
 
@@ -133,7 +137,12 @@ impl Bench {
             partition: ints([partition]),
             mutations: rows.into_iter().map(put).collect(),
         };
-        let outcome = self.stores[0].write(write, WriteOptions::default()).await;
+        // A node that hangs is given up within seconds.
+        let options = WriteOptions {
+            timeout: NOTICED,
+            ..WriteOptions::default()
+        };
+        let outcome = self.stores[0].write(write, options).await;
         assert!(matches!(outcome, Ok(WriteOutcome::Done)), "{outcome:?}");
     }
 
@@ -313,7 +322,28 @@ impl Bench {
         }
         let error = self.empty(&self.kept).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert_eq!(error.table(), Some("t"));
         assert!(error.hint().unwrap().contains("every node"));
+    }
+
+    /// A node that was frozen when it was asked to empty a table does so when it goes on, and what was written
+    /// meanwhile is gone.
+    async fn an_emptying_comes_late(&self) {
+        let all = ConsistencyLevel::All;
+        let node = self.cluster.node(1);
+        let to_node = NodeIdentifier::NodeAddress(node.address());
+        let mut statement = Statement::new(format!("TRUNCATE TABLE {KEYSPACE}.unkept"));
+        statement.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(to_node, None)));
+        statement.set_request_timeout(Some(IMPATIENT));
+        node.pause().unwrap();
+        self.session.query_unpaged(statement, ()).await.unwrap_err();
+        self.put(&self.unkept).await;
+        node.resume().unwrap();
+        let start = Instant::now();
+        while self.rows(&self.stores[0], &self.unkept, 1, all).await > 0 {
+            assert!(start.elapsed() < NOTICED, "what was written later is still there");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     async fn snapshots_of_emptied_tables(&self) {
@@ -357,6 +387,7 @@ async fn one_of_three_nodes_is_killed_and_comes_back() {
     let replicas: Vec<Vec<String>> = (0..PARTITIONS).map(|p| bench.replicas(p)).collect();
     bench.a_partition_has_one_coordinator(&replicas).await;
     bench.deletions_under_live_rows_are_not_crossed().await;
+    bench.an_emptying_comes_late().await;
 
     let dies = bench.cluster.node(3).address().ip().to_string();
     let mut of_partitions = (0..).zip(&replicas);
