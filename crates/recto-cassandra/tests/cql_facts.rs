@@ -9,6 +9,7 @@ use std::time::Duration;
 use recto_cassandra::{CassandraConfig, CassandraStore};
 use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type, Value, cell, extremes};
+use recto_store::faults::{FaultRates, FaultyStore};
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress,
     RowsRead, Stamp, Store, StoreError, StoreErrorKind, TableOutcome, TableState, WriteOptions, WriteOutcome,
@@ -632,14 +633,18 @@ async fn a_table_without_automatic_snapshots() {
     let alter = format!(r#"ALTER TABLE "{keyspace}".fact_snapshots WITH allow_auto_snapshot = true"#);
     session().await.query_unpaged(alter, ()).await.unwrap();
     assert!(listed().await.options().automatic_snapshots);
-    assert_eq!(
-        store.compare_tables(&tables).await.unwrap(),
-        [TableState::AsAsked]
-    );
-    assert!(matches!(
-        store.create_table(&table).await.unwrap(),
-        TableOutcome::Done
-    ));
+    let wrapped: Arc<dyn Store> = Arc::new(FaultyStore::new(store.clone(), 1, FaultRates::NONE));
+    for store in [store.clone() as Arc<dyn Store>, wrapped] {
+        assert_eq!(
+            store.compare_tables(&tables).await.unwrap(),
+            [TableState::AsAsked]
+        );
+        assert!(store.tables_version().await.unwrap().is_some());
+        assert!(matches!(
+            store.create_table(&table).await.unwrap(),
+            TableOutcome::Done
+        ));
+    }
     let notes = notes().await;
     assert!(
         notes.len() == 1 && notes[0].contains("allow_auto_snapshot") && notes[0].contains("clearsnapshot"),
