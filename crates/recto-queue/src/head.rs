@@ -1,0 +1,306 @@
+//! What a shard consists of: its live segments, where each of them lies, and what may be used next.
+
+use std::collections::BTreeMap;
+
+use crate::limits::{Protocol, WINDOW_MICROS};
+use crate::names::{BodyTable, Micros, RegisterNumber, Segment, Seq, Version};
+use crate::round::Register;
+use crate::rules::Rule;
+
+/// The head of a shard.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Head {
+    pub(crate) version: Version,
+    /// The newest version of the ring that it was changed by: what knows an older one opens nothing here.
+    pub(crate) ring: Version,
+    /// The greatest number that a segment here ever had.
+    pub(crate) last: Segment,
+    /// How many registers there are.
+    pub(crate) registers: u32,
+    pub(crate) live: BTreeMap<Segment, Live>,
+    /// In the order in which they were released.
+    pub(crate) resting: Vec<Resting>,
+}
+
+/// A segment that is not released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Live {
+    /// Where its log and state lie.
+    pub register: RegisterNumber,
+    /// Where its bodies lie.
+    pub table: BodyTable,
+    /// Which messages it takes, as long as it is open.
+    pub reach: Reach,
+    /// How many messages it has; none while it is open.
+    pub count: Option<Seq>,
+}
+
+/// For when the messages of a segment are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reach {
+    /// Soon.
+    Near,
+    /// Much later: kept apart, lest one holds a thousand others.
+    Far,
+}
+
+/// A register whose segment was released. Its log is read for deduplication ids as long as it rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Resting {
+    /// Which one.
+    pub register: RegisterNumber,
+    /// Which segment it was of.
+    pub segment: Segment,
+    /// When that was released.
+    pub since: Micros,
+}
+
+/// What a head is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HeadWish {
+    /// That a segment is open for such messages.
+    Open(Reach),
+    /// The segment's log is sealed.
+    Sealed {
+        /// Which one.
+        segment: Segment,
+        /// How many messages it has.
+        count: Seq,
+    },
+    /// The segment leaves the list, if all of it is done with.
+    Release {
+        /// Which one.
+        segment: Segment,
+        /// How many of its messages its state has as resolved.
+        resolved: u32,
+    },
+    /// The segment leaves the list, if it is sealed, whatever its messages are.
+    Purge(Segment),
+    /// The segment's bodies that are needed were copied.
+    Rehome {
+        /// Which one.
+        segment: Segment,
+        /// Where from.
+        from: BodyTable,
+        /// Where to: the open table.
+        to: BodyTable,
+    },
+    /// Who knows an older ring than this is refused from now on.
+    Fence,
+}
+
+/// What is said of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HeadAnswer {
+    /// This segment is open.
+    Open(Segment, Live),
+    /// It is so; or was, and the segment has left the list since.
+    Done,
+    /// Not yet: the segment is open, or not all of it is done with.
+    NotYet,
+    /// The ring that is known is older than the head's: read it, and ask again.
+    OldRing,
+    /// The bodies are, or should be, elsewhere by now: begin again.
+    Moved,
+    /// There are as many live segments, or registers, as a shard may have.
+    Full,
+}
+
+/// What changes are worked out by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HeadContext {
+    /// The version of the ring, as it was read at any time.
+    pub ring: Version,
+    /// Its open table.
+    pub table: BodyTable,
+    /// The wall clock.
+    pub now: Micros,
+    /// Limits and rules.
+    pub protocol: Protocol,
+}
+
+impl Head {
+    /// The one of a shard that never had a segment.
+    pub fn absent() -> Self {
+        Self {
+            version: 0,
+            ring: 0,
+            last: Segment::default(),
+            registers: 0,
+            live: BTreeMap::new(),
+            resting: Vec::new(),
+        }
+    }
+
+    /// The segments that are not released, oldest first.
+    pub fn live(&self) -> &BTreeMap<Segment, Live> {
+        &self.live
+    }
+
+    /// The one that takes such messages.
+    pub fn open(&self, reach: Reach) -> Option<(Segment, Live)> {
+        let mut open = self.live.iter();
+        let open = open.find(|(_, live)| live.count.is_none() && live.reach == reach);
+        open.map(|(segment, live)| (*segment, *live))
+    }
+
+    /// Where the logs before a segment's lie, newest first: for deduplication ids they are read until one has nothing of
+    /// the window.
+    pub fn before(&self, segment: Segment) -> Vec<(Segment, RegisterNumber)> {
+        let live = self.live.iter().map(|(number, live)| (*number, live.register));
+        let resting = self.resting.iter().map(|one| (one.segment, one.register));
+        let mut before: Vec<_> = live
+            .chain(resting)
+            .filter(|(number, _)| *number < segment)
+            .collect();
+        before.sort_unstable_by(|a, b| b.cmp(a));
+        before
+    }
+
+    /// Live segments whose bodies lie in a table.
+    pub fn references(&self, table: BodyTable) -> impl Iterator<Item = (Segment, Live)> {
+        let here = self.live.iter().filter(move |(_, live)| live.table == table);
+        here.map(|(segment, live)| (*segment, *live))
+    }
+
+    fn knows_ring(&mut self, context: &HeadContext) -> bool {
+        if context.ring < self.ring && context.protocol.rules.keeps(Rule::RingNoOlderThanFence) {
+            return false;
+        }
+        self.ring = self.ring.max(context.ring);
+        true
+    }
+
+    fn open_next(&mut self, reach: Reach, context: &HeadContext) -> HeadAnswer {
+        if let Some((segment, live)) = self.open(reach) {
+            return HeadAnswer::Open(segment, live);
+        }
+        if self.live.len() == context.protocol.live_segments {
+            return HeadAnswer::Full;
+        }
+        let Some(register) = self.rested(context) else {
+            return HeadAnswer::Full;
+        };
+        if !self.knows_ring(context) {
+            return HeadAnswer::OldRing;
+        }
+        self.resting.retain(|resting| resting.register != register);
+        self.registers = self.registers.max(register.0 + 1);
+        self.last = Segment(self.last.0 + 1);
+        let live = Live {
+            register,
+            table: context.table,
+            reach,
+            count: None,
+        };
+        self.live.insert(self.last, live);
+        HeadAnswer::Open(self.last, live)
+    }
+
+    /// A register that may be used: one that has rested, or one more.
+    fn rested(&self, context: &HeadContext) -> Option<RegisterNumber> {
+        let has_rested = |resting: &&Resting| {
+            context.now.saturating_sub(resting.since) >= WINDOW_MICROS
+                || !context.protocol.rules.keeps(Rule::RegistersRest)
+        };
+        let rested = self.resting.iter().find(has_rested);
+        let more = (self.registers as usize) < context.protocol.registers;
+        rested
+            .map(|resting| resting.register)
+            .or(more.then_some(RegisterNumber(self.registers)))
+    }
+
+    fn sealed(&mut self, segment: Segment, count: Seq) -> HeadAnswer {
+        if let Some(live) = self.live.get_mut(&segment) {
+            live.count = Some(count);
+        }
+        HeadAnswer::Done
+    }
+
+    fn release(&mut self, segment: Segment, resolved: u32, context: &HeadContext) -> HeadAnswer {
+        let rules = context.protocol.rules;
+        let Some(live) = self.live.get(&segment) else {
+            return HeadAnswer::Done;
+        };
+        let may = match live.count {
+            Some(count) => resolved == u32::from(count) || !rules.keeps(Rule::ReleaseOnlyResolved),
+            None => !rules.keeps(Rule::ReleaseOnlySealed),
+        };
+        if !may {
+            return HeadAnswer::NotYet;
+        }
+        self.take_off(segment, context)
+    }
+
+    fn purge(&mut self, segment: Segment, context: &HeadContext) -> HeadAnswer {
+        match self.live.get(&segment) {
+            Some(live) if live.count.is_none() => HeadAnswer::NotYet,
+            _ => self.take_off(segment, context),
+        }
+    }
+
+    fn take_off(&mut self, segment: Segment, context: &HeadContext) -> HeadAnswer {
+        if let Some(live) = self.live.remove(&segment) {
+            self.resting.push(Resting {
+                register: live.register,
+                segment,
+                since: context.now,
+            });
+        }
+        HeadAnswer::Done
+    }
+
+    fn rehome(
+        &mut self,
+        segment: Segment,
+        from: BodyTable,
+        to: BodyTable,
+        context: &HeadContext,
+    ) -> HeadAnswer {
+        let Some(live) = self.live.get(&segment).copied() else {
+            return HeadAnswer::Done;
+        };
+        if live.count.is_none() {
+            return HeadAnswer::NotYet;
+        }
+        if live.table == to {
+            return HeadAnswer::Done;
+        }
+        if !self.knows_ring(context) {
+            return HeadAnswer::OldRing;
+        }
+        if live.table != from || context.table != to {
+            return HeadAnswer::Moved;
+        }
+        self.live.insert(segment, Live { table: to, ..live });
+        HeadAnswer::Done
+    }
+}
+
+impl Register for Head {
+    type Wish = HeadWish;
+    type Answer = HeadAnswer;
+    type Context<'a> = HeadContext;
+
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn raise(&mut self) {
+        self.version += 1;
+    }
+
+    fn work_out(&mut self, wish: &HeadWish, _: bool, context: &HeadContext) -> HeadAnswer {
+        match *wish {
+            HeadWish::Open(reach) => self.open_next(reach, context),
+            HeadWish::Sealed { segment, count } => self.sealed(segment, count),
+            HeadWish::Release { segment, resolved } => self.release(segment, resolved, context),
+            HeadWish::Purge(segment) => self.purge(segment, context),
+            HeadWish::Rehome { segment, from, to } => self.rehome(segment, from, to, context),
+            HeadWish::Fence => {
+                self.knows_ring(context);
+                HeadAnswer::Done
+            }
+        }
+    }
+}

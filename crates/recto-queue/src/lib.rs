@@ -1,0 +1,51 @@
+//! Queues without tombstones: the protocol as step functions.
+//!
+//! Nothing here does I/O, is async, or reads a clock. The engine says what happened and does what it is told; the models
+//! in the tests drive the same functions through all that may happen. Why it is so stands in `docs/design/queues.md`.
+//!
+//! What is decided lies in registers, which are changed by conditional writes on their version and never emptied; bodies
+//! are immutable, lie in tables that are emptied whole, and nothing is decided by what those hold. A shard's [`Head`] says
+//! which [segments](Segment) are live and where they lie; a segment's [`Log`] has what was sent, its [`State`] what became
+//! of that. Every register is changed by [`Round`]s. In a store that needs no ring, all is the same with one body
+//! table, 0, whose bodies lie with the log's rows.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`names`] | numbers that never recur, and numbers that do |
+//! | [`limits`] | how much of everything there may be, and for how long things wait |
+//! | [`round`] | [`Round`]: one conditional write at a time, carrying all that waits |
+//! | [`log`] | [`Log`]: what was sent into a segment |
+//! | [`state`], [`resolved`] | [`State`]: what became of it |
+//! | [`lease`] | [`Leases`]: when a claim is over |
+//! | [`head`] | [`Head`]: the segments of a shard |
+//! | [`sending`] | [`Send`]: messages on their way into a shard |
+//! | [`stored`] | the bytes of all that |
+
+pub mod head;
+pub mod lease;
+pub mod limits;
+pub mod log;
+pub mod names;
+pub mod resolved;
+pub mod round;
+pub mod sending;
+pub mod state;
+pub mod stored;
+
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting};
+pub use lease::{Claim, Clock, Leases};
+pub use limits::Protocol;
+pub use log::{Entry, Log, LogAnswer, LogContext, LogRow, LogWish, Origin, Placed, Recent};
+pub use names::{
+    BodyTable, Chunk, ClaimId, Fingerprint, MessageId, Micros, Place, RegisterNumber, Segment, Seq, Shard,
+    Ticket, Version,
+};
+pub use resolved::Resolved;
+pub use round::{Action, Decision, Event, Register, Round};
+pub use sending::{Send, SendAction, SendAnswer, SendEvent, reach};
+pub use state::{Delivery, Order, Pending, Standing, State, StateAnswer, StateContext, StateWish, Target};
+pub use stored::{Receipt, StoredError};

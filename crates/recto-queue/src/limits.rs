@@ -1,0 +1,49 @@
+//! How much a segment, a shard and a ring hold, and for how long things wait.
+
+use crate::names::{Micros, Seq};
+use crate::rules::Rules;
+
+/// Messages of a segment.
+pub const MAX_SEGMENT_MESSAGES: Seq = 4_096;
+/// Bytes of a segment's bodies.
+pub const MAX_SEGMENT_BYTES: u64 = 16 << 20;
+/// Messages of a segment that are claimed, given back, or leaving at once.
+pub const MAX_PENDING: usize = 1_024;
+/// Live segments of a shard; then it is full.
+pub const MAX_LIVE_SEGMENTS: usize = 2_048;
+/// Registers of a shard: those of live segments, and those that rest.
+pub const MAX_REGISTERS: usize = 4_096;
+/// Wishes that one conditional write carries; more wait for the next.
+pub const MAX_CARRIED: usize = 1_024;
+/// For how long a deduplication id is known, and a register rests so that it can be read.
+pub const WINDOW_MICROS: Micros = 300_000_000;
+/// Messages that are due later than this go to a segment of their own.
+pub const FAR_MICROS: Micros = 900_000_000;
+/// How long after its end a lease is over for others than its giver: as much as clocks may be apart.
+pub const LEASE_MARGIN_MICROS: Micros = 5_000_000;
+
+/// By which limits and rules the machines go: the release's, outside of tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Protocol {
+    pub(crate) segment_messages: Seq,
+    pub(crate) segment_bytes: u64,
+    pub(crate) pending: usize,
+    pub(crate) live_segments: usize,
+    pub(crate) registers: usize,
+    pub(crate) carried: usize,
+    pub(crate) rules: Rules,
+}
+
+impl Default for Protocol {
+    fn default() -> Self {
+        Self {
+            segment_messages: MAX_SEGMENT_MESSAGES,
+            segment_bytes: MAX_SEGMENT_BYTES,
+            pending: MAX_PENDING,
+            live_segments: MAX_LIVE_SEGMENTS,
+            registers: MAX_REGISTERS,
+            carried: MAX_CARRIED,
+            rules: Rules::default(),
+        }
+    }
+}

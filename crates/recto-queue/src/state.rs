@@ -1,0 +1,527 @@
+//! What became of a segment's messages: which are resolved, and who has claimed which of the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::lease::{Clock, Leases};
+use crate::limits::Protocol;
+use crate::log::Log;
+use crate::names::{Chunk, ClaimId, Fingerprint, Micros, Place, Segment, Seq, Shard, Version};
+use crate::resolved::Resolved;
+use crate::round::Register;
+use crate::rules::Rule;
+
+/// The state of a register's newest segment.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct State {
+    pub(crate) version: Version,
+    pub(crate) segment: Segment,
+    pub(crate) resolved: Resolved,
+    pub(crate) pending: BTreeMap<Seq, Pending>,
+}
+
+/// A message that was received, or moves, and is not resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pending {
+    /// How often it was received.
+    pub attempts: u16,
+    /// When it was for the first time; or when it began to move.
+    pub first_received: Micros,
+    /// By which claim it was received last.
+    pub claim: ClaimId,
+    /// Until when that holds, by its giver's clock; or when it may be received again.
+    pub until: Micros,
+    /// How it stands.
+    pub standing: Standing,
+}
+
+/// How a message stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// Its claim holds.
+    Claimed,
+    /// It was given back.
+    Waiting,
+    /// It is moved there, or was.
+    Leaving(Target),
+}
+
+/// Where a message is moved to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    /// Of which queue.
+    pub place: Place,
+    /// Which shard of it.
+    pub shard: Shard,
+    /// Which segment.
+    pub segment: Segment,
+    /// Under which chunk it lies there, if it does.
+    pub chunk: Chunk,
+}
+
+/// What a state is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StateWish {
+    /// Claim messages that may be received.
+    Claim {
+        /// By this name, which no other claim has.
+        claim: ClaimId,
+        /// So many at most.
+        most: u16,
+        /// Until then, by this process' clock.
+        until: Micros,
+    },
+    /// The message is done with.
+    Ack {
+        /// Which one.
+        seq: Seq,
+        /// As it was received.
+        claim: ClaimId,
+    },
+    /// The message is given back, and may be received again from then on.
+    Nack {
+        /// Which one.
+        seq: Seq,
+        /// As it was received.
+        claim: ClaimId,
+        /// From when on.
+        until: Micros,
+    },
+    /// Its claim holds until then.
+    Extend {
+        /// Which one.
+        seq: Seq,
+        /// As it was received.
+        claim: ClaimId,
+        /// Until when.
+        until: Micros,
+    },
+    /// Nobody was given the message: its claim counts for nothing.
+    GiveBack {
+        /// Which one.
+        seq: Seq,
+        /// As it was claimed.
+        claim: ClaimId,
+    },
+    /// The message is moved there, unless it is claimed by another.
+    Leave {
+        /// Which one.
+        seq: Seq,
+        /// As it was received, if it was.
+        claim: Option<ClaimId>,
+        /// Where to.
+        target: Target,
+    },
+    /// The message is moved elsewhere than was said, since it cannot come there any more.
+    Redirect {
+        /// Which one.
+        seq: Seq,
+        /// Where to it was moved.
+        from: Target,
+        /// Where to it is moved now.
+        target: Target,
+    },
+    /// The message has arrived there.
+    Left {
+        /// Which one.
+        seq: Seq,
+        /// Where to it was moved.
+        target: Target,
+    },
+    /// All messages are done with: the segment is off the list.
+    Purge {
+        /// How many there are.
+        count: Seq,
+    },
+}
+
+/// What is said of that.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum StateAnswer {
+    /// What is claimed.
+    Claimed(Vec<Delivery>),
+    /// It is so.
+    Done,
+    /// The message was received again since, or moves.
+    Stale,
+    /// The message is moved there.
+    Leaving(Target),
+    /// As many messages are pending as a segment may have.
+    Full,
+    /// Another segment has the register: this one is released, all its messages are done with.
+    Gone,
+}
+
+/// A message that is claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Delivery {
+    /// Which one.
+    pub seq: Seq,
+    /// By which claim.
+    pub claim: ClaimId,
+    /// How often it was received, this time too.
+    pub attempts: u16,
+    /// When it was for the first time.
+    pub first_received: Micros,
+}
+
+/// What claims are worked out by.
+#[derive(Debug, Clone, Copy)]
+pub struct StateContext<'a> {
+    /// The segment that the head says has this register.
+    pub segment: Segment,
+    /// Its log, as it was read at any time.
+    pub log: &'a Log,
+    /// How often a message may be received; then it is [exhausted](State::exhausted).
+    pub most_attempts: Option<u16>,
+    /// In an ordered queue: which groups must wait. Otherwise none.
+    pub order: Option<&'a Order>,
+    /// What this process knows of its own claims.
+    pub leases: &'a Leases,
+    /// Its clocks.
+    pub clock: Clock,
+    /// Limits and rules.
+    pub protocol: Protocol,
+}
+
+/// Groups that have messages which are not resolved, in the live segments before one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Order {
+    blocked: BTreeSet<Fingerprint>,
+    is_unknown: bool,
+}
+
+impl Order {
+    /// From copies of the log and state of each live segment before, as they were read at any time. One that was not
+    /// read, or whose log was not sealed then, blocks all.
+    pub fn of<'a>(
+        earlier: impl IntoIterator<Item = (Segment, &'a Log, &'a State)>,
+        protocol: Protocol,
+    ) -> Self {
+        let mut order = Self::default();
+        for (segment, log, state) in earlier {
+            let is_whole = log.is_sealed || !protocol.rules.keeps(Rule::EarlierLogsSealed);
+            order.is_unknown |= log.segment != segment || !is_whole;
+            let open = log
+                .messages()
+                .filter(|(seq, ..)| state.segment != segment || !state.resolved.has(*seq));
+            order.blocked.extend(open.filter_map(|(.., entry)| entry.group));
+        }
+        order
+    }
+}
+
+impl State {
+    /// The one of a register that nobody ever wrote to.
+    pub fn absent() -> Self {
+        Self::empty(Segment::default(), 0)
+    }
+
+    fn empty(segment: Segment, version: Version) -> Self {
+        Self {
+            version,
+            segment,
+            resolved: Resolved::default(),
+            pending: BTreeMap::new(),
+        }
+    }
+
+    /// Which segment's state it is.
+    pub fn segment(&self) -> Segment {
+        self.segment
+    }
+
+    /// Which messages are done with.
+    pub fn resolved(&self) -> &Resolved {
+        &self.resolved
+    }
+
+    /// Which are received, or move, and not done with.
+    pub fn pending(&self) -> &BTreeMap<Seq, Pending> {
+        &self.pending
+    }
+
+    /// Messages that were received as often as they may be, and whose last claim is over.
+    pub fn exhausted(&self, context: &StateContext<'_>) -> Vec<Seq> {
+        let Some(most) = context.most_attempts else {
+            return Vec::new();
+        };
+        let exhausted = self.pending.iter().filter(|(seq, pending)| {
+            let is_leaving = matches!(pending.standing, Standing::Leaving(_));
+            pending.attempts >= most && !is_leaving && pending.is_over(**seq, context)
+        });
+        exhausted.map(|(seq, _)| *seq).collect()
+    }
+
+    /// What a wish makes of the state of the segment that it is meant for.
+    fn is_asked(&mut self, wish: &StateWish, context: &StateContext<'_>) -> StateAnswer {
+        if wish.seq().is_some_and(|seq| self.resolved.has(seq)) {
+            return StateAnswer::Done;
+        }
+        match *wish {
+            StateWish::Claim { claim, most, until } => self.claim(claim, most, until, context),
+            StateWish::Ack { seq, claim } => self.ack(seq, claim, context),
+            StateWish::Nack { seq, claim, until } => self.hold(seq, claim, until, Standing::Waiting, context),
+            StateWish::Extend { seq, claim, until } => {
+                self.hold(seq, claim, until, Standing::Claimed, context)
+            }
+            StateWish::GiveBack { seq, claim } => self.give_back(seq, claim, context),
+            StateWish::Leave { seq, claim, target } => self.leave(seq, claim, target, context),
+            StateWish::Redirect { seq, from, target } => self.redirect(seq, from, target),
+            StateWish::Left { seq, target } => self.left(seq, target),
+            StateWish::Purge { count } => {
+                self.pending.clear();
+                self.resolved = Resolved::all(count);
+                StateAnswer::Done
+            }
+        }
+    }
+
+    fn claim(&mut self, claim: ClaimId, most: u16, until: Micros, context: &StateContext<'_>) -> StateAnswer {
+        let is_own = |pending: &Pending| pending.claim == claim && pending.standing == Standing::Claimed;
+        let own = self.pending.iter().filter(|(_, pending)| is_own(pending));
+        let own: Vec<_> = own.map(|(seq, pending)| pending.delivery(*seq)).collect();
+        if !own.is_empty() {
+            return StateAnswer::Claimed(own);
+        }
+        let mut deliveries = Vec::new();
+        for seq in self.receivable(context) {
+            if deliveries.len() == usize::from(most) {
+                break;
+            }
+            let before = self.pending.get(&seq);
+            if before.is_none() && self.pending.len() == context.protocol.pending {
+                continue;
+            }
+            let pending = Pending {
+                attempts: before.map_or(0, |before| before.attempts).saturating_add(1),
+                first_received: before.map_or(context.clock.wall, |before| before.first_received),
+                claim,
+                until,
+                standing: Standing::Claimed,
+            };
+            deliveries.push(pending.delivery(seq));
+            self.pending.insert(seq, pending);
+        }
+        StateAnswer::Claimed(deliveries)
+    }
+
+    /// Messages that may be received now, oldest first.
+    fn receivable(&self, context: &StateContext<'_>) -> Vec<Seq> {
+        let log = context.log;
+        let is_blind = log.segment != context.segment || context.order.is_some_and(|order| order.is_unknown);
+        if is_blind {
+            return Vec::new();
+        }
+        let mut open_groups = BTreeSet::new();
+        let mut receivable = Vec::new();
+        for (seq, _, entry) in log.messages() {
+            if self.resolved.has(seq) {
+                continue;
+            }
+            let is_in_turn = match (context.order, entry.group) {
+                (Some(order), Some(group)) => {
+                    let is_first = open_groups.insert(group);
+                    is_first && !order.blocked.contains(&group)
+                }
+                _ => true,
+            };
+            let is_exhausted =
+                |pending: &Pending| context.most_attempts.is_some_and(|most| pending.attempts >= most);
+            let is_free = self.pending.get(&seq).is_none_or(|pending| {
+                let is_leaving = matches!(pending.standing, Standing::Leaving(_));
+                !is_leaving && !is_exhausted(pending) && pending.is_over(seq, context)
+            });
+            if is_in_turn && is_free && entry.not_before <= context.clock.wall {
+                receivable.push(seq);
+            }
+        }
+        receivable
+    }
+
+    /// The message, if this claim is the newest of it, and it does not move.
+    fn claimed(&mut self, seq: Seq, claim: ClaimId, context: &StateContext<'_>) -> Option<&mut Pending> {
+        let rules = context.protocol.rules;
+        self.pending.get_mut(&seq).filter(|pending| {
+            let is_newest = pending.claim == claim || !rules.keeps(Rule::ReceiptFencedByClaim);
+            let is_leaving = matches!(pending.standing, Standing::Leaving(_));
+            is_newest && !is_leaving
+        })
+    }
+
+    fn resolve(&mut self, seq: Seq) {
+        self.pending.remove(&seq);
+        self.resolved.add(seq);
+    }
+
+    fn ack(&mut self, seq: Seq, claim: ClaimId, context: &StateContext<'_>) -> StateAnswer {
+        if self.claimed(seq, claim, context).is_none() {
+            return StateAnswer::Stale;
+        }
+        self.resolve(seq);
+        StateAnswer::Done
+    }
+
+    /// The claim ends, or holds for longer.
+    fn hold(
+        &mut self,
+        seq: Seq,
+        claim: ClaimId,
+        until: Micros,
+        standing: Standing,
+        context: &StateContext<'_>,
+    ) -> StateAnswer {
+        let Some(pending) = self.claimed(seq, claim, context) else {
+            return StateAnswer::Stale;
+        };
+        if standing == Standing::Claimed && pending.standing == Standing::Waiting {
+            return StateAnswer::Stale;
+        }
+        pending.until = until;
+        pending.standing = standing;
+        StateAnswer::Done
+    }
+
+    fn give_back(&mut self, seq: Seq, claim: ClaimId, context: &StateContext<'_>) -> StateAnswer {
+        let Some(pending) = self.claimed(seq, claim, context) else {
+            return StateAnswer::Stale;
+        };
+        if pending.standing == Standing::Waiting {
+            return StateAnswer::Done;
+        }
+        pending.attempts = pending.attempts.saturating_sub(1);
+        pending.until = pending.first_received;
+        pending.standing = Standing::Waiting;
+        if pending.attempts == 0 {
+            self.pending.remove(&seq);
+        }
+        StateAnswer::Done
+    }
+
+    fn leave(
+        &mut self,
+        seq: Seq,
+        claim: Option<ClaimId>,
+        target: Target,
+        context: &StateContext<'_>,
+    ) -> StateAnswer {
+        let before = self.pending.get(&seq);
+        if let Some(Pending {
+            standing: Standing::Leaving(target),
+            ..
+        }) = before
+        {
+            return StateAnswer::Leaving(*target);
+        }
+        let is_free =
+            before.is_none_or(|pending| Some(pending.claim) == claim || pending.is_over(seq, context));
+        if !is_free {
+            return StateAnswer::Stale;
+        }
+        if before.is_none() && self.pending.len() == context.protocol.pending {
+            return StateAnswer::Full;
+        }
+        let pending = before.copied().unwrap_or(Pending {
+            attempts: 0,
+            first_received: context.clock.wall,
+            claim: ClaimId(0),
+            until: context.clock.wall,
+            standing: Standing::Waiting,
+        });
+        let standing = Standing::Leaving(target);
+        self.pending.insert(seq, Pending { standing, ..pending });
+        StateAnswer::Leaving(target)
+    }
+
+    fn redirect(&mut self, seq: Seq, from: Target, target: Target) -> StateAnswer {
+        match self.pending.get_mut(&seq) {
+            Some(Pending {
+                standing: Standing::Leaving(current),
+                ..
+            }) => {
+                if *current == from {
+                    *current = target;
+                }
+                StateAnswer::Leaving(*current)
+            }
+            _ => StateAnswer::Stale,
+        }
+    }
+
+    fn left(&mut self, seq: Seq, target: Target) -> StateAnswer {
+        let pending = self.pending.get(&seq);
+        if pending.is_none_or(|pending| pending.standing != Standing::Leaving(target)) {
+            return StateAnswer::Stale;
+        }
+        self.resolve(seq);
+        StateAnswer::Done
+    }
+}
+
+impl Pending {
+    fn delivery(&self, seq: Seq) -> Delivery {
+        Delivery {
+            seq,
+            claim: self.claim,
+            attempts: self.attempts,
+            first_received: self.first_received,
+        }
+    }
+
+    /// Whether the message may be received again, as far as its last claim goes.
+    fn is_over(&self, seq: Seq, context: &StateContext<'_>) -> bool {
+        match self.standing {
+            Standing::Claimed => {
+                context
+                    .leases
+                    .is_over((context.segment, seq, self.claim), self.until, context.clock)
+            }
+            Standing::Waiting | Standing::Leaving(_) => self.until <= context.clock.wall,
+        }
+    }
+}
+
+impl Register for State {
+    type Wish = StateWish;
+    type Answer = StateAnswer;
+    type Context<'a> = StateContext<'a>;
+
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn raise(&mut self) {
+        self.version += 1;
+    }
+
+    fn work_out(&mut self, wish: &StateWish, _: bool, context: &StateContext<'_>) -> StateAnswer {
+        if self.segment > context.segment {
+            return StateAnswer::Gone;
+        }
+        if self.segment == context.segment {
+            return self.is_asked(wish, context);
+        }
+        let empty = Self::empty(context.segment, self.version);
+        let mut set_up = empty.clone();
+        let answer = set_up.is_asked(wish, context);
+        if set_up != empty {
+            *self = set_up;
+        }
+        answer
+    }
+}
+
+impl StateWish {
+    /// The one message it is about.
+    fn seq(&self) -> Option<Seq> {
+        match *self {
+            Self::Claim { .. } | Self::Purge { .. } => None,
+            Self::Ack { seq, .. }
+            | Self::Nack { seq, .. }
+            | Self::Extend { seq, .. }
+            | Self::GiveBack { seq, .. }
+            | Self::Leave { seq, .. }
+            | Self::Redirect { seq, .. }
+            | Self::Left { seq, .. } => Some(seq),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The bytes that outlive a process: `docs/format.md`, "Queues".
+//!
+//! A reader takes what a writer of a known version wrote, and nothing else: what is read is written again as the same
+//! bytes. The version of a register stands in a column of its own, which conditional writes compare.
+
+mod head;
+mod log;
+mod receipt;
+mod state;
+
+pub use head::{HEAD_FORMAT_VERSION, decode_head, encode_head};
+pub use log::{LOG_FORMAT_VERSION, decode_log, decode_log_row, encode_log, encode_log_row};
+pub use receipt::{RECEIPT_FORMAT_VERSION, Receipt};
+pub use state::{STATE_FORMAT_VERSION, decode_state, encode_state};
+
+/// Why stored bytes are not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoredError {
+    /// They are of a version that this release does not know.
+    #[error("{what} is of version {version}, which this release does not know")]
+    UnknownVersion {
+        /// What they are.
+        what: &'static str,
+        /// What they say of themselves.
+        version: u8,
+    },
+    /// No release wrote them.
+    #[error("{what} is damaged: {reason}")]
+    Damaged {
+        /// What they should be.
+        what: &'static str,
+        /// What is wrong.
+        reason: &'static str,
+    },
+}
+
+impl StoredError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::UnknownVersion { .. } => {
+                "it was written by a newer Recto: use that release, or a later one"
+            }
+            Self::Damaged { what, .. } if *what == receipt::WHAT => {
+                "use the receipt exactly as the message came with it"
+            }
+            Self::Damaged { .. } => {
+                "something else than Recto wrote to this table: restore it from a backup, or delete the queue"
+            }
+        }
+    }
+}
+
+/// Bytes that are read from the front.
+struct Reader<'b> {
+    what: &'static str,
+    rest: &'b [u8],
+}
+
+impl<'b> Reader<'b> {
+    /// Of bytes that begin with the version of their form.
+    fn new(what: &'static str, known: u8, bytes: &'b [u8]) -> Result<Self, StoredError> {
+        let mut reader = Self { what, rest: bytes };
+        match reader.u8()? {
+            version if version == known => Ok(reader),
+            0 => Err(reader.damaged("there is no such version")),
+            version => Err(StoredError::UnknownVersion { what, version }),
+        }
+    }
+
+    fn damaged(&self, reason: &'static str) -> StoredError {
+        StoredError::Damaged {
+            what: self.what,
+            reason,
+        }
+    }
+
+    /// An error unless that is so.
+    fn check(&self, is_so: bool, reason: &'static str) -> Result<(), StoredError> {
+        if is_so { Ok(()) } else { Err(self.damaged(reason)) }
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], StoredError> {
+        let split = self.rest.split_first_chunk();
+        let (bytes, rest) = split.ok_or_else(|| self.damaged("it is not whole"))?;
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    fn u8(&mut self) -> Result<u8, StoredError> {
+        self.take().map(u8::from_be_bytes)
+    }
+
+    fn u16(&mut self) -> Result<u16, StoredError> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, StoredError> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, StoredError> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn i64(&mut self) -> Result<i64, StoredError> {
+        self.take().map(i64::from_be_bytes)
+    }
+
+    fn u128(&mut self) -> Result<u128, StoredError> {
+        self.take().map(u128::from_be_bytes)
+    }
+
+    fn bool(&mut self) -> Result<bool, StoredError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.damaged("it says neither yes nor no")),
+        }
+    }
+
+    /// Nothing may follow.
+    fn end(self) -> Result<(), StoredError> {
+        self.check(self.rest.is_empty(), "something follows it")
+    }
+}

@@ -1,0 +1,135 @@
+//! The models: all that may happen to a few messages, by the very step functions that the engine runs. For each rule a
+//! test leaves it out and finds the shortest way in which something breaks.
+//!
+//! `RECTO_TEST_SCALE=2`, or more, lets more go wrong at once: millions of states, some minutes.
+
+#![expect(
+    clippy::print_stderr,
+    reason = "how much was looked at, and the ways in which things break"
+)]
+
+mod keeper;
+mod lease;
+mod rounds;
+mod segment;
+mod sender;
+mod store;
+mod stored;
+mod worker;
+mod world;
+
+use crate::{Entry, Event, Fingerprint, Head, Log, MessageId, Register, State};
+
+const Q1: &str = "Q1: no confirmed message is lost";
+const Q2: &str = "Q2: no message is claimed after its ack";
+const Q3: &str = "Q3: a sealed log never changes";
+const Q4: &str = "Q4: a segment leaves the list sealed and resolved, and never returns";
+const Q6: &str = "Q6: a stale receipt acks nothing";
+const Q7: &str = "Q7: a group is received in order, one message at a time";
+const TWICE: &str = "nothing stands twice";
+
+/// How often something may go wrong: usually, and in a long run.
+fn usually(usual: u8, long: u8) -> u8 {
+    let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
+    if scale > 1 { long } else { usual }
+}
+
+/// A message of the models.
+fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
+    Entry {
+        id: MessageId(u128::from(message)),
+        index: 0,
+        size: 1,
+        sent: now.micros,
+        not_before: now.micros,
+        group: now.config.group(),
+        deduplication: now.config.deduplicates.then_some(Fingerprint(2)),
+        origin: None,
+    }
+}
+
+/// What a reply is to the rounds of a register.
+fn event_of<R: Replied>(reply: store::Reply) -> Event<R> {
+    match reply {
+        store::Reply::Decided(version, decision) => Event::Decided(version, decision),
+        reply => Event::Read(R::of(reply).expect("a reply to what was asked")),
+    }
+}
+
+/// A register that replies have.
+trait Replied: Register {
+    fn of(reply: store::Reply) -> Option<Self>;
+}
+
+impl Replied for Head {
+    fn of(reply: store::Reply) -> Option<Self> {
+        match reply {
+            store::Reply::Head(head) => Some(head),
+            _ => None,
+        }
+    }
+}
+
+impl Replied for Log {
+    fn of(reply: store::Reply) -> Option<Self> {
+        match reply {
+            store::Reply::Log(log) => Some(log),
+            _ => None,
+        }
+    }
+}
+
+impl Replied for State {
+    fn of(reply: store::Reply) -> Option<Self> {
+        match reply {
+            store::Reply::State(state) => Some(state),
+            _ => None,
+        }
+    }
+}
+
+/// The sources of the models.
+const MODELS: [&str; 3] = [
+    include_str!("lease.rs"),
+    include_str!("rounds.rs"),
+    include_str!("segment.rs"),
+];
+
+/// Every rule is left out in some test, and the decision names every such test and no other.
+#[test]
+fn each_rule_has_a_test_and_the_decision_names_it() {
+    let rules = include_str!("../rules.rs")
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "));
+    let rules = rules.filter_map(|line| line.strip_suffix(','));
+    let mut count = 0;
+    for rule in rules.filter(|line| line.chars().all(char::is_alphanumeric)) {
+        let used = format!("Rule::{rule}");
+        assert!(
+            MODELS.iter().any(|model| model.contains(&used)),
+            "no test leaves out {rule}"
+        );
+        count += 1;
+    }
+    assert!(count > 15, "{count} rules were found");
+    let decision = include_str!("../../../../docs/design/queues.md");
+    for name in decision.split('`').filter(|word| word.starts_with("without_")) {
+        let test = format!("fn {name}()");
+        assert!(
+            MODELS.iter().any(|model| model.contains(&test)),
+            "there is no test {name}"
+        );
+    }
+    for model in MODELS {
+        let tests = model
+            .split("fn without_")
+            .skip(1)
+            .filter_map(|rest| rest.split_once("()"));
+        for (name, _) in tests {
+            assert!(
+                decision.contains(&format!("`without_{name}`")),
+                "no word of without_{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Who sends, in the models: the product's machines, one request after the other.
+
+use super::store::{Reply, Request, SetsUp};
+use super::world::{Config, Ghost, Now};
+use super::{entry_of, event_of};
+use crate::{
+    Action, Event, Head, HeadAnswer, HeadContext, HeadWish, Live, Log, LogContext, LogWish, Recent, Round,
+    Segment, Send, SendAction, SendAnswer, SendEvent, Ticket, reach,
+};
+
+/// A sender of a few messages, each by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Sender {
+    /// Which messages it has still to send, the last one first.
+    messages: Vec<u8>,
+    message: u8,
+    sending: Option<Send>,
+    head: Round<Head>,
+    wishes: usize,
+    log: Option<(Segment, Live, Round<Log>)>,
+    /// What is to be asked when the logs before were read.
+    asks: Option<LogWish>,
+    unread: Vec<(Segment, crate::RegisterNumber)>,
+    recent: Recent,
+}
+
+impl Sender {
+    pub(crate) fn new(config: &Config, messages: &[u8]) -> Self {
+        let mut messages = messages.to_vec();
+        messages.reverse();
+        Self {
+            messages,
+            message: 0,
+            sending: None,
+            head: Round::new(config.protocol()),
+            wishes: 0,
+            log: None,
+            asks: None,
+            unread: Vec::new(),
+            recent: Recent::new(),
+        }
+    }
+
+    /// What it asks next, now that it heard this.
+    pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        match reply {
+            Reply::Start => {
+                let message = self.messages.pop()?;
+                self.message = message;
+                let entry = entry_of(message, now);
+                let chunk = crate::Chunk(u128::from(message));
+                let entries = [entry].into();
+                let mut send = Send::new(reach(&entry), chunk, entries, now.config.protocol());
+                let open = self.head.copy().and_then(|head| head.open(reach(&entry)));
+                let event = open.map_or(SendEvent::Begin, |(segment, live)| {
+                    SendEvent::Head(HeadAnswer::Open(segment, live))
+                });
+                let actions = send.step(event);
+                self.sending = Some(send);
+                self.does(actions, now, ghosts)
+            }
+            Reply::Log(log) if self.asks.is_some() => self.reads_before(log, now, ghosts),
+            Reply::Written => self.tells(SendEvent::Written, now, ghosts),
+            reply if self.wishes > 0 => self.tells_head(event_of(reply), now, ghosts),
+            reply => self.tells_log(event_of(reply), now, ghosts),
+        }
+    }
+
+    fn tells(&mut self, event: SendEvent, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let actions = self.sending.as_mut()?.step(event);
+        self.does(actions, now, ghosts)
+    }
+
+    fn does(&mut self, actions: Vec<SendAction>, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let mut request = None;
+        for action in actions {
+            let next = match action {
+                SendAction::Head(wishes) => self.asks_head(wishes, now, ghosts),
+                SendAction::Write { live, segment, chunk } => {
+                    Some(Request::Write(live.table, segment, chunk))
+                }
+                SendAction::Log { live, segment, wish } => self.asks_log(segment, live, wish, now, ghosts),
+                SendAction::Answer(answer) => {
+                    self.ends(answer, ghosts);
+                    None
+                }
+            };
+            request = request.or(next);
+        }
+        request
+    }
+
+    fn ends(&mut self, answer: SendAnswer, ghosts: &mut Vec<Ghost>) {
+        self.sending = None;
+        let message = crate::MessageId(u128::from(self.message));
+        match answer {
+            SendAnswer::Sent(_, placed) => {
+                ghosts.extend(placed.into_iter().map(|placed| Ghost::Sent(placed, message)));
+            }
+            SendAnswer::Full => ghosts.push(Ghost::Full),
+            SendAnswer::Unknown => ghosts.push(Ghost::Unknown),
+            SendAnswer::TooLarge => {}
+        }
+    }
+
+    fn asks_head(
+        &mut self,
+        wishes: Vec<HeadWish>,
+        now: &Now<'_>,
+        ghosts: &mut Vec<Ghost>,
+    ) -> Option<Request> {
+        self.wishes = wishes.len();
+        let wishes = (0..).map(Ticket).zip(wishes).collect();
+        self.tells_head(Event::Asked(wishes), now, ghosts)
+    }
+
+    fn tells_head(&mut self, event: Event<Head>, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let context = now.head_context();
+        let mut last = None;
+        for action in self.head.step(event, &context) {
+            match action {
+                Action::Read => return Some(Request::ReadHead),
+                Action::Cas { expected, put } => return Some(Request::CasHead(expected, put)),
+                Action::Answer(ticket, answer) if ticket.0 as usize + 1 == self.wishes => last = Some(answer),
+                Action::Answer(..) => {}
+            }
+        }
+        self.wishes = 0;
+        self.tells(SendEvent::Head(last?), now, ghosts)
+    }
+
+    fn asks_log(
+        &mut self,
+        segment: Segment,
+        live: Live,
+        wish: LogWish,
+        now: &Now<'_>,
+        ghosts: &mut Vec<Ghost>,
+    ) -> Option<Request> {
+        let is_known = self.log.as_ref().is_some_and(|(known, ..)| *known == segment);
+        if !is_known {
+            self.log = Some((segment, live, Round::new(now.config.protocol())));
+            if now.config.deduplicates {
+                self.unread = self.head.copy()?.before(segment);
+            }
+        }
+        if let Some((_, register)) = self.unread.first() {
+            self.asks = Some(wish);
+            return Some(Request::ReadLog(*register));
+        }
+        self.tells_log(Event::Asked(vec![(Ticket(0), wish)]), now, ghosts)
+    }
+
+    fn reads_before(&mut self, log: Log, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let (segment, _) = self.unread.remove(0);
+        if log.segment == segment {
+            self.recent.extend(log.fingerprints());
+        }
+        if let Some((_, register)) = self.unread.first() {
+            return Some(Request::ReadLog(*register));
+        }
+        let wish = self.asks.take()?;
+        self.tells_log(Event::Asked(vec![(Ticket(0), wish)]), now, ghosts)
+    }
+
+    fn tells_log(&mut self, event: Event<Log>, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let (segment, live, round) = self.log.as_mut()?;
+        let context = LogContext {
+            segment: *segment,
+            recent: &self.recent,
+            protocol: now.config.protocol(),
+        };
+        match round.step(event, &context).into_iter().next()? {
+            Action::Read => Some(Request::ReadLog(live.register)),
+            Action::Cas { expected, put } => {
+                let sets_up = round.copy().is_none_or(|copy| copy.segment != put.segment);
+                Some(Request::CasLog(live.register, expected, put, SetsUp(sets_up)))
+            }
+            Action::Answer(_, answer) => self.tells(SendEvent::Log(answer), now, ghosts),
+        }
+    }
+
+    /// Whether it has nothing more to do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.messages.is_empty() && self.sending.is_none()
+    }
+}
+
+impl Now<'_> {
+    pub(crate) fn head_context(&self) -> HeadContext {
+        HeadContext {
+            ring: 1,
+            table: crate::BodyTable(1),
+            now: self.micros,
+            protocol: self.config.protocol(),
+        }
+    }
+}

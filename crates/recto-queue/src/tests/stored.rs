@@ -1,0 +1,407 @@
+//! The bytes that outlive a process: written and read as ever, and anything else is an error.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use recto_model::golden::bytes_of_hex;
+
+use crate::stored::{
+    Receipt, StoredError, decode_head, decode_log, decode_log_row, decode_state, encode_head, encode_log,
+    encode_log_row, encode_state,
+};
+use crate::{
+    BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Live, Log, LogRow, MessageId, Origin, Pending,
+    Place, Reach, RegisterNumber, Resolved, Resting, Segment, Shard, Standing, State, Target,
+};
+
+/// The version in the column beside: any.
+const VERSION: u64 = 77;
+
+fn lines(golden: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    let lines = golden.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split("; ").collect())
+}
+
+fn number<N: std::str::FromStr>(text: &str) -> N {
+    let number = text.parse().ok();
+    number.expect("a number")
+}
+
+fn hex(text: &str) -> u128 {
+    u128::from_str_radix(text, 16).expect("hexadecimal digits")
+}
+
+/// What stands there; none: `-`.
+fn optional(text: &str) -> Option<&str> {
+    (text != "-").then_some(text)
+}
+
+/// Each of several; none: `-`.
+fn each(text: &str, between: char) -> Vec<&str> {
+    optional(text).map_or_else(Vec::new, |text| text.split(between).collect())
+}
+
+fn golden_row(text: &str) -> Entry {
+    let parts: Vec<_> = text.split(',').collect();
+    let fingerprint = |text| optional(text).map(|text| Fingerprint(hex(text)));
+    let origin = |text: &str| {
+        let parts: Vec<_> = text.split('/').collect();
+        Origin {
+            place: Place(number(parts[0])),
+            shard: Shard(number(parts[1])),
+            segment: Segment(number(parts[2])),
+            seq: number(parts[3]),
+        }
+    };
+    Entry {
+        id: MessageId(hex(parts[0])),
+        index: number(parts[1]),
+        size: number(parts[2]),
+        sent: number(parts[3]),
+        not_before: number(parts[4]),
+        group: fingerprint(parts[5]),
+        deduplication: fingerprint(parts[6]),
+        origin: optional(parts[7]).map(origin),
+    }
+}
+
+fn golden_rows() -> Vec<(Segment, LogRow, Vec<u8>)> {
+    let rows = lines(include_str!("golden/log-v1.txt")).filter(|line| line[0] == "row");
+    let row = |line: Vec<&str>| {
+        let row = LogRow {
+            chunk: Chunk(hex(line[2])),
+            entries: line[3].split(' ').map(golden_row).collect(),
+        };
+        (Segment(number(line[1])), row, bytes_of_hex(line[4]))
+    };
+    rows.map(row).collect()
+}
+
+fn golden_states() -> Vec<(State, Vec<u8>)> {
+    let standing = |text: &str| match text {
+        "claimed" => Standing::Claimed,
+        "waiting" => Standing::Waiting,
+        target => {
+            let parts: Vec<_> = target.split('/').collect();
+            Standing::Leaving(Target {
+                place: Place(number(parts[0])),
+                shard: Shard(number(parts[1])),
+                segment: Segment(number(parts[2])),
+                chunk: Chunk(hex(parts[3])),
+            })
+        }
+    };
+    let pending = |text: &str| {
+        let parts: Vec<_> = text.split(',').collect();
+        let pending = Pending {
+            attempts: number(parts[1]),
+            first_received: number(parts[2]),
+            claim: ClaimId(hex(parts[3])),
+            until: number(parts[4]),
+            standing: standing(parts[5]),
+        };
+        (number(parts[0]), pending)
+    };
+    let state = |line: Vec<&str>| {
+        let mut resolved = Resolved::default();
+        for seq in each(line[1], ',') {
+            resolved.add(number(seq));
+        }
+        let state = State {
+            version: VERSION,
+            segment: Segment(number(line[0])),
+            resolved,
+            pending: each(line[2], ' ').into_iter().map(pending).collect(),
+        };
+        (state, bytes_of_hex(line[3]))
+    };
+    lines(include_str!("golden/state-v1.txt")).map(state).collect()
+}
+
+fn golden_heads() -> Vec<(Head, Vec<u8>)> {
+    let live = |text: &str| {
+        let parts: Vec<_> = text.split(',').collect();
+        let live = Live {
+            register: RegisterNumber(number(parts[1])),
+            table: BodyTable(number(parts[2])),
+            reach: if parts[3] == "far" {
+                Reach::Far
+            } else {
+                Reach::Near
+            },
+            count: optional(parts[4]).map(number),
+        };
+        (Segment(number(parts[0])), live)
+    };
+    let resting = |text: &str| {
+        let parts: Vec<_> = text.split(',').collect();
+        Resting {
+            register: RegisterNumber(number(parts[0])),
+            segment: Segment(number(parts[1])),
+            since: number(parts[2]),
+        }
+    };
+    let head = |line: Vec<&str>| {
+        let head = Head {
+            version: VERSION,
+            ring: number(line[0]),
+            last: Segment(number(line[1])),
+            registers: number(line[2]),
+            live: each(line[3], ' ').into_iter().map(live).collect(),
+            resting: each(line[4], ' ').into_iter().map(resting).collect(),
+        };
+        (head, bytes_of_hex(line[5]))
+    };
+    lines(include_str!("golden/head-v1.txt")).map(head).collect()
+}
+
+fn golden_receipts() -> Vec<(Receipt, Vec<u8>)> {
+    let receipt = |line: Vec<&str>| {
+        let receipt = Receipt {
+            place: Place(number(line[0])),
+            shard: Shard(number(line[1])),
+            segment: Segment(number(line[2])),
+            seq: number(line[3]),
+            claim: ClaimId(hex(line[4])),
+        };
+        (receipt, bytes_of_hex(line[5]))
+    };
+    lines(include_str!("golden/receipt-v1.txt"))
+        .map(receipt)
+        .collect()
+}
+
+#[test]
+fn what_version_1_wrote_is_written_and_read_as_ever() {
+    let logs = lines(include_str!("golden/log-v1.txt")).filter(|line| line[0] == "log");
+    for line in logs {
+        // What a log says beside its rows; these are made up.
+        let entry = |size| Entry {
+            size,
+            ..golden_row("00,0,0,0,0,-,-,-")
+        };
+        let count: usize = number(line[2]);
+        let row = LogRow {
+            chunk: Chunk(1),
+            entries: vec![entry(1); count].into(),
+        };
+        let log = Log {
+            version: VERSION,
+            segment: Segment(number(line[1])),
+            bytes: number(line[3]),
+            is_sealed: line[4] == "1",
+            rows: [(0, row.clone())].into_iter().filter(|_| count > 0).collect(),
+        };
+        assert_eq!(encode_log(&log), bytes_of_hex(line[5]));
+        let row = encode_log_row(log.segment, &row);
+        let rows = [(0, &row[..])].into_iter().filter(|_| count > 0);
+        assert_eq!(decode_log(VERSION, &bytes_of_hex(line[5]), rows), Ok(log));
+    }
+    for (segment, row, bytes) in golden_rows() {
+        assert_eq!(encode_log_row(segment, &row), bytes);
+        assert_eq!(decode_log_row(&bytes), Ok((segment, row)));
+    }
+    for (state, bytes) in golden_states() {
+        assert_eq!(encode_state(&state), bytes);
+        assert_eq!(decode_state(VERSION, &bytes), Ok(state));
+    }
+    for (head, bytes) in golden_heads() {
+        assert_eq!(encode_head(&head), bytes);
+        assert_eq!(decode_head(VERSION, &bytes), Ok(head));
+    }
+    for (receipt, bytes) in golden_receipts() {
+        assert_eq!(receipt.encode(), bytes);
+        assert_eq!(Receipt::decode(&bytes), Ok(receipt));
+    }
+    let counts = (
+        golden_rows().len(),
+        golden_states().len(),
+        golden_heads().len(),
+        golden_receipts().len(),
+    );
+    assert_eq!(counts, (2, 3, 3, 3));
+}
+
+/// What is read must be written again as the same bytes.
+fn is_strict(bytes: &[u8]) -> Result<(), TestCaseError> {
+    if let Ok(log) = decode_log(VERSION, bytes, []) {
+        prop_assert_eq!(encode_log(&log), bytes);
+    }
+    if let Ok((segment, row)) = decode_log_row(bytes) {
+        prop_assert_eq!(encode_log_row(segment, &row), bytes);
+    }
+    if let Ok(state) = decode_state(VERSION, bytes) {
+        prop_assert_eq!(encode_state(&state), bytes);
+    }
+    if let Ok(head) = decode_head(VERSION, bytes) {
+        prop_assert_eq!(encode_head(&head), bytes);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_was_cut_extended_or_altered_is_refused_or_says_so() -> Result<(), TestCaseError> {
+    let rows = golden_rows().into_iter().map(|(.., bytes)| bytes);
+    let states = golden_states().into_iter().map(|(_, bytes)| bytes);
+    let heads = golden_heads().into_iter().map(|(_, bytes)| bytes);
+    for bytes in rows.chain(states).chain(heads) {
+        for length in 0..bytes.len() {
+            is_strict(&bytes[..length])?;
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert!(decode_head(1, &longer).is_err() && decode_state(1, &longer).is_err());
+        assert!(decode_log_row(&longer).is_err());
+        for bit in 0..bytes.len() * 8 {
+            let mut altered = bytes.clone();
+            altered[bit / 8] ^= 1 << (bit % 8);
+            is_strict(&altered)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_receipt_of_which_a_bit_is_flipped_is_refused() {
+    for (_, bytes) in golden_receipts() {
+        for bit in 0..bytes.len() * 8 {
+            let mut altered = bytes.clone();
+            altered[bit / 8] ^= 1 << (bit % 8);
+            let error = Receipt::decode(&altered).expect_err("it was altered");
+            assert!(!error.hint().is_empty() && !error.to_string().is_empty());
+        }
+        for length in 0..bytes.len() {
+            assert!(Receipt::decode(&bytes[..length]).is_err());
+        }
+        let error = Receipt::decode(&[&bytes[..], &[0]].concat()).expect_err("something follows");
+        assert!(error.hint().contains("receipt"));
+    }
+}
+
+#[test]
+fn other_versions_are_refused() {
+    for version in [2, 255] {
+        let bytes = [version; 80];
+        let errors = [
+            decode_log(1, &bytes, []).map(|_| ()),
+            decode_log_row(&bytes).map(|_| ()),
+            decode_state(1, &bytes).map(|_| ()),
+            decode_head(1, &bytes).map(|_| ()),
+            Receipt::decode(&bytes).map(|_| ()),
+        ];
+        for error in errors {
+            let error = error.expect_err("another version");
+            assert!(matches!(error, StoredError::UnknownVersion { version: said, .. } if said == version));
+            assert!(error.hint().contains("newer Recto"));
+        }
+    }
+    assert!(matches!(
+        decode_head(1, &[0; 40]),
+        Err(StoredError::Damaged { .. })
+    ));
+}
+
+#[test]
+fn a_logs_rows_follow_each_other_and_those_of_other_segments_are_passed_over() {
+    let row = |count: usize| LogRow {
+        chunk: Chunk(1),
+        entries: vec![golden_row("00,0,1,0,0,-,-,-"); count].into(),
+    };
+    let log = Log {
+        version: VERSION,
+        segment: Segment(9),
+        bytes: 5,
+        is_sealed: false,
+        rows: BTreeMap::from([(0, row(2)), (2, row(3))]),
+    };
+    let bytes = encode_log(&log);
+    let (two, three) = (
+        encode_log_row(Segment(9), &row(2)),
+        encode_log_row(Segment(9), &row(3)),
+    );
+    let old = encode_log_row(Segment(8), &row(4));
+    let decoded = decode_log(
+        VERSION,
+        &bytes,
+        [(0, &two[..]), (1, &old), (2, &three), (4, &old)],
+    );
+    assert_eq!(decoded, Ok(log));
+    for rows in [
+        vec![(0, &two[..])],
+        vec![(0, &three[..]), (3, &three)],
+        vec![(0, &two[..]), (3, &two)],
+        vec![(0, &two[..]), (2, &old)],
+        vec![(0, &two[..]), (2, &three[..9])],
+    ] {
+        assert!(matches!(
+            decode_log(VERSION, &bytes, rows),
+            Err(StoredError::Damaged { .. })
+        ));
+    }
+}
+
+fn states() -> impl Strategy<Value = State> {
+    let standing = prop_oneof![
+        Just(Standing::Claimed),
+        Just(Standing::Waiting),
+        any::<(u32, u16, u64, u128)>().prop_map(|(place, shard, segment, chunk)| {
+            Standing::Leaving(Target {
+                place: Place(place),
+                shard: Shard(shard),
+                segment: Segment(segment),
+                chunk: Chunk(chunk),
+            })
+        }),
+    ];
+    let pending = (any::<(u16, i64, u128, i64)>(), standing);
+    let pending = pending.prop_map(|((attempts, first_received, claim, until), standing)| Pending {
+        attempts,
+        first_received,
+        claim: ClaimId(claim),
+        until,
+        standing,
+    });
+    let resolved = proptest::collection::vec(0..4096_u16, 0..20);
+    let pending = proptest::collection::btree_map(0..4096_u16, pending, 0..5);
+    (any::<u64>(), resolved, pending).prop_map(|(segment, places, pending)| {
+        let mut resolved = Resolved::default();
+        for seq in places {
+            resolved.add(seq);
+        }
+        State {
+            version: VERSION,
+            segment: Segment(segment),
+            pending: pending
+                .into_iter()
+                .filter(|(seq, _)| !resolved.has(*seq))
+                .collect(),
+            resolved,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_refused_or_read(
+        version in 0..3_u8,
+        rest in proptest::collection::vec(prop_oneof![Just(0_u8), 0..9_u8, any::<u8>()], 0..90),
+    ) {
+        is_strict(&rest)?;
+        is_strict(&[&[version][..], &rest].concat())?;
+        prop_assert!(Receipt::decode(&rest).is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_read(state in states(), claim in any::<(u32, u16, u64, u16, u128)>()) {
+        let bytes = encode_state(&state);
+        prop_assert_eq!(decode_state(VERSION, &bytes), Ok(state));
+        let (place, shard, segment, seq, claim) = claim;
+        let receipt = Receipt {
+            place: Place(place),
+            shard: Shard(shard),
+            segment: Segment(segment),
+            seq,
+            claim: ClaimId(claim),
+        };
+        prop_assert_eq!(Receipt::decode(&receipt.encode()), Ok(receipt));
+    }
+}

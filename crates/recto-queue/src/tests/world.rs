@@ -1,0 +1,424 @@
+//! Processes that share a shard, and all that may happen to them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use super::keeper::Keeper;
+use super::sender::Sender;
+use super::store::{Reply, Request, Store};
+use super::worker::Worker;
+use super::{Q1, Q2, Q3, Q4, Q6, Q7, TWICE};
+use crate::limits::WINDOW_MICROS;
+use crate::rules::{Rule, Rules};
+use crate::{ClaimId, Fingerprint, MessageId, Micros, Placed, Protocol, Seq};
+
+/// What may happen, and how often.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) without: Option<Rule>,
+    /// For each sender, its messages.
+    pub(crate) senders: Vec<Vec<u8>>,
+    /// For each worker, how often it looks.
+    pub(crate) workers: Vec<u8>,
+    /// For each keeper, how often it looks.
+    pub(crate) keepers: Vec<u8>,
+    pub(crate) segment_messages: Seq,
+    pub(crate) registers: usize,
+    /// How many requests are of unknown outcome.
+    pub(crate) losses: u8,
+    pub(crate) crashes: u8,
+    /// How often so much time goes by that leases end and registers have rested.
+    pub(crate) ticks: u8,
+    /// Whether messages are of one group, in order.
+    pub(crate) is_ordered: bool,
+    /// Whether messages have one deduplication id.
+    pub(crate) deduplicates: bool,
+    /// Whether keepers seal what is open.
+    pub(crate) seals: bool,
+    /// How many of the processes lose answers.
+    pub(crate) lossy: u8,
+    /// Whether something broken was found.
+    pub(super) found: Option<Arc<AtomicBool>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            without: None,
+            senders: Vec::new(),
+            workers: Vec::new(),
+            keepers: Vec::new(),
+            segment_messages: 1,
+            registers: 4,
+            losses: 0,
+            crashes: 0,
+            ticks: 0,
+            is_ordered: false,
+            deduplicates: false,
+            seals: false,
+            lossy: u8::MAX,
+            found: None,
+        }
+    }
+}
+
+/// What a process knows at a step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) micros: Micros,
+}
+
+/// What somebody was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ghost {
+    Sent(Placed, MessageId),
+    Full,
+    Unknown,
+    Acked(ClaimId),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few, and they are cloned often"
+)]
+enum Role {
+    Sender(Sender),
+    Worker(Worker),
+    Keeper(Keeper),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Process {
+    role: Role,
+    request: Option<Request>,
+    is_crashed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    store: Store,
+    processes: Vec<Process>,
+    /// Requests for whose answers nobody waits.
+    late: Vec<Request>,
+    now: Micros,
+    losses: u8,
+    crashes: u8,
+    ticks: u8,
+    sent: BTreeSet<MessageId>,
+    duplicates: u8,
+    is_full: bool,
+    is_unknown: bool,
+}
+
+/// What happens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Happening {
+    /// A process begins with what is next.
+    Starts(u8),
+    /// Its request is executed, and it hears of it.
+    Answered(u8, Request),
+    /// It hears nothing of a request, which is still on its way.
+    Lost(u8, Request),
+    Late(Request),
+    Crashes(u8),
+    TimePasses,
+}
+
+impl Process {
+    fn is_over(&self) -> bool {
+        match &self.role {
+            Role::Sender(sender) => sender.is_over(),
+            Role::Worker(worker) => worker.is_over(),
+            Role::Keeper(keeper) => keeper.is_over(),
+        }
+    }
+
+    fn hears(&mut self, reply: Reply, now: &Now<'_>, ghosts: &mut Vec<Ghost>) {
+        self.request = match &mut self.role {
+            Role::Sender(sender) => sender.hears(reply, now, ghosts),
+            Role::Worker(worker) => worker.hears(reply, now, ghosts),
+            Role::Keeper(keeper) => keeper.hears(reply, now),
+        };
+    }
+}
+
+impl World {
+    fn new(config: &Config) -> Self {
+        let senders = config
+            .senders
+            .iter()
+            .map(|messages| Role::Sender(Sender::new(config, messages)));
+        let workers = (0..).zip(&config.workers);
+        let workers = workers.map(|(name, passes)| Role::Worker(Worker::new(name, *passes)));
+        let keepers = config
+            .keepers
+            .iter()
+            .map(|passes| Role::Keeper(Keeper::new(config, *passes)));
+        let process = |role| Process {
+            role,
+            request: None,
+            is_crashed: false,
+        };
+        Self {
+            store: Store::new(),
+            processes: senders.chain(workers).chain(keepers).map(process).collect(),
+            late: Vec::new(),
+            now: WINDOW_MICROS,
+            losses: config.losses,
+            crashes: config.crashes,
+            ticks: config.ticks,
+            sent: BTreeSet::new(),
+            duplicates: 0,
+            is_full: false,
+            is_unknown: false,
+        }
+    }
+
+    fn hears(&mut self, index: u8, reply: Reply, config: &Config) {
+        let now = Now {
+            config,
+            micros: self.now,
+        };
+        let mut ghosts = Vec::new();
+        self.processes[usize::from(index)].hears(reply, &now, &mut ghosts);
+        for ghost in ghosts {
+            match ghost {
+                Ghost::Sent(Placed::At(_), id) => {
+                    self.sent.insert(id);
+                }
+                Ghost::Sent(Placed::Duplicate(_), _) => self.duplicates += 1,
+                Ghost::Full => self.is_full = true,
+                Ghost::Unknown => self.is_unknown = true,
+                Ghost::Acked(_) => {}
+            }
+        }
+    }
+
+    fn goes_late(&mut self, request: Request, rules: Rules) {
+        let decides = Store::unknown(&request).is_some() || matches!(request, Request::Write(..));
+        if decides && !self.store.is_spent(&request, rules) {
+            self.late.push(request);
+        }
+    }
+
+    /// Q1: what was confirmed is done with, or stands where the head says, with its body.
+    fn keeps_what_was_sent(&self) -> bool {
+        let messages = self.store.messages();
+        self.sent.iter().all(|id| {
+            let mut here = messages.iter().filter(|message| message.id == *id);
+            self.store.acked.contains(id) || here.any(|message| message.has_body && !message.is_resolved)
+        })
+    }
+
+    /// No message stands twice, and no two have one deduplication id within the window.
+    fn has_each_once(&self, config: &Config) -> bool {
+        let messages = self.store.messages();
+        let mut ids: Vec<_> = messages.iter().map(|message| message.id).collect();
+        ids.extend(self.store.released.iter());
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.len() == count && (!config.deduplicates || config.ticks > 0 || count <= 1)
+    }
+
+    /// Whether a lease, or a register's rest, is to end.
+    fn waits_for_time(&self) -> bool {
+        let mut states = self.store.states.values();
+        !self.store.head.resting.is_empty() || states.any(|state| !state.pending.is_empty())
+    }
+
+    fn is_at_end(&self) -> bool {
+        let mut processes = self.processes.iter();
+        processes.all(|process| process.is_over() && process.request.is_none())
+    }
+}
+
+impl Config {
+    pub(crate) fn rules(&self) -> Rules {
+        Rules::without(self.without)
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        Protocol {
+            segment_messages: self.segment_messages,
+            registers: self.registers,
+            rules: self.rules(),
+            ..Protocol::default()
+        }
+    }
+
+    pub(crate) fn group(&self) -> Option<Fingerprint> {
+        self.is_ordered.then_some(Fingerprint(1))
+    }
+
+    /// That nothing is broken, and what was seen on the way.
+    pub(crate) fn holds(self, name: &str, seen: &[&'static str]) {
+        let started = Instant::now();
+        let checker = self.checker().spawn_bfs().join();
+        eprintln!(
+            "{name}: {} states, {} deep, {:.1?}",
+            checker.unique_state_count(),
+            checker.max_depth(),
+            started.elapsed()
+        );
+        for name in INVARIANTS {
+            if let Some(path) = checker.discovery(name) {
+                panic!("{name}\n{}", told(&path.into_actions()));
+            }
+        }
+        for name in seen {
+            assert!(checker.discovery(name).is_some(), "never seen: {name}");
+        }
+    }
+
+    /// That without a rule this is broken, and no sooner another; the shortest way there is told.
+    pub(crate) fn breaks(mut self, rule: Rule, invariant: &'static str) {
+        self.without = Some(rule);
+        self.found = Some(Arc::new(AtomicBool::new(false)));
+        let any = HasDiscoveries::AnyOf(INVARIANTS.into());
+        let checker = self.checker().finish_when(any).spawn_bfs().join();
+        let states = checker.unique_state_count();
+        let mut found = INVARIANTS.iter();
+        let found = found.find_map(|name| Some((*name, checker.discovery(name)?)));
+        let Some((broken, path)) = found else {
+            panic!("nothing breaks without {rule:?} in {states} states");
+        };
+        let text = told(&path.into_actions());
+        assert_eq!(broken, invariant, "without {rule:?}:\n{text}");
+        eprintln!("without {rule:?}, {invariant}, in {states} states:\n{text}");
+    }
+
+    fn not_broken(&self, world: &World, invariant: &str) -> bool {
+        world.store.broken != Some(invariant) || !self.is_first()
+    }
+
+    /// Whether something may be told as broken: anything, or only the first that is found, to which the way is shortest.
+    fn is_first(&self) -> bool {
+        let found = self.found.as_ref();
+        found.is_none_or(|found| !found.swap(true, Ordering::Relaxed))
+    }
+}
+
+const INVARIANTS: [&str; 7] = [Q1, Q2, Q3, Q4, Q6, Q7, TWICE];
+
+/// What happened, one a line.
+fn told(happenings: &[Happening]) -> String {
+    let happenings = happenings.iter().enumerate();
+    happenings
+        .map(|(index, happening)| format!("{:>3}. {happening:?}\n", index + 1))
+        .collect()
+}
+
+impl Model for Config {
+    type State = World;
+    type Action = Happening;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(self)]
+    }
+
+    fn actions(&self, world: &World, happenings: &mut Vec<Happening>) {
+        for (index, process) in (0..).zip(&world.processes) {
+            if process.is_crashed {
+                continue;
+            }
+            match &process.request {
+                None if !process.is_over() => happenings.push(Happening::Starts(index)),
+                None => {}
+                Some(request) => {
+                    happenings.push(Happening::Answered(index, request.clone()));
+                    if world.losses > 0 && index < self.lossy && Store::unknown(request).is_some() {
+                        happenings.push(Happening::Lost(index, request.clone()));
+                    }
+                    if world.crashes > 0 {
+                        happenings.push(Happening::Crashes(index));
+                    }
+                }
+            }
+        }
+        happenings.extend(world.late.iter().cloned().map(Happening::Late));
+        if world.ticks > 0 && world.waits_for_time() {
+            happenings.push(Happening::TimePasses);
+        }
+    }
+
+    fn next_state(&self, world: &World, happening: Happening) -> Option<World> {
+        let mut next = world.clone();
+        match happening {
+            Happening::Starts(index) => {
+                next.hears(index, Reply::Start, self);
+                // It begins when it is answered: nobody can tell.
+                let first = next.processes[usize::from(index)].request.clone();
+                if let Some(first) = first.filter(|first| matches!(first, Request::ReadHead)) {
+                    let reply = next.store.executes(&first, self.rules());
+                    next.hears(index, reply, self);
+                }
+            }
+            Happening::Answered(index, request) => {
+                let reply = next.store.executes(&request, self.rules());
+                next.hears(index, reply, self);
+            }
+            Happening::Lost(index, request) => {
+                next.losses -= 1;
+                let reply = Store::unknown(&request)?;
+                next.goes_late(request, self.rules());
+                next.hears(index, reply, self);
+            }
+            Happening::Late(request) => {
+                let index = next.late.iter().position(|late| *late == request)?;
+                next.late.remove(index);
+                next.store.executes(&request, self.rules());
+            }
+            Happening::Crashes(index) => {
+                next.crashes -= 1;
+                let process = &mut next.processes[usize::from(index)];
+                process.is_crashed = true;
+                if let Some(request) = process.request.take() {
+                    next.goes_late(request, self.rules());
+                }
+            }
+            Happening::TimePasses => {
+                next.ticks -= 1;
+                next.now += WINDOW_MICROS;
+            }
+        }
+        let (store, rules) = (&next.store, self.rules());
+        next.late.retain(|request| !store.is_spent(request, rules));
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(Q1, |config: &Self, world: &World| {
+                world.keeps_what_was_sent() || !config.is_first()
+            }),
+            Property::always(TWICE, |config, world: &World| {
+                world.has_each_once(config) || !config.is_first()
+            }),
+            Property::always(Q2, |config, world: &World| config.not_broken(world, Q2)),
+            Property::always(Q3, |config, world: &World| config.not_broken(world, Q3)),
+            Property::always(Q4, |config, world: &World| config.not_broken(world, Q4)),
+            Property::always(Q6, |config, world: &World| config.not_broken(world, Q6)),
+            Property::always(Q7, |config, world: &World| config.not_broken(world, Q7)),
+            Property::sometimes("all done", |config, world: &World| {
+                world.is_at_end()
+                    && world.sent == world.store.acked
+                    && world.sent.len() == config.senders.iter().map(Vec::len).sum::<usize>()
+            }),
+            Property::sometimes("a register has its second segment", |_, world: &World| {
+                let head = &world.store.head;
+                head.last.0 > u64::from(head.registers)
+            }),
+            Property::sometimes("released", |_, world: &World| !world.store.released.is_empty()),
+            Property::sometimes("duplicate", |_, world: &World| world.duplicates > 0),
+            Property::sometimes("unknown", |_, world: &World| world.is_unknown),
+            Property::sometimes("full", |_, world: &World| world.is_full),
+        ]
+    }
+}
