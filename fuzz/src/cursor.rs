@@ -17,7 +17,7 @@ use crate::memory::limited;
 const KEY: [u8; 32] = [7; 32];
 const KEY_ID: u32 = 5;
 /// The kind of store that a scan is of.
-const STORE: &str = "memory";
+pub(crate) const STORE: &str = "memory";
 const NONCE: [u8; 24] = [9; 24];
 /// How many times its text a cursor may take: its bytes, its cells, and where each of them lies.
 const MEMORY_FACTOR: usize = 32;
@@ -40,15 +40,15 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-fn environment() -> Environment {
+pub(crate) fn environment() -> Environment {
     Environment::seeded(1, 1_000_000_000)
 }
 
-fn ring() -> KeyRing {
+pub(crate) fn ring() -> KeyRing {
     KeyRing::new(KEY_ID, KEY)
 }
 
-fn identity() -> QueryIdentity {
+pub(crate) fn identity() -> QueryIdentity {
     QueryIdentity {
         collection: Fingerprint::from_bytes([1; 16]),
         order: Fingerprint::from_bytes([2; 16]),
@@ -56,7 +56,7 @@ fn identity() -> QueryIdentity {
     }
 }
 
-fn open(
+pub(crate) fn open(
     ring: &KeyRing,
     environment: &Environment,
     text: &str,
@@ -165,18 +165,19 @@ fn position(bytes: &[u8]) {
     let opened = open(&ring(), &environment(), cursor.as_str(), &identity()).expect("it was just sealed");
     assert_eq!((&opened.position, opened.travel), (&position, travel));
     assert_eq!(opened.bucket_hint.as_deref(), hint);
-    let mut altered = URL_SAFE_NO_PAD
-        .decode(cursor.as_str())
-        .expect("a cursor is base64url");
-    let at = usize::from(*at) * altered.len() / 256;
-    altered[at] ^= 1 << (bit % 8);
-    open(
-        &ring(),
-        &environment(),
-        &URL_SAFE_NO_PAD.encode(altered),
-        &identity(),
-    )
-    .expect_err("a cursor with one bit flipped does not open");
+    let altered = flipped(cursor.as_str(), *at, *bit);
+    open(&ring(), &environment(), &altered, &identity())
+        .expect_err("a cursor with one bit flipped does not open");
+}
+
+/// A sealed text with one bit of its bytes flipped.
+pub(crate) fn flipped(sealed: &str, at: u8, bit: u8) -> String {
+    let mut bytes = URL_SAFE_NO_PAD
+        .decode(sealed)
+        .expect("a sealed text is base64url");
+    let at = usize::from(at) * bytes.len() / 256;
+    bytes[at] ^= 1 << (bit % 8);
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// Whatever text it is, no scan goes on from it: nobody sealed it.

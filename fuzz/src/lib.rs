@@ -13,6 +13,7 @@
 //! | `target` | what a target is, and the list of them |
 //! | `memory` | the limit on memory in proportion to an input |
 //! | `cursor` | cursors, their content behind the seal, and stored cursor keys |
+//! | `place` | tokens of the place where a comparison is, and what is behind their seal |
 //! | `text` | filter and sort text, bound to a collection of every type |
 //! | `schema` | schema TOML |
 //! | `keys` | byte-comparable keys and cells |
@@ -27,6 +28,7 @@ mod keys;
 mod load;
 mod memory;
 pub mod mutate;
+mod place;
 mod schema;
 mod stored;
 pub mod target;

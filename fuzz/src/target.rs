@@ -1,6 +1,6 @@
 //! What a target is, and the list of them.
 
-use crate::{cursor, keys, load, schema, stored, text};
+use crate::{cursor, keys, load, place, schema, stored, text};
 
 /// A function of bytes, and what finds its way into it.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +19,11 @@ pub const TARGETS: &[Target] = &[
         name: "cursor",
         run: cursor::run,
         words: &["\u{1}", "\u{3}", "AQ"],
+    },
+    Target {
+        name: "place",
+        run: place::run,
+        words: place::WORDS,
     },
     Target {
         name: "filter",

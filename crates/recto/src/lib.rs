@@ -210,10 +210,13 @@ pub mod types {
 /// The store trait, for stores of one's own.
 pub use recto_store as store;
 
-/// What must hold for any text that is loaded.
+/// What must hold for any text that is loaded, and for the places of comparisons.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
-pub use load::fuzzing;
+pub mod fuzzing {
+    pub use crate::load::fuzzing::*;
+    pub use crate::verify::place;
+}
 
 /// What `#[derive(Record)]` writes names of.
 #[doc(hidden)]

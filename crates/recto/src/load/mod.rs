@@ -32,7 +32,7 @@ mod changes;
 mod checkpoint;
 mod convert;
 #[cfg(feature = "fuzzing")]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod object;
 mod part;
 mod pipeline;

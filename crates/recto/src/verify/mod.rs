@@ -32,6 +32,8 @@ use crate::core::{CollectionCore, no_collection};
 use crate::error::Result;
 use crate::session::{Progress, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 use crate::shared::Shared;
+#[cfg(feature = "fuzzing")]
+pub use place::place;
 use place::{Compared, Reached};
 pub(crate) use suspects::undisturbed;
 use together::Together;

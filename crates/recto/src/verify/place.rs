@@ -12,7 +12,7 @@ use crate::shared::Shared;
 const PLACE_VERSION: u64 = 1;
 
 /// How far the comparison of one view is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reached {
     /// The number of the view.
     pub(super) number: u64,
@@ -23,7 +23,7 @@ pub(super) struct Reached {
 }
 
 /// How far the comparison of some views is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Compared {
     /// The generation of the schema that it goes by.
     pub(super) generation: u64,
@@ -96,32 +96,30 @@ impl Compared {
         shared.keys.learn(text, shared.read_options().timeout).await?;
         let place = place_token::open(&shared.keys.ring(), &shared.environment, text)
             .map_err(|error| refused(error.to_string()).with_source(error))?;
-        let sealed = Sealed::read(&place).ok_or_else(unknown)?;
-        if sealed.generation != self.generation {
+        let reached = Self::read(&place)
+            .ok_or_else(|| refused("the place holds what this release does not understand"))?;
+        if reached.generation != self.generation {
             return Err(refused("the schema was changed since the place was kept"));
         }
-        let numbers = |one: &SealedView| (one.found.collection.clone(), one.number);
-        let mut ours = self
-            .views
-            .iter()
-            .map(|one| (one.found.collection.clone(), one.number));
-        if sealed.mends != self.mends || !ours.by_ref().eq(sealed.views.iter().map(numbers)) {
+        let numbers = |one: &Reached| (one.found.collection.clone(), one.number);
+        let (ours, theirs) = (self.views.iter().map(numbers), reached.views.iter().map(numbers));
+        if reached.mends != self.mends || !ours.eq(theirs) {
             return Err(refused("the place is of another comparison"));
         }
-        let views = sealed.views.into_iter().map(SealedView::reached);
-        Ok(Self {
-            views: views.collect::<Option<_>>().ok_or_else(unknown)?,
-            begun_at_seconds: sealed.begun_at_seconds,
-            ..self
-        })
+        Ok(reached)
     }
-}
 
-impl Sealed {
-    /// None if it is not of this release.
+    /// What was sealed; none if it is not of this release.
     fn read(place: &[u8]) -> Option<Self> {
-        let sealed: Self = serde_json::from_slice(place).ok()?;
-        (sealed.version == PLACE_VERSION).then_some(sealed)
+        let sealed: Option<Sealed> = serde_json::from_slice(place).ok();
+        let sealed = sealed.filter(|sealed| sealed.version == PLACE_VERSION)?;
+        let views = sealed.views.into_iter().map(SealedView::reached);
+        Some(Self {
+            generation: sealed.generation,
+            mends: sealed.mends,
+            begun_at_seconds: sealed.begun_at_seconds,
+            views: views.collect::<Option<_>>()?,
+        })
     }
 }
 
@@ -138,15 +136,31 @@ impl SealedView {
 }
 
 #[cold]
-fn unknown() -> Error {
-    refused("the place holds what this release does not understand")
-}
-
-#[cold]
 fn refused(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidCursor, message).with_hint(
         "begin at the beginning, without the place; a place is of one store, the same command and one schema",
     )
+}
+
+/// What is sealed is read, written, and read again without a change; without its examples, with all else.
+///
+/// # Panics
+/// If that does not hold.
+#[cfg(feature = "fuzzing")]
+pub fn place(sealed: &[u8]) {
+    let Some(mut compared) = Compared::read(sealed) else {
+        return;
+    };
+    let again = |compared: &Compared, has_examples| {
+        let written = compared.to_json(has_examples).to_string();
+        Compared::read(written.as_bytes())
+    };
+    assert_eq!(again(&compared, true).as_ref(), Some(&compared));
+    let without_examples = again(&compared, false);
+    for view in &mut compared.views {
+        view.found.examples.clear();
+    }
+    assert_eq!(without_examples, Some(compared));
 }
 
 #[cfg(test)]
@@ -156,19 +170,12 @@ mod tests {
     #[test]
     fn places_of_before_are_read() {
         let golden = include_str!("golden/place-v1.json").trim();
-        let sealed = Sealed::read(golden.as_bytes()).expect("it is of this release");
-        let views = sealed.views.into_iter().map(SealedView::reached);
-        let compared = Compared {
-            generation: sealed.generation,
-            mends: sealed.mends,
-            begun_at_seconds: sealed.begun_at_seconds,
-            views: views.collect::<Option<_>>().expect("it is of this release"),
-        };
+        let compared = Compared::read(golden.as_bytes()).expect("it is of this release");
         assert_eq!(compared.views[1].next, Some(1 << 127));
         assert_eq!(compared.views[0].found.examples.len(), 1);
         let golden: Json = serde_json::from_str(golden).expect("it is JSON");
         assert_eq!(compared.to_json(true), golden);
         let newer = include_str!("golden/place-v1.json").replace("\"version\":1", "\"version\":2");
-        assert!(Sealed::read(newer.as_bytes()).is_none());
+        assert_eq!(Compared::read(newer.as_bytes()), None);
     }
 }

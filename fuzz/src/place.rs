@@ -1,0 +1,73 @@
+//! Tokens of the place where a comparison of views is: as text, sealed, and what the engine reads behind the seal.
+
+use recto::fuzzing;
+use recto_plan::{place_token, scan_token};
+
+use crate::cursor::{self, STORE, environment, flipped, identity, ring};
+use crate::memory::limited;
+
+pub(crate) const WORDS: &[&str] = &[
+    "\"version\":1,",
+    "\"generation\":",
+    "\"mends\":true,",
+    "\"begun_at_seconds\":",
+    "\"views\":[",
+    "{\"number\":1,\"next\":null,\"found\":",
+    "\"next\":\"80000000000000000000000000000000\",",
+    "{\"collection\":\"c\",\"view\":\"v\",\"records\":1,\"entries\":1,",
+    "\"missing\":0,\"orphan\":0,\"differing\":0,\"examples\":[",
+    "\"mended\":18446744073709551615,",
+    "{\"kind\":\"missing\",\"key\":\"(7)\",\"outcome\":\"mended\"}",
+    "],",
+    "]}}]}",
+    "null",
+    "\\u0000",
+    "1e3",
+    "-1",
+    "UAE",
+];
+
+/// How many times its text a token may take.
+const TEXT_FACTOR: usize = 4;
+/// How many times its text what is behind the seal may take: it is read, written, and read again.
+const MEMORY_FACTOR: usize = 64;
+
+/// The first byte says what the others are.
+pub(crate) fn run(data: &[u8]) {
+    let Some((kind, rest)) = data.split_first() else {
+        return;
+    };
+    match kind % 3 {
+        0 => text(rest),
+        1 => sealed(rest),
+        _ => limited(rest.len(), MEMORY_FACTOR, || fuzzing::place(rest)),
+    }
+}
+
+/// Whatever text it is, nothing goes on from it: nobody sealed it.
+fn text(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let opened = limited(text.len(), TEXT_FACTOR, || {
+        place_token::open(&ring(), &environment(), &text)
+    });
+    let error = opened.expect_err("a text nobody sealed opens nothing");
+    assert!(!error.to_string().is_empty());
+}
+
+/// What is sealed opens as it was, and as nothing else; altered in one place, it does not.
+fn sealed(bytes: &[u8]) {
+    let Some(([at, bit], place @ [_, ..])) = bytes.split_first_chunk() else {
+        return;
+    };
+    let (ring, environment, identity) = (ring(), environment(), identity());
+    let token =
+        place_token::seal(&ring, &environment, place).expect("inputs are shorter than a token may be");
+    let opened = limited(token.len(), TEXT_FACTOR, || {
+        place_token::open(&ring, &environment, &token)
+    });
+    assert_eq!(opened.as_deref(), Ok(place));
+    cursor::open(&ring, &environment, &token, &identity).expect_err("a place is no cursor");
+    scan_token::open(&ring, &environment, &token, &identity, STORE).expect_err("a place is no resume token");
+    place_token::open(&ring, &environment, &flipped(&token, *at, *bit))
+        .expect_err("a token with one bit flipped does not open");
+}
