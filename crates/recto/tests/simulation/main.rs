@@ -11,6 +11,7 @@ mod adding;
 mod broken;
 mod check;
 mod clock;
+mod dropping;
 mod gate;
 mod history;
 #[path = "../common/killing.rs"]
@@ -136,6 +137,14 @@ fn who_changes_a_record_by_an_older_schema_is_waited_for() {
     added(None).unwrap();
     let wrong = added(Some(Broken::Barrier)).unwrap_err();
     assert!(wrong.contains(Broken::Barrier.said()), "{wrong}");
+}
+
+#[test]
+fn who_writes_to_a_view_that_is_dropped_is_waited_for() {
+    let dropped = |broken| in_virtual_time(dropping::a_view_is_dropped_beside_a_write(broken));
+    dropped(None).unwrap();
+    let wrong = dropped(Some(Broken::Barrier)).unwrap_err();
+    assert!(wrong.contains("no table"), "{wrong}");
 }
 
 #[test]
