@@ -306,10 +306,16 @@ impl Bench {
         assert_eq!((rows, read.tombstones), (COVERED, 0));
     }
 
-    /// Emptying a table is done by all nodes, or nobody knows, or nothing was done.
+    /// Emptying a table is done by all nodes, or nobody knows, or nothing was done; and is sent once.
     async fn emptying_needs_every_node(&self) {
+        let requests = || -> u64 {
+            let nodes = self.stores[0].metrics().nodes;
+            nodes.iter().map(|node| node.requests).sum()
+        };
         // Before the others know that the node is dead, they wait for it.
+        let before = requests();
         let outcome = self.empty(&self.kept).await.unwrap();
+        assert_eq!(requests(), before + 1);
         let TableOutcome::Unknown(error) = outcome else {
             panic!("a node is dead: {outcome:?}");
         };

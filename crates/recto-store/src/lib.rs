@@ -93,9 +93,11 @@
 //! **Tables.** Making an equal table again is done; another table of a name that is taken, and every
 //! read or write of a table that is not there, is an error of kind [`StoreErrorKind::Table`] (a write
 //! may be `Refused` with it). [`Store::list_tables`] returns tables equal to what was made, and
-//! [`Store::compare_tables`] tells in what they differ from those asked for. An emptying takes one table, also what others
-//! wrote to columns that its caller does not know; the table itself stays as it was made. What is written after an
-//! emptying that is done stays. Any failure of an emptying is `Unknown`, unless it is known that nothing was
+//! [`Store::compare_tables`] tells in what they differ from those asked for.
+//!
+//! **Emptying.** It takes one table, also what others wrote to columns that its caller does not know; the table itself
+//! stays as it was made. What was acknowledged before it began is gone, what is written beside it may fail, and what
+//! is written after one that is done stays. Any failure of an emptying is `Unknown`, unless it is known that nothing was
 //! removed nor will be; on Cassandra what was written conditionally may be there again after one.
 //!
 //! **Added columns.** [`Store::add_columns`] puts regular columns after those of a table; rows that
@@ -224,7 +226,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes all rows of a table without leaving tombstones. It is sent once, never again below this trait.
     /// One whose outcome is `Unknown` may come at any later time and remove what was written before it:
-    /// who must not lose that never writes to the table again.
+    /// who must not lose that never writes to the table again, nor to another of its name.
     ///
     /// # Errors
     /// Nothing is removed, nor will be: the store knew before it sent anything that it could not be done.

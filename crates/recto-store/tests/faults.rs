@@ -304,7 +304,8 @@ async fn transactions_are_whole_and_apply_at_most_once() {
     assert!(late > 0, "some transaction was late to the end");
 }
 
-/// Emptying a table may come after what was written later, and is then done to it.
+/// Emptying a table may come after what was written later, and is then done to it, also where another table has
+/// its name by then.
 #[tokio::test]
 async fn an_emptying_comes_late() {
     let rates = FaultRates {
@@ -315,6 +316,8 @@ async fn an_emptying_comes_late() {
     let emptied = fixture.faulty.empty_table(&fixture.table).await;
     assert!(matches!(emptied, Ok(TableOutcome::Unknown(_))), "{emptied:?}");
     fixture.faulty.set_rates(FaultRates::NONE);
+    fixture.faulty.drop_table("t").await.unwrap();
+    fixture.faulty.create_table(&fixture.table).await.unwrap();
     let write = fixture.write(1, 1, &[(1, 7)]);
     let written = fixture.faulty.write(write, WriteOptions::default()).await;
     assert!(matches!(written, Ok(WriteOutcome::Done)), "{written:?}");

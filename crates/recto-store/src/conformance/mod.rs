@@ -46,6 +46,7 @@ mod model;
 pub mod added_columns;
 pub mod batches;
 pub mod conditional;
+pub mod emptying;
 pub mod inserts;
 pub mod order_types;
 pub mod refusals;
@@ -129,11 +130,14 @@ macro_rules! conformance_suite {
                 list_returns_equal_tables_sorted,
                 list_beside_others_being_made_and_dropped,
                 drop_removes_rows_and_is_idempotent,
-                empty_removes_rows_and_statics,
-                empty_takes_one_table_whole,
                 compare_tells_what_is_there,
                 unknown_tables_are_errors,
                 reopening_keeps_everything,
+            ];
+            emptying: [
+                rows_and_statics_are_removed,
+                one_table_is_emptied_whole,
+                beside_writers,
             ];
             added_columns: [
                 old_rows_have_nulls,
@@ -284,6 +288,7 @@ mod tests {
             ("added_columns", include_str!("added_columns.rs")),
             ("batches", include_str!("batches.rs")),
             ("conditional", include_str!("conditional.rs")),
+            ("emptying", include_str!("emptying.rs")),
             ("inserts", include_str!("inserts.rs")),
             ("order_types", include_str!("order_types.rs")),
             ("refusals", include_str!("refusals.rs")),

@@ -1,21 +1,20 @@
-//! Making, listing, emptying and dropping tables.
+//! Making, listing, comparing and dropping tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use recto_model::table::{ColumnKind, ReadDirection};
 use recto_model::table::{Compaction, TableOptions, WriteKind};
-use recto_model::{Bound, Cells, Column, Direction, Table, Type};
+use recto_model::{Bound, Column, Direction, Table, Type};
 
 use super::Bench;
 use super::fixture::{
     Fixture, ascending, at, cells, clustering, column, concat, fixed, int, ints, make, partition,
     patch_static, put, regular,
 };
-use super::scans::scan;
 use crate::{
-    Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress,
-    StoreErrorKind, TableOutcome, TableState, WriteOptions, WriteOutcome,
+    Operation, PartitionWrite, ReadOptions, StoreErrorKind, TableOutcome, TableState, WriteOptions,
+    WriteOutcome,
 };
 
 /// Tables that are made and dropped beside listings.
@@ -164,122 +163,6 @@ pub async fn drop_removes_rows_and_is_idempotent(bench: &dyn Bench) {
     make(&fixture.store, &fixture.table).await;
     fixture.expect(&ints([1]), &[]).await;
     fixture.drop().await;
-}
-
-/// Emptying removes rows and static cells; what is written afterwards stands, whatever its stamp.
-pub async fn empty_removes_rows_and_statics(bench: &dyn Bench) {
-    let fixture = Fixture::with_statics(bench, "emptied").await;
-    for p in 0..5 {
-        let mutations = vec![
-            at(100, put(ints([1]), cells([Some(b"x")]))),
-            at(100, patch_static([0], cells([Some(b"s")]))),
-        ];
-        fixture.write(&ints([p]), mutations).await;
-    }
-    let outcome = fixture.store.empty_table(&fixture.table).await;
-    assert!(matches!(outcome, Ok(TableOutcome::Done)), "{outcome:?}");
-    for p in 0..5 {
-        fixture.expect(&ints([p]), &[]).await;
-        assert_eq!(fixture.get_statics(&ints([p])).await, None);
-    }
-    fixture
-        .apply(&ints([1]), 1, put(ints([2]), cells([Some(b"y")])))
-        .await;
-    let row = cells([Some(&int(1)), Some(&int(2)), None, None, Some(b"y")]);
-    fixture.expect(&ints([1]), &[row]).await;
-    fixture.drop().await;
-}
-
-/// Emptying takes one table, whoever is beside it: what was deleted and is to expire, too, what was decided unless the
-/// store is remote, and columns that only others know. The table stays what it was made, and emptying it again is done.
-/// A snapshot from before stands still.
-pub async fn empty_takes_one_table_whole(bench: &dyn Bench) {
-    let options = TableOptions {
-        automatic_snapshots: false,
-        ..TableOptions::default()
-    };
-    let columns = vec![
-        partition("p", Type::Int),
-        ascending("c", Type::Int),
-        column("s", Type::Int, ColumnKind::Static(WriteKind::Cas)),
-        regular("a", Type::Text),
-    ];
-    let valid = "the suite's tables are valid";
-    let known = Table::new(bench.unique_name("whole"), columns, options).expect(valid);
-    let mut columns = known.columns().to_vec();
-    columns.push(regular("b", Type::Int));
-    let table = Table::new(known.name(), columns, options).expect(valid);
-    let fixture = Fixture {
-        store: bench.store(),
-        table: Arc::new(table),
-    };
-    make(&fixture.store, &fixture.table).await;
-    let beside = Fixture::simple(bench, "whole_beside").await;
-    fill_in_every_way(&fixture).await;
-    if !bench.is_remote() {
-        decide_static(&fixture, &ints([4])).await;
-    }
-    let row = cells([Some(b"x"), Some(&int(1))]);
-    beside.apply(&ints([1]), 1, put(ints([1]), row.clone())).await;
-    let (before, whole) = (fixture.snapshot(), fixture.whole(&ints([1])));
-    let rows_before = fixture.read(&whole).await.rows;
-
-    for _ in 0..2 {
-        let outcome = fixture.store.empty_table(&known).await;
-        assert!(matches!(outcome, Ok(TableOutcome::Done)), "{outcome:?}");
-        assert_eq!(scan(&fixture, 1, 100).await, Vec::<Cells>::new());
-    }
-    let tables = fixture.store.list_tables().await.expect("tables can be listed");
-    assert!(tables.contains(&fixture.table), "the table is as it was made");
-    beside.expect(&ints([1]), &[concat(&ints([1, 1]), &row)]).await;
-    if !bench.is_remote() {
-        let read = before.slice(&whole, &ReadOptions::default()).await;
-        let read = read.expect("a snapshot from before can be read");
-        assert!(read.rows.iter().eq(rows_before.iter()), "a snapshot stands still");
-    }
-    drop(before);
-    fixture
-        .apply(&ints([2]), 1, put(ints([1]), cells([Some(b"y"), None])))
-        .await;
-    let row = cells([Some(&int(2)), Some(&int(1)), None, Some(b"y"), None]);
-    assert_eq!(scan(&fixture, 1, 100).await, [row]);
-    fixture.drop().await;
-    beside.drop().await;
-}
-
-/// Writes rows that stay, are deleted, and are to expire.
-async fn fill_in_every_way(fixture: &Fixture) {
-    for p in 1..=3 {
-        let row = |c: i32| put(ints([c]), cells([Some(b"x"), Some(&int(c))]));
-        let mut expires = at(100, row(3));
-        expires.ttl_seconds = Some(1_000);
-        let mutations = vec![at(100, row(1)), at(100, row(2)), expires];
-        fixture.write(&ints([p]), mutations).await;
-        let clustering = ints([2]);
-        fixture
-            .apply(&ints([p]), 200, Operation::DeleteRow { clustering })
-            .await;
-    }
-}
-
-/// Sets the static cell of a partition that has no rows.
-async fn decide_static(fixture: &Fixture, partition: &Cells) {
-    let cas = Cas {
-        table: fixture.table.clone(),
-        partition: partition.clone(),
-        conditions: vec![CasCondition {
-            row: RowAddress::Static,
-            column: 0,
-            expected: None,
-        }],
-        mutations: vec![Mutation {
-            operation: patch_static([0], ints([7])),
-            stamp: None,
-            ttl_seconds: None,
-        }],
-    };
-    let outcome = fixture.store.cas(cas, WriteOptions::default()).await;
-    assert!(matches!(outcome, Ok(CasOutcome::Applied)), "{outcome:?}");
 }
 
 /// Comparing tells of each table whether it is as asked, is not there, or is another, and in what.
