@@ -82,8 +82,10 @@ pub enum HeadWish {
         segment: Segment,
         /// Where from.
         from: BodyTable,
-        /// Where to: the open table.
+        /// Where to: the table that was open before anything was copied.
         to: BodyTable,
+        /// The ring that said so. A later one may have the table open for the second time.
+        ring: Version,
     },
     /// Who knows an older ring than this is refused from now on.
     Fence,
@@ -100,7 +102,7 @@ pub enum HeadAnswer {
     NotYet,
     /// The ring that is known is older than the head's: read it, and ask again.
     OldRing,
-    /// The bodies are, or should be, elsewhere by now: begin again.
+    /// The bodies are elsewhere by now: begin again.
     Moved,
     /// There are as many live segments, or registers, as a shard may have.
     Full,
@@ -163,11 +165,12 @@ impl Head {
         here.map(|(segment, live)| (*segment, *live))
     }
 
-    fn knows_ring(&mut self, context: &HeadContext) -> bool {
-        if context.ring < self.ring && context.protocol.rules.keeps(Rule::RingNoOlderThanFence) {
+    /// Whether a ring of this version is as new as any that the head was changed by.
+    fn takes_ring(&mut self, ring: Version, context: &HeadContext) -> bool {
+        if ring < self.ring && context.protocol.rules.keeps(Rule::RingNoOlderThanFence) {
             return false;
         }
-        self.ring = self.ring.max(context.ring);
+        self.ring = self.ring.max(ring);
         true
     }
 
@@ -181,7 +184,7 @@ impl Head {
         let Some(register) = self.rested(context) else {
             return HeadAnswer::Full;
         };
-        if !self.knows_ring(context) {
+        if !self.takes_ring(context.ring, context) {
             return HeadAnswer::OldRing;
         }
         self.resting.retain(|resting| resting.register != register);
@@ -255,6 +258,7 @@ impl Head {
         segment: Segment,
         from: BodyTable,
         to: BodyTable,
+        ring: Version,
         context: &HeadContext,
     ) -> HeadAnswer {
         let Some(live) = self.live.get(&segment).copied() else {
@@ -266,10 +270,15 @@ impl Head {
         if live.table == to {
             return HeadAnswer::Done;
         }
-        if !self.knows_ring(context) {
+        let ring = if context.protocol.rules.keeps(Rule::PointedByRingOfCopy) {
+            ring
+        } else {
+            context.ring
+        };
+        if !self.takes_ring(ring, context) {
             return HeadAnswer::OldRing;
         }
-        if live.table != from || context.table != to {
+        if live.table != from {
             return HeadAnswer::Moved;
         }
         self.live.insert(segment, Live { table: to, ..live });
@@ -296,9 +305,14 @@ impl Register for Head {
             HeadWish::Sealed { segment, count } => self.sealed(segment, count),
             HeadWish::Release { segment, resolved } => self.release(segment, resolved, context),
             HeadWish::Purge(segment) => self.purge(segment, context),
-            HeadWish::Rehome { segment, from, to } => self.rehome(segment, from, to, context),
+            HeadWish::Rehome {
+                segment,
+                from,
+                to,
+                ring,
+            } => self.rehome(segment, from, to, ring, context),
             HeadWish::Fence => {
-                self.knows_ring(context);
+                self.takes_ring(context.ring, context);
                 HeadAnswer::Done
             }
         }

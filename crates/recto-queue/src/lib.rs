@@ -18,15 +18,19 @@
 //! | [`state`], [`resolved`] | [`State`]: what became of it |
 //! | [`lease`] | [`Leases`]: when a claim is over |
 //! | [`head`] | [`Head`]: the segments of a shard |
+//! | [`ring`] | [`Ring`]: the tables of bodies |
+//! | [`keeping`] | what a keeper does with a table: [`Fencing`], [`Rehoming`], [`Emptying`] |
 //! | [`sending`] | [`Send`]: messages on their way into a shard |
 //! | [`stored`] | the bytes of all that |
 
 pub mod head;
+pub mod keeping;
 pub mod lease;
 pub mod limits;
 pub mod log;
 pub mod names;
 pub mod resolved;
+pub mod ring;
 pub mod round;
 pub mod sending;
 pub mod state;
@@ -37,6 +41,7 @@ mod rules;
 mod tests;
 
 pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting};
+pub use keeping::{Emptying, Fencing, KeepAction, KeepEvent, Rehoming};
 pub use lease::{Claim, Clock, Leases};
 pub use limits::Protocol;
 pub use log::{Entry, Log, LogAnswer, LogContext, LogRow, LogWish, Origin, Placed, Recent};
@@ -45,6 +50,7 @@ pub use names::{
     Ticket, Version,
 };
 pub use resolved::Resolved;
+pub use ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingContext, RingWish};
 pub use round::{Action, Decision, Event, Register, Round};
 pub use sending::{Send, SendAction, SendAnswer, SendEvent, reach};
 pub use state::{Delivery, Order, Pending, Standing, State, StateAnswer, StateContext, StateWish, Target};

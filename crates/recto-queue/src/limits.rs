@@ -22,6 +22,11 @@ pub const FAR_MICROS: Micros = 900_000_000;
 /// How long after its end a lease is over for others than its giver: as much as clocks may be apart.
 pub const LEASE_MARGIN_MICROS: Micros = 5_000_000;
 
+/// For how long nothing refers to a table before it is emptied: who read a head before may still read bodies.
+pub const UNUSED_MICROS: Micros = 300_000_000;
+/// Body tables of a ring, those that are retired and not dropped yet among them.
+pub const MAX_TABLES: usize = 64;
+
 /// By which limits and rules the machines go: the release's, outside of tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Protocol {
@@ -31,6 +36,7 @@ pub struct Protocol {
     pub(crate) live_segments: usize,
     pub(crate) registers: usize,
     pub(crate) carried: usize,
+    pub(crate) unused: Micros,
     pub(crate) rules: Rules,
 }
 
@@ -43,6 +49,7 @@ impl Default for Protocol {
             live_segments: MAX_LIVE_SEGMENTS,
             registers: MAX_REGISTERS,
             carried: MAX_CARRIED,
+            unused: UNUSED_MICROS,
             rules: Rules::default(),
         }
     }

@@ -39,8 +39,20 @@ pub(crate) enum Rule {
     HandedOutInLease,
     /// Who did not give a lease waits for as much longer as clocks may be apart.
     MarginForClocks,
-    /// Who knows an older ring than the head opens nothing.
+    /// Who knows an older ring than the head opens nothing, and points to nothing.
     RingNoOlderThanFence,
+    /// Every head learns that a table is closing before it counts as closed.
+    HeadsFenced,
+    /// A head points to a table when all bodies that are needed were copied there.
+    CopiedBeforePointing,
+    /// It does so by the ring that was known before they were copied, whatever is known since.
+    PointedByRingOfCopy,
+    /// A table is emptied when no head refers to it.
+    EmptiedUnreferenced,
+    /// Emptying is sent once.
+    EmptiedOnce,
+    /// Nobody empties a table whose emptying another has begun.
+    NoTakeOver,
 }
 
 /// Which rules are kept: all, outside of tests.

@@ -6,11 +6,13 @@
 mod head;
 mod log;
 mod receipt;
+mod ring;
 mod state;
 
 pub use head::{HEAD_FORMAT_VERSION, decode_head, encode_head};
 pub use log::{LOG_FORMAT_VERSION, decode_log, decode_log_row, encode_log, encode_log_row};
 pub use receipt::{RECEIPT_FORMAT_VERSION, Receipt};
+pub use ring::{RING_FORMAT_VERSION, decode_ring, encode_ring};
 pub use state::{STATE_FORMAT_VERSION, decode_state, encode_state};
 
 /// Why stored bytes are not read.

@@ -95,7 +95,12 @@ impl Keeper {
     }
 
     fn tells_head(&mut self, event: Event<Head>, now: &Now<'_>) -> Option<Request> {
-        match self.head.step(event, &now.head_context()).into_iter().next()? {
+        match self
+            .head
+            .step(event, &now.head_context((1, crate::BodyTable(1))))
+            .into_iter()
+            .next()?
+        {
             Action::Read => Some(Request::ReadHead),
             Action::Cas { expected, put } => Some(Request::CasHead(expected, put)),
             Action::Answer(..) => {

@@ -10,6 +10,8 @@
 
 mod keeper;
 mod lease;
+mod ring;
+mod ring_keeper;
 mod rounds;
 mod segment;
 mod sender;
@@ -18,12 +20,13 @@ mod stored;
 mod worker;
 mod world;
 
-use crate::{Entry, Event, Fingerprint, Head, Log, MessageId, Register, State};
+use crate::{Entry, Event, Fingerprint, Head, Log, MessageId, Register, Ring, State};
 
 const Q1: &str = "Q1: no confirmed message is lost";
 const Q2: &str = "Q2: no message is claimed after its ack";
 const Q3: &str = "Q3: a sealed log never changes";
 const Q4: &str = "Q4: a segment leaves the list sealed and resolved, and never returns";
+const Q5: &str = "Q5: no table is written in a new life while an earlier one may still be emptied";
 const Q6: &str = "Q6: a stale receipt acks nothing";
 const Q7: &str = "Q7: a group is received in order, one message at a time";
 const TWICE: &str = "nothing stands twice";
@@ -70,6 +73,15 @@ impl Replied for Head {
     }
 }
 
+impl Replied for Ring {
+    fn of(reply: store::Reply) -> Option<Self> {
+        match reply {
+            store::Reply::Ring(ring) => Some(ring),
+            _ => None,
+        }
+    }
+}
+
 impl Replied for Log {
     fn of(reply: store::Reply) -> Option<Self> {
         match reply {
@@ -89,8 +101,9 @@ impl Replied for State {
 }
 
 /// The sources of the models.
-const MODELS: [&str; 3] = [
+const MODELS: [&str; 4] = [
     include_str!("lease.rs"),
+    include_str!("ring.rs"),
     include_str!("rounds.rs"),
     include_str!("segment.rs"),
 ];

@@ -462,24 +462,3 @@ fn far_messages_go_apart_but_those_with_a_deduplication_id() {
     assert_eq!(crate::reach(&late), Reach::Near);
     assert_eq!(crate::reach(&entry(1, 1)), Reach::Near);
 }
-
-/// A head that was fenced at a ring, and is then asked by who knows an older one.
-fn opens_by_an_old_ring(rules: Rules) -> HeadAnswer {
-    use crate::Register;
-    let mut head = Head::absent();
-    head.work_out(&HeadWish::Fence, false, &head_context(2, 0));
-    let mut context = head_context(1, 0);
-    context.protocol.rules = rules;
-    head.work_out(&HeadWish::Open(Reach::Near), false, &context)
-}
-
-#[test]
-fn a_fenced_head_opens_nothing_by_an_old_ring() {
-    assert_eq!(opens_by_an_old_ring(Rules::default()), HeadAnswer::OldRing);
-}
-
-#[test]
-fn without_the_rings_version() {
-    let opened = opens_by_an_old_ring(Rules::without(Some(Rule::RingNoOlderThanFence)));
-    assert!(matches!(opened, HeadAnswer::Open(..)));
-}

@@ -4,8 +4,8 @@ use super::store::{Reply, Request, SetsUp};
 use super::world::{Config, Ghost, Now};
 use super::{entry_of, event_of};
 use crate::{
-    Action, Event, Head, HeadAnswer, HeadContext, HeadWish, Live, Log, LogContext, LogWish, Recent, Round,
-    Segment, Send, SendAction, SendAnswer, SendEvent, Ticket, reach,
+    Action, BodyTable, Event, Head, HeadAnswer, HeadContext, HeadWish, Live, Log, LogContext, LogWish,
+    Recent, Round, Segment, Send, SendAction, SendAnswer, SendEvent, Ticket, Version, reach,
 };
 
 /// A sender of a few messages, each by itself.
@@ -16,6 +16,7 @@ pub(crate) struct Sender {
     message: u8,
     sending: Option<Send>,
     head: Round<Head>,
+    ring: (Version, BodyTable),
     wishes: usize,
     log: Option<(Segment, Live, Round<Log>)>,
     /// What is to be asked when the logs before were read.
@@ -33,6 +34,7 @@ impl Sender {
             message: 0,
             sending: None,
             head: Round::new(config.protocol()),
+            ring: (1, BodyTable(1)),
             wishes: 0,
             log: None,
             asks: None,
@@ -60,6 +62,10 @@ impl Sender {
                 self.does(actions, now, ghosts)
             }
             Reply::Log(log) if self.asks.is_some() => self.reads_before(log, now, ghosts),
+            Reply::Ring(ring) => {
+                self.ring = (ring.version, ring.open()?);
+                self.tells(SendEvent::Head(HeadAnswer::OldRing), now, ghosts)
+            }
             Reply::Written => self.tells(SendEvent::Written, now, ghosts),
             reply if self.wishes > 0 => self.tells_head(event_of(reply), now, ghosts),
             reply => self.tells_log(event_of(reply), now, ghosts),
@@ -115,7 +121,7 @@ impl Sender {
     }
 
     fn tells_head(&mut self, event: Event<Head>, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
-        let context = now.head_context();
+        let context = now.head_context(self.ring);
         let mut last = None;
         for action in self.head.step(event, &context) {
             match action {
@@ -126,6 +132,9 @@ impl Sender {
             }
         }
         self.wishes = 0;
+        if last == Some(HeadAnswer::OldRing) {
+            return Some(Request::ReadRing);
+        }
         self.tells(SendEvent::Head(last?), now, ghosts)
     }
 
@@ -187,10 +196,12 @@ impl Sender {
 }
 
 impl Now<'_> {
-    pub(crate) fn head_context(&self) -> HeadContext {
+    /// By a ring of this version, where this table is open.
+    pub(crate) fn head_context(&self, known: (Version, BodyTable)) -> HeadContext {
+        let (ring, table) = known;
         HeadContext {
-            ring: 1,
-            table: crate::BodyTable(1),
+            ring,
+            table,
             now: self.micros,
             protocol: self.config.protocol(),
         }

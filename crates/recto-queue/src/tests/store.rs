@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Q2, Q3, Q4, Q6, Q7};
 use crate::rules::{Rule, Rules};
 use crate::{
-    BodyTable, Chunk, ClaimId, Decision, Head, Log, MessageId, Register, RegisterNumber, Segment, Seq, State,
-    Version,
+    BodyTable, Chunk, ClaimId, Decision, Head, Log, MessageId, Phase, Register, RegisterNumber, Ring,
+    Segment, Seq, State, Version,
 };
 
 /// What is asked of the store. Everything is of one shard.
@@ -21,6 +21,11 @@ pub(crate) enum Request {
     /// By this claim, if it acks.
     CasState(RegisterNumber, Version, State, Option<ClaimId>),
     Write(BodyTable, Segment, Chunk),
+    ReadRing,
+    CasRing(Version, Ring),
+    /// A segment's bodies, from one table to another.
+    Copy(Segment, BodyTable, BodyTable),
+    Empty(BodyTable),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,6 +38,7 @@ pub(crate) enum Reply {
     Head(Head),
     Log(Log),
     State(State),
+    Ring(Ring),
     /// The conditional write that puts this version.
     Decided(Version, Decision),
     Written,
@@ -42,6 +48,7 @@ pub(crate) enum Reply {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
     pub(crate) head: Head,
+    pub(crate) ring: Ring,
     pub(crate) logs: BTreeMap<RegisterNumber, Log>,
     pub(crate) states: BTreeMap<RegisterNumber, State>,
     pub(crate) bodies: BTreeSet<(BodyTable, Segment, Chunk)>,
@@ -53,9 +60,21 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new() -> Self {
+    /// With a ring of so many tables.
+    pub(crate) fn new(tables: u32) -> Self {
+        let phase = |table| match table {
+            1 => Phase::Open,
+            _ => Phase::Free,
+        };
         Self {
             head: Head::absent(),
+            ring: Ring {
+                version: 1,
+                last: BodyTable(tables),
+                tables: (1..=tables)
+                    .map(|table| (BodyTable(table), phase(table)))
+                    .collect(),
+            },
             logs: BTreeMap::new(),
             states: BTreeMap::new(),
             bodies: BTreeSet::new(),
@@ -113,13 +132,38 @@ impl Store {
                 self.bodies.insert((*table, *segment, *chunk));
                 Reply::Written
             }
+            Request::ReadRing => Reply::Ring(self.ring.clone()),
+            Request::CasRing(expected, put) => {
+                if self.ring.version() != *expected {
+                    return Reply::Decided(put.version(), Decision::Refused);
+                }
+                self.ring = put.clone();
+                Reply::Decided(put.version(), Decision::Applied)
+            }
+            Request::Copy(segment, from, to) => {
+                let there = self
+                    .bodies
+                    .iter()
+                    .filter(|(table, of, _)| table == from && of == segment);
+                let copies: Vec<_> = there.map(|(_, of, chunk)| (*to, *of, *chunk)).collect();
+                self.bodies.extend(copies);
+                Reply::Written
+            }
+            Request::Empty(emptied) => {
+                self.bodies.retain(|(table, ..)| table != emptied);
+                Reply::Decided(0, Decision::Applied)
+            }
         }
     }
 
     /// Whether a request changes nothing any more, whenever it comes.
     pub(crate) fn is_spent(&self, request: &Request, rules: Rules) -> bool {
         match request {
-            Request::ReadHead | Request::ReadLog(_) | Request::ReadState(_) => true,
+            Request::ReadHead | Request::ReadLog(_) | Request::ReadState(_) | Request::ReadRing => true,
+            Request::CasRing(expected, _) => *expected != self.ring.version(),
+            Request::Copy(..) => false,
+            // What is retired is never written again.
+            Request::Empty(table) => self.ring.tables().get(table) == Some(&Phase::Retired),
             Request::CasHead(expected, _) => *expected != self.head.version(),
             Request::CasLog(register, expected, _, sets_up) => {
                 let is_other = *expected != self.log(*register).version();
@@ -134,6 +178,8 @@ impl Store {
     pub(crate) fn unknown(request: &Request) -> Option<Reply> {
         let version = match request {
             Request::CasHead(_, put) => put.version(),
+            Request::CasRing(_, put) => put.version(),
+            Request::Empty(_) => 0,
             Request::CasLog(.., put, _) => put.version(),
             Request::CasState(.., put, _) => put.version(),
             _ => return None,

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use recto_model::golden::bytes_of_hex;
 
+use crate::ring::{Owner, Phase};
 use crate::stored::{
-    Receipt, StoredError, decode_head, decode_log, decode_log_row, decode_state, encode_head, encode_log,
-    encode_log_row, encode_state,
+    Receipt, StoredError, decode_head, decode_log, decode_log_row, decode_ring, decode_state, encode_head,
+    encode_log, encode_log_row, encode_ring, encode_state,
 };
 use crate::{
     BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Live, Log, LogRow, MessageId, Origin, Pending,
-    Place, Reach, RegisterNumber, Resolved, Resting, Segment, Shard, Standing, State, Target,
+    Place, Reach, RegisterNumber, Resolved, Resting, Ring, Segment, Shard, Standing, State, Target,
 };
 
 /// The version in the column beside: any.
@@ -155,6 +156,34 @@ fn golden_heads() -> Vec<(Head, Vec<u8>)> {
     lines(include_str!("golden/head-v1.txt")).map(head).collect()
 }
 
+fn golden_rings() -> Vec<(Ring, Vec<u8>)> {
+    let table = |text: &str| {
+        let parts: Vec<_> = text.split(',').collect();
+        let since = || number(parts[3]);
+        let phase = match parts[1] {
+            "free" => Phase::Free,
+            "open" => Phase::Open,
+            "closing" => Phase::Closing,
+            "closed" => Phase::Closed { since: since() },
+            "retired" => Phase::Retired,
+            _ => Phase::Emptying {
+                owner: Owner(hex(parts[2])),
+                since: since(),
+            },
+        };
+        (BodyTable(number(parts[0])), phase)
+    };
+    let ring = |line: Vec<&str>| {
+        let ring = Ring {
+            version: VERSION,
+            last: BodyTable(number(line[0])),
+            tables: each(line[1], ' ').into_iter().map(table).collect(),
+        };
+        (ring, bytes_of_hex(line[2]))
+    };
+    lines(include_str!("golden/ring-v1.txt")).map(ring).collect()
+}
+
 fn golden_receipts() -> Vec<(Receipt, Vec<u8>)> {
     let receipt = |line: Vec<&str>| {
         let receipt = Receipt {
@@ -209,6 +238,10 @@ fn what_version_1_wrote_is_written_and_read_as_ever() {
         assert_eq!(encode_head(&head), bytes);
         assert_eq!(decode_head(VERSION, &bytes), Ok(head));
     }
+    for (ring, bytes) in golden_rings() {
+        assert_eq!(encode_ring(&ring), bytes);
+        assert_eq!(decode_ring(VERSION, &bytes), Ok(ring));
+    }
     for (receipt, bytes) in golden_receipts() {
         assert_eq!(receipt.encode(), bytes);
         assert_eq!(Receipt::decode(&bytes), Ok(receipt));
@@ -217,9 +250,10 @@ fn what_version_1_wrote_is_written_and_read_as_ever() {
         golden_rows().len(),
         golden_states().len(),
         golden_heads().len(),
+        golden_rings().len(),
         golden_receipts().len(),
     );
-    assert_eq!(counts, (2, 3, 3, 3));
+    assert_eq!(counts, (2, 3, 3, 3, 3));
 }
 
 /// What is read must be written again as the same bytes.
@@ -236,6 +270,9 @@ fn is_strict(bytes: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(head) = decode_head(VERSION, bytes) {
         prop_assert_eq!(encode_head(&head), bytes);
     }
+    if let Ok(ring) = decode_ring(VERSION, bytes) {
+        prop_assert_eq!(encode_ring(&ring), bytes);
+    }
     Ok(())
 }
 
@@ -244,13 +281,14 @@ fn what_was_cut_extended_or_altered_is_refused_or_says_so() -> Result<(), TestCa
     let rows = golden_rows().into_iter().map(|(.., bytes)| bytes);
     let states = golden_states().into_iter().map(|(_, bytes)| bytes);
     let heads = golden_heads().into_iter().map(|(_, bytes)| bytes);
-    for bytes in rows.chain(states).chain(heads) {
+    let rings = golden_rings().into_iter().map(|(_, bytes)| bytes);
+    for bytes in rows.chain(states).chain(heads).chain(rings) {
         for length in 0..bytes.len() {
             is_strict(&bytes[..length])?;
         }
         let longer = [&bytes[..], &[0]].concat();
         assert!(decode_head(1, &longer).is_err() && decode_state(1, &longer).is_err());
-        assert!(decode_log_row(&longer).is_err());
+        assert!(decode_log_row(&longer).is_err() && decode_ring(1, &longer).is_err());
         for bit in 0..bytes.len() * 8 {
             let mut altered = bytes.clone();
             altered[bit / 8] ^= 1 << (bit % 8);
@@ -286,6 +324,7 @@ fn other_versions_are_refused() {
             decode_log_row(&bytes).map(|_| ()),
             decode_state(1, &bytes).map(|_| ()),
             decode_head(1, &bytes).map(|_| ()),
+            decode_ring(1, &bytes).map(|_| ()),
             Receipt::decode(&bytes).map(|_| ()),
         ];
         for error in errors {

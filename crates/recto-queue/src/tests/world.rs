@@ -8,16 +8,20 @@ use std::time::Instant;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::keeper::Keeper;
+use super::ring_keeper::{RingKeeper, Task};
 use super::sender::Sender;
 use super::store::{Reply, Request, Store};
 use super::worker::Worker;
-use super::{Q1, Q2, Q3, Q4, Q6, Q7, TWICE};
+use super::{Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE};
 use crate::limits::WINDOW_MICROS;
 use crate::rules::{Rule, Rules};
-use crate::{ClaimId, Fingerprint, MessageId, Micros, Placed, Protocol, Seq};
+use crate::{
+    BodyTable, ClaimId, Fingerprint, MessageId, Micros, Phase, Placed, Protocol, Segment, Seq, Version,
+};
 
 /// What may happen, and how often.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
     pub(crate) without: Option<Rule>,
     /// For each sender, its messages.
@@ -26,8 +30,12 @@ pub(crate) struct Config {
     pub(crate) workers: Vec<u8>,
     /// For each keeper, how often it looks.
     pub(crate) keepers: Vec<u8>,
+    /// For each keeper of the ring, what it is to do.
+    pub(crate) ring_keepers: Vec<Vec<Task>>,
     pub(crate) segment_messages: Seq,
     pub(crate) registers: usize,
+    /// Of the ring.
+    pub(crate) tables: u32,
     /// How many requests are of unknown outcome.
     pub(crate) losses: u8,
     pub(crate) crashes: u8,
@@ -41,6 +49,10 @@ pub(crate) struct Config {
     pub(crate) seals: bool,
     /// How many of the processes lose answers.
     pub(crate) lossy: u8,
+    /// Whether only answers on emptying are lost.
+    pub(crate) only_emptying_is_lost: bool,
+    /// Whether keepers of the ring know it as soon as it changes.
+    pub(crate) shares_ring: bool,
     /// Whether something broken was found.
     pub(super) found: Option<Arc<AtomicBool>>,
 }
@@ -52,8 +64,10 @@ impl Default for Config {
             senders: Vec::new(),
             workers: Vec::new(),
             keepers: Vec::new(),
+            ring_keepers: Vec::new(),
             segment_messages: 1,
             registers: 4,
+            tables: 2,
             losses: 0,
             crashes: 0,
             ticks: 0,
@@ -61,6 +75,8 @@ impl Default for Config {
             deduplicates: false,
             seals: false,
             lossy: u8::MAX,
+            only_emptying_is_lost: false,
+            shares_ring: false,
             found: None,
         }
     }
@@ -71,6 +87,8 @@ impl Default for Config {
 pub(crate) struct Now<'a> {
     pub(crate) config: &'a Config,
     pub(crate) micros: Micros,
+    /// The ring as it is.
+    pub(crate) ring: (Version, BodyTable),
 }
 
 /// What somebody was told.
@@ -83,14 +101,11 @@ pub(crate) enum Ghost {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there are few, and they are cloned often"
-)]
 enum Role {
     Sender(Sender),
     Worker(Worker),
     Keeper(Keeper),
+    RingKeeper(RingKeeper),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -136,6 +151,7 @@ impl Process {
             Role::Sender(sender) => sender.is_over(),
             Role::Worker(worker) => worker.is_over(),
             Role::Keeper(keeper) => keeper.is_over(),
+            Role::RingKeeper(keeper) => keeper.is_over(),
         }
     }
 
@@ -144,6 +160,7 @@ impl Process {
             Role::Sender(sender) => sender.hears(reply, now, ghosts),
             Role::Worker(worker) => worker.hears(reply, now, ghosts),
             Role::Keeper(keeper) => keeper.hears(reply, now),
+            Role::RingKeeper(keeper) => keeper.hears(reply, now),
         };
     }
 }
@@ -160,14 +177,22 @@ impl World {
             .keepers
             .iter()
             .map(|passes| Role::Keeper(Keeper::new(config, *passes)));
+        let ring_keepers = (0..).zip(&config.ring_keepers);
+        let ring_keepers =
+            ring_keepers.map(|(name, tasks)| Role::RingKeeper(RingKeeper::new(config, name, tasks)));
         let process = |role| Process {
             role,
             request: None,
             is_crashed: false,
         };
         Self {
-            store: Store::new(),
-            processes: senders.chain(workers).chain(keepers).map(process).collect(),
+            store: Store::new(config.tables),
+            processes: senders
+                .chain(workers)
+                .chain(keepers)
+                .chain(ring_keepers)
+                .map(process)
+                .collect(),
             late: Vec::new(),
             now: WINDOW_MICROS,
             losses: config.losses,
@@ -181,9 +206,11 @@ impl World {
     }
 
     fn hears(&mut self, index: u8, reply: Reply, config: &Config) {
+        let ring = &self.store.ring;
         let now = Now {
             config,
             micros: self.now,
+            ring: (ring.version, ring.open().expect("a table is open")),
         };
         let mut ghosts = Vec::new();
         self.processes[usize::from(index)].hears(reply, &now, &mut ghosts);
@@ -201,7 +228,8 @@ impl World {
     }
 
     fn goes_late(&mut self, request: Request, rules: Rules) {
-        let decides = Store::unknown(&request).is_some() || matches!(request, Request::Write(..));
+        let decides =
+            Store::unknown(&request).is_some() || matches!(request, Request::Write(..) | Request::Copy(..));
         if decides && !self.store.is_spent(&request, rules) {
             self.late.push(request);
         }
@@ -214,6 +242,20 @@ impl World {
             let mut here = messages.iter().filter(|message| message.id == *id);
             self.store.acked.contains(id) || here.any(|message| message.has_body && !message.is_resolved)
         })
+    }
+
+    /// Q5: nothing is on its way that empties a table which may be written.
+    fn empties_nothing_in_use(&self) -> bool {
+        let requests = self
+            .processes
+            .iter()
+            .filter_map(|process| process.request.as_ref());
+        let mut emptied = requests.chain(&self.late).filter_map(|request| match request {
+            Request::Empty(table) => Some(table),
+            _ => None,
+        });
+        let tables = self.store.ring.tables();
+        emptied.all(|table| !matches!(tables.get(table), Some(Phase::Free | Phase::Open)))
     }
 
     /// No message stands twice, and no two have one deduplication id within the window.
@@ -248,6 +290,7 @@ impl Config {
         Protocol {
             segment_messages: self.segment_messages,
             registers: self.registers,
+            unused: 0,
             rules: self.rules(),
             ..Protocol::default()
         }
@@ -294,6 +337,11 @@ impl Config {
         eprintln!("without {rule:?}, {invariant}, in {states} states:\n{text}");
     }
 
+    fn may_be_lost(&self, request: &Request) -> bool {
+        let is_emptying = matches!(request, Request::Empty(_));
+        Store::unknown(request).is_some() && (is_emptying || !self.only_emptying_is_lost)
+    }
+
     fn not_broken(&self, world: &World, invariant: &str) -> bool {
         world.store.broken != Some(invariant) || !self.is_first()
     }
@@ -305,7 +353,7 @@ impl Config {
     }
 }
 
-const INVARIANTS: [&str; 7] = [Q1, Q2, Q3, Q4, Q6, Q7, TWICE];
+const INVARIANTS: [&str; 8] = [Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE];
 
 /// What happened, one a line.
 fn told(happenings: &[Happening]) -> String {
@@ -333,7 +381,7 @@ impl Model for Config {
                 None => {}
                 Some(request) => {
                     happenings.push(Happening::Answered(index, request.clone()));
-                    if world.losses > 0 && index < self.lossy && Store::unknown(request).is_some() {
+                    if world.losses > 0 && index < self.lossy && self.may_be_lost(request) {
                         happenings.push(Happening::Lost(index, request.clone()));
                     }
                     if world.crashes > 0 {
@@ -355,7 +403,9 @@ impl Model for Config {
                 next.hears(index, Reply::Start, self);
                 // It begins when it is answered: nobody can tell.
                 let first = next.processes[usize::from(index)].request.clone();
-                if let Some(first) = first.filter(|first| matches!(first, Request::ReadHead)) {
+                if let Some(first) =
+                    first.filter(|first| matches!(first, Request::ReadHead | Request::ReadRing))
+                {
                     let reply = next.store.executes(&first, self.rules());
                     next.hears(index, reply, self);
                 }
@@ -401,6 +451,9 @@ impl Model for Config {
             Property::always(TWICE, |config, world: &World| {
                 world.has_each_once(config) || !config.is_first()
             }),
+            Property::always(Q5, |config, world: &World| {
+                world.empties_nothing_in_use() || !config.is_first()
+            }),
             Property::always(Q2, |config, world: &World| config.not_broken(world, Q2)),
             Property::always(Q3, |config, world: &World| config.not_broken(world, Q3)),
             Property::always(Q4, |config, world: &World| config.not_broken(world, Q4)),
@@ -414,6 +467,17 @@ impl Model for Config {
             Property::sometimes("a register has its second segment", |_, world: &World| {
                 let head = &world.store.head;
                 head.last.0 > u64::from(head.registers)
+            }),
+            Property::sometimes("a table is free again", |_, world: &World| {
+                world.store.ring.tables().get(&BodyTable(1)) == Some(&Phase::Free)
+            }),
+            Property::sometimes("retired", |_, world: &World| {
+                let mut phases = world.store.ring.tables().values();
+                phases.any(|phase| *phase == Phase::Retired)
+            }),
+            Property::sometimes("rehomed", |_, world: &World| {
+                let first = world.store.head.live().get(&Segment(1));
+                first.is_some_and(|live| live.table != BodyTable(1))
             }),
             Property::sometimes("released", |_, world: &World| !world.store.released.is_empty()),
             Property::sometimes("duplicate", |_, world: &World| world.duplicates > 0),

@@ -1,0 +1,209 @@
+//! What a keeper does with a body table, each from its beginning, by whoever finds that it is to be done: two do no harm.
+
+use crate::head::{Head, HeadAnswer, HeadWish, Live};
+use crate::limits::Protocol;
+use crate::names::{BodyTable, Segment, Seq, Version};
+use crate::ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingWish};
+use crate::rules::Rule;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum KeepEvent {
+    /// It can begin.
+    Begin,
+    /// The ring as it was read, serially.
+    Ring(Ring),
+    /// The ring answered.
+    RingAnswer(RingAnswer),
+    /// The head answered, and this is what is known of it since.
+    Head(HeadAnswer, Head),
+    /// How many live segments refer to the table.
+    References(usize),
+    /// A log is sealed, with so many messages; none: its segment was released.
+    Sealed(Option<Seq>),
+    /// All bodies are copied that are not resolved.
+    Copied,
+    /// What became of emptying.
+    Emptied(Emptied),
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeepAction {
+    /// Read the ring, serially.
+    ReadRing,
+    /// Ask the ring.
+    Ring(RingWish),
+    /// Ask the shard's head, by a ring no older than what was read.
+    Head(HeadWish),
+    /// Read all heads of all queues, serially, and count what refers to the table.
+    CountReferences(BodyTable),
+    /// Have the segment's log sealed.
+    Seal(Segment, Live),
+    /// Copy the bodies of messages that are not resolved, plainly, until all are copied.
+    Copy {
+        /// Of which segment.
+        segment: Segment,
+        /// Where it lies.
+        live: Live,
+        /// Where to.
+        to: BodyTable,
+    },
+    /// Empty the table. Sent once, and never again.
+    Empty(BodyTable),
+    /// It is over, or to be begun anew later.
+    Over,
+}
+
+/// One shard learns that a table is closing: when all of them have, it is [fenced](RingWish::Fenced).
+///
+/// After the fence no segment is opened there, since who would knows an older ring than the head. So what the head has then
+/// is all there is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Fencing {
+    table: BodyTable,
+    open: Vec<(Segment, Live)>,
+    protocol: Protocol,
+}
+
+impl Fencing {
+    /// For a table that the ring has as closing, as it is known.
+    pub fn new(table: BodyTable, protocol: Protocol) -> Self {
+        Self {
+            table,
+            open: Vec::new(),
+            protocol,
+        }
+    }
+
+    /// What is to be done about what happened.
+    pub fn step(&mut self, event: KeepEvent) -> KeepAction {
+        match event {
+            KeepEvent::Begin if self.protocol.rules.keeps(Rule::HeadsFenced) => {
+                KeepAction::Head(HeadWish::Fence)
+            }
+            KeepEvent::Head(_, head) => {
+                let open = head.references(self.table);
+                self.open = open.filter(|(_, live)| live.count.is_none()).collect();
+                self.open.first().map_or(KeepAction::Over, |(segment, live)| {
+                    KeepAction::Seal(*segment, *live)
+                })
+            }
+            KeepEvent::Sealed(Some(count)) if !self.open.is_empty() => {
+                let (segment, _) = self.open[0];
+                KeepAction::Head(HeadWish::Sealed { segment, count })
+            }
+            KeepEvent::Sealed(_) => KeepAction::Head(HeadWish::Fence),
+            _ => KeepAction::Over,
+        }
+    }
+}
+
+/// The bodies of a sealed segment are copied to the open table.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rehoming {
+    segment: Segment,
+    live: Live,
+    to: Option<(BodyTable, Version)>,
+    protocol: Protocol,
+}
+
+impl Rehoming {
+    /// Of a segment that the head has there, sealed.
+    pub fn new(segment: Segment, live: Live, protocol: Protocol) -> Self {
+        Self {
+            segment,
+            live,
+            to: None,
+            protocol,
+        }
+    }
+
+    /// What is to be done about what happened.
+    pub fn step(&mut self, event: KeepEvent) -> KeepAction {
+        let is_copied_first = self.protocol.rules.keeps(Rule::CopiedBeforePointing);
+        match (event, self.to) {
+            (KeepEvent::Begin | KeepEvent::Head(HeadAnswer::OldRing, _), _) => KeepAction::ReadRing,
+            (KeepEvent::Ring(ring), _) => {
+                self.to = ring.open().map(|table| (table, ring.version));
+                match self.to {
+                    Some((to, _)) if to == self.live.table => KeepAction::Over,
+                    Some((to, _)) if is_copied_first => self.copy(to),
+                    Some(to) => self.point(to),
+                    None => KeepAction::Over,
+                }
+            }
+            (KeepEvent::Copied, Some(to)) if is_copied_first => self.point(to),
+            (KeepEvent::Head(HeadAnswer::Done, _), Some((to, _))) if !is_copied_first => self.copy(to),
+            _ => KeepAction::Over,
+        }
+    }
+
+    fn copy(&self, to: BodyTable) -> KeepAction {
+        KeepAction::Copy {
+            segment: self.segment,
+            live: self.live,
+            to,
+        }
+    }
+
+    fn point(&self, to: (BodyTable, Version)) -> KeepAction {
+        let (to, ring) = to;
+        KeepAction::Head(HeadWish::Rehome {
+            segment: self.segment,
+            from: self.live.table,
+            to,
+            ring,
+        })
+    }
+}
+
+/// A table is emptied that nothing refers to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Emptying {
+    table: BodyTable,
+    owner: Owner,
+    outcome: Option<Emptied>,
+    protocol: Protocol,
+}
+
+impl Emptying {
+    /// By an owner that nothing else is.
+    pub fn new(table: BodyTable, owner: Owner, protocol: Protocol) -> Self {
+        Self {
+            table,
+            owner,
+            outcome: None,
+            protocol,
+        }
+    }
+
+    /// What is to be done about what happened.
+    pub fn step(&mut self, event: KeepEvent) -> KeepAction {
+        let rules = self.protocol.rules;
+        match event {
+            KeepEvent::Begin => KeepAction::ReadRing,
+            KeepEvent::Ring(ring) => match ring.tables().get(&self.table) {
+                Some(Phase::Closed { .. }) => KeepAction::CountReferences(self.table),
+                Some(Phase::Emptying { .. }) if !rules.keeps(Rule::NoTakeOver) => {
+                    KeepAction::CountReferences(self.table)
+                }
+                _ => KeepAction::Over,
+            },
+            KeepEvent::References(count) if count == 0 || !rules.keeps(Rule::EmptiedUnreferenced) => {
+                KeepAction::Ring(RingWish::Take(self.table, self.owner))
+            }
+            KeepEvent::RingAnswer(RingAnswer::Done) if self.outcome.is_none() => {
+                KeepAction::Empty(self.table)
+            }
+            KeepEvent::Emptied(Emptied::Unknown) if !rules.keeps(Rule::EmptiedOnce) => {
+                KeepAction::Empty(self.table)
+            }
+            KeepEvent::Emptied(outcome) => {
+                self.outcome = Some(outcome);
+                KeepAction::Ring(RingWish::Emptied(self.table, self.owner, outcome))
+            }
+            _ => KeepAction::Over,
+        }
+    }
+}

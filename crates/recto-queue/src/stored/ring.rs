@@ -1,0 +1,90 @@
+//! A ring: one column, beside the version.
+
+use std::collections::BTreeMap;
+
+use super::{Reader, StoredError};
+use crate::limits::MAX_TABLES;
+use crate::names::{BodyTable, Version};
+use crate::ring::{Owner, Phase, Ring};
+
+/// The version of the form of a ring.
+pub const RING_FORMAT_VERSION: u8 = 1;
+
+const WHAT: &str = "a ring";
+
+const FREE: u8 = 0;
+const OPEN: u8 = 1;
+const CLOSING: u8 = 2;
+const CLOSED: u8 = 3;
+const EMPTYING: u8 = 4;
+const RETIRED: u8 = 5;
+
+/// The column.
+pub fn encode_ring(ring: &Ring) -> Vec<u8> {
+    let mut bytes = vec![RING_FORMAT_VERSION];
+    bytes.extend(ring.last.0.to_be_bytes());
+    bytes.push(ring.tables.len() as u8);
+    for (table, phase) in &ring.tables {
+        bytes.extend(table.0.to_be_bytes());
+        match phase {
+            Phase::Free => bytes.push(FREE),
+            Phase::Open => bytes.push(OPEN),
+            Phase::Closing => bytes.push(CLOSING),
+            Phase::Closed { since } => {
+                bytes.push(CLOSED);
+                bytes.extend(since.to_be_bytes());
+            }
+            Phase::Emptying { owner, since } => {
+                bytes.push(EMPTYING);
+                bytes.extend(owner.0.to_be_bytes());
+                bytes.extend(since.to_be_bytes());
+            }
+            Phase::Retired => bytes.push(RETIRED),
+        }
+    }
+    bytes
+}
+
+/// The ring of these columns.
+///
+/// # Errors
+/// It is of another version, or damaged.
+pub fn decode_ring(version: Version, bytes: &[u8]) -> Result<Ring, StoredError> {
+    let mut reader = Reader::new(WHAT, RING_FORMAT_VERSION, bytes)?;
+    let mut ring = Ring {
+        version,
+        last: BodyTable(reader.u32()?),
+        tables: BTreeMap::new(),
+    };
+    let count = usize::from(reader.u8()?);
+    reader.check(count <= MAX_TABLES, "it has more tables than there may be")?;
+    for _ in 0..count {
+        let table = BodyTable(reader.u32()?);
+        let is_next = ring.tables.last_key_value().is_none_or(|(last, _)| *last < table);
+        reader.check(is_next, "its tables are not in order")?;
+        reader.check((1..=ring.last.0).contains(&table.0), "it never had a table")?;
+        let phase = read_phase(&mut reader)?;
+        let is_only = phase != Phase::Open || ring.open().is_none();
+        reader.check(is_only, "two of its tables are open")?;
+        ring.tables.insert(table, phase);
+    }
+    let is_usable = ring.open().is_some() || ring.last == BodyTable(0);
+    reader.check(is_usable, "none of its tables is open")?;
+    reader.end()?;
+    Ok(ring)
+}
+
+fn read_phase(reader: &mut Reader<'_>) -> Result<Phase, StoredError> {
+    Ok(match reader.u8()? {
+        FREE => Phase::Free,
+        OPEN => Phase::Open,
+        CLOSING => Phase::Closing,
+        CLOSED => Phase::Closed { since: reader.i64()? },
+        EMPTYING => Phase::Emptying {
+            owner: Owner(reader.u128()?),
+            since: reader.i64()?,
+        },
+        RETIRED => Phase::Retired,
+        _ => return Err(reader.damaged("a table is in no phase that there is")),
+    })
+}

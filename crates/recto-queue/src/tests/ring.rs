@@ -1,0 +1,189 @@
+//! Senders and keepers of a ring of two tables, which are closed, emptied, and opened again.
+
+use std::collections::BTreeMap;
+
+use super::ring_keeper::Task::{self, Empty, Fence, Rehome, Retire, Roll};
+use super::world::Config;
+use super::{Q1, Q5, usually};
+use crate::limits::{MAX_TABLES, UNUSED_MICROS};
+use crate::rules::Rule;
+use crate::{BodyTable, Emptied, Owner, Phase, Protocol, Register, Ring, RingAnswer, RingContext, RingWish};
+
+/// A sender, and keepers with these tasks.
+fn keeping(keepers: &[&[Task]]) -> Config {
+    Config {
+        senders: vec![vec![1]],
+        ring_keepers: keepers.iter().map(|tasks| tasks.to_vec()).collect(),
+        segment_messages: 2,
+        losses: usually(0, 1),
+        ..Config::default()
+    }
+}
+
+/// The first table is closed, emptied and opened again, while somebody sends; one of them may crash.
+fn turning() -> Config {
+    Config {
+        senders: (1..=usually(1, 2)).map(|message| vec![message]).collect(),
+        crashes: 1,
+        ..keeping(&[&[Roll(1), Fence(1), Rehome(1), Empty(1), Roll(2)]])
+    }
+}
+
+/// The same, and nobody knows what became of emptying.
+fn turning_in_doubt() -> Config {
+    Config {
+        losses: 1,
+        only_emptying_is_lost: true,
+        ..turning()
+    }
+}
+
+/// Two keepers, of which one takes the other for gone.
+fn retiring() -> Config {
+    keeping(&[
+        &[Roll(1), Fence(1), Empty(1), Roll(2)],
+        &[Fence(1), Empty(1), Retire(1)],
+    ])
+}
+
+/// Bodies are copied to a table that is closed, emptied and opened again meanwhile, by a process in which others read the
+/// ring, too.
+fn rehoming() -> Config {
+    Config {
+        tables: 3,
+        shares_ring: true,
+        ..keeping(&[
+            &[Rehome(1)],
+            &[Roll(1), Fence(1), Roll(2), Fence(2), Empty(2), Roll(3)],
+        ])
+    }
+}
+
+#[test]
+fn a_table_is_emptied_beside_a_sender() {
+    turning().holds("a table is emptied", &["a table is free again", "rehomed"]);
+    turning_in_doubt().holds("a table is emptied, in doubt", &["retired"]);
+}
+
+#[test]
+fn two_keepers_do_no_harm() {
+    retiring().holds("two keepers", &["a table is free again", "retired"]);
+}
+
+#[test]
+fn bodies_are_copied_beside_a_keeper() {
+    rehoming().holds("bodies are copied", &["rehomed"]);
+}
+
+#[test]
+fn without_a_fence() {
+    turning().breaks(Rule::HeadsFenced, Q1);
+}
+
+#[test]
+fn without_the_rings_version() {
+    turning().breaks(Rule::RingNoOlderThanFence, Q1);
+}
+
+#[test]
+fn without_copying_first() {
+    turning().breaks(Rule::CopiedBeforePointing, Q1);
+}
+
+#[test]
+fn without_the_ring_of_the_copy() {
+    rehoming().breaks(Rule::PointedByRingOfCopy, Q1);
+}
+
+#[test]
+fn without_counting_references() {
+    retiring().breaks(Rule::EmptiedUnreferenced, Q1);
+}
+
+#[test]
+fn without_emptying_once() {
+    turning_in_doubt().breaks(Rule::EmptiedOnce, Q5);
+}
+
+#[test]
+fn without_leaving_an_owner_alone() {
+    retiring().breaks(Rule::NoTakeOver, Q5);
+}
+
+/// One wish after the other.
+struct Rings {
+    ring: Ring,
+    now: i64,
+}
+
+impl Rings {
+    fn is_told(&mut self, wish: RingWish) -> RingAnswer {
+        let context = RingContext {
+            now: self.now,
+            protocol: Protocol::default(),
+        };
+        self.ring.work_out(&wish, false, &context)
+    }
+}
+
+#[test]
+fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
+    use RingAnswer::{Done, NotYet, Short};
+    let mut rings = Rings {
+        ring: Ring::absent(),
+        now: 0,
+    };
+    let (one, two, owner) = (BodyTable(1), BodyTable(2), Owner(9));
+    assert_eq!((rings.ring.open(), rings.ring.next()), (None, one));
+    assert_eq!(rings.is_told(RingWish::Add(one)), Done);
+    assert_eq!(rings.ring.open(), Some(one));
+    assert_eq!(rings.is_told(RingWish::Roll(one)), Short);
+    assert_eq!(rings.is_told(RingWish::Add(two)), Done);
+    assert_eq!(rings.is_told(RingWish::Add(two)), Done);
+    assert_eq!(rings.is_told(RingWish::Fenced(one)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Roll(one)), Done);
+    // Asked again it is so already, and the next one stays open.
+    assert_eq!(rings.is_told(RingWish::Roll(one)), Done);
+    assert_eq!(rings.ring.open(), Some(two));
+    assert_eq!(rings.is_told(RingWish::Take(one, owner)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Fenced(one)), Done);
+    assert_eq!(
+        rings.is_told(RingWish::Take(one, owner)),
+        NotYet,
+        "it was referred to just now"
+    );
+    rings.now = UNUSED_MICROS;
+    assert_eq!(rings.is_told(RingWish::Take(one, owner)), Done);
+    assert_eq!(rings.is_told(RingWish::Take(one, owner)), Done);
+    assert_eq!(rings.is_told(RingWish::Take(one, Owner(8))), NotYet);
+    assert_eq!(
+        rings.is_told(RingWish::Emptied(one, Owner(8), Emptied::Done)),
+        NotYet
+    );
+    assert_eq!(
+        rings.is_told(RingWish::Emptied(one, owner, Emptied::NotDone)),
+        Done
+    );
+    assert_eq!(
+        rings.is_told(RingWish::Take(one, owner)),
+        NotYet,
+        "it is closed since now"
+    );
+    rings.now *= 2;
+    assert_eq!(rings.is_told(RingWish::Take(one, owner)), Done);
+    assert_eq!(rings.is_told(RingWish::Dropped(one)), NotYet);
+    assert_eq!(
+        rings.is_told(RingWish::Emptied(one, owner, Emptied::Unknown)),
+        Done
+    );
+    assert_eq!(rings.is_told(RingWish::Dropped(one)), Done);
+    assert_eq!(rings.is_told(RingWish::Dropped(one)), Done);
+    assert_eq!(rings.ring.tables(), &BTreeMap::from([(two, Phase::Open)]));
+    // Its number is not given to another.
+    assert_eq!(rings.is_told(RingWish::Add(one)), Done);
+    assert_eq!((rings.ring.next(), rings.ring.tables().len()), (BodyTable(3), 1));
+    for table in 3..=MAX_TABLES as u32 + 1 {
+        assert_eq!(rings.is_told(RingWish::Add(BodyTable(table))), Done);
+    }
+    assert_eq!(rings.is_told(RingWish::Add(rings.ring.next())), RingAnswer::Full);
+}
