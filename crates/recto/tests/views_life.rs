@@ -111,12 +111,10 @@ mod memory_by_writer {
         crate::added::who_only_reads_learns_that_a_view_is_dropped(recto).await;
     }
 
-    #[test]
-    fn who_goes_on_finds_what_is_before_and_after() {
-        crate::run(async {
-            let recto = crate::common::stores::in_memory(false).await;
-            crate::resumed::who_goes_on_finds_what_is_before_and_after(recto).await;
-        });
+    #[tokio::test(start_paused = true)]
+    async fn who_goes_on_finds_what_is_before_and_after() {
+        let recto = crate::common::stores::in_memory(false).await;
+        crate::resumed::who_goes_on_finds_what_is_before_and_after(recto).await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -125,12 +123,10 @@ mod memory_by_writer {
         crate::drift::what_is_missing_is_found_beside_who_inserts(recto).await;
     }
 
-    #[test]
-    fn what_drifted_is_found_and_mended() {
-        crate::run(async {
-            let recto = crate::common::stores::in_memory(false).await;
-            crate::drift::what_drifted_is_found_and_mended(recto).await;
-        });
+    #[tokio::test(start_paused = true)]
+    async fn what_drifted_is_found_and_mended() {
+        let recto = crate::common::stores::in_memory(false).await;
+        crate::drift::what_drifted_is_found_and_mended(recto).await;
     }
 }
 
