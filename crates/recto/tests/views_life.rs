@@ -78,7 +78,7 @@ macro_rules! behaviours {
         mod memory {
             $(#[test]
             fn $name() {
-                $crate::run(async { $crate::$module::$name($crate::in_memory().await).await });
+                $crate::doors::in_virtual_time(async { $crate::$module::$name($crate::in_memory().await).await });
             })+
         }
 
