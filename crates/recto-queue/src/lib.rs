@@ -21,6 +21,7 @@
 //! | [`ring`] | [`Ring`]: the tables of bodies |
 //! | [`keeping`] | what a keeper does with a table: [`Fencing`], [`Rehoming`], [`Emptying`] |
 //! | [`sending`] | [`Send`]: messages on their way into a shard |
+//! | [`moving`] | [`Move`]: a message on its way to another segment; [`Releasing`]: a segment leaves |
 //! | [`stored`] | the bytes of all that |
 
 pub mod head;
@@ -28,6 +29,7 @@ pub mod keeping;
 pub mod lease;
 pub mod limits;
 pub mod log;
+pub mod moving;
 pub mod names;
 pub mod resolved;
 pub mod ring;
@@ -45,6 +47,7 @@ pub use keeping::{Emptying, Fencing, KeepAction, KeepEvent, Rehoming};
 pub use lease::{Claim, Clock, Leases};
 pub use limits::Protocol;
 pub use log::{Entry, Log, LogAnswer, LogContext, LogRow, LogWish, Origin, Placed, Recent};
+pub use moving::{Move, MoveAction, MoveEvent, Moved, ReleaseAction, Releasing};
 pub use names::{
     BodyTable, Chunk, ClaimId, Fingerprint, MessageId, Micros, Place, RegisterNumber, Segment, Seq, Shard,
     Ticket, Version,

@@ -175,15 +175,9 @@ impl Log {
         entries.filter_map(|entry| Some((entry.deduplication?, (entry.id, entry.sent))))
     }
 
-    fn append(
-        &mut self,
-        chunk: Chunk,
-        entries: &[Entry],
-        was_sent: bool,
-        context: &LogContext<'_>,
-    ) -> LogAnswer {
+    fn append(&mut self, chunk: Chunk, entries: &[Entry], context: &LogContext<'_>) -> LogAnswer {
         let rules = context.protocol.rules;
-        if was_sent && rules.keeps(Rule::SettledByChunk) {
+        if rules.keeps(Rule::SettledByChunk) {
             let own = self.rows.iter().find(|(_, row)| row.chunk == chunk);
             if let Some((first, row)) = own {
                 let row = (*first, row.clone());
@@ -281,7 +275,7 @@ impl Register for Log {
             *self = Self::empty(context.segment, self.version);
         }
         match wish {
-            LogWish::Append { chunk, entries } => self.append(*chunk, entries, was_sent, context),
+            LogWish::Append { chunk, entries } => self.append(*chunk, entries, context),
             LogWish::Seal => {
                 self.is_sealed = true;
                 LogAnswer::Sealed(self.next())

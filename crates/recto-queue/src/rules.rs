@@ -31,6 +31,16 @@ pub(crate) enum Rule {
     ReleaseOnlyResolved,
     /// A receipt counts for the newest claim of its message only.
     ReceiptFencedByClaim,
+    /// No receipt counts for a message that leaves.
+    LeavingIsFenced,
+    /// A message is marked where it was before it is appended elsewhere.
+    MarkedFirst,
+    /// A mark is changed only if it is as it was seen.
+    RedirectedFromMark,
+    /// A message is redirected only when its target takes it no more, and has not.
+    RedirectedFromSealed,
+    /// A segment is released when whatever was moved there is resolved where it was.
+    OriginsSettledFirst,
     /// Messages of a group wait for those of the live segments before; their logs must be known to the end.
     EarlierLogsSealed,
     /// A lease is counted from when the claim was sent.

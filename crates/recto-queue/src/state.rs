@@ -266,7 +266,7 @@ impl State {
             }
             StateWish::GiveBack { seq, claim } => self.give_back(seq, claim, context),
             StateWish::Leave { seq, claim, target } => self.leave(seq, claim, target, context),
-            StateWish::Redirect { seq, from, target } => self.redirect(seq, from, target),
+            StateWish::Redirect { seq, from, target } => self.redirect(seq, from, target, context),
             StateWish::Left { seq, target } => self.left(seq, target),
             StateWish::Purge { count } => {
                 self.pending.clear();
@@ -344,7 +344,7 @@ impl State {
         self.pending.get_mut(&seq).filter(|pending| {
             let is_newest = pending.claim == claim || !rules.keeps(Rule::ReceiptFencedByClaim);
             let is_leaving = matches!(pending.standing, Standing::Leaving(_));
-            is_newest && !is_leaving
+            is_newest && (!is_leaving || !rules.keeps(Rule::LeavingIsFenced))
         })
     }
 
@@ -432,13 +432,20 @@ impl State {
         StateAnswer::Leaving(target)
     }
 
-    fn redirect(&mut self, seq: Seq, from: Target, target: Target) -> StateAnswer {
+    fn redirect(
+        &mut self,
+        seq: Seq,
+        from: Target,
+        target: Target,
+        context: &StateContext<'_>,
+    ) -> StateAnswer {
+        let is_decided = context.protocol.rules.keeps(Rule::RedirectedFromMark);
         match self.pending.get_mut(&seq) {
             Some(Pending {
                 standing: Standing::Leaving(current),
                 ..
             }) => {
-                if *current == from {
+                if *current == from || !is_decided {
                     *current = target;
                 }
                 StateAnswer::Leaving(*current)

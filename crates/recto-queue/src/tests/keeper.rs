@@ -1,10 +1,12 @@
 //! Who seals and releases, in the models.
 
-use super::event_of;
+use super::mover::{ask_source, step_source};
 use super::store::{Reply, Request, SetsUp};
 use super::world::{Config, Now};
+use super::{HERE, event_of};
 use crate::{
-    Action, Event, Head, HeadWish, Live, Log, LogAnswer, LogContext, LogWish, Recent, Round, Segment, Ticket,
+    Action, Event, Head, HeadWish, Live, Log, LogAnswer, LogContext, LogWish, Recent, RegisterNumber,
+    ReleaseAction, Releasing, Round, Segment, State, Ticket,
 };
 
 /// Looks through all live segments so often: it seals those that are open, if it is to, and releases what it can.
@@ -14,6 +16,11 @@ pub(crate) struct Keeper {
     head: Round<Head>,
     left: Vec<(Segment, Live)>,
     sealing: Option<Round<Log>>,
+    log: Option<Log>,
+    releasing: Option<Releasing>,
+    source: Round<State>,
+    /// Whether it resolves where it was what was moved.
+    settles: bool,
 }
 
 impl Keeper {
@@ -23,6 +30,10 @@ impl Keeper {
             head: Round::new(config.protocol()),
             left: Vec::new(),
             sealing: None,
+            log: None,
+            releasing: None,
+            source: Round::new(config.protocol()),
+            settles: false,
         }
     }
 
@@ -41,15 +52,23 @@ impl Keeper {
                 self.left.reverse();
                 self.looks_at_next(now)
             }
-            Reply::State(state) => {
+            Reply::State(state) if self.log.is_some() => {
                 let (segment, _) = *self.left.last()?;
                 let resolved = if state.segment == segment {
                     state.resolved.count()
                 } else {
                     0
                 };
-                self.asks_head(HeadWish::Release { segment, resolved }, now)
+                let log = self.log.take()?;
+                self.releasing = Some(Releasing::new(HERE, &log, resolved, now.config.protocol()));
+                self.releases(now)
             }
+            Reply::Log(log) if self.sealing.is_none() => {
+                let (_, live) = *self.left.last()?;
+                self.log = Some(log);
+                Some(Request::ReadState(live.register))
+            }
+            reply if self.settles => self.tells_source(event_of(reply), now),
             reply if self.sealing.is_some() => self.tells_log(event_of(reply), now),
             reply => self.tells_head(event_of(reply), now),
         }
@@ -61,7 +80,28 @@ impl Keeper {
             self.sealing = Some(Round::new(now.config.protocol()));
             return self.tells_log(Event::Asked(vec![(Ticket(0), LogWish::Seal)]), now);
         }
-        Some(Request::ReadState(live.register))
+        Some(Request::ReadLog(live.register))
+    }
+
+    fn releases(&mut self, now: &Now<'_>) -> Option<Request> {
+        match self.releasing.as_mut()?.step() {
+            ReleaseAction::Source(_, wish) => {
+                self.settles = true;
+                self.tells_source(ask_source(wish), now)
+            }
+            ReleaseAction::Head(wish) => self.asks_head(wish, now),
+        }
+    }
+
+    fn tells_source(&mut self, event: Event<State>, now: &Now<'_>) -> Option<Request> {
+        match step_source(&mut self.source, event, now)? {
+            Action::Read => Some(Request::ReadState(RegisterNumber(0))),
+            Action::Cas { expected, put } => Some(Request::CasState(RegisterNumber(0), expected, put, None)),
+            Action::Answer(..) => {
+                self.settles = false;
+                self.releases(now)
+            }
+        }
     }
 
     fn tells_log(&mut self, event: Event<Log>, now: &Now<'_>) -> Option<Request> {
@@ -104,7 +144,13 @@ impl Keeper {
             Action::Read => Some(Request::ReadHead),
             Action::Cas { expected, put } => Some(Request::CasHead(expected, put)),
             Action::Answer(..) => {
-                self.left.pop();
+                let (_, live) = self.left.last_mut()?;
+                if live.count.is_none() && now.config.movers > 0 {
+                    // What was sealed just now is released at once, if it can be.
+                    live.count = Some(0);
+                } else {
+                    self.left.pop();
+                }
                 self.looks_at_next(now)
             }
         }

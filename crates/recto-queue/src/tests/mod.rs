@@ -10,6 +10,8 @@
 
 mod keeper;
 mod lease;
+mod mover;
+mod moving;
 mod ring;
 mod ring_keeper;
 mod rounds;
@@ -20,7 +22,9 @@ mod stored;
 mod worker;
 mod world;
 
-use crate::{Entry, Event, Fingerprint, Head, Log, MessageId, Register, Ring, State};
+use crate::{
+    Entry, Event, Fingerprint, Head, Log, MessageId, Origin, Place, Register, Ring, Segment, Shard, State,
+};
 
 const Q1: &str = "Q1: no confirmed message is lost";
 const Q2: &str = "Q2: no message is claimed after its ack";
@@ -30,6 +34,16 @@ const Q5: &str = "Q5: no table is written in a new life while an earlier one may
 const Q6: &str = "Q6: a stale receipt acks nothing";
 const Q7: &str = "Q7: a group is received in order, one message at a time";
 const TWICE: &str = "nothing stands twice";
+
+/// The shard of the models.
+const HERE: (Place, Shard) = (Place(0), Shard(0));
+/// The message that is moved.
+const SOURCE: Origin = Origin {
+    place: HERE.0,
+    shard: HERE.1,
+    segment: Segment(1),
+    seq: 0,
+};
 
 /// How often something may go wrong: usually, and in a long run.
 fn usually(usual: u8, long: u8) -> u8 {
@@ -101,8 +115,9 @@ impl Replied for State {
 }
 
 /// The sources of the models.
-const MODELS: [&str; 4] = [
+const MODELS: [&str; 5] = [
     include_str!("lease.rs"),
+    include_str!("moving.rs"),
     include_str!("ring.rs"),
     include_str!("rounds.rs"),
     include_str!("segment.rs"),

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Q2, Q3, Q4, Q6, Q7};
+use super::{HERE, Q2, Q3, Q4, Q6, Q7, SOURCE};
 use crate::rules::{Rule, Rules};
 use crate::{
-    BodyTable, Chunk, ClaimId, Decision, Head, Log, MessageId, Phase, Register, RegisterNumber, Ring,
-    Segment, Seq, State, Version,
+    BodyTable, Chunk, ClaimId, Decision, Entry, Head, Live, Log, LogRow, MessageId, Pending, Phase, Reach,
+    Register, RegisterNumber, Ring, Segment, Seq, Standing, State, Target, Version,
 };
 
 /// What is asked of the store. Everything is of one shard.
@@ -55,7 +55,7 @@ pub(crate) struct Store {
     /// Messages that are durably done with.
     pub(crate) acked: BTreeSet<MessageId>,
     /// Messages of segments that were released.
-    pub(crate) released: Vec<MessageId>,
+    pub(crate) released: Vec<Copy>,
     pub(crate) broken: Option<&'static str>,
 }
 
@@ -82,6 +82,72 @@ impl Store {
             released: Vec::new(),
             broken: None,
         }
+    }
+
+    /// The first segment has a message, and is sealed.
+    pub(crate) fn with_a_message(mut self, entry: Entry) -> Self {
+        let (register, table, chunk) = (RegisterNumber(0), BodyTable(1), Chunk(1));
+        let live = Live {
+            register,
+            table,
+            reach: Reach::Near,
+            count: Some(1),
+        };
+        self.head.version = 1;
+        self.head.last = SOURCE.segment;
+        self.head.registers = 1;
+        self.head.live.insert(SOURCE.segment, live);
+        let mut log = Log::absent();
+        log.version = 1;
+        log.segment = SOURCE.segment;
+        log.is_sealed = true;
+        let entries = [entry].into();
+        log.rows.insert(SOURCE.seq, LogRow { chunk, entries });
+        self.logs.insert(register, log);
+        self.bodies.insert((table, SOURCE.segment, chunk));
+        self
+    }
+
+    /// It was moved to the second one, and whoever did stopped before it was resolved in the first.
+    pub(crate) fn with_it_half_moved(mut self, entry: Entry) -> Self {
+        let (first, second) = (RegisterNumber(0), RegisterNumber(1));
+        let (segment, chunk) = (Segment(2), Chunk(100));
+        let live = Live {
+            register: second,
+            count: None,
+            ..self.head.live[&SOURCE.segment]
+        };
+        self.head.last = segment;
+        self.head.registers = 2;
+        self.head.live.insert(segment, live);
+        let (place, shard) = HERE;
+        let target = Target {
+            place,
+            shard,
+            segment,
+            chunk,
+        };
+        let pending = Pending {
+            attempts: 0,
+            first_received: 0,
+            claim: ClaimId(0),
+            until: 0,
+            standing: Standing::Leaving(target),
+        };
+        let mut state = State::absent();
+        state.version = 1;
+        state.segment = SOURCE.segment;
+        state.pending.insert(SOURCE.seq, pending);
+        self.states.insert(first, state);
+        let mut log = Log::absent();
+        log.version = 1;
+        log.segment = segment;
+        let origin = Some(SOURCE);
+        let entries = [Entry { origin, ..entry }].into();
+        log.rows.insert(0, LogRow { chunk, entries });
+        self.logs.insert(second, log);
+        self.bodies.insert((live.table, segment, chunk));
+        self
     }
 
     pub(crate) fn log(&self, register: RegisterNumber) -> Log {
@@ -197,6 +263,7 @@ impl Store {
             }
             messages.extend(log.messages().map(|(seq, chunk, entry)| Message {
                 id: entry.id,
+                is_moved: entry.origin.is_some(),
                 segment: *segment,
                 seq,
                 group: entry.group,
@@ -219,7 +286,8 @@ impl Store {
             if log.segment != *segment || !log.is_sealed || !is_resolved {
                 self.broken = Some(Q4);
             }
-            self.released.extend(log.messages().map(|(.., entry)| entry.id));
+            let left = log.messages().map(|(.., entry)| copy_of(entry));
+            self.released.extend(left);
             self.released.sort_unstable();
         }
         let mut new = put
@@ -273,14 +341,24 @@ impl Store {
             }
             acked.extend(message(seq).map(|message| message.id));
         }
-        self.acked.extend(acked);
+        if ack.is_some() {
+            self.acked.extend(acked);
+        }
     }
+}
+
+/// A message as it was sent, or as it was moved: there may be one of each.
+pub(crate) type Copy = (MessageId, bool);
+
+fn copy_of(entry: &Entry) -> Copy {
+    (entry.id, entry.origin.is_some())
 }
 
 /// A message of a live segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) id: MessageId,
+    pub(crate) is_moved: bool,
     pub(crate) segment: Segment,
     pub(crate) seq: Seq,
     pub(crate) group: Option<crate::Fingerprint>,

@@ -8,11 +8,12 @@ use std::time::Instant;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::keeper::Keeper;
+use super::mover::Mover;
 use super::ring_keeper::{RingKeeper, Task};
 use super::sender::Sender;
 use super::store::{Reply, Request, Store};
 use super::worker::Worker;
-use super::{Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE};
+use super::{Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE, entry_of};
 use crate::limits::WINDOW_MICROS;
 use crate::rules::{Rule, Rules};
 use crate::{
@@ -30,6 +31,10 @@ pub(crate) struct Config {
     pub(crate) workers: Vec<u8>,
     /// For each keeper, how often it looks.
     pub(crate) keepers: Vec<u8>,
+    /// How many move the message that is there from the start, if there are any.
+    pub(crate) movers: u8,
+    /// Whether somebody began with that before, and stopped.
+    pub(crate) is_half_moved: bool,
     /// For each keeper of the ring, what it is to do.
     pub(crate) ring_keepers: Vec<Vec<Task>>,
     pub(crate) segment_messages: Seq,
@@ -64,6 +69,8 @@ impl Default for Config {
             senders: Vec::new(),
             workers: Vec::new(),
             keepers: Vec::new(),
+            movers: 0,
+            is_half_moved: false,
             ring_keepers: Vec::new(),
             segment_messages: 1,
             registers: 4,
@@ -106,6 +113,7 @@ enum Role {
     Worker(Worker),
     Keeper(Keeper),
     RingKeeper(RingKeeper),
+    Mover(Box<Mover>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -152,6 +160,7 @@ impl Process {
             Role::Worker(worker) => worker.is_over(),
             Role::Keeper(keeper) => keeper.is_over(),
             Role::RingKeeper(keeper) => keeper.is_over(),
+            Role::Mover(mover) => mover.is_over(),
         }
     }
 
@@ -161,6 +170,7 @@ impl Process {
             Role::Worker(worker) => worker.hears(reply, now, ghosts),
             Role::Keeper(keeper) => keeper.hears(reply, now),
             Role::RingKeeper(keeper) => keeper.hears(reply, now),
+            Role::Mover(mover) => mover.hears(reply, now),
         };
     }
 }
@@ -180,17 +190,19 @@ impl World {
         let ring_keepers = (0..).zip(&config.ring_keepers);
         let ring_keepers =
             ring_keepers.map(|(name, tasks)| Role::RingKeeper(RingKeeper::new(config, name, tasks)));
+        let movers = (0..config.movers).map(|name| Role::Mover(Box::new(Mover::new(config, name))));
         let process = |role| Process {
             role,
             request: None,
             is_crashed: false,
         };
         Self {
-            store: Store::new(config.tables),
+            store: config.store(),
             processes: senders
                 .chain(workers)
                 .chain(keepers)
                 .chain(ring_keepers)
+                .chain(movers)
                 .map(process)
                 .collect(),
             late: Vec::new(),
@@ -198,7 +210,10 @@ impl World {
             losses: config.losses,
             crashes: config.crashes,
             ticks: config.ticks,
-            sent: BTreeSet::new(),
+            sent: (1..)
+                .map(MessageId)
+                .take(usize::from(config.movers.min(1)))
+                .collect(),
             duplicates: 0,
             is_full: false,
             is_unknown: false,
@@ -261,8 +276,9 @@ impl World {
     /// No message stands twice, and no two have one deduplication id within the window.
     fn has_each_once(&self, config: &Config) -> bool {
         let messages = self.store.messages();
-        let mut ids: Vec<_> = messages.iter().map(|message| message.id).collect();
-        ids.extend(self.store.released.iter());
+        let copies = messages.iter().map(|message| (message.id, message.is_moved));
+        let mut ids: Vec<_> = copies.collect();
+        ids.extend(self.store.released.iter().copied());
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
@@ -282,6 +298,26 @@ impl World {
 }
 
 impl Config {
+    /// What is stored at the beginning.
+    fn store(&self) -> Store {
+        let store = Store::new(self.tables);
+        if self.movers == 0 {
+            return store;
+        }
+        let now = Now {
+            config: self,
+            micros: WINDOW_MICROS,
+            ring: (1, BodyTable(1)),
+        };
+        let entry = entry_of(1, &now);
+        let store = store.with_a_message(entry);
+        if self.is_half_moved {
+            store.with_it_half_moved(entry)
+        } else {
+            store
+        }
+    }
+
     pub(crate) fn rules(&self) -> Rules {
         Rules::without(self.without)
     }
@@ -479,6 +515,16 @@ impl Model for Config {
                 let first = world.store.head.live().get(&Segment(1));
                 first.is_some_and(|live| live.table != BodyTable(1))
             }),
+            Property::sometimes("moved", |_, world: &World| {
+                let messages = world.store.messages();
+                let is_left = |message: &super::store::Message| message.is_resolved && !message.is_moved;
+                messages.iter().any(is_left) && !world.store.acked.contains(&MessageId(1))
+            }),
+            Property::sometimes("redirected", |_, world: &World| {
+                let mut messages = world.store.messages().into_iter();
+                messages.any(|message| message.is_moved && message.segment > Segment(2))
+            }),
+            Property::sometimes("all acked", |_, world: &World| world.sent == world.store.acked),
             Property::sometimes("released", |_, world: &World| !world.store.released.is_empty()),
             Property::sometimes("duplicate", |_, world: &World| world.duplicates > 0),
             Property::sometimes("unknown", |_, world: &World| world.is_unknown),

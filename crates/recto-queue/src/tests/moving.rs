@@ -1,0 +1,90 @@
+//! Two who move a message of a sealed segment, workers who receive it here or there, and who releases segments.
+
+use super::world::Config;
+use super::{Q2, TWICE, usually};
+use crate::rules::Rule;
+
+/// Two movers.
+fn moving() -> Config {
+    Config {
+        movers: 2,
+        losses: 1,
+        crashes: usually(0, 1),
+        ..Config::default()
+    }
+}
+
+/// Two movers, and a sender that may fill the segment they move to.
+fn moving_to_what_is_full() -> Config {
+    Config {
+        senders: vec![vec![2]],
+        losses: usually(0, 1),
+        ..moving()
+    }
+}
+
+/// A mover stopped half-way; the message is received and acked where it came, and its segment is released; another mover
+/// goes on.
+fn moving_and_releasing() -> Config {
+    Config {
+        movers: 1,
+        is_half_moved: true,
+        workers: vec![1],
+        keepers: vec![usually(1, 2)],
+        seals: true,
+        losses: usually(0, 1),
+        ..moving()
+    }
+}
+
+/// A mover, and a worker that is late.
+fn moving_and_working() -> Config {
+    Config {
+        movers: 1,
+        workers: vec![1, 1],
+        ticks: 1,
+        losses: usually(0, 1),
+        ..moving()
+    }
+}
+
+#[test]
+fn a_message_is_moved_once() {
+    moving().holds("two movers", &["moved"]);
+    moving_to_what_is_full().holds("two movers and a sender", &["moved", "redirected"]);
+}
+
+#[test]
+fn a_message_is_moved_once_though_its_segment_is_released() {
+    moving_and_releasing().holds("a mover, a segment released", &["moved", "released", "all acked"]);
+}
+
+#[test]
+fn a_message_is_moved_beside_a_worker() {
+    moving_and_working().holds("a mover and workers", &["moved", "all acked"]);
+}
+
+#[test]
+fn without_a_mark_first() {
+    moving().breaks(Rule::MarkedFirst, TWICE);
+}
+
+#[test]
+fn without_deciding_on_the_mark() {
+    moving_to_what_is_full().breaks(Rule::RedirectedFromMark, TWICE);
+}
+
+#[test]
+fn without_a_seal_before_redirecting() {
+    moving().breaks(Rule::RedirectedFromSealed, TWICE);
+}
+
+#[test]
+fn without_settling_sources() {
+    moving_and_releasing().breaks(Rule::OriginsSettledFirst, TWICE);
+}
+
+#[test]
+fn without_a_fence_of_what_leaves() {
+    moving_and_working().breaks(Rule::LeavingIsFenced, Q2);
+}
