@@ -78,7 +78,7 @@ macro_rules! behaviours {
         mod memory {
             $(#[test]
             fn $name() {
-                $crate::doors::in_virtual_time(async { $crate::$module::$name($crate::in_memory().await).await });
+                $crate::run(async { $crate::$module::$name($crate::in_memory().await).await });
             })+
         }
 
@@ -111,10 +111,12 @@ mod memory_by_writer {
         crate::added::who_only_reads_learns_that_a_view_is_dropped(recto).await;
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn who_goes_on_finds_what_is_before_and_after() {
-        let recto = crate::common::stores::in_memory(false).await;
-        crate::resumed::who_goes_on_finds_what_is_before_and_after(recto).await;
+    #[test]
+    fn who_goes_on_finds_what_is_before_and_after() {
+        crate::run(async {
+            let recto = crate::common::stores::in_memory(false).await;
+            crate::resumed::who_goes_on_finds_what_is_before_and_after(recto).await;
+        });
     }
 
     #[tokio::test(start_paused = true)]
