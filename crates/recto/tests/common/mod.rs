@@ -13,6 +13,7 @@ pub(crate) mod subject;
 
 use std::future::Future;
 use std::sync::LazyLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[allow(unused_imports)] // likewise
 pub(crate) use stores::{Fresh, Kind, Scope};
@@ -27,6 +28,16 @@ static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
         .build()
         .unwrap()
 });
+
+/// The seed to draw with: the environment's, or a new one. It is printed, for a failure.
+pub(crate) fn seed() -> u64 {
+    let given = std::env::var("RECTO_TEST_SEED").ok();
+    let given = given.map(|text| text.parse().expect("RECTO_TEST_SEED is a whole number"));
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
+    let seed: u64 = given.unwrap_or_else(now);
+    println!("RECTO_TEST_SEED={seed}");
+    seed
+}
 
 /// Runs a test to its end.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {

@@ -2,7 +2,7 @@
 //! again and again, while nodes are paused, killed and let go: in the end each view has exactly the current version's entry,
 //! and every acknowledged change is there, once.
 //!
-//! `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
+//! `RECTO_TEST_SEED=…` draws again which are killed, and when; `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
 #![allow(clippy::unwrap_used, clippy::print_stdout, dead_code)]
 
 #[path = "../simulation/check.rs"]
@@ -90,7 +90,7 @@ fn what_killed_processes_left_is_made_whole() {
         clocks_off_micros: &[0],
     };
     let mut living: Vec<Child> = (0..PROCESSES).map(|number| children.spawn(number)).collect();
-    let mut random: Rng = recto_testkit::generate::rng(7);
+    let mut random: Rng = recto_testkit::generate::rng(common::seed());
     for number in 0..KILLS * scale() {
         let millis = 500 + random.u64(0..2_000);
         std::thread::sleep(Duration::from_millis(millis));

@@ -14,7 +14,7 @@ use recto_testkit::rig::Node;
 use crate::children::{Children, heard};
 use crate::common::children::kill;
 use crate::common::clocks::{Clocks, sweep_at_once};
-use crate::common::run;
+use crate::common::{run, seed};
 use crate::nodes::{Lease, address, open};
 use crate::records::Tables;
 use crate::{PROCESSES, check, scale};
@@ -26,6 +26,8 @@ const CALM: Duration = Duration::from_secs(2);
 /// How long a node is gone or frozen before a process is killed, at most, and after.
 const BEFORE: Duration = Duration::from_secs(3);
 const DOWN: Duration = Duration::from_secs(5);
+/// What a request may take when all nodes are up again, and have much to do.
+const AT_REST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Rounds, each with a fault of a node.
 const ROUNDS: usize = Fault::ALL.len();
 
@@ -92,7 +94,7 @@ fn what_is_left_under_faults_of_nodes_is_made_whole() {
     };
     let mut living: Vec<Child> = (0..PROCESSES).map(|number| children.spawn(number)).collect();
     let mut started = PROCESSES;
-    let mut random: Rng = recto_testkit::generate::rng(11);
+    let mut random: Rng = recto_testkit::generate::rng(seed());
     for round in 0..ROUNDS * scale() {
         sleep(CALM);
         replace(&mut living, &children, &mut random, &mut started);
@@ -114,7 +116,9 @@ fn what_is_left_under_faults_of_nodes_is_made_whole() {
     cluster.wait_until_all_up().unwrap();
     run(async {
         let clocks = Clocks::default();
-        let options = OpenOptions::new().environment(clocks.environment());
+        let options = OpenOptions::new()
+            .environment(clocks.environment())
+            .request_timeout(AT_REST_TIMEOUT);
         let recto = Recto::open_with(&address, options).await.unwrap();
         let swept = sweep_at_once(&recto, &clocks).await;
         assert!(swept.waiting > 0, "{swept:?}");

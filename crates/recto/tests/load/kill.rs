@@ -10,19 +10,18 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use recto::schema::Schema;
 use recto::session::LoadRequest;
 use recto::{DynamicRecord, LocalSession, OpenOptions, Recto, Session, StoreAddress, Value};
 use recto_testkit::generate::{self, Rng};
 
+use crate::common::seed;
 use crate::support::{Bench, SCHEMA, load_into, records_of};
 
 /// Says to the child process where to load.
 const FOLDER: &str = "RECTO_TEST_LOAD_FOLDER";
-/// The variable that holds the seed to draw with.
-const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 /// The variable that holds by how much to multiply how often is killed.
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// How often the process of one load is killed.
@@ -43,10 +42,7 @@ fn scale() -> u64 {
 }
 
 fn random() -> Rng {
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
-    let seed = from_environment(SEED_VARIABLE).unwrap_or_else(now);
-    println!("{SEED_VARIABLE}={seed}");
-    generate::rng(seed)
+    generate::rng(seed())
 }
 
 fn text() -> String {

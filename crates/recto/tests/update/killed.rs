@@ -12,8 +12,8 @@ use recto_testkit::generate;
 use crate::SCHEMA;
 use crate::changes::{Suspension, suspension};
 use crate::common::exact::assert_views_are_exact;
-use crate::common::run;
 use crate::common::stores::parse;
+use crate::common::{run, seed};
 
 /// Says to the child process where to write.
 const FOLDER: &str = "RECTO_TEST_UPDATE_FOLDER";
@@ -57,10 +57,7 @@ fn writer_that_gets_killed() {
 #[test]
 fn who_is_killed_leaves_views_exact_and_what_was_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
-    let seed: u64 = std::env::var("RECTO_TEST_SEED")
-        .map_or_else(|_| u64::from(std::process::id()), |text| text.parse().unwrap());
-    println!("RECTO_TEST_SEED={seed}");
-    let mut random = generate::rng(seed);
+    let mut random = generate::rng(seed());
     let mut acknowledged: BTreeMap<String, i64> = BTreeMap::new();
     for _ in 0..LIVES {
         let mut child = Command::new(std::env::current_exe().unwrap())
