@@ -90,7 +90,7 @@ impl Client {
     fn cas_settings(&self, options: WriteOptions) -> Settings {
         let mut settings = self.settings(options.consistency, options.timeout);
         settings.idempotent = false;
-        settings.is_serial = true;
+        settings.balancing = Some(self.one_coordinator());
         match options.consistency {
             Some(ConsistencyLevel::Serial) => {
                 settings.serial_consistency = SerialConsistency::Serial;

@@ -26,6 +26,7 @@ use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use crate::columns::SeenColumns;
 use crate::config::{CassandraConfig, is_serial};
+use crate::coordinator::OneCoordinator;
 use crate::cql::Request;
 use crate::error::{self, Effect, Failure};
 use crate::metrics::{Metrics, SentTo, count};
@@ -54,7 +55,7 @@ pub(crate) struct Client {
     /// What one request may hold.
     pub(crate) limits: Limits,
     /// How conditional writes and serial reads find their node.
-    one_coordinator: Arc<dyn LoadBalancingPolicy>,
+    pub(crate) coordinator: Arc<OneCoordinator>,
     prepared: Mutex<PreparedCache>,
     /// Whether the store was closed: nothing is sent any more.
     pub(crate) closed: AtomicBool,
@@ -176,8 +177,8 @@ pub(crate) struct Settings {
     pub(crate) serial_consistency: SerialConsistency,
     pub(crate) deadline: Deadline,
     pub(crate) idempotent: bool,
-    /// Whether Paxos decides: then the partition's one coordinator is asked.
-    pub(crate) is_serial: bool,
+    /// How the node to ask is found, if not as any replica: where Paxos decides, as the partition's one coordinator.
+    pub(crate) balancing: Option<Arc<dyn LoadBalancingPolicy>>,
 }
 
 /// What came back.
@@ -197,7 +198,7 @@ impl Client {
         session: Session,
         config: CassandraConfig,
         environment: Environment,
-        one_coordinator: Arc<dyn LoadBalancingPolicy>,
+        coordinator: Arc<OneCoordinator>,
     ) -> Self {
         let pace = Pace::new(config.in_flight);
         let limits = limits(&config, Sizes::default());
@@ -209,7 +210,7 @@ impl Client {
             seen_columns: SeenColumns::default(),
             pace,
             limits,
-            one_coordinator,
+            coordinator,
             prepared: Mutex::default(),
             closed: AtomicBool::new(false),
         }
@@ -235,7 +236,7 @@ impl Client {
         let level = consistency.unwrap_or(self.config.consistency);
         Settings {
             consistency: consistency_of(level),
-            is_serial: is_serial(level),
+            balancing: is_serial(level).then(|| self.one_coordinator()),
             serial_consistency: serial_of(self.config.serial_consistency),
             deadline: self.deadline(timeout),
             idempotent: true,
@@ -398,14 +399,14 @@ impl Client {
         let sent_to = Arc::new(SentTo::default());
         let sent = match call {
             Call::Statement(prepared, values) => {
-                let statement = self.configured(prepared, settings, timeout, &sent_to);
+                let statement = configured(prepared, settings, timeout, &sent_to);
                 self.session
                     .execute_unpaged(&statement, values)
                     .await
                     .map(|result| (result, PagingStateResponse::NoMorePages))
             }
             Call::Page(prepared, values, rows, from) => {
-                let mut statement = self.configured(prepared, settings, timeout, &sent_to);
+                let mut statement = configured(prepared, settings, timeout, &sent_to);
                 statement.set_page_size(rows);
                 self.session
                     .execute_single_page(&statement, values, from.clone())
@@ -416,7 +417,7 @@ impl Client {
                 batch.set_consistency(settings.consistency);
                 batch.set_serial_consistency(Some(settings.serial_consistency));
                 batch.set_is_idempotent(settings.idempotent);
-                batch.set_load_balancing_policy(self.balancing(settings));
+                batch.set_load_balancing_policy(settings.balancing.clone());
                 batch.set_request_timeout(Some(timeout));
                 batch.set_history_listener(listener(&sent_to));
                 for (prepared, _) in statements {
@@ -432,26 +433,9 @@ impl Client {
         self.note(&sent_to, sent.map_err(error::of_execution))
     }
 
-    fn configured(
-        &self,
-        prepared: &Prepared,
-        settings: &Settings,
-        timeout: Duration,
-        sent_to: &Arc<SentTo>,
-    ) -> PreparedStatement {
-        let mut statement = prepared.statement.clone();
-        statement.set_consistency(settings.consistency);
-        statement.set_serial_consistency(Some(settings.serial_consistency));
-        statement.set_is_idempotent(settings.idempotent);
-        statement.set_load_balancing_policy(self.balancing(settings));
-        statement.set_request_timeout(Some(timeout));
-        statement.set_history_listener(listener(sent_to));
-        statement
-    }
-
-    /// Which node to send to, if not to any replica.
-    fn balancing(&self, settings: &Settings) -> Option<Arc<dyn LoadBalancingPolicy>> {
-        settings.is_serial.then(|| Arc::clone(&self.one_coordinator))
+    /// What finds the one coordinator of a request's partition.
+    pub(crate) fn one_coordinator(&self) -> Arc<dyn LoadBalancingPolicy> {
+        Arc::<OneCoordinator>::clone(&self.coordinator)
     }
 
     /// Counts what was sent, and says of a failure which node it was sent to.
@@ -529,6 +513,22 @@ impl Client {
         let chance = u32::from(u16::from_be_bytes(self.environment.random::<2>()));
         whole / 2 + whole / 2 * chance / u32::from(u16::MAX)
     }
+}
+
+fn configured(
+    prepared: &Prepared,
+    settings: &Settings,
+    timeout: Duration,
+    sent_to: &Arc<SentTo>,
+) -> PreparedStatement {
+    let mut statement = prepared.statement.clone();
+    statement.set_consistency(settings.consistency);
+    statement.set_serial_consistency(Some(settings.serial_consistency));
+    statement.set_is_idempotent(settings.idempotent);
+    statement.set_load_balancing_policy(settings.balancing.clone());
+    statement.set_request_timeout(Some(timeout));
+    statement.set_history_listener(listener(sent_to));
+    statement
 }
 
 fn listener(sent_to: &Arc<SentTo>) -> Arc<dyn HistoryListener> {

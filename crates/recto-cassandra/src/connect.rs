@@ -60,11 +60,12 @@ pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -
     };
     read_nodes(&session, &deadline).await?;
     check_datacenter(&session, &config)?;
-    let one_coordinator = Arc::new(OneCoordinator {
+    let coordinator = Arc::new(OneCoordinator {
         local_datacenter: config.local_datacenter.clone(),
         others: balancing(&config),
+        token: None,
     });
-    let mut client = Client::new(session, config, environment, one_coordinator);
+    let mut client = Client::new(session, config, environment, coordinator);
     client.limits = limits(&client.config, client.read_sizes(&deadline).await?);
     Ok(client)
 }

@@ -3,6 +3,8 @@
 //! Names are always quoted, values always bound, columns always listed in the table's order. Text
 //! depends only on the statement's shape, so that each shape is prepared once.
 
+use std::borrow::Cow;
+
 use recto_model::table::Direction;
 use recto_model::{Cells, Column, Table, Type};
 
@@ -23,7 +25,7 @@ const SELECT_CHARS: usize = 512;
 #[derive(Debug, Clone)]
 pub(crate) struct Request<'t> {
     pub(crate) text: String,
-    pub(crate) marker_types: Vec<&'t Type>,
+    pub(crate) marker_types: Vec<Cow<'t, Type>>,
     pub(crate) values: Values,
     pub(crate) result_types: Vec<&'t Type>,
 }
@@ -39,22 +41,22 @@ impl<'t> Request<'t> {
     }
 
     fn bind(&mut self, ty: &'t Type, cell: Option<&[u8]>) {
-        self.marker_types.push(ty);
+        self.marker_types.push(Cow::Borrowed(ty));
         self.values.push(cell);
     }
 
     fn bind_unset(&mut self, ty: &'t Type) {
-        self.marker_types.push(ty);
+        self.marker_types.push(Cow::Borrowed(ty));
         self.values.push_unset();
     }
 
     fn bind_int(&mut self, value: i32) {
-        self.marker_types.push(&INT);
+        self.marker_types.push(Cow::Borrowed(&INT));
         self.values.push_int(value);
     }
 
     fn bind_bigint(&mut self, value: i64) {
-        self.marker_types.push(&BIGINT);
+        self.marker_types.push(Cow::Borrowed(&BIGINT));
         self.values.push_bigint(value);
     }
 
@@ -170,6 +172,19 @@ impl<'t> Statements<'t> {
         }
         request.push(" LIMIT ?");
         request.bind_int(limit);
+        request
+    }
+
+    /// The rows of partitions that are one row each, and have a key of one column: those of these keys, in any order.
+    pub(crate) fn select_keys(self, keys: &[&[u8]], stamps: bool) -> Request<'t> {
+        let mut request = self.select_columns(stamps);
+        let column = &self.table.partition()[0];
+        request.push(" WHERE ");
+        request.push_name(&column.name);
+        request.push(" IN ?");
+        let list = Type::List(Box::new(column.ty.clone()));
+        request.marker_types.push(Cow::Owned(list));
+        request.values.push_list(keys.iter().copied());
         request
     }
 

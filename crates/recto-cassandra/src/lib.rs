@@ -40,6 +40,7 @@ mod literal;
 mod metrics;
 mod pace;
 pub mod pieces;
+mod points;
 mod read;
 mod rows;
 mod scan;

@@ -13,6 +13,7 @@ use scylla::response::PagingState;
 use crate::client::{Answer, Call, Client, Settings};
 use crate::cql::{Reading, Request, Statements};
 use crate::pieces::{Piece, pieces};
+use crate::points;
 use crate::rows::each_row;
 use crate::scan;
 use crate::values::ReadValuesError;
@@ -58,6 +59,14 @@ impl Snapshot for CassandraSnapshot {
         let mut rows = Rows::new(&read.table, options, 1);
         rows.read(&self.client, request, &settings).await?;
         Ok(rows.finish(true))
+    }
+
+    async fn get_many(
+        &self,
+        reads: &[PointRead],
+        options: &ReadOptions,
+    ) -> Result<Vec<RowsRead>, StoreError> {
+        points::get_many(self, reads, options).await
     }
 
     async fn get_statics(

@@ -1,6 +1,8 @@
 //! Values on their way to and from Cassandra: cells are the protocol's bytes already, so they are
 //! written and read as they are.
 
+use std::borrow::Borrow;
+
 use recto_model::Type;
 use scylla::frame::response::result::{CollectionType, ColumnSpec, ColumnType, NativeType};
 use scylla::serialize::SerializationError;
@@ -58,6 +60,19 @@ impl Values {
 
     pub(crate) fn push_bigint(&mut self, value: i64) {
         self.push(Some(&value.to_be_bytes()));
+    }
+
+    /// A list of cells that are not null.
+    pub(crate) fn push_list<'a>(&mut self, cells: impl ExactSizeIterator<Item = &'a [u8]>) {
+        let start = self.data.len();
+        let count = |length: usize| i32::try_from(length).unwrap_or(i32::MAX).to_be_bytes();
+        self.data.extend_from_slice(&count(cells.len()));
+        for cell in cells {
+            self.data.extend_from_slice(&count(cell.len()));
+            self.data.extend_from_slice(cell);
+        }
+        let end = self.data.len();
+        self.slots.push(Slot::Bytes { start, end });
     }
 
     /// The values: `None` for a marker that is not set, `Some(None)` for null.
@@ -138,7 +153,10 @@ impl ReadValuesError {
 }
 
 /// Checks that `specs`, of bind markers or of a result, are of `types`.
-pub(crate) fn check_columns(specs: &[ColumnSpec<'_>], types: &[&Type]) -> Result<(), ReadValuesError> {
+pub(crate) fn check_columns<T: Borrow<Type>>(
+    specs: &[ColumnSpec<'_>],
+    types: &[T],
+) -> Result<(), ReadValuesError> {
     if specs.len() != types.len() {
         return Err(ReadValuesError::Columns {
             column: "count".to_owned(),
@@ -147,6 +165,7 @@ pub(crate) fn check_columns(specs: &[ColumnSpec<'_>], types: &[&Type]) -> Result
         });
     }
     for (spec, ty) in specs.iter().zip(types) {
+        let ty = ty.borrow();
         if !is_type(spec.typ(), ty) {
             return Err(ReadValuesError::Columns {
                 column: spec.name().to_owned(),

@@ -11,8 +11,9 @@ use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Type, Value, cell, extremes};
 use recto_store::faults::{FaultRates, FaultyStore};
 use recto_store::{
-    Atomicity, Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress,
-    RowsRead, Stamp, Store, StoreError, StoreErrorKind, TableOutcome, TableState, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasCondition, CasOutcome, ConsistencyLevel, Mutation, Operation, PartitionWrite,
+    ReadOptions, RowAddress, RowsRead, Stamp, Store, StoreError, StoreErrorKind, TableOutcome, TableState,
+    WriteOptions, WriteOutcome,
 };
 use recto_testkit::rig::Cluster;
 use scylla::client::session::Session;
@@ -239,6 +240,28 @@ async fn tuples_compare_by_value_and_results_come_in_clustering_order() {
         [ints([2, 1, 0]), ints([2, 1, 1]), ints([1, 0, 0]), ints([1, 1, 0])]
     );
     assert_eq!((read.statements, read.round_trips), (2, 2));
+    store.drop_table(table.name()).await.unwrap();
+}
+
+#[tokio::test]
+async fn rows_of_partitions_of_their_own_are_read_together() {
+    let store = common::store().await;
+    let (table, reads) = common::rows_of_their_own(&store, "fact_many", 0..45).await;
+    assert_eq!(reads.len(), 50);
+    let snapshot = store.snapshot().unwrap();
+    // Paxos reads one partition at a time.
+    for (consistency, statements) in [(None, 3), (Some(ConsistencyLevel::LocalSerial), 50)] {
+        let options = ReadOptions {
+            consistency,
+            ..ReadOptions::default()
+        };
+        let found = snapshot.get_many(&reads, &options).await.unwrap();
+        let sent: u32 = found.iter().map(|read| read.statements).sum();
+        let most = found.iter().map(|read| read.round_trips).max();
+        assert_eq!((sent, most), (statements, Some(1)));
+        let rows: usize = found.iter().map(|read| read.rows.len()).sum();
+        assert_eq!(rows, 45);
+    }
     store.drop_table(table.name()).await.unwrap();
 }
 

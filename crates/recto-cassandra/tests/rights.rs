@@ -1,4 +1,5 @@
-//! What callers are told who may not empty a table: on a node of this test's own.
+//! What callers are told who may not empty a table, and how rows are read where few may be at once: on a node of this test's
+//! own.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use recto_cassandra::{CassandraConfig, CassandraStore};
 use recto_model::Environment;
-use recto_store::{Store, StoreError, StoreErrorKind};
+use recto_store::{ReadOptions, Store, StoreError, StoreErrorKind};
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -50,7 +51,8 @@ async fn tables_that_may_not_be_emptied() {
         .setting("authenticator", "PasswordAuthenticator")
         .setting("authorizer", "CassandraAuthorizer")
         .setting("permissions_validity", "100ms")
-        .setting("drop_truncate_table_enabled", "false");
+        .setting("drop_truncate_table_enabled", "false")
+        .setting("partition_keys_in_select_fail_threshold", "3");
     let cluster = Cluster::start_with(&options, dir.path()).unwrap();
     let session = superuser(&cluster).await;
     let (store, table) = common::with_table(config_of(SUPERUSER, &cluster), []).await;
@@ -60,10 +62,17 @@ async fn tables_that_may_not_be_emptied() {
     ] {
         session.query_unpaged(statement, ()).await.unwrap();
     }
+    let (_, reads) = common::rows_of_their_own(&store, "few_at_once", 0..10).await;
     let config = config_of(ORDINARY_USER, &cluster);
     let ordinary = CassandraStore::connect(config, Environment::system())
         .await
         .unwrap();
+    let snapshot = ordinary.snapshot().unwrap();
+    let found = snapshot.get_many(&reads, &ReadOptions::default()).await.unwrap();
+    // One request that was refused, and then one for each.
+    let rows: usize = found.iter().map(|read| read.rows.len()).sum();
+    let sent: u32 = found.iter().map(|read| read.statements).sum();
+    assert_eq!((rows, sent), (10, reads.len() as u32));
     let refused = async || -> StoreError { ordinary.empty_table(&table).await.unwrap_err() };
     let error = refused().await;
     assert_eq!(error.kind(), StoreErrorKind::Unauthorized, "{error}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{Cells, RowSet, Slice, Table};
 
 use crate::StoreError;
@@ -42,6 +43,9 @@ pub struct ReadOptions {
     /// of one protocol page.
     pub max_bytes: u64,
 }
+
+/// The most rows that are read side by side, each by a request of its own.
+pub const MAX_GETS: usize = 64;
 
 /// The bytes a read returns unless told otherwise.
 pub const DEFAULT_MAX_READ_BYTES: u64 = 4 << 20;
@@ -147,6 +151,17 @@ pub trait Snapshot: Send + Sync {
 
     /// One row by its full key: a set of one row or none.
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError>;
+
+    /// Rows by their full keys, side by side: for each key what [`get`](Self::get) returns. What one request for several
+    /// costs is told with one of them.
+    async fn get_many(
+        &self,
+        reads: &[PointRead],
+        options: &ReadOptions,
+    ) -> Result<Vec<RowsRead>, StoreError> {
+        let each: Vec<_> = reads.iter().map(|read| self.get(read, options)).collect();
+        stream::iter(each).buffered(MAX_GETS).try_collect().await
+    }
 
     /// The static cells of a partition: one row of `table.statics().len()` cells, or none if all
     /// of them are null.

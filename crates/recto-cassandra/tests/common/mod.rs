@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use recto_cassandra::{CassandraConfig, CassandraStore, create_keyspace, drop_keyspace};
 use recto_model::table::{ColumnKind, TableOptions, WriteKind};
-use recto_model::{Column, Direction, Environment, Table, Type};
-use recto_store::{Store, StoreError, TableOutcome};
+use recto_model::{Cells, Column, Direction, Environment, Table, Type};
+use recto_store::{
+    Mutation, Operation, PartitionWrite, PointRead, Stamp, Store, StoreError, TableOutcome, WriteOptions,
+    WriteOutcome,
+};
 use recto_testkit::rig::{Cluster, Scratch};
 use tokio::sync::OnceCell;
 
@@ -81,6 +84,50 @@ pub(crate) async fn with_table(
         TableOutcome::Done
     ));
     (store, Arc::new(table))
+}
+
+/// A table of `int`s whose partitions are one row each, partition `p`, regular `v`, with rows of these keys; and reads of
+/// the rows of other keys, too.
+pub(crate) async fn rows_of_their_own(
+    store: &CassandraStore,
+    name: &str,
+    keys: std::ops::Range<i32>,
+) -> (Arc<Table>, Vec<PointRead>) {
+    let columns = vec![
+        int_column("p", ColumnKind::Partition),
+        int_column("v", ColumnKind::Regular(WriteKind::Plain)),
+    ];
+    let table = Arc::new(Table::new(name, columns, TableOptions::default()).unwrap());
+    assert!(matches!(
+        store.create_table(&table).await.unwrap(),
+        TableOutcome::Done
+    ));
+    let cell = |value: i32| -> Cells { std::iter::once(Some(&value.to_be_bytes()[..])).collect() };
+    for key in keys.clone() {
+        let put = Operation::Put {
+            clustering: Cells::new(),
+            cells: cell(key),
+            replace: false,
+        };
+        let write = PartitionWrite {
+            table: Arc::clone(&table),
+            partition: cell(key),
+            mutations: vec![Mutation {
+                operation: put,
+                stamp: Some(Stamp(1)),
+                ttl_seconds: None,
+            }],
+        };
+        let outcome = store.write(write, WriteOptions::default()).await.unwrap();
+        assert!(matches!(outcome, WriteOutcome::Done), "{outcome:?}");
+    }
+    let read = |key| PointRead {
+        table: Arc::clone(&table),
+        partition: cell(key),
+        clustering: Cells::new(),
+    };
+    let reads = (keys.start - 2..keys.end + 3).map(read).collect();
+    (table, reads)
 }
 
 /// Drops the keyspace of this process: for a process of one test, at its end.

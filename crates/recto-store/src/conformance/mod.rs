@@ -181,6 +181,7 @@ macro_rules! conformance_suite {
                 statics,
                 statics_without_rows,
                 point_reads,
+                many_point_reads,
                 large_rows,
             ];
             stamps: [

@@ -1,5 +1,7 @@
 //! Rows: nulls, existence, statics, deletions, sizes.
 
+use std::sync::Arc;
+
 use recto_model::{Bound, Cells, Direction, Type};
 
 use super::Bench;
@@ -8,7 +10,7 @@ use super::fixture::{
     patch_static, put, regular,
 };
 use super::model::Model;
-use crate::Operation;
+use crate::{Operation, PointRead, ReadOptions, RowsRead};
 
 /// Empty text and blob are values; null is none; both come back.
 pub async fn nulls_and_empty_values_differ(bench: &dyn Bench) {
@@ -333,6 +335,63 @@ pub async fn point_reads(bench: &dyn Bench) {
         assert_eq!(fixture.get(&ints([2]), &ints([c])).await, None);
     }
     fixture.drop().await;
+}
+
+/// Many keys at once, some of them twice, some of no row, read what each reads by itself.
+pub async fn many_point_reads(bench: &dyn Bench) {
+    let shapes = [
+        vec![partition("p", Type::Int)],
+        vec![partition("p", Type::Int), partition("q", Type::Int)],
+        vec![partition("p", Type::Int), ascending("c", Type::Int)],
+    ];
+    for mut columns in shapes {
+        let key_len = columns.len();
+        columns.extend([regular("a", Type::Text), regular("b", Type::Int)]);
+        let fixture = Fixture::new(bench, "many", columns).await;
+        let key = |number: i32| {
+            let key: Cells = ints([number, number % 3]).iter().take(key_len).collect();
+            let partition_len = fixture.table.partition().len();
+            PointRead {
+                table: Arc::clone(&fixture.table),
+                partition: key.iter().take(partition_len).collect(),
+                clustering: key.iter().skip(partition_len).collect(),
+            }
+        };
+        for number in 0..60 {
+            let PointRead {
+                partition,
+                clustering,
+                ..
+            } = key(number);
+            let b = int(number);
+            let row = cells([Some(b"x"), (number % 5 > 0).then_some(&b[..])]);
+            fixture
+                .apply(&partition, i64::from(number) + 1, put(clustering, row))
+                .await;
+        }
+        let reads: Vec<PointRead> = (-5..65).chain([7, 7, 100]).map(key).collect();
+        let snapshot = fixture.store.snapshot().expect("the store is open");
+        for (stamps, count) in [(false, reads.len()), (true, reads.len()), (false, 1), (false, 0)] {
+            let options = ReadOptions {
+                stamps,
+                ..ReadOptions::default()
+            };
+            let reads = &reads[..count];
+            let found = snapshot.get_many(reads, &options).await;
+            let found = found.expect("keys of the table");
+            assert_eq!(found.len(), count);
+            for (read, found) in reads.iter().zip(found) {
+                let alone = snapshot.get(read, &options).await.expect("a key of the table");
+                let row = |read: &RowsRead| read.rows.iter().next().map(|row| row.iter().collect::<Cells>());
+                assert_eq!(row(&found), row(&alone), "{read:?}");
+                assert_eq!(found.stamps, alone.stamps, "{read:?}");
+                assert_eq!(found.ends_in_seconds, alone.ends_in_seconds, "{read:?}");
+                assert!(found.exhausted);
+            }
+        }
+        drop(snapshot);
+        fixture.drop().await;
+    }
 }
 
 /// A value of a mebibyte is written, read in a slice and by its key, and replaced.

@@ -7,20 +7,16 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::schema::Collection;
 use recto_model::{Cells, RowRef, RowSet};
 use recto_plan::{Arrangement, Query};
-use recto_store::{ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, StoreError};
+use recto_store::{ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot};
 use recto_views::{BaseRead, Verdict};
 
 use super::budget::Meter;
 use super::pieces::in_time;
 use crate::error::Result;
 use crate::present::Presence;
-
-/// The most base rows that a page reads side by side.
-const MAX_BASE_READS: usize = 64;
 
 /// Says of rows of a view whether their records stand there.
 pub(crate) trait Judge: Debug + Send + Sync {
@@ -176,7 +172,7 @@ impl Joining {
                 consistency,
                 ..options
             };
-            side_by_side(Arc::clone(snapshot), points, options)
+            async move { snapshot.get_many(&points, &options).await }
         };
         let Some(reads) = in_time(read, u64::MAX, meter).await? else {
             return Ok(None);
@@ -195,16 +191,4 @@ impl Joining {
             clustering: cells(&self.key[partition_len..]),
         }
     }
-}
-
-async fn side_by_side(
-    snapshot: Arc<dyn Snapshot>,
-    points: Vec<PointRead>,
-    options: ReadOptions,
-) -> Result<Vec<RowsRead>, StoreError> {
-    let reads = stream::iter(points).map(|point| {
-        let snapshot = Arc::clone(&snapshot);
-        async move { snapshot.get(&point, &options).await }
-    });
-    reads.buffered(MAX_BASE_READS).try_collect().await
 }

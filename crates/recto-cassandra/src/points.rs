@@ -1,0 +1,161 @@
+//! Reading rows by their keys, several with one request.
+//!
+//! Most of what the read of a row costs is its request: twenty rows by `IN` take a quarter of the time, and of the
+//! processors' time on both sides, of twenty requests (docs/design/cassandra-store.md). A coordinator that has no copy of a row asks one
+//! that has, so those rows are read together that the same replica has first.
+
+use std::collections::HashMap;
+use std::iter;
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_model::RowSet;
+use recto_store::{PointRead, ReadOptions, RowsRead, Snapshot, StoreError, StoreErrorKind};
+use scylla::frame::response::result::TableSpec;
+use scylla::routing::Token;
+use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner};
+
+use crate::client::Client;
+use crate::config::is_serial;
+use crate::cql::Statements;
+use crate::read::{CassandraSnapshot, Rows};
+
+/// The most keys of one request: what services allow that limit it (Cassandra's `partition_keys_in_select_fail_threshold`,
+/// which it leaves off itself).
+const MAX_KEYS: usize = 20;
+/// The most requests side by side.
+const MAX_REQUESTS: usize = 64;
+
+/// Reads that go together, as places in the list of all, and the token of the first of them.
+type Group = (Vec<usize>, Option<Token>);
+
+/// The rows of `reads`, in their order. What a request for several costs is told with the first of them.
+pub(crate) async fn get_many(
+    snapshot: &CassandraSnapshot,
+    reads: &[PointRead],
+    options: &ReadOptions,
+) -> Result<Vec<RowsRead>, StoreError> {
+    let mut found: Vec<RowsRead> = iter::repeat_with(RowsRead::default).take(reads.len()).collect();
+    let groups = groups(&snapshot.client, reads, options);
+    let requests: Vec<_> = groups
+        .iter()
+        .map(|group| get_group(snapshot, reads, group, options))
+        .collect();
+    let mut reading = stream::iter(requests).buffer_unordered(MAX_REQUESTS);
+    while let Some((numbers, rows)) = reading.try_next().await? {
+        for (number, row) in numbers.iter().zip(rows) {
+            found[*number] = row;
+        }
+    }
+    Ok(found)
+}
+
+/// What may be read together: of one table whose partitions are one row each, with a key of one column.
+fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Group> {
+    let alone = || (0..reads.len()).map(|number| (vec![number], None)).collect();
+    let Some(first) = reads.first() else {
+        return Vec::new();
+    };
+    let table = &first.table;
+    let is_serial = is_serial(options.consistency.unwrap_or(client.config.consistency));
+    let are_alike = reads.iter().all(|read| Arc::ptr_eq(&read.table, table));
+    if is_serial || !are_alike || table.partition().len() != 1 || !table.clustering().is_empty() {
+        return alone();
+    }
+    let cluster = client.session.get_cluster_state();
+    let spec = TableSpec::borrowed(&client.config.keyspace, table.name());
+    let mut of_node: HashMap<_, Vec<(usize, Token)>> = HashMap::new();
+    for (number, read) in reads.iter().enumerate() {
+        let token = Murmur3Partitioner.hash_one(read.partition.get(0).unwrap_or_default());
+        let node = client.coordinator.of(token, &spec, &cluster);
+        of_node.entry(node).or_default().push((number, token));
+    }
+    let groups = of_node.into_values().flat_map(|of_node| {
+        // As many in each, so that all are answered at about the same time.
+        let size = of_node.len().div_ceil(of_node.len().div_ceil(MAX_KEYS));
+        let group = |group: &[(usize, Token)]| {
+            let numbers = group.iter().map(|(number, _)| *number);
+            (numbers.collect(), group.first().map(|(_, token)| *token))
+        };
+        of_node.chunks(size).map(group).collect::<Vec<Group>>()
+    });
+    groups.collect()
+}
+
+async fn get_group<'g>(
+    snapshot: &CassandraSnapshot,
+    reads: &[PointRead],
+    (numbers, token): &'g Group,
+    options: &ReadOptions,
+) -> Result<(&'g [usize], Vec<RowsRead>), StoreError> {
+    if let (Some(token), true) = (token, numbers.len() > 1) {
+        match get_together(&snapshot.client, reads, numbers, *token, options).await {
+            Ok(rows) => return Ok((numbers, rows)),
+            // Of one alone it can be said what is wrong with it; and who may not read so many at once may read each.
+            Err(error) if matches!(error.kind(), StoreErrorKind::Invalid | StoreErrorKind::Tombstones) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut rows = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        rows.push(snapshot.get(&reads[*number], options).await?);
+    }
+    Ok((numbers, rows))
+}
+
+async fn get_together(
+    client: &Client,
+    reads: &[PointRead],
+    numbers: &[usize],
+    token: Token,
+    options: &ReadOptions,
+) -> Result<Vec<RowsRead>, StoreError> {
+    let keys = numbers.iter().map(|number| {
+        client.limits.check_point(&reads[*number])?;
+        Ok(reads[*number].partition.get(0).unwrap_or_default())
+    });
+    let keys: Vec<&[u8]> = keys.collect::<Result<_, StoreError>>()?;
+    let table = &reads[numbers[0]].table;
+    let request = Statements::new(&client.config.keyspace, table).select_keys(&keys, options.stamps);
+    let mut settings = client.settings(options.consistency, options.timeout);
+    settings.balancing = Some(Arc::new(client.coordinator.towards(token)));
+    // Whatever rows hold, all are read, as one is that is read alone.
+    let unlimited = ReadOptions {
+        max_bytes: u64::MAX,
+        ..*options
+    };
+    let mut rows = Rows::new(table, &unlimited, keys.len() as u32);
+    rows.read(client, request, &settings).await?;
+    Ok(each_of(&keys, rows.finish(true)))
+}
+
+/// What was read of each key.
+fn each_of(keys: &[&[u8]], read: RowsRead) -> Vec<RowsRead> {
+    let rows: HashMap<_, _> = read
+        .rows
+        .iter()
+        .enumerate()
+        .map(|(at, row)| (row.get(0), at))
+        .collect();
+    let one = |key: &&[u8]| {
+        let mut one = RowsRead {
+            rows: RowSet::new(read.rows.width()),
+            exhausted: true,
+            ..RowsRead::default()
+        };
+        if let Some(at) = rows.get(&Some(*key)) {
+            one.rows.push_row(read.rows.row(*at));
+            one.bytes = one.rows.byte_len() as u64;
+            one.stamps.extend(read.stamps.get(*at));
+            one.ends_in_seconds.extend(read.ends_in_seconds.get(*at));
+        }
+        one
+    };
+    let mut each: Vec<RowsRead> = keys.iter().map(one).collect();
+    if let Some(first) = each.first_mut() {
+        first.round_trips = read.round_trips;
+        first.statements = read.statements;
+        first.tombstones = read.tombstones;
+    }
+    each
+}
