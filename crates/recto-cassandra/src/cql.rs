@@ -175,7 +175,8 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// The rows of partitions that are one row each, and have a key of one column: those of these keys, in any order.
+    /// The rows of partitions that are one row each, and have a key of one column: those of these keys, in any order. The
+    /// limit is what has Cassandra read them side by side: it pages through partitions one after the other.
     pub(crate) fn select_keys(self, keys: &[&[u8]], stamps: bool) -> Request<'t> {
         let mut request = self.select_columns(stamps);
         let column = &self.table.partition()[0];
@@ -185,6 +186,8 @@ impl<'t> Statements<'t> {
         let list = Type::List(Box::new(column.ty.clone()));
         request.marker_types.push(Cow::Owned(list));
         request.values.push_list(keys.iter().copied());
+        request.push(" LIMIT ?");
+        request.bind_int(i32::try_from(keys.len()).unwrap_or(i32::MAX));
         request
     }
 
