@@ -2,7 +2,7 @@
 
 use crate::head::{Head, HeadAnswer, HeadWish, Live};
 use crate::limits::Protocol;
-use crate::names::{BodyTable, Segment, Seq, Version};
+use crate::names::{BodyTable, Life, Segment, Seq, Version};
 use crate::ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingWish};
 use crate::rules::Rule;
 
@@ -55,7 +55,8 @@ pub enum KeepAction {
     Over,
 }
 
-/// One shard learns that a table is closing: when all of them have, it is [fenced](RingWish::Fenced).
+/// One shard learns that a table is closing: when all of them have, it is [fenced](RingWish::Fenced)
+/// in the life that the ring said before the first of them was asked.
 ///
 /// After the fence no segment is opened there, since who would knows an older ring than the head. So what the head has then
 /// is all there is.
@@ -163,6 +164,8 @@ impl Rehoming {
 pub struct Emptying {
     table: BodyTable,
     owner: Owner,
+    /// In which life of the table its references are counted.
+    life: Option<Life>,
     outcome: Option<Emptied>,
     protocol: Protocol,
 }
@@ -173,6 +176,7 @@ impl Emptying {
         Self {
             table,
             owner,
+            life: None,
             outcome: None,
             protocol,
         }
@@ -181,25 +185,29 @@ impl Emptying {
     /// What is to be done about what happened.
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
         let rules = self.protocol.rules;
-        match event {
-            KeepEvent::Begin => KeepAction::ReadRing,
-            KeepEvent::Ring(ring) => match ring.tables().get(&self.table) {
-                Some(Phase::Closed { .. }) => KeepAction::CountReferences(self.table),
-                Some(Phase::Emptying { .. }) if !rules.keeps(Rule::NoTakeOver) => {
-                    KeepAction::CountReferences(self.table)
-                }
-                _ => KeepAction::Over,
-            },
-            KeepEvent::References(count) if count == 0 || !rules.keeps(Rule::EmptiedUnreferenced) => {
-                KeepAction::Ring(RingWish::Take(self.table, self.owner))
+        match (event, self.life) {
+            (KeepEvent::Begin, _) => KeepAction::ReadRing,
+            (KeepEvent::Ring(ring), _) => {
+                self.life = match ring.tables().get(&self.table) {
+                    Some(Phase::Closed { life, .. }) => Some(*life),
+                    Some(Phase::Emptying { life, .. }) if !rules.keeps(Rule::NoTakeOver) => Some(*life),
+                    _ => None,
+                };
+                let counting = KeepAction::CountReferences(self.table);
+                self.life.map_or(KeepAction::Over, |_| counting)
             }
-            KeepEvent::RingAnswer(RingAnswer::Done) if self.outcome.is_none() => {
+            (KeepEvent::References(count), Some(life))
+                if count == 0 || !rules.keeps(Rule::EmptiedUnreferenced) =>
+            {
+                KeepAction::Ring(RingWish::Take(self.table, life, self.owner))
+            }
+            (KeepEvent::RingAnswer(RingAnswer::Done), _) if self.outcome.is_none() => {
                 KeepAction::Empty(self.table)
             }
-            KeepEvent::Emptied(Emptied::Unknown) if !rules.keeps(Rule::EmptiedOnce) => {
+            (KeepEvent::Emptied(Emptied::Unknown), _) if !rules.keeps(Rule::EmptiedOnce) => {
                 KeepAction::Empty(self.table)
             }
-            KeepEvent::Emptied(outcome) => {
+            (KeepEvent::Emptied(outcome), _) => {
                 self.outcome = Some(outcome);
                 KeepAction::Ring(RingWish::Emptied(self.table, self.owner, outcome))
             }

@@ -49,8 +49,8 @@ pub use limits::Protocol;
 pub use log::{Entry, Log, LogAnswer, LogContext, LogRow, LogWish, Origin, Placed, Recent};
 pub use moving::{Move, MoveAction, MoveEvent, Moved, ReleaseAction, Releasing};
 pub use names::{
-    BodyTable, Chunk, ClaimId, Fingerprint, MessageId, Micros, Place, RegisterNumber, Segment, Seq, Shard,
-    Ticket, Version,
+    BodyTable, Chunk, ClaimId, Fingerprint, Life, MessageId, Micros, Place, RegisterNumber, Segment, Seq,
+    Shard, Ticket, Version,
 };
 pub use resolved::Resolved;
 pub use ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingContext, RingWish};

@@ -26,6 +26,10 @@ pub struct RegisterNumber(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BodyTable(pub u32);
 
+/// One use of a table of bodies, from being opened to being emptied: the version of the ring that opened it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Life(pub Version);
+
 /// Where a message stands in its segment, counted from 0.
 pub type Seq = u16;
 

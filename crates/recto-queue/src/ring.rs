@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use crate::limits::{MAX_TABLES, Protocol};
-use crate::names::{BodyTable, Micros, Version};
+use crate::names::{BodyTable, Life, Micros, Version};
 use crate::round::Register;
 use crate::rules::Rule;
 
@@ -29,13 +29,25 @@ pub enum Phase {
     /// It is empty, and nothing is on its way that could empty it.
     Free,
     /// Segments are opened in it.
-    Open,
+    Open {
+        /// Since when: a slice ends so long after.
+        since: Micros,
+        /// Which of its lives began then.
+        life: Life,
+    },
     /// No more are, as soon as every head knows that.
-    Closing,
+    Closing {
+        /// Since when.
+        since: Micros,
+        /// Which of its lives it is in.
+        life: Life,
+    },
     /// No more are.
     Closed {
         /// Since when.
         since: Micros,
+        /// Which of its lives it is in.
+        life: Life,
     },
     /// Somebody may be emptying it.
     Emptying {
@@ -43,6 +55,8 @@ pub enum Phase {
         owner: Owner,
         /// Since when.
         since: Micros,
+        /// Which of its lives ends.
+        life: Life,
     },
     /// It may be emptied at any time: it is never written again, and dropped.
     Retired,
@@ -70,10 +84,10 @@ pub enum RingWish {
     Add(BodyTable),
     /// Another table than this one is open.
     Roll(BodyTable),
-    /// Every head knows that this table is closing, and what is in it is sealed.
-    Fenced(BodyTable),
-    /// Nothing refers to this table: it is to be emptied.
-    Take(BodyTable, Owner),
+    /// Every head knows that this table is closing in this life, and what is in it is sealed.
+    Fenced(BodyTable, Life),
+    /// Nothing refers to this table, counted when it was closed in this life: it is to be emptied.
+    Take(BodyTable, Life, Owner),
     /// That is over.
     Emptied(BodyTable, Owner, Emptied),
     /// This owner was gone for long: nobody knows what became of it.
@@ -87,7 +101,7 @@ pub enum RingWish {
 pub enum RingAnswer {
     /// It is so.
     Done,
-    /// Not now: it is not in the phase for that, or not for long enough.
+    /// Not now: it is not in the phase for that, or not for long enough, or in another life.
     NotYet,
     /// No table is free: the one that is open stays so.
     Short,
@@ -126,15 +140,31 @@ impl Ring {
 
     /// Where segments are opened.
     pub fn open(&self) -> Option<BodyTable> {
-        self.first(Phase::Open)
+        self.opened().map(|(table, _)| table)
     }
 
-    fn first(&self, phase: Phase) -> Option<BodyTable> {
-        let found = self.tables.iter().find(|(_, stands)| **stands == phase);
-        found.map(|(table, _)| *table)
+    /// The open table, and its life.
+    fn opened(&self) -> Option<(BodyTable, Life)> {
+        self.tables.iter().find_map(|(table, stands)| match stands {
+            Phase::Open { life, .. } => Some((*table, *life)),
+            _ => None,
+        })
     }
 
-    fn add(&mut self, table: BodyTable) -> RingAnswer {
+    /// What a table becomes that is opened by the write that is worked out: it has the next version.
+    fn begins(&self, context: &RingContext) -> Phase {
+        Phase::Open {
+            since: context.now,
+            life: Life(self.version + 1),
+        }
+    }
+
+    /// Whether what was found out in one life of a table is believed in another.
+    fn is_of(found: Life, life: Life, context: &RingContext) -> bool {
+        found == life || !context.protocol.rules.keeps(Rule::BelievedInItsLife)
+    }
+
+    fn add(&mut self, table: BodyTable, context: &RingContext) -> RingAnswer {
         if table <= self.last {
             return RingAnswer::Done;
         }
@@ -142,7 +172,7 @@ impl Ring {
             return RingAnswer::Full;
         }
         let phase = if self.open().is_none() {
-            Phase::Open
+            self.begins(context)
         } else {
             Phase::Free
         };
@@ -151,49 +181,56 @@ impl Ring {
         RingAnswer::Done
     }
 
-    fn roll(&mut self, table: BodyTable) -> RingAnswer {
-        if self.open() != Some(table) {
+    fn roll(&mut self, table: BodyTable, context: &RingContext) -> RingAnswer {
+        let Some((_, life)) = self.opened().filter(|(open, _)| *open == table) else {
             return RingAnswer::Done;
-        }
-        let Some(next) = self.first(Phase::Free) else {
+        };
+        let mut tables = self.tables.iter();
+        let Some((next, _)) = tables.find(|(_, stands)| **stands == Phase::Free) else {
             return RingAnswer::Short;
         };
-        self.tables.insert(table, Phase::Closing);
-        self.tables.insert(next, Phase::Open);
+        let (next, since) = (*next, context.now);
+        self.tables.insert(table, Phase::Closing { since, life });
+        self.tables.insert(next, self.begins(context));
         RingAnswer::Done
     }
 
-    fn take(&mut self, table: BodyTable, owner: Owner, context: &RingContext) -> RingAnswer {
-        let rules = context.protocol.rules;
-        let may = match self.tables.get(&table) {
-            Some(Phase::Closed { since }) => context.now.saturating_sub(*since) >= context.protocol.unused,
-            Some(Phase::Emptying { owner: current, .. }) => {
-                return if *current == owner {
-                    RingAnswer::Done
-                } else if rules.keeps(Rule::NoTakeOver) {
-                    RingAnswer::NotYet
-                } else {
-                    self.empties(table, owner, context)
-                };
+    fn fenced(&mut self, table: BodyTable, found: Life, context: &RingContext) -> RingAnswer {
+        match self.tables.get(&table) {
+            Some(Phase::Closing { life, .. }) if Self::is_of(found, *life, context) => {
+                let (since, life) = (context.now, *life);
+                self.tables.insert(table, Phase::Closed { since, life });
+                RingAnswer::Done
             }
-            _ => false,
+            _ => RingAnswer::NotYet,
+        }
+    }
+
+    fn take(&mut self, table: BodyTable, found: Life, owner: Owner, context: &RingContext) -> RingAnswer {
+        let (may, life) = match self.tables.get(&table) {
+            Some(Phase::Closed { since, life }) => {
+                let is_unused = context.now.saturating_sub(*since) >= context.protocol.unused;
+                (is_unused && Self::is_of(found, *life, context), *life)
+            }
+            Some(Phase::Emptying { owner: current, .. }) if *current == owner => return RingAnswer::Done,
+            Some(Phase::Emptying { life, .. }) => (!context.protocol.rules.keeps(Rule::NoTakeOver), *life),
+            _ => return RingAnswer::NotYet,
         };
         if !may {
             return RingAnswer::NotYet;
         }
-        self.empties(table, owner, context)
-    }
-
-    fn empties(&mut self, table: BodyTable, owner: Owner, context: &RingContext) -> RingAnswer {
         let since = context.now;
-        self.tables.insert(table, Phase::Emptying { owner, since });
+        self.tables.insert(table, Phase::Emptying { owner, since, life });
         RingAnswer::Done
     }
 
-    /// From emptying by this owner to another phase, and from no other.
-    fn ends(&mut self, table: BodyTable, owner: Owner, next: Phase) -> RingAnswer {
+    /// From emptying by this owner to what follows in that life, and from no other phase.
+    fn ends(&mut self, table: BodyTable, owner: Owner, next: impl Fn(Life) -> Phase) -> RingAnswer {
         match self.tables.get(&table) {
-            Some(Phase::Emptying { owner: current, .. }) if *current == owner => {
+            Some(Phase::Emptying {
+                owner: current, life, ..
+            }) if *current == owner => {
+                let next = next(*life);
                 self.tables.insert(table, next);
                 RingAnswer::Done
             }
@@ -208,25 +245,24 @@ impl Ring {
         outcome: Emptied,
         context: &RingContext,
     ) -> RingAnswer {
-        let next = match outcome {
+        let since = context.now;
+        self.ends(table, owner, |life| match outcome {
             Emptied::Done => Phase::Free,
-            Emptied::NotDone => Phase::Closed { since: context.now },
+            Emptied::NotDone => Phase::Closed { since, life },
             Emptied::Unknown => Phase::Retired,
-        };
-        self.ends(table, owner, next)
+        })
     }
 
-    /// From one phase to another, and from no other; a table that is gone is in any.
-    fn goes(&mut self, table: BodyTable, from: Phase, next: Option<Phase>) -> RingAnswer {
-        let stands = self.tables.get(&table).copied();
-        if stands.is_none() || stands == Some(from) {
-            self.tables.remove(&table);
-            let is_there = stands.is_some();
-            self.tables
-                .extend(next.filter(|_| is_there).map(|next| (table, next)));
-            return RingAnswer::Done;
+    fn dropped(&mut self, table: BodyTable) -> RingAnswer {
+        if self
+            .tables
+            .get(&table)
+            .is_some_and(|stands| *stands != Phase::Retired)
+        {
+            return RingAnswer::NotYet;
         }
-        RingAnswer::NotYet
+        self.tables.remove(&table);
+        RingAnswer::Done
     }
 }
 
@@ -245,16 +281,13 @@ impl Register for Ring {
 
     fn work_out(&mut self, wish: &RingWish, _: bool, context: &RingContext) -> RingAnswer {
         match *wish {
-            RingWish::Add(table) => self.add(table),
-            RingWish::Roll(table) => self.roll(table),
-            RingWish::Fenced(table) => {
-                let closed = Phase::Closed { since: context.now };
-                self.goes(table, Phase::Closing, Some(closed))
-            }
-            RingWish::Take(table, owner) => self.take(table, owner, context),
+            RingWish::Add(table) => self.add(table, context),
+            RingWish::Roll(table) => self.roll(table, context),
+            RingWish::Fenced(table, life) => self.fenced(table, life, context),
+            RingWish::Take(table, life, owner) => self.take(table, life, owner, context),
             RingWish::Emptied(table, owner, outcome) => self.emptied(table, owner, outcome, context),
-            RingWish::Retire(table, owner) => self.ends(table, owner, Phase::Retired),
-            RingWish::Dropped(table) => self.goes(table, Phase::Retired, None),
+            RingWish::Retire(table, owner) => self.ends(table, owner, |_| Phase::Retired),
+            RingWish::Dropped(table) => self.dropped(table),
         }
     }
 }

@@ -59,6 +59,8 @@ pub(crate) enum Rule {
     PointedByRingOfCopy,
     /// A table is emptied when no head refers to it.
     EmptiedUnreferenced,
+    /// What was fenced, or counted, in one life of a table is not believed of another.
+    BelievedInItsLife,
     /// Emptying is sent once.
     EmptiedOnce,
     /// Nobody empties a table whose emptying another has begun.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Reader, StoredError};
 use crate::limits::MAX_TABLES;
-use crate::names::{BodyTable, Version};
+use crate::names::{BodyTable, Life, Micros, Version};
 use crate::ring::{Owner, Phase, Ring};
 
 /// The version of the form of a ring.
@@ -28,21 +28,23 @@ pub fn encode_ring(ring: &Ring) -> Vec<u8> {
         bytes.extend(table.0.to_be_bytes());
         match phase {
             Phase::Free => bytes.push(FREE),
-            Phase::Open => bytes.push(OPEN),
-            Phase::Closing => bytes.push(CLOSING),
-            Phase::Closed { since } => {
-                bytes.push(CLOSED);
-                bytes.extend(since.to_be_bytes());
-            }
-            Phase::Emptying { owner, since } => {
-                bytes.push(EMPTYING);
+            Phase::Open { since, life } => push_life(&mut bytes, OPEN, *since, *life),
+            Phase::Closing { since, life } => push_life(&mut bytes, CLOSING, *since, *life),
+            Phase::Closed { since, life } => push_life(&mut bytes, CLOSED, *since, *life),
+            Phase::Emptying { owner, since, life } => {
+                push_life(&mut bytes, EMPTYING, *since, *life);
                 bytes.extend(owner.0.to_be_bytes());
-                bytes.extend(since.to_be_bytes());
             }
             Phase::Retired => bytes.push(RETIRED),
         }
     }
     bytes
+}
+
+fn push_life(bytes: &mut Vec<u8>, phase: u8, since: Micros, life: Life) {
+    bytes.push(phase);
+    bytes.extend(since.to_be_bytes());
+    bytes.extend(life.0.to_be_bytes());
 }
 
 /// The ring of these columns.
@@ -63,8 +65,8 @@ pub fn decode_ring(version: Version, bytes: &[u8]) -> Result<Ring, StoredError> 
         let is_next = ring.tables.last_key_value().is_none_or(|(last, _)| *last < table);
         reader.check(is_next, "its tables are not in order")?;
         reader.check((1..=ring.last.0).contains(&table.0), "it never had a table")?;
-        let phase = read_phase(&mut reader)?;
-        let is_only = phase != Phase::Open || ring.open().is_none();
+        let phase = read_phase(&mut reader, version)?;
+        let is_only = !matches!(phase, Phase::Open { .. }) || ring.open().is_none();
         reader.check(is_only, "two of its tables are open")?;
         ring.tables.insert(table, phase);
     }
@@ -74,17 +76,28 @@ pub fn decode_ring(version: Version, bytes: &[u8]) -> Result<Ring, StoredError> 
     Ok(ring)
 }
 
-fn read_phase(reader: &mut Reader<'_>) -> Result<Phase, StoredError> {
-    Ok(match reader.u8()? {
-        FREE => Phase::Free,
-        OPEN => Phase::Open,
-        CLOSING => Phase::Closing,
-        CLOSED => Phase::Closed { since: reader.i64()? },
-        EMPTYING => Phase::Emptying {
-            owner: Owner(reader.u128()?),
-            since: reader.i64()?,
-        },
-        RETIRED => Phase::Retired,
+fn read_phase(reader: &mut Reader<'_>, ring: Version) -> Result<Phase, StoredError> {
+    let phase = reader.u8()?;
+    match phase {
+        FREE => return Ok(Phase::Free),
+        RETIRED => return Ok(Phase::Retired),
+        OPEN | CLOSING | CLOSED | EMPTYING => {}
         _ => return Err(reader.damaged("a table is in no phase that there is")),
+    }
+    let since = reader.i64()?;
+    let life = Life(reader.u64()?);
+    reader.check(
+        (1..=ring).contains(&life.0),
+        "a table was opened by a ring that never was",
+    )?;
+    Ok(match phase {
+        OPEN => Phase::Open { since, life },
+        CLOSING => Phase::Closing { since, life },
+        CLOSED => Phase::Closed { since, life },
+        _ => Phase::Emptying {
+            owner: Owner(reader.u128()?),
+            since,
+            life,
+        },
     })
 }

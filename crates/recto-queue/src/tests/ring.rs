@@ -7,7 +7,9 @@ use super::world::Config;
 use super::{Q1, Q5, usually};
 use crate::limits::{MAX_TABLES, UNUSED_MICROS};
 use crate::rules::Rule;
-use crate::{BodyTable, Emptied, Owner, Phase, Protocol, Register, Ring, RingAnswer, RingContext, RingWish};
+use crate::{
+    BodyTable, Emptied, Life, Owner, Phase, Protocol, Register, Ring, RingAnswer, RingContext, RingWish,
+};
 
 /// A sender, and keepers with these tasks.
 fn keeping(keepers: &[&[Task]]) -> Config {
@@ -59,6 +61,28 @@ fn rehoming() -> Config {
     }
 }
 
+/// Somebody counts what refers to a table, and is so late that it is closed for the second time by then.
+fn counting_late() -> Config {
+    Config {
+        tables: 3,
+        ..keeping(&[
+            &[Roll(1), Fence(1), Empty(1), Roll(2), Roll(1), Fence(1)],
+            &[Empty(1)],
+        ])
+    }
+}
+
+/// Somebody fences a table, and is so late with saying so that it is closing for the second time by then.
+fn fencing_late() -> Config {
+    Config {
+        tables: 3,
+        ..keeping(&[
+            &[Roll(1), Fence(1), Empty(1), Roll(2), Roll(1), Empty(1)],
+            &[Fence(1)],
+        ])
+    }
+}
+
 #[test]
 fn a_table_is_emptied_beside_a_sender() {
     turning().holds("a table is emptied", &["a table is free again", "rehomed"]);
@@ -73,6 +97,22 @@ fn two_keepers_do_no_harm() {
 #[test]
 fn bodies_are_copied_beside_a_keeper() {
     rehoming().holds("bodies are copied", &["rehomed"]);
+}
+
+#[test]
+fn what_is_late_is_of_another_life() {
+    counting_late().holds("references counted late", &["a table is open again"]);
+    fencing_late().holds("fenced late", &["a table is open again"]);
+}
+
+#[test]
+fn without_the_life_that_was_counted() {
+    counting_late().breaks(Rule::BelievedInItsLife, Q1);
+}
+
+#[test]
+fn without_the_life_that_was_fenced() {
+    fencing_late().breaks(Rule::BelievedInItsLife, Q1);
 }
 
 #[test]
@@ -122,7 +162,12 @@ impl Rings {
             now: self.now,
             protocol: Protocol::default(),
         };
-        self.ring.work_out(&wish, false, &context)
+        let before = self.ring.clone();
+        let answer = self.ring.work_out(&wish, false, &context);
+        if self.ring != before {
+            self.ring.raise();
+        }
+        answer
     }
 }
 
@@ -133,29 +178,32 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
         ring: Ring::absent(),
         now: 0,
     };
-    let (one, two, owner) = (BodyTable(1), BodyTable(2), Owner(9));
+    let (one, two, owner, life) = (BodyTable(1), BodyTable(2), Owner(9), Life(1));
     assert_eq!((rings.ring.open(), rings.ring.next()), (None, one));
     assert_eq!(rings.is_told(RingWish::Add(one)), Done);
     assert_eq!(rings.ring.open(), Some(one));
     assert_eq!(rings.is_told(RingWish::Roll(one)), Short);
     assert_eq!(rings.is_told(RingWish::Add(two)), Done);
     assert_eq!(rings.is_told(RingWish::Add(two)), Done);
-    assert_eq!(rings.is_told(RingWish::Fenced(one)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Fenced(one, life)), NotYet);
     assert_eq!(rings.is_told(RingWish::Roll(one)), Done);
     // Asked again it is so already, and the next one stays open.
     assert_eq!(rings.is_told(RingWish::Roll(one)), Done);
     assert_eq!(rings.ring.open(), Some(two));
-    assert_eq!(rings.is_told(RingWish::Take(one, owner)), NotYet);
-    assert_eq!(rings.is_told(RingWish::Fenced(one)), Done);
+    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), NotYet);
+    // What was found out in another life is not believed.
+    assert_eq!(rings.is_told(RingWish::Fenced(one, Life(7))), NotYet);
+    assert_eq!(rings.is_told(RingWish::Fenced(one, life)), Done);
     assert_eq!(
-        rings.is_told(RingWish::Take(one, owner)),
+        rings.is_told(RingWish::Take(one, life, owner)),
         NotYet,
         "it was referred to just now"
     );
     rings.now = UNUSED_MICROS;
-    assert_eq!(rings.is_told(RingWish::Take(one, owner)), Done);
-    assert_eq!(rings.is_told(RingWish::Take(one, owner)), Done);
-    assert_eq!(rings.is_told(RingWish::Take(one, Owner(8))), NotYet);
+    assert_eq!(rings.is_told(RingWish::Take(one, Life(7), owner)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), Done);
+    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), Done);
+    assert_eq!(rings.is_told(RingWish::Take(one, life, Owner(8))), NotYet);
     assert_eq!(
         rings.is_told(RingWish::Emptied(one, Owner(8), Emptied::Done)),
         NotYet
@@ -165,12 +213,12 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
         Done
     );
     assert_eq!(
-        rings.is_told(RingWish::Take(one, owner)),
+        rings.is_told(RingWish::Take(one, life, owner)),
         NotYet,
         "it is closed since now"
     );
     rings.now *= 2;
-    assert_eq!(rings.is_told(RingWish::Take(one, owner)), Done);
+    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), Done);
     assert_eq!(rings.is_told(RingWish::Dropped(one)), NotYet);
     assert_eq!(
         rings.is_told(RingWish::Emptied(one, owner, Emptied::Unknown)),
@@ -178,7 +226,11 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
     );
     assert_eq!(rings.is_told(RingWish::Dropped(one)), Done);
     assert_eq!(rings.is_told(RingWish::Dropped(one)), Done);
-    assert_eq!(rings.ring.tables(), &BTreeMap::from([(two, Phase::Open)]));
+    let open = Phase::Open {
+        since: 0,
+        life: Life(3),
+    };
+    assert_eq!(rings.ring.tables(), &BTreeMap::from([(two, open)]));
     // Its number is not given to another.
     assert_eq!(rings.is_told(RingWish::Add(one)), Done);
     assert_eq!((rings.ring.next(), rings.ring.tables().len()), (BodyTable(3), 1));

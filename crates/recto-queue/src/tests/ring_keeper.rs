@@ -5,8 +5,8 @@ use super::store::{Reply, Request, SetsUp};
 use super::world::{Config, Now};
 use crate::{
     Action, BodyTable, Decision, Emptied, Emptying, Event, Fencing, Head, HeadAnswer, HeadWish, KeepAction,
-    KeepEvent, Live, Log, LogAnswer, LogContext, LogWish, Owner, Phase, Recent, Rehoming, Ring, RingAnswer,
-    RingContext, RingWish, Round, Segment, Ticket, Version,
+    KeepEvent, Life, Live, Log, LogAnswer, LogContext, LogWish, Owner, Phase, Recent, Rehoming, Ring,
+    RingAnswer, RingContext, RingWish, Round, Segment, Ticket, Version,
 };
 
 /// What a keeper is to do with a table, if it can.
@@ -56,6 +56,8 @@ pub(crate) struct RingKeeper {
     tasks: Vec<Task>,
     task: Option<Task>,
     doing: Option<Doing>,
+    /// Of the table that it fences.
+    life: Option<Life>,
     waits: Waits,
     known: (Version, BodyTable),
     ring: Round<Ring>,
@@ -72,6 +74,7 @@ impl RingKeeper {
             tasks,
             task: None,
             doing: None,
+            life: None,
             waits: Waits::Reading,
             known: (1, BodyTable(1)),
             ring: Round::new(config.protocol()),
@@ -141,7 +144,8 @@ impl RingKeeper {
         }
         let table = self.task?.table();
         match (self.task?, ring.tables().get(&table)?) {
-            (Task::Fence(_), Phase::Closing) => {
+            (Task::Fence(_), Phase::Closing { life, .. }) => {
+                self.life = Some(*life);
                 let fencing = Fencing::new(table, now.config.protocol());
                 self.doing = Some(Doing::Fencing(fencing));
                 self.tells(KeepEvent::Begin, now)
@@ -178,9 +182,11 @@ impl RingKeeper {
             KeepAction::Over => {
                 let was = self.doing.take();
                 let table = self.task?.table();
-                matches!(was, Some(Doing::Fencing(_)))
-                    .then(|| self.asks_ring(RingWish::Fenced(table), now))
-                    .flatten()
+                let life = self
+                    .life
+                    .take()
+                    .filter(|_| matches!(was, Some(Doing::Fencing(_))))?;
+                self.asks_ring(RingWish::Fenced(table, life), now)
             }
         }
     }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{HERE, Q2, Q3, Q4, Q6, Q7, SOURCE};
 use crate::rules::{Rule, Rules};
 use crate::{
-    BodyTable, Chunk, ClaimId, Decision, Entry, Head, Live, Log, LogRow, MessageId, Pending, Phase, Reach,
-    Register, RegisterNumber, Ring, Segment, Seq, Standing, State, Target, Version,
+    BodyTable, Chunk, ClaimId, Decision, Entry, Head, Life, Live, Log, LogRow, MessageId, Pending, Phase,
+    Reach, Register, RegisterNumber, Ring, Segment, Seq, Standing, State, Target, Version,
 };
 
 /// What is asked of the store. Everything is of one shard.
@@ -63,7 +63,10 @@ impl Store {
     /// With a ring of so many tables.
     pub(crate) fn new(tables: u32) -> Self {
         let phase = |table| match table {
-            1 => Phase::Open,
+            1 => Phase::Open {
+                since: 0,
+                life: Life(1),
+            },
             _ => Phase::Free,
         };
         Self {

@@ -11,7 +11,7 @@ use crate::stored::{
     encode_log, encode_log_row, encode_ring, encode_state,
 };
 use crate::{
-    BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Live, Log, LogRow, MessageId, Origin, Pending,
+    BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Life, Live, Log, LogRow, MessageId, Origin, Pending,
     Place, Reach, RegisterNumber, Resolved, Resting, Ring, Segment, Shard, Standing, State, Target,
 };
 
@@ -159,16 +159,27 @@ fn golden_heads() -> Vec<(Head, Vec<u8>)> {
 fn golden_rings() -> Vec<(Ring, Vec<u8>)> {
     let table = |text: &str| {
         let parts: Vec<_> = text.split(',').collect();
-        let since = || number(parts[3]);
+        let since = || number(parts[2]);
+        let life = || Life(number(parts[3]));
         let phase = match parts[1] {
             "free" => Phase::Free,
-            "open" => Phase::Open,
-            "closing" => Phase::Closing,
-            "closed" => Phase::Closed { since: since() },
             "retired" => Phase::Retired,
-            _ => Phase::Emptying {
-                owner: Owner(hex(parts[2])),
+            "open" => Phase::Open {
                 since: since(),
+                life: life(),
+            },
+            "closing" => Phase::Closing {
+                since: since(),
+                life: life(),
+            },
+            "closed" => Phase::Closed {
+                since: since(),
+                life: life(),
+            },
+            _ => Phase::Emptying {
+                owner: Owner(hex(parts[4])),
+                since: since(),
+                life: life(),
             },
         };
         (BodyTable(number(parts[0])), phase)

@@ -270,7 +270,7 @@ impl World {
             _ => None,
         });
         let tables = self.store.ring.tables();
-        emptied.all(|table| !matches!(tables.get(table), Some(Phase::Free | Phase::Open)))
+        emptied.all(|table| !matches!(tables.get(table), Some(Phase::Free | Phase::Open { .. })))
     }
 
     /// No message stands twice, and no two have one deduplication id within the window.
@@ -506,6 +506,10 @@ impl Model for Config {
             }),
             Property::sometimes("a table is free again", |_, world: &World| {
                 world.store.ring.tables().get(&BodyTable(1)) == Some(&Phase::Free)
+            }),
+            Property::sometimes("a table is open again", |_, world: &World| {
+                let first = world.store.ring.tables().get(&BodyTable(1));
+                matches!(first, Some(Phase::Open { life, .. }) if life.0 > 1)
             }),
             Property::sometimes("retired", |_, world: &World| {
                 let mut phases = world.store.ring.tables().values();
