@@ -87,7 +87,7 @@ pub enum HeadWish {
         /// The ring that said so. A later one may have the table open for the second time.
         ring: Version,
     },
-    /// Who knows an older ring than this is refused from now on.
+    /// Who knows an older ring than this is refused from now on. Makes the head, if there is none.
     Fence,
 }
 
@@ -102,6 +102,9 @@ pub enum HeadAnswer {
     NotYet,
     /// The ring that is known is older than the head's: read it, and ask again.
     OldRing,
+    /// Nobody made the head yet, so no fence went over it: read the ring, serially, now that the queue has its place, and
+    /// ask for a [fence](HeadWish::Fence) first.
+    Absent,
     /// The bodies are elsewhere by now: begin again.
     Moved,
     /// There are as many live segments, or registers, as a shard may have.
@@ -174,9 +177,17 @@ impl Head {
         true
     }
 
+    /// Whether no ring ever changed it, and there is one: any version would be new enough.
+    fn is_unfenced(&self, context: &HeadContext) -> bool {
+        self.ring == 0 && context.table != BodyTable(0)
+    }
+
     fn open_next(&mut self, reach: Reach, context: &HeadContext) -> HeadAnswer {
         if let Some((segment, live)) = self.open(reach) {
             return HeadAnswer::Open(segment, live);
+        }
+        if self.is_unfenced(context) && context.protocol.rules.keeps(Rule::HeadMadeByFence) {
+            return HeadAnswer::Absent;
         }
         if self.live.len() == context.protocol.live_segments {
             return HeadAnswer::Full;

@@ -23,7 +23,7 @@ use crate::state::{StateAnswer, StateWish, Target};
 pub enum MoveEvent {
     /// It can begin.
     Begin,
-    /// The target's head answered the last of its wishes.
+    /// The target's head answered the last of its wishes; the ring was read since, serially, if that is asked for.
     Head(HeadAnswer),
     /// The source's state answered; [`Gone`](StateAnswer::Gone) too if its head has the segment no more.
     Source(StateAnswer),
@@ -123,6 +123,7 @@ impl Move {
         match event {
             MoveEvent::Head(HeadAnswer::Open(segment, live)) => self.opened(segment, live),
             MoveEvent::Head(HeadAnswer::Full) => MoveAction::Over(Moved::Full),
+            MoveEvent::Head(HeadAnswer::Absent) => open(Some(HeadWish::Fence)),
             MoveEvent::Begin | MoveEvent::Head(_) => open(None),
             MoveEvent::Source(answer) => self.marked(answer),
             MoveEvent::Found(live) => self.found(live),
@@ -224,9 +225,9 @@ impl Move {
     }
 }
 
-/// Asks for an open segment, when what is known of a sealed one is said.
-fn open(sealed: Option<HeadWish>) -> MoveAction {
-    let wishes = sealed.into_iter().chain([HeadWish::Open(Reach::Near)]);
+/// Asks for an open segment, after what is to be said before.
+fn open(before: Option<HeadWish>) -> MoveAction {
+    let wishes = before.into_iter().chain([HeadWish::Open(Reach::Near)]);
     MoveAction::Head(wishes.collect())
 }
 

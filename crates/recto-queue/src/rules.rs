@@ -51,6 +51,8 @@ pub(crate) enum Rule {
     MarginForClocks,
     /// Who knows an older ring than the head opens nothing, and points to nothing.
     RingNoOlderThanFence,
+    /// A head is made by a fence, by a ring that was read since the queue has its place: before, none was fenced.
+    HeadMadeByFence,
     /// Every head learns that a table is closing before it counts as closed.
     HeadsFenced,
     /// A head points to a table when all bodies that are needed were copied there.

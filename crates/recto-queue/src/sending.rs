@@ -19,7 +19,7 @@ use crate::rules::Rule;
 pub enum SendEvent {
     /// It can begin, and nothing is known of the head. Otherwise what the copy has open can be told at once.
     Begin,
-    /// The head answered the last of its wishes.
+    /// The head answered the last of its wishes; the ring was read since, serially, if that is asked for.
     Head(HeadAnswer),
     /// All bodies are written.
     Written,
@@ -107,6 +107,7 @@ impl Send {
                 self.go_into(segment, live)
             }
             (SendEvent::Head(HeadAnswer::Full), _) => vec![SendAction::Answer(SendAnswer::Full)],
+            (SendEvent::Head(HeadAnswer::Absent), _) => self.ask_head(Some(HeadWish::Fence)),
             (SendEvent::Begin | SendEvent::Head(_), _) => self.ask_head(None),
             (SendEvent::Written, Some((segment, live))) => {
                 if self.protocol.rules.keeps(Rule::BodiesFirst) {
@@ -154,9 +155,9 @@ impl Send {
         vec![SendAction::Answer(answer)]
     }
 
-    fn ask_head(&mut self, sealed: Option<HeadWish>) -> Vec<SendAction> {
+    fn ask_head(&mut self, before: Option<HeadWish>) -> Vec<SendAction> {
         self.open = None;
-        let wishes = sealed.into_iter().chain([HeadWish::Open(self.reach)]);
+        let wishes = before.into_iter().chain([HeadWish::Open(self.reach)]);
         vec![SendAction::Head(wishes.collect())]
     }
 }

@@ -83,10 +83,28 @@ fn fencing_late() -> Config {
     }
 }
 
+/// A table is emptied while a queue is made by somebody who knows an old ring.
+fn making() -> Config {
+    Config {
+        is_new: true,
+        ..keeping(&[&[Roll(1), Fence(1), Empty(1)]])
+    }
+}
+
 #[test]
 fn a_table_is_emptied_beside_a_sender() {
     turning().holds("a table is emptied", &["a table is free again", "rehomed"]);
     turning_in_doubt().holds("a table is emptied, in doubt", &["retired"]);
+}
+
+#[test]
+fn a_queue_is_made_beside_a_keeper() {
+    making().holds("a queue is made", &["all sent", "a table is free again"]);
+}
+
+#[test]
+fn without_a_fence_that_makes_the_head() {
+    making().breaks(Rule::HeadMadeByFence, Q1);
 }
 
 #[test]

@@ -108,6 +108,7 @@ impl RingKeeper {
                 self.doing = Some(Doing::Rehoming(rehoming));
                 self.tells(KeepEvent::Begin, now)
             }
+            (Reply::Places(is_placed), _) => self.fences(is_placed, now),
             (Reply::Written, _) => self.tells(KeepEvent::Copied, now),
             (Reply::Decided(_, decision), Waits::Reading) => {
                 let emptied = match decision {
@@ -146,15 +147,28 @@ impl RingKeeper {
         match (self.task?, ring.tables().get(&table)?) {
             (Task::Fence(_), Phase::Closing { life, .. }) => {
                 self.life = Some(*life);
-                let fencing = Fencing::new(table, now.config.protocol());
-                self.doing = Some(Doing::Fencing(fencing));
-                self.tells(KeepEvent::Begin, now)
+                if now.config.is_new {
+                    return Some(Request::ReadPlaces);
+                }
+                self.fences(true, now)
             }
             (Task::Retire(_), Phase::Emptying { owner, .. }) => {
                 self.asks_ring(RingWish::Retire(table, *owner), now)
             }
             _ => None,
         }
+    }
+
+    /// Every head that there is: one, or none.
+    fn fences(&mut self, is_placed: bool, now: &Now<'_>) -> Option<Request> {
+        let table = self.task?.table();
+        if !is_placed {
+            let life = self.life.take()?;
+            return self.asks_ring(RingWish::Fenced(table, life), now);
+        }
+        let fencing = Fencing::new(table, now.config.protocol());
+        self.doing = Some(Doing::Fencing(fencing));
+        self.tells(KeepEvent::Begin, now)
     }
 
     fn tells(&mut self, event: KeepEvent, now: &Now<'_>) -> Option<Request> {

@@ -408,6 +408,9 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         HeadAnswer::Open(segment, live) => (segment.0, live.register.0),
         other => panic!("{other:?}"),
     };
+    // What does not exist cannot have been fenced.
+    assert_eq!(asks(HeadWish::Open(Reach::Near), 0), HeadAnswer::Absent);
+    assert_eq!(asks(HeadWish::Fence, 0), HeadAnswer::Done);
     assert_eq!(number(asks(HeadWish::Open(Reach::Near), 0)), (1, 0));
     assert_eq!(number(asks(HeadWish::Open(Reach::Far), 0)), (2, 1));
     assert_eq!(number(asks(HeadWish::Open(Reach::Near), 0)), (1, 0));

@@ -18,6 +18,9 @@ pub(crate) struct Sender {
     head: Round<Head>,
     ring: (Version, BodyTable),
     wishes: usize,
+    /// What the head answered, until the ring is read.
+    stopped: Option<HeadAnswer>,
+    is_unplaced: bool,
     log: Option<(Segment, Live, Round<Log>)>,
     /// What is to be asked when the logs before were read.
     asks: Option<LogWish>,
@@ -36,6 +39,8 @@ impl Sender {
             head: Round::new(config.protocol()),
             ring: (1, BodyTable(1)),
             wishes: 0,
+            stopped: None,
+            is_unplaced: true,
             log: None,
             asks: None,
             unread: Vec::new(),
@@ -46,7 +51,11 @@ impl Sender {
     /// What it asks next, now that it heard this.
     pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
         match reply {
-            Reply::Start => {
+            Reply::Start if now.config.is_new && self.is_unplaced => {
+                self.is_unplaced = false;
+                Some(Request::TakePlace)
+            }
+            Reply::Start | Reply::Places(_) => {
                 let message = self.messages.pop()?;
                 self.message = message;
                 let entry = entry_of(message, now);
@@ -64,7 +73,8 @@ impl Sender {
             Reply::Log(log) if self.asks.is_some() => self.reads_before(log, now, ghosts),
             Reply::Ring(ring) => {
                 self.ring = (ring.version, ring.open()?);
-                self.tells(SendEvent::Head(HeadAnswer::OldRing), now, ghosts)
+                let answer = self.stopped.take()?;
+                self.tells(SendEvent::Head(answer), now, ghosts)
             }
             Reply::Written => self.tells(SendEvent::Written, now, ghosts),
             reply if self.wishes > 0 => self.tells_head(event_of(reply), now, ghosts),
@@ -132,7 +142,8 @@ impl Sender {
             }
         }
         self.wishes = 0;
-        if last == Some(HeadAnswer::OldRing) {
+        if matches!(last, Some(HeadAnswer::OldRing | HeadAnswer::Absent)) {
+            self.stopped = last;
             return Some(Request::ReadRing);
         }
         self.tells(SendEvent::Head(last?), now, ghosts)

@@ -21,6 +21,9 @@ pub(crate) enum Request {
     /// By this claim, if it acks.
     CasState(RegisterNumber, Version, State, Option<ClaimId>),
     Write(BodyTable, Segment, Chunk),
+    /// The queue has its place from then on: keepers find it.
+    TakePlace,
+    ReadPlaces,
     ReadRing,
     CasRing(Version, Ring),
     /// A segment's bodies, from one table to another.
@@ -42,11 +45,14 @@ pub(crate) enum Reply {
     /// The conditional write that puts this version.
     Decided(Version, Decision),
     Written,
+    /// Whether the queue has its place.
+    Places(bool),
 }
 
 /// What is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
+    pub(crate) is_placed: bool,
     pub(crate) head: Head,
     pub(crate) ring: Ring,
     pub(crate) logs: BTreeMap<RegisterNumber, Log>,
@@ -70,7 +76,12 @@ impl Store {
             _ => Phase::Free,
         };
         Self {
-            head: Head::absent(),
+            is_placed: true,
+            head: Head {
+                version: 1,
+                ring: 1,
+                ..Head::absent()
+            },
             ring: Ring {
                 version: 1,
                 last: BodyTable(tables),
@@ -84,6 +95,15 @@ impl Store {
             acked: BTreeSet::new(),
             released: Vec::new(),
             broken: None,
+        }
+    }
+
+    /// Of a queue that is not made yet.
+    pub(crate) fn without_a_head(self) -> Self {
+        Self {
+            is_placed: false,
+            head: Head::absent(),
+            ..self
         }
     }
 
@@ -201,6 +221,11 @@ impl Store {
                 self.bodies.insert((*table, *segment, *chunk));
                 Reply::Written
             }
+            Request::TakePlace => {
+                self.is_placed = true;
+                Reply::Places(true)
+            }
+            Request::ReadPlaces => Reply::Places(self.is_placed),
             Request::ReadRing => Reply::Ring(self.ring.clone()),
             Request::CasRing(expected, put) => {
                 if self.ring.version() != *expected {
@@ -228,7 +253,12 @@ impl Store {
     /// Whether a request changes nothing any more, whenever it comes.
     pub(crate) fn is_spent(&self, request: &Request, rules: Rules) -> bool {
         match request {
-            Request::ReadHead | Request::ReadLog(_) | Request::ReadState(_) | Request::ReadRing => true,
+            Request::ReadHead
+            | Request::ReadLog(_)
+            | Request::ReadState(_)
+            | Request::ReadRing
+            | Request::ReadPlaces => true,
+            Request::TakePlace => self.is_placed,
             Request::CasRing(expected, _) => *expected != self.ring.version(),
             Request::Copy(..) => false,
             // What is retired is never written again.

@@ -58,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) only_emptying_is_lost: bool,
     /// Whether keepers of the ring know it as soon as it changes.
     pub(crate) shares_ring: bool,
+    /// Whether the queue is made by who sends first.
+    pub(crate) is_new: bool,
     /// Whether something broken was found.
     pub(super) found: Option<Arc<AtomicBool>>,
 }
@@ -84,6 +86,7 @@ impl Default for Config {
             lossy: u8::MAX,
             only_emptying_is_lost: false,
             shares_ring: false,
+            is_new: false,
             found: None,
         }
     }
@@ -301,6 +304,9 @@ impl Config {
     /// What is stored at the beginning.
     fn store(&self) -> Store {
         let store = Store::new(self.tables);
+        if self.is_new {
+            return store.without_a_head();
+        }
         if self.movers == 0 {
             return store;
         }
@@ -506,6 +512,9 @@ impl Model for Config {
             }),
             Property::sometimes("a table is free again", |_, world: &World| {
                 world.store.ring.tables().get(&BodyTable(1)) == Some(&Phase::Free)
+            }),
+            Property::sometimes("all sent", |config, world: &World| {
+                world.sent.len() == config.senders.iter().map(Vec::len).sum::<usize>()
             }),
             Property::sometimes("a table is open again", |_, world: &World| {
                 let first = world.store.ring.tables().get(&BodyTable(1));
