@@ -13,7 +13,7 @@
 
 use crate::head::{HeadAnswer, HeadWish, Live, Reach};
 use crate::limits::Protocol;
-use crate::log::{Entry, Log, LogAnswer, LogWish, Origin};
+use crate::log::{Entry, Log, LogAnswer, LogWish, Origin, Placed};
 use crate::names::{Chunk, ClaimId, Place, Segment, Seq, Shard};
 use crate::rules::Rule;
 use crate::state::{StateAnswer, StateWish, Target};
@@ -71,7 +71,7 @@ pub enum MoveAction {
 pub enum Moved {
     /// The message is resolved where it was: it was moved, or was done with before.
     Done,
-    /// It is claimed, or as much is pending as may be.
+    /// It is claimed, or as much is pending as may be; or it does not stand where it was moved to, so that it is not resolved.
     NotNow,
     /// The target takes no more. A mark stays, and is gone on from later.
     Full,
@@ -109,6 +109,8 @@ impl Move {
             chunk,
             entry: Entry {
                 index: 0,
+                // Where it was it has that already, and would be its own duplicate.
+                deduplication: None,
                 origin: Some(origin),
                 ..entry
             },
@@ -208,7 +210,10 @@ impl Move {
         };
         let segment = mark.segment;
         match answer {
-            LogAnswer::Appended(_) => {
+            LogAnswer::Appended(placed) => {
+                if !matches!(placed[..], [Placed::At(_)]) {
+                    return MoveAction::Over(Moved::NotNow);
+                }
                 let (seq, target) = (self.seq, mark);
                 if self.protocol.rules.keeps(Rule::MarkedFirst) {
                     MoveAction::Source(StateWish::Left { seq, target })

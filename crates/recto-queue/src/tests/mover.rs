@@ -124,9 +124,12 @@ impl Mover {
 
     fn tells_log(&mut self, event: Event<Log>, now: &Now<'_>) -> Option<Request> {
         let (segment, live, round) = self.log.as_mut()?;
+        // What the log of the first segment has.
+        let before = entry_of(1, now);
+        let before = before.deduplication.map(|id| (id, (before.id, before.sent)));
         let context = LogContext {
             segment: *segment,
-            recent: &Recent::new(),
+            recent: &Recent::from_iter(before),
             protocol: now.config.protocol(),
         };
         match round.step(event, &context).into_iter().next()? {

@@ -55,6 +55,51 @@ fn a_message_is_moved_once() {
 }
 
 #[test]
+fn a_message_with_a_deduplication_id_is_moved() {
+    let moving = Config {
+        movers: 1,
+        deduplicates: true,
+        ..moving()
+    };
+    moving.holds("a mover, a deduplication id", &["moved"]);
+}
+
+#[test]
+fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
+    use crate::{LogAnswer, Move, MoveAction, MoveEvent, Moved, Placed, StateAnswer, Target};
+    let (place, shard) = super::HERE;
+    let chunk = crate::Chunk(1);
+    let target = Target {
+        place,
+        shard,
+        segment: crate::Segment(2),
+        chunk,
+    };
+    let entry = crate::Entry {
+        id: crate::MessageId(1),
+        index: 3,
+        size: 1,
+        sent: 0,
+        not_before: 0,
+        group: None,
+        deduplication: Some(crate::Fingerprint(1)),
+        origin: None,
+    };
+    let mut moving = Move::new(
+        super::SOURCE,
+        None,
+        super::HERE,
+        chunk,
+        entry,
+        crate::Protocol::default(),
+    );
+    moving.step(MoveEvent::Source(StateAnswer::Leaving(target)));
+    let placed = vec![Placed::Duplicate(entry.id)];
+    let action = moving.step(MoveEvent::Log(LogAnswer::Appended(placed)));
+    assert_eq!(action, MoveAction::Over(Moved::NotNow));
+}
+
+#[test]
 fn a_message_is_moved_once_though_its_segment_is_released() {
     moving_and_releasing().holds("a mover, a segment released", &["moved", "released", "all acked"]);
 }

@@ -283,9 +283,10 @@ impl World {
         let mut ids: Vec<_> = copies.collect();
         ids.extend(self.store.released.iter().copied());
         let count = ids.len();
+        let first = ids.iter().filter(|(_, is_moved)| !is_moved).count();
         ids.sort_unstable();
         ids.dedup();
-        ids.len() == count && (!config.deduplicates || config.ticks > 0 || count <= 1)
+        ids.len() == count && (!config.deduplicates || config.ticks > 0 || first <= 1)
     }
 
     /// Whether a lease, or a register's rest, is to end.
