@@ -74,7 +74,8 @@ pub enum HeadWish {
         /// How many of its messages its state has as resolved.
         resolved: u32,
     },
-    /// The segment leaves the list, if it is sealed, whatever its messages are.
+    /// The segment leaves the list, if it is sealed, whatever its messages are. Asked by [`Releasing`](crate::Releasing)
+    /// only: what was moved there and is not resolved where it was would come again.
     Purge(Segment),
     /// The segment's bodies that are needed were copied.
     Rehome {

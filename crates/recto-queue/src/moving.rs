@@ -245,11 +245,10 @@ pub enum ReleaseAction {
     Head(HeadWish),
 }
 
-/// A segment leaves the list, when whatever was moved here is resolved where it was.
+/// A segment leaves the list, done with or purged, when whatever was moved here is resolved where it was.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Releasing {
-    segment: Segment,
-    resolved: u32,
+    last: HeadWish,
     /// The last one first.
     sources: Vec<(Origin, Target)>,
 }
@@ -257,6 +256,16 @@ pub struct Releasing {
 impl Releasing {
     /// Of a segment of this shard, whose log is sealed, and so many of whose messages are resolved.
     pub fn new(here: (Place, Shard), log: &Log, resolved: u32, protocol: Protocol) -> Self {
+        let segment = log.segment;
+        Self::ending(HeadWish::Release { segment, resolved }, here, log, protocol)
+    }
+
+    /// Of a segment of this shard, whose log is sealed, whatever its messages are.
+    pub fn purging(here: (Place, Shard), log: &Log, protocol: Protocol) -> Self {
+        Self::ending(HeadWish::Purge(log.segment), here, log, protocol)
+    }
+
+    fn ending(last: HeadWish, here: (Place, Shard), log: &Log, protocol: Protocol) -> Self {
         let (place, shard) = here;
         let segment = log.segment;
         let source = |(_, chunk, entry): (Seq, Chunk, &Entry)| {
@@ -270,21 +279,17 @@ impl Releasing {
         };
         let is_settled = protocol.rules.keeps(Rule::OriginsSettledFirst);
         Self {
-            segment,
-            resolved,
+            last,
             sources: log.messages().filter_map(source).filter(|_| is_settled).collect(),
         }
     }
 
     /// What is to be done first; and then, each time that is answered.
     pub fn step(&mut self) -> ReleaseAction {
-        let (segment, resolved) = (self.segment, self.resolved);
-        self.sources.pop().map_or(
-            ReleaseAction::Head(HeadWish::Release { segment, resolved }),
-            |(origin, target)| {
-                let seq = origin.seq;
-                ReleaseAction::Source(origin, StateWish::Left { seq, target })
-            },
-        )
+        let last = ReleaseAction::Head(self.last);
+        self.sources.pop().map_or(last, |(origin, target)| {
+            let seq = origin.seq;
+            ReleaseAction::Source(origin, StateWish::Left { seq, target })
+        })
     }
 }

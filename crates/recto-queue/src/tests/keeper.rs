@@ -60,7 +60,12 @@ impl Keeper {
                     0
                 };
                 let log = self.log.take()?;
-                self.releasing = Some(Releasing::new(HERE, &log, resolved, now.config.protocol()));
+                let protocol = now.config.protocol();
+                self.releasing = Some(if now.config.purges {
+                    Releasing::purging(HERE, &log, protocol)
+                } else {
+                    Releasing::new(HERE, &log, resolved, protocol)
+                });
                 self.releases(now)
             }
             Reply::Log(log) if self.sealing.is_none() => {

@@ -37,6 +37,19 @@ fn moving_and_releasing() -> Config {
     }
 }
 
+/// A mover stopped half-way; the segment that the message came to is purged; another mover goes on.
+fn moving_and_purging() -> Config {
+    Config {
+        movers: 1,
+        is_half_moved: true,
+        keepers: vec![1],
+        seals: true,
+        purges: true,
+        losses: usually(0, 1),
+        ..moving()
+    }
+}
+
 /// A mover, and a worker that is late.
 fn moving_and_working() -> Config {
     Config {
@@ -102,6 +115,16 @@ fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
 #[test]
 fn a_message_is_moved_once_though_its_segment_is_released() {
     moving_and_releasing().holds("a mover, a segment released", &["moved", "released", "all acked"]);
+}
+
+#[test]
+fn a_message_that_was_moved_and_purged_does_not_come_again() {
+    moving_and_purging().holds("a mover, a segment purged", &["released"]);
+}
+
+#[test]
+fn without_settling_sources_of_what_is_purged() {
+    moving_and_purging().breaks(Rule::OriginsSettledFirst, TWICE);
 }
 
 #[test]

@@ -52,6 +52,8 @@ pub(crate) enum Reply {
 /// What is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
+    /// Whether segments leave the list that are sealed, and not resolved: then that is as an ack of all they have.
+    pub(crate) purges: bool,
     pub(crate) is_placed: bool,
     pub(crate) head: Head,
     pub(crate) ring: Ring,
@@ -76,6 +78,7 @@ impl Store {
             _ => Phase::Free,
         };
         Self {
+            purges: false,
             is_placed: true,
             head: Head {
                 version: 1,
@@ -316,8 +319,11 @@ impl Store {
             let (log, state) = (self.log(live.register), self.state(live.register));
             let is_resolved = log.next() == 0
                 || state.segment == *segment && state.resolved.count() == u32::from(log.next());
-            if log.segment != *segment || !log.is_sealed || !is_resolved {
+            if log.segment != *segment || !log.is_sealed || !(is_resolved || self.purges) {
                 self.broken = Some(Q4);
+            }
+            if self.purges {
+                self.acked.extend(log.messages().map(|(.., entry)| entry.id));
             }
             let left = log.messages().map(|(.., entry)| copy_of(entry));
             self.released.extend(left);

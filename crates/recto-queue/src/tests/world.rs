@@ -52,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) deduplicates: bool,
     /// Whether keepers seal what is open.
     pub(crate) seals: bool,
+    /// Whether keepers purge.
+    pub(crate) purges: bool,
     /// How many of the processes lose answers.
     pub(crate) lossy: u8,
     /// Whether only answers on emptying are lost.
@@ -83,6 +85,7 @@ impl Default for Config {
             is_ordered: false,
             deduplicates: false,
             seals: false,
+            purges: false,
             lossy: u8::MAX,
             only_emptying_is_lost: false,
             shares_ring: false,
@@ -304,7 +307,8 @@ impl World {
 impl Config {
     /// What is stored at the beginning.
     fn store(&self) -> Store {
-        let store = Store::new(self.tables);
+        let mut store = Store::new(self.tables);
+        store.purges = self.purges;
         if self.is_new {
             return store.without_a_head();
         }
