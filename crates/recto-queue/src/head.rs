@@ -108,7 +108,7 @@ pub enum HeadAnswer {
     Absent,
     /// The bodies are elsewhere by now: begin again.
     Moved,
-    /// There are as many live segments, or registers, as a shard may have.
+    /// There are as many live segments, or registers, as a shard may have; or there is no greater number for a segment.
     Full,
 }
 
@@ -193,7 +193,8 @@ impl Head {
         if self.live.len() == context.protocol.live_segments {
             return HeadAnswer::Full;
         }
-        let Some(register) = self.rested(context) else {
+        let next = self.last.0.checked_add(1).map(Segment);
+        let (Some(register), Some(next)) = (self.rested(context), next) else {
             return HeadAnswer::Full;
         };
         if !self.takes_ring(context.ring, context) {
@@ -201,7 +202,7 @@ impl Head {
         }
         self.resting.retain(|resting| resting.register != register);
         self.registers = self.registers.max(register.0 + 1);
-        self.last = Segment(self.last.0 + 1);
+        self.last = next;
         let live = Live {
             register,
             table: context.table,

@@ -1,6 +1,6 @@
 //! How much a segment, a shard and a ring hold, and for how long things wait.
 
-use crate::names::{Micros, Seq};
+use crate::names::{Micros, Seq, Version};
 use crate::rules::Rules;
 
 /// Messages of a segment.
@@ -15,6 +15,8 @@ pub const MAX_LIVE_SEGMENTS: usize = 2_048;
 pub const MAX_REGISTERS: usize = 4_096;
 /// Wishes that one conditional write carries; more wait for the next.
 pub const MAX_CARRIED: usize = 1_024;
+/// Of a register's versions: as much as a column of 64 bits with a sign holds.
+pub const MAX_VERSION: Version = i64::MAX as Version;
 /// For how long a deduplication id is known, and a register rests so that it can be read.
 pub const WINDOW_MICROS: Micros = 300_000_000;
 /// Messages that are due later than this go to a segment of their own.

@@ -133,9 +133,9 @@ impl Ring {
         &self.tables
     }
 
-    /// The number of the next table that is made.
-    pub fn next(&self) -> BodyTable {
-        BodyTable(self.last.0 + 1)
+    /// The number of the next table that is made; none: there is no greater one.
+    pub fn next(&self) -> Option<BodyTable> {
+        self.last.0.checked_add(1).map(BodyTable)
     }
 
     /// Where segments are opened.

@@ -49,7 +49,7 @@ pub fn encode_head(head: &Head) -> Vec<u8> {
 /// # Errors
 /// It is of another version, or damaged.
 pub fn decode_head(version: Version, bytes: &[u8]) -> Result<Head, StoredError> {
-    let mut reader = Reader::new(WHAT, HEAD_FORMAT_VERSION, bytes)?;
+    let mut reader = Reader::of_register(WHAT, HEAD_FORMAT_VERSION, version, bytes)?;
     let mut head = Head {
         version,
         ring: reader.u64()?,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Reader, StoredError};
-use crate::limits::MAX_SEGMENT_MESSAGES;
+use crate::limits::{MAX_SEGMENT_BYTES, MAX_SEGMENT_MESSAGES};
 use crate::log::{Entry, Log, LogRow, Origin};
 use crate::names::{Chunk, Fingerprint, MessageId, Place, Segment, Seq, Shard, Version};
 
@@ -122,7 +122,7 @@ pub fn decode_log<'b>(
     bytes: &[u8],
     rows: impl IntoIterator<Item = (Seq, &'b [u8])>,
 ) -> Result<Log, StoredError> {
-    let mut reader = Reader::new(LOG, LOG_FORMAT_VERSION, bytes)?;
+    let mut reader = Reader::of_register(LOG, LOG_FORMAT_VERSION, version, bytes)?;
     let mut log = Log {
         version,
         segment: Segment(reader.u64()?),
@@ -133,6 +133,7 @@ pub fn decode_log<'b>(
     let next = reader.u16()?;
     reader.check(next <= MAX_SEGMENT_MESSAGES, "it has more than a segment")?;
     log.bytes = reader.u64()?;
+    reader.check(log.bytes <= MAX_SEGMENT_BYTES, "it has more bytes than a segment")?;
     log.is_sealed = reader.bool()?;
     for (first, row) in rows {
         let (segment, row) = decode_log_row(row)?;

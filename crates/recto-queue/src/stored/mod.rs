@@ -15,6 +15,9 @@ pub use receipt::{RECEIPT_FORMAT_VERSION, Receipt};
 pub use ring::{RING_FORMAT_VERSION, decode_ring, encode_ring};
 pub use state::{STATE_FORMAT_VERSION, decode_state, encode_state};
 
+use crate::limits::MAX_VERSION;
+use crate::names::Version;
+
 /// Why stored bytes are not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -69,6 +72,21 @@ impl<'b> Reader<'b> {
             0 => Err(reader.damaged("there is no such version")),
             version => Err(StoredError::UnknownVersion { what, version }),
         }
+    }
+
+    /// Of a register, with the version beside it.
+    fn of_register(
+        what: &'static str,
+        known: u8,
+        version: Version,
+        bytes: &'b [u8],
+    ) -> Result<Self, StoredError> {
+        let reader = Self::new(what, known, bytes)?;
+        reader.check(
+            version < MAX_VERSION,
+            "its version is greater than any that was counted to",
+        )?;
+        Ok(reader)
     }
 
     fn damaged(&self, reason: &'static str) -> StoredError {

@@ -52,7 +52,7 @@ fn push_life(bytes: &mut Vec<u8>, phase: u8, since: Micros, life: Life) {
 /// # Errors
 /// It is of another version, or damaged.
 pub fn decode_ring(version: Version, bytes: &[u8]) -> Result<Ring, StoredError> {
-    let mut reader = Reader::new(WHAT, RING_FORMAT_VERSION, bytes)?;
+    let mut reader = Reader::of_register(WHAT, RING_FORMAT_VERSION, version, bytes)?;
     let mut ring = Ring {
         version,
         last: BodyTable(reader.u32()?),

@@ -56,7 +56,7 @@ fn push_pending(bytes: &mut Vec<u8>, pending: &Pending) {
 /// # Errors
 /// It is of another version, or damaged.
 pub fn decode_state(version: Version, bytes: &[u8]) -> Result<State, StoredError> {
-    let mut reader = Reader::new(WHAT, STATE_FORMAT_VERSION, bytes)?;
+    let mut reader = Reader::of_register(WHAT, STATE_FORMAT_VERSION, version, bytes)?;
     let segment = Segment(reader.u64()?);
     let count = reader.u8()?;
     reader.check(count <= MAX_WORDS, "more is resolved than a segment has")?;

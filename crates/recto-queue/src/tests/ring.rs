@@ -197,7 +197,7 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
         now: 0,
     };
     let (one, two, owner, life) = (BodyTable(1), BodyTable(2), Owner(9), Life(1));
-    assert_eq!((rings.ring.open(), rings.ring.next()), (None, one));
+    assert_eq!((rings.ring.open(), rings.ring.next()), (None, Some(one)));
     assert_eq!(rings.is_told(RingWish::Add(one)), Done);
     assert_eq!(rings.ring.open(), Some(one));
     assert_eq!(rings.is_told(RingWish::Roll(one)), Short);
@@ -251,9 +251,15 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
     assert_eq!(rings.ring.tables(), &BTreeMap::from([(two, open)]));
     // Its number is not given to another.
     assert_eq!(rings.is_told(RingWish::Add(one)), Done);
-    assert_eq!((rings.ring.next(), rings.ring.tables().len()), (BodyTable(3), 1));
+    assert_eq!(
+        (rings.ring.next(), rings.ring.tables().len()),
+        (Some(BodyTable(3)), 1)
+    );
     for table in 3..=MAX_TABLES as u32 + 1 {
         assert_eq!(rings.is_told(RingWish::Add(BodyTable(table))), Done);
     }
-    assert_eq!(rings.is_told(RingWish::Add(rings.ring.next())), RingAnswer::Full);
+    let next = rings.ring.next().expect("a number");
+    assert_eq!(rings.is_told(RingWish::Add(next)), RingAnswer::Full);
+    rings.ring.last = BodyTable(u32::MAX);
+    assert_eq!(rings.ring.next(), None);
 }

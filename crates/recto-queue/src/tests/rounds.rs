@@ -454,6 +454,11 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         [3, 2]
     );
     assert_eq!(head.references(BodyTable(1)).count(), 2);
+    head.last = Segment(u64::MAX);
+    head.live.remove(&Segment(4));
+    let context = head_context(1, 2 * rested);
+    let answer = head.work_out(&HeadWish::Open(Reach::Near), false, &context);
+    assert_eq!(answer, HeadAnswer::Full, "there is no greater number");
 }
 
 #[test]

@@ -389,6 +389,29 @@ fn a_logs_rows_follow_each_other_and_those_of_other_segments_are_passed_over() {
     }
 }
 
+#[test]
+fn numbers_that_nobody_counted_to_are_refused() {
+    let damaged = |error| matches!(error, StoredError::Damaged { .. });
+    let most = crate::limits::MAX_VERSION;
+    let head = encode_head(&Head::absent());
+    let state = encode_state(&State::absent());
+    let ring = encode_ring(&Ring::absent());
+    let mut log = Log::absent();
+    let bytes = encode_log(&log);
+    assert!(decode_head(most - 1, &head).is_ok() && decode_state(most - 1, &state).is_ok());
+    assert!(decode_ring(most - 1, &ring).is_ok() && decode_log(most - 1, &bytes, []).is_ok());
+    for version in [most, u64::MAX] {
+        assert!(decode_head(version, &head).is_err_and(damaged));
+        assert!(decode_state(version, &state).is_err_and(damaged));
+        assert!(decode_ring(version, &ring).is_err_and(damaged));
+        assert!(decode_log(version, &bytes, []).is_err_and(damaged));
+    }
+    for bytes in [crate::limits::MAX_SEGMENT_BYTES + 1, u64::MAX] {
+        log.bytes = bytes;
+        assert!(decode_log(VERSION, &encode_log(&log), []).is_err_and(damaged));
+    }
+}
+
 fn states() -> impl Strategy<Value = State> {
     let standing = prop_oneof![
         Just(Standing::Claimed),
