@@ -53,6 +53,8 @@ pub enum KeepAction {
     Empty(BodyTable),
     /// It is over, or to be begun anew later.
     Over,
+    /// The head names a segment that its register has no more: they are not of one time. The table is not fenced.
+    Damaged(Segment),
 }
 
 /// One shard learns that a table is closing: when all of them have, it is [fenced](RingWish::Fenced)
@@ -64,6 +66,8 @@ pub enum KeepAction {
 pub struct Fencing {
     table: BodyTable,
     open: Vec<(Segment, Live)>,
+    /// What the log said is gone: a head that was read since does not have it.
+    gone: Option<Segment>,
     protocol: Protocol,
 }
 
@@ -73,6 +77,7 @@ impl Fencing {
         Self {
             table,
             open: Vec::new(),
+            gone: None,
             protocol,
         }
     }
@@ -86,15 +91,20 @@ impl Fencing {
             KeepEvent::Head(_, head) => {
                 let open = head.references(self.table);
                 self.open = open.filter(|(_, live)| live.count.is_none()).collect();
-                self.open.first().map_or(KeepAction::Over, |(segment, live)| {
-                    KeepAction::Seal(*segment, *live)
-                })
+                match self.open.first() {
+                    Some((segment, _)) if self.gone == Some(*segment) => KeepAction::Damaged(*segment),
+                    Some((segment, live)) => KeepAction::Seal(*segment, *live),
+                    None => KeepAction::Over,
+                }
             }
             KeepEvent::Sealed(Some(count)) if !self.open.is_empty() => {
                 let (segment, _) = self.open[0];
                 KeepAction::Head(HeadWish::Sealed { segment, count })
             }
-            KeepEvent::Sealed(_) => KeepAction::Head(HeadWish::Fence),
+            KeepEvent::Sealed(_) => {
+                self.gone = self.open.first().map(|(segment, _)| *segment);
+                KeepAction::Head(HeadWish::Fence)
+            }
             _ => KeepAction::Over,
         }
     }

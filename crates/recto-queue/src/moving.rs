@@ -75,6 +75,8 @@ pub enum Moved {
     NotNow,
     /// The target takes no more. A mark stays, and is gone on from later.
     Full,
+    /// The target's head names a segment that its register has no more: they are not of one time. A mark stays.
+    Damaged,
 }
 
 /// A message on its way.
@@ -88,6 +90,8 @@ pub struct Move {
     /// Where it is marked as leaving to, as far as is known.
     mark: Option<Target>,
     live: Option<Live>,
+    /// What the log said is gone: a head that was read since does not have it.
+    gone: Option<Segment>,
     protocol: Protocol,
 }
 
@@ -116,6 +120,7 @@ impl Move {
             },
             mark: None,
             live: None,
+            gone: None,
             protocol,
         }
     }
@@ -135,6 +140,9 @@ impl Move {
     }
 
     fn opened(&mut self, segment: Segment, live: Live) -> MoveAction {
+        if self.gone == Some(segment) {
+            return MoveAction::Over(Moved::Damaged);
+        }
         let target = self.target(segment);
         if self.protocol.rules.keeps(Rule::MarkedFirst) {
             return self.marks(target);
@@ -181,6 +189,7 @@ impl Move {
     fn found(&mut self, live: Option<Live>) -> MoveAction {
         self.live = live;
         match (live, self.mark) {
+            (Some(_), Some(mark)) if self.gone == Some(mark.segment) => MoveAction::Over(Moved::Damaged),
             (Some(live), Some(mark)) => MoveAction::Write {
                 live,
                 segment: mark.segment,
@@ -224,7 +233,10 @@ impl Move {
             }
             LogAnswer::Sealed(count) => open(Some(HeadWish::Sealed { segment, count })),
             // Whether it was appended shows at the source: its segment was not released before that was resolved.
-            LogAnswer::Gone | LogAnswer::Unknown => open(None),
+            LogAnswer::Gone | LogAnswer::Unknown => {
+                self.gone = Some(segment);
+                open(None)
+            }
             LogAnswer::TooLarge => MoveAction::Over(Moved::Full),
         }
     }

@@ -65,6 +65,9 @@ pub enum SendAnswer {
     TooLarge,
     /// They may have been sent: too much time has passed to tell.
     Unknown,
+    /// Nothing was sent: the head names a segment that its register has no more. Registers and head are not of one time, as
+    /// when some were restored and others were not.
+    Damaged,
 }
 
 /// Messages of one reach, on their way.
@@ -74,6 +77,8 @@ pub struct Send {
     entries: Arc<[Entry]>,
     reach: Reach,
     open: Option<(Segment, Live)>,
+    /// What the log said is gone: a head that was read since does not have it.
+    gone: Option<Segment>,
     protocol: Protocol,
 }
 
@@ -95,6 +100,7 @@ impl Send {
             entries,
             reach,
             open: None,
+            gone: None,
             protocol,
         }
     }
@@ -102,6 +108,9 @@ impl Send {
     /// What is to be done about what happened.
     pub fn step(&mut self, event: SendEvent) -> Vec<SendAction> {
         match (event, self.open) {
+            (SendEvent::Head(HeadAnswer::Open(segment, _)), _) if self.gone == Some(segment) => {
+                vec![SendAction::Answer(SendAnswer::Damaged)]
+            }
             (SendEvent::Head(HeadAnswer::Open(segment, live)), _) => {
                 self.open = Some((segment, live));
                 self.go_into(segment, live)
@@ -148,7 +157,10 @@ impl Send {
             LogAnswer::Sealed(count) => {
                 return self.ask_head(Some(HeadWish::Sealed { segment, count }));
             }
-            LogAnswer::Gone => return self.ask_head(None),
+            LogAnswer::Gone => {
+                self.gone = Some(segment);
+                return self.ask_head(None);
+            }
             LogAnswer::TooLarge => SendAnswer::TooLarge,
             LogAnswer::Unknown => SendAnswer::Unknown,
         };

@@ -5,7 +5,7 @@ use super::world::{Config, Now};
 use super::{HERE, SOURCE, entry_of, event_of};
 use crate::{
     Action, BodyTable, Chunk, Clock, Event, Head, Leases, Live, Log, LogContext, LogWish, Move, MoveAction,
-    MoveEvent, Recent, RegisterNumber, Round, Segment, State, StateContext, StateWish, Ticket,
+    MoveEvent, Moved, Recent, RegisterNumber, Round, Segment, State, StateContext, StateWish, Ticket,
 };
 
 /// For whose answer it waits.
@@ -87,7 +87,11 @@ impl Mover {
             }
             MoveAction::Write { live, segment, chunk } => Some(Request::Write(live.table, segment, chunk)),
             MoveAction::Log { live, segment, wish } => self.asks_log(segment, live, wish, now),
-            MoveAction::Over(_) => None,
+            MoveAction::Over(moved) => {
+                let is_damaged = moved == Moved::Damaged && now.config.without.is_none();
+                assert!(!is_damaged, "nothing is damaged");
+                None
+            }
         }
     }
 

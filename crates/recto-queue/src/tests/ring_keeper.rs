@@ -193,6 +193,7 @@ impl RingKeeper {
             }
             KeepAction::Copy { segment, live, to } => Some(Request::Copy(segment, live.table, to)),
             KeepAction::Empty(table) => Some(Request::Empty(table)),
+            KeepAction::Damaged(segment) => panic!("{segment:?} is named, and gone"),
             KeepAction::Over => {
                 let was = self.doing.take();
                 let table = self.task?.table();

@@ -461,6 +461,68 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     assert_eq!(answer, HeadAnswer::Full, "there is no greater number");
 }
 
+/// A head that was restored, and names a segment whose register another has.
+fn restored() -> (Segment, crate::Live, Head) {
+    use crate::Register;
+    let mut head = Head::absent();
+    let mut opened = HeadAnswer::Done;
+    for wish in [HeadWish::Fence, HeadWish::Open(Reach::Near)] {
+        opened = head.work_out(&wish, false, &head_context(1, 0));
+    }
+    match opened {
+        HeadAnswer::Open(segment, live) => (segment, live, head),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_a_head_names_that_is_gone_is_damage_and_no_work_without_end() {
+    use crate::{
+        Fencing, KeepAction, KeepEvent, Move, MoveAction, MoveEvent, Moved, Send, SendAction, SendAnswer,
+        SendEvent, StateAnswer,
+    };
+    let (segment, live, head) = restored();
+    let (protocol, chunk) = (Protocol::default(), Chunk(1));
+    let opened = || HeadAnswer::Open(segment, live);
+
+    let mut send = Send::new(Reach::Near, chunk, [entry(1, 1)].into(), protocol);
+    send.step(SendEvent::Head(opened()));
+    send.step(SendEvent::Written);
+    let asked = send.step(SendEvent::Log(LogAnswer::Gone));
+    assert_eq!(asked, [SendAction::Head(vec![HeadWish::Open(Reach::Near)])]);
+    let answer = send.step(SendEvent::Head(opened()));
+    assert_eq!(answer, [SendAction::Answer(SendAnswer::Damaged)]);
+
+    let (place, shard) = super::HERE;
+    let target = crate::Target {
+        place,
+        shard,
+        segment,
+        chunk,
+    };
+    let mut moving = Move::new(super::SOURCE, None, super::HERE, chunk, entry(1, 1), protocol);
+    moving.step(MoveEvent::Source(StateAnswer::Leaving(target)));
+    moving.step(MoveEvent::Found(Some(live)));
+    moving.step(MoveEvent::Log(LogAnswer::Gone));
+    assert_eq!(
+        moving.step(MoveEvent::Head(opened())),
+        MoveAction::Over(Moved::Damaged)
+    );
+    assert_eq!(
+        moving.step(MoveEvent::Found(Some(live))),
+        MoveAction::Over(Moved::Damaged)
+    );
+
+    let mut fencing = Fencing::new(live.table, protocol);
+    let fenced = || KeepEvent::Head(HeadAnswer::Done, head.clone());
+    assert_eq!(fencing.step(fenced()), KeepAction::Seal(segment, live));
+    assert_eq!(
+        fencing.step(KeepEvent::Sealed(None)),
+        KeepAction::Head(HeadWish::Fence)
+    );
+    assert_eq!(fencing.step(fenced()), KeepAction::Damaged(segment));
+}
+
 #[test]
 fn far_messages_go_apart_but_those_with_a_deduplication_id() {
     let mut late = entry(1, 1);

@@ -115,6 +115,7 @@ impl Sender {
             }
             SendAnswer::Full => ghosts.push(Ghost::Full),
             SendAnswer::Unknown => ghosts.push(Ghost::Unknown),
+            SendAnswer::Damaged => ghosts.push(Ghost::Damaged),
             SendAnswer::TooLarge => {}
         }
     }

@@ -111,6 +111,8 @@ pub(crate) enum Ghost {
     Full,
     Unknown,
     Acked(ClaimId),
+    /// That the head is older than its registers.
+    Damaged,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -244,6 +246,7 @@ impl World {
                 Ghost::Full => self.is_full = true,
                 Ghost::Unknown => self.is_unknown = true,
                 Ghost::Acked(_) => {}
+                Ghost::Damaged => assert!(config.without.is_some(), "nothing is damaged"),
             }
         }
     }
