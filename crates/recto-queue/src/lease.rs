@@ -3,7 +3,7 @@
 //! Its giver counts by the clock that nobody sets, from when the claim was *sent*. Everybody else goes by the time that the
 //! claim names, and waits for as much longer as clocks may be apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::LEASE_MARGIN_MICROS;
 use crate::names::{ClaimId, Micros, Segment, Seq};
@@ -21,18 +21,27 @@ pub struct Clock {
 /// A claim of one message.
 pub type Claim = (Segment, Seq, ClaimId);
 
-/// The claims that a process gave.
+/// The claims that a process gave, until they are over for everybody.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Leases {
     ends: BTreeMap<Claim, Micros>,
+    /// The same, the first to end first.
+    by_end: BTreeSet<(Micros, Claim)>,
     rules: Rules,
 }
 
 impl Leases {
+    /// How many claims it knows.
+    #[cfg(test)]
+    pub(crate) fn known(&self) -> usize {
+        self.ends.len().max(self.by_end.len())
+    }
+
     #[cfg(test)]
     pub(crate) fn new(rules: Rules) -> Self {
         Self {
             ends: BTreeMap::new(),
+            by_end: BTreeSet::new(),
             rules,
         }
     }
@@ -45,7 +54,21 @@ impl Leases {
         } else {
             heard
         };
-        self.ends.insert(claim, from.monotonic.saturating_add(visibility));
+        let end = from.monotonic.saturating_add(visibility);
+        self.forget(claim);
+        self.ends.insert(claim, end);
+        self.by_end.insert((end, claim));
+        self.prune(heard);
+    }
+
+    /// Forgets what lapsed so long ago that it is over by the time that the claim names, too.
+    fn prune(&mut self, clock: Clock) {
+        while let Some((end, claim)) = self.by_end.first().copied() {
+            if end.saturating_add(LEASE_MARGIN_MICROS) > clock.monotonic {
+                return;
+            }
+            self.forget(claim);
+        }
     }
 
     /// Whether a worker may be given the message now.
@@ -69,6 +92,8 @@ impl Leases {
 
     /// A claim is done with.
     pub fn forget(&mut self, claim: Claim) {
-        self.ends.remove(&claim);
+        if let Some(end) = self.ends.remove(&claim) {
+            self.by_end.remove(&(end, claim));
+        }
     }
 }

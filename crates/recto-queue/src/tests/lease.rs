@@ -165,6 +165,27 @@ fn nobody_is_handed_what_another_was_given() {
 }
 
 #[test]
+fn claims_that_lapsed_are_forgotten() {
+    let mut leases = Leases::default();
+    let at = |monotonic| Clock { wall: 0, monotonic };
+    let claim = |number| (Segment(1), 0, ClaimId(number));
+    for number in 0..100 {
+        let now = at(Micros::from(number as u32) * TICK);
+        leases.given(claim(number), VISIBILITY, now, now);
+        assert!(leases.holds(claim(number), now));
+        assert!(leases.known() <= 3, "{} are known", leases.known());
+    }
+    // Extended, it is known by its new end, and once.
+    let now = at(99 * TICK);
+    leases.given(claim(99), 100 * VISIBILITY, now, now);
+    leases.given(claim(100), VISIBILITY, at(150 * TICK), at(150 * TICK));
+    assert!(leases.holds(claim(99), at(150 * TICK)));
+    assert_eq!(leases.known(), 2);
+    leases.forget(claim(99));
+    assert_eq!(leases.known(), 1);
+}
+
+#[test]
 fn without_counting_from_the_sending() {
     breaks(lease(Some(Rule::LeaseFromSending)));
 }
