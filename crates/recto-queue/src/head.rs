@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{Protocol, WINDOW_MICROS};
+use crate::limits::{Protocol, REST_MICROS};
 use crate::names::{BodyTable, Micros, RegisterNumber, Segment, Seq, Version};
 use crate::round::Register;
 use crate::rules::Rule;
@@ -150,11 +150,13 @@ impl Head {
         open.map(|(segment, live)| (*segment, *live))
     }
 
-    /// Where the logs before a segment's lie, newest first: for deduplication ids they are read until one has nothing of
-    /// the window.
-    pub fn before(&self, segment: Segment) -> Vec<(Segment, RegisterNumber)> {
-        let live = self.live.iter().map(|(number, live)| (*number, live.register));
-        let resting = self.resting.iter().map(|one| (one.segment, one.register));
+    /// Where the logs before a segment's lie that may have deduplication ids of the window, newest first. All of them are
+    /// read: one that has none of it says nothing of those before. In what is for much later there are none.
+    pub fn before(&self, segment: Segment, now: Micros) -> Vec<(Segment, RegisterNumber)> {
+        let live = self.live.iter().filter(|(_, live)| live.reach == Reach::Near);
+        let live = live.map(|(number, live)| (*number, live.register));
+        let resting = self.resting.iter().filter(|one| !one.has_rested(now));
+        let resting = resting.map(|one| (one.segment, one.register));
         let mut before: Vec<_> = live
             .chain(resting)
             .filter(|(number, _)| *number < segment)
@@ -216,8 +218,7 @@ impl Head {
     /// A register that may be used: one that has rested, or one more.
     fn rested(&self, context: &HeadContext) -> Option<RegisterNumber> {
         let has_rested = |resting: &&Resting| {
-            context.now.saturating_sub(resting.since) >= WINDOW_MICROS
-                || !context.protocol.rules.keeps(Rule::RegistersRest)
+            resting.has_rested(context.now) || !context.protocol.rules.keeps(Rule::RegistersRest)
         };
         let rested = self.resting.iter().find(has_rested);
         let more = (self.registers as usize) < context.protocol.registers;
@@ -296,6 +297,13 @@ impl Head {
         }
         self.live.insert(segment, Live { table: to, ..live });
         HeadAnswer::Done
+    }
+}
+
+impl Resting {
+    /// Whether its log has no deduplication id of the window any more, whoever's clock it was sent by.
+    fn has_rested(&self, now: Micros) -> bool {
+        now.saturating_sub(self.since) >= REST_MICROS
     }
 }
 

@@ -17,12 +17,15 @@ pub const MAX_REGISTERS: usize = 4_096;
 pub const MAX_CARRIED: usize = 1_024;
 /// Of a register's versions: as much as a column of 64 bits with a sign holds.
 pub const MAX_VERSION: Version = i64::MAX as Version;
-/// For how long a deduplication id is known, and a register rests so that it can be read.
+/// For how long a deduplication id is known.
 pub const WINDOW_MICROS: Micros = 300_000_000;
 /// Messages that are due later than this go to a segment of their own.
 pub const FAR_MICROS: Micros = 900_000_000;
 /// How long after its end a lease is over for others than its giver: as much as clocks may be apart.
 pub const LEASE_MARGIN_MICROS: Micros = 5_000_000;
+/// For how long a register rests, so that its log can be read for deduplication ids: one sender's clock may be ahead of that of
+/// who releases the segment, and that of who has the register next ahead of another sender's.
+pub const REST_MICROS: Micros = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS;
 
 /// For how long nothing refers to a table before it is emptied: who read a head before may still read bodies.
 pub const UNUSED_MICROS: Micros = 300_000_000;

@@ -64,7 +64,29 @@ pub struct Log {
 
 /// Deduplication ids of the window in the segments before, which are sealed: with each the message that has it and when it
 /// was sent.
-pub type Recent = BTreeMap<Fingerprint, (MessageId, Micros)>;
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Recent {
+    ids: BTreeMap<Fingerprint, (MessageId, Micros)>,
+}
+
+impl Recent {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// Of messages that have the same one that counts which was sent last, in whichever order they come.
+impl Extend<(Fingerprint, (MessageId, Micros))> for Recent {
+    fn extend<I: IntoIterator<Item = (Fingerprint, (MessageId, Micros))>>(&mut self, ids: I) {
+        for (id, (message, sent)) in ids {
+            let newest = self.ids.entry(id).or_insert((message, sent));
+            if newest.1 < sent {
+                *newest = (message, sent);
+            }
+        }
+    }
+}
 
 /// What a log is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -241,6 +263,7 @@ impl Log {
         let here = here.filter(|other| other.deduplication == Some(fingerprint) && is_recent(other.sent));
         let before = context
             .recent
+            .ids
             .get(&fingerprint)
             .filter(|(_, sent)| is_recent(*sent));
         let before = before.filter(|_| context.protocol.rules.keeps(Rule::EarlierLogsOfWindow));

@@ -131,9 +131,11 @@ impl Mover {
         // What the log of the first segment has.
         let before = entry_of(1, now);
         let before = before.deduplication.map(|id| (id, (before.id, before.sent)));
+        let mut recent = Recent::new();
+        recent.extend(before);
         let context = LogContext {
             segment: *segment,
-            recent: &Recent::from_iter(before),
+            recent: &recent,
             protocol: now.config.protocol(),
         };
         match round.step(event, &context).into_iter().next()? {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::limits::Protocol;
+use crate::limits::{LEASE_MARGIN_MICROS, Protocol, WINDOW_MICROS};
 use crate::rules::{Rule, Rules};
 use crate::{
     Action, BodyTable, Chunk, ClaimId, Clock, Decision, Entry, Event, Head, HeadAnswer, HeadContext,
@@ -443,15 +443,21 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     );
     // Its register rests.
     assert_eq!(asks(HeadWish::Open(Reach::Near), 6), HeadAnswer::Full);
-    let rested = crate::limits::WINDOW_MICROS + 5;
+    let rested = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS + 5;
+    assert_eq!(head.before(Segment(4), rested - 1).len(), 2);
+    assert_eq!(head.before(Segment(4), rested).len(), 1);
+    // By clocks that are apart it would rest for less than the window.
+    let mut asks = |wish, now| head.work_out(&wish, false, &head_context(1, now));
+    assert_eq!(asks(HeadWish::Open(Reach::Near), rested - 1), HeadAnswer::Full);
     assert_eq!(number(asks(HeadWish::Open(Reach::Near), rested)), (4, 0));
     assert_eq!(asks(HeadWish::Purge(Segment(3)), rested), HeadAnswer::Done);
     assert_eq!(
-        head.before(Segment(4))
+        head.before(Segment(4), rested)
             .iter()
             .map(|(number, _)| number.0)
             .collect::<Vec<_>>(),
-        [3, 2]
+        [3],
+        "the second is for what is due much later"
     );
     assert_eq!(head.references(BodyTable(1)).count(), 2);
     head.last = Segment(u64::MAX);
@@ -521,6 +527,41 @@ fn what_a_head_names_that_is_gone_is_damage_and_no_work_without_end() {
         KeepAction::Head(HeadWish::Fence)
     );
     assert_eq!(fencing.step(fenced()), KeepAction::Damaged(segment));
+}
+
+#[test]
+fn of_two_messages_with_one_deduplication_id_the_later_one_counts() {
+    let sent = |id, sent| Entry {
+        sent,
+        deduplication: Some(crate::Fingerprint(1)),
+        ..entry(id, 1)
+    };
+    let log_of = |entry: Entry| {
+        let mut log = Log::absent();
+        let row = crate::LogRow {
+            chunk: Chunk(1),
+            entries: [entry].into(),
+        };
+        log.rows.insert(0, row);
+        log
+    };
+    let (old, new) = (log_of(sent(1, 0)), log_of(sent(2, WINDOW_MICROS)));
+    for logs in [[&new, &old], [&old, &new]] {
+        let mut recent = Recent::new();
+        for log in logs {
+            recent.extend(log.fingerprints());
+        }
+        let protocol = Protocol::default();
+        let context = log_context(&recent, protocol);
+        let mut round = Round::<Log>::new(protocol);
+        let wish = append(3, &[sent(3, WINDOW_MICROS + 1)]);
+        round.step(Event::Asked(vec![wish]), &context);
+        let mut empty = Log::absent();
+        empty.segment = Segment(1);
+        let told = round.step(Event::Read(empty), &context);
+        let duplicate = LogAnswer::Appended(vec![Placed::Duplicate(MessageId(2))]);
+        assert_eq!(told, [Action::Answer(Ticket(3), duplicate)]);
+    }
 }
 
 #[test]

@@ -162,7 +162,7 @@ impl Sender {
         if !is_known {
             self.log = Some((segment, live, Round::new(now.config.protocol())));
             if now.config.deduplicates {
-                self.unread = self.head.copy()?.before(segment);
+                self.unread = self.head.copy()?.before(segment, now.micros);
             }
         }
         if let Some((_, register)) = self.unread.first() {

@@ -14,7 +14,7 @@ use super::sender::Sender;
 use super::store::{Reply, Request, Store};
 use super::worker::Worker;
 use super::{Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE, entry_of};
-use crate::limits::WINDOW_MICROS;
+use crate::limits::{REST_MICROS, WINDOW_MICROS};
 use crate::rules::{Rule, Rules};
 use crate::{
     BodyTable, ClaimId, Fingerprint, MessageId, Micros, Phase, Placed, Protocol, Segment, Seq, Version,
@@ -485,7 +485,7 @@ impl Model for Config {
             }
             Happening::TimePasses => {
                 next.ticks -= 1;
-                next.now += WINDOW_MICROS;
+                next.now += REST_MICROS;
             }
         }
         let (store, rules) = (&next.store, self.rules());
