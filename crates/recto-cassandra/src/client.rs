@@ -57,6 +57,8 @@ pub(crate) struct Client {
     /// How conditional writes and serial reads find their node.
     pub(crate) coordinator: Arc<OneCoordinator>,
     prepared: Mutex<PreparedCache>,
+    /// Whether the cluster refused to read rows of several keys at once.
+    pub(crate) refuses_many: AtomicBool,
     /// Whether the store was closed: nothing is sent any more.
     pub(crate) closed: AtomicBool,
 }
@@ -212,6 +214,7 @@ impl Client {
             limits,
             coordinator,
             prepared: Mutex::default(),
+            refuses_many: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }
     }

@@ -7,15 +7,17 @@
 use std::collections::HashMap;
 use std::iter;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_model::RowSet;
+use recto_model::{RowSet, Type};
+use recto_store::read::MAX_GETS;
 use recto_store::{PointRead, ReadOptions, RowsRead, Snapshot, StoreError, StoreErrorKind};
 use scylla::frame::response::result::TableSpec;
 use scylla::routing::Token;
 use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner};
 
-use crate::client::Client;
+use crate::client::{Client, Deadline};
 use crate::config::is_serial;
 use crate::cql::Statements;
 use crate::read::{CassandraSnapshot, Rows};
@@ -23,8 +25,8 @@ use crate::read::{CassandraSnapshot, Rows};
 /// The most keys of one request: what services allow that limit it (Cassandra's `partition_keys_in_select_fail_threshold`,
 /// which it leaves off itself).
 const MAX_KEYS: usize = 20;
-/// The most requests side by side.
-const MAX_REQUESTS: usize = 64;
+/// The most requests of several keys side by side.
+const MAX_REQUESTS: usize = 16;
 
 /// Reads that go together, as places in the list of all, and the token of the first of them.
 type Group = (Vec<usize>, Option<Token>);
@@ -36,12 +38,18 @@ pub(crate) async fn get_many(
     options: &ReadOptions,
 ) -> Result<Vec<RowsRead>, StoreError> {
     let mut found: Vec<RowsRead> = iter::repeat_with(RowsRead::default).take(reads.len()).collect();
+    let deadline = snapshot.client.deadline(options.timeout);
     let groups = groups(&snapshot.client, reads, options);
     let requests: Vec<_> = groups
         .iter()
-        .map(|group| get_group(snapshot, reads, group, options))
+        .map(|group| get_group(snapshot, reads, group, (options, &deadline)))
         .collect();
-    let mut reading = stream::iter(requests).buffer_unordered(MAX_REQUESTS);
+    let most = if groups.len() == reads.len() {
+        MAX_GETS
+    } else {
+        MAX_REQUESTS
+    };
+    let mut reading = stream::iter(requests).buffer_unordered(most);
     while let Some((numbers, rows)) = reading.try_next().await? {
         for (number, row) in numbers.iter().zip(rows) {
             found[*number] = row;
@@ -59,7 +67,12 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     let table = &first.table;
     let is_serial = is_serial(options.consistency.unwrap_or(client.config.consistency));
     let are_alike = reads.iter().all(|read| Arc::ptr_eq(&read.table, table));
-    if is_serial || !are_alike || table.partition().len() != 1 || !table.clustering().is_empty() {
+    let is_refused = client.refuses_many.load(Ordering::Relaxed);
+    if is_serial || is_refused || !are_alike || !table.clustering().is_empty() {
+        return alone();
+    }
+    // Cassandra takes a list apart: what is an IPv4 address in a longer form is then looked for in the shorter one.
+    if !matches!(table.partition(), [key] if key.ty != Type::Inet) {
         return alone();
     }
     let cluster = client.session.get_cluster_state();
@@ -86,20 +99,33 @@ async fn get_group<'g>(
     snapshot: &CassandraSnapshot,
     reads: &[PointRead],
     (numbers, token): &'g Group,
-    options: &ReadOptions,
+    (options, deadline): (&ReadOptions, &Deadline),
 ) -> Result<(&'g [usize], Vec<RowsRead>), StoreError> {
+    let client = &snapshot.client;
     if let (Some(token), true) = (token, numbers.len() > 1) {
-        match get_together(&snapshot.client, reads, numbers, *token, options).await {
+        for number in numbers {
+            client.limits.check_point(&reads[*number])?;
+        }
+        match get_together(client, reads, numbers, *token, options).await {
             Ok(rows) => return Ok((numbers, rows)),
-            // Of one alone it can be said what is wrong with it; and who may not read so many at once may read each.
-            Err(error) if matches!(error.kind(), StoreErrorKind::Invalid | StoreErrorKind::Tombstones) => {}
+            // Who may not read so many at once may read each.
+            Err(error) if error.kind() == StoreErrorKind::Invalid => {
+                client.refuses_many.store(true, Ordering::Relaxed);
+            }
+            // Of one alone it can be said what is wrong with it.
+            Err(error) if error.kind() == StoreErrorKind::Tombstones => {}
             Err(error) => return Err(error),
         }
     }
-    let mut rows = Vec::with_capacity(numbers.len());
-    for number in numbers {
-        rows.push(snapshot.get(&reads[*number], options).await?);
-    }
+    let options = ReadOptions {
+        timeout: deadline.remaining()?,
+        ..*options
+    };
+    let each = numbers
+        .iter()
+        .map(|number| snapshot.get(&reads[*number], &options));
+    let each: Vec<_> = each.collect();
+    let rows = stream::iter(each).buffered(MAX_KEYS).try_collect().await?;
     Ok((numbers, rows))
 }
 
@@ -110,11 +136,8 @@ async fn get_together(
     token: Token,
     options: &ReadOptions,
 ) -> Result<Vec<RowsRead>, StoreError> {
-    let keys = numbers.iter().map(|number| {
-        client.limits.check_point(&reads[*number])?;
-        Ok(reads[*number].partition.get(0).unwrap_or_default())
-    });
-    let keys: Vec<&[u8]> = keys.collect::<Result<_, StoreError>>()?;
+    let key = |number: &usize| reads[*number].partition.get(0).unwrap_or_default();
+    let keys: Vec<&[u8]> = numbers.iter().map(key).collect();
     let table = &reads[numbers[0]].table;
     let request = Statements::new(&client.config.keyspace, table).select_keys(&keys, options.stamps);
     let mut settings = client.settings(options.consistency, options.timeout);

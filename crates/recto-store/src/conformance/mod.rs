@@ -168,6 +168,7 @@ macro_rules! conformance_suite {
             order_types: [
                 clustering_columns,
                 partition_columns,
+                keys_of_one_column,
                 stored_values,
             ];
             rows: [

@@ -9,9 +9,9 @@ use recto_model::types::UdtType;
 use recto_model::{Bound, Cells, Column, Direction, Type, Value, cell, extremes};
 
 use super::Bench;
-use super::fixture::{Fixture, ascending, clustering, concat, ints, partition, put, regular};
+use super::fixture::{Fixture, ascending, cells, clustering, concat, ints, partition, put, regular};
 use super::model::Model;
-use crate::ReadOptions;
+use crate::{PointRead, ReadOptions};
 
 fn cell_of(ty: &Type, value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -51,6 +51,40 @@ fn key_groups() -> Vec<Vec<Cells>> {
         .enumerate()
         .map(|(varied, values)| values.iter().map(|value| with(varied, value)).collect())
         .collect()
+}
+
+/// Each order type as the only key column, at its extremes: read by itself and with others.
+pub async fn keys_of_one_column(bench: &dyn Bench) {
+    for ty in &Type::ORDERABLE {
+        let columns = vec![partition("p", ty.clone()), regular("v", Type::Int)];
+        let fixture = Fixture::new(bench, "keys", columns).await;
+        // Cassandra has no partition whose whole key is empty.
+        let keys = key_cells(ty).into_iter().filter(|key| !key.is_empty());
+        let keys: Vec<Cells> = keys.map(|key| cells([Some(&key)])).collect();
+        for (key, number) in keys.iter().zip(0..) {
+            fixture.apply(key, 1, put(Cells::new(), ints([number]))).await;
+        }
+        let reads: Vec<PointRead> = keys
+            .iter()
+            .map(|key| PointRead {
+                table: Arc::clone(&fixture.table),
+                partition: key.clone(),
+                clustering: Cells::new(),
+            })
+            .collect();
+        let options = ReadOptions::default();
+        let found = fixture.snapshot().get_many(&reads, &options).await;
+        let found = found.expect("keys of the table");
+        for ((key, number), found) in keys.iter().zip(0..).zip(found) {
+            let row = concat(key, &ints([number]));
+            assert_eq!(
+                found.rows.iter().next().map(|row| row.to_cells()),
+                Some(row),
+                "{ty}"
+            );
+        }
+        fixture.drop().await;
+    }
 }
 
 /// Each order type as a clustering column, ascending and descending, is sorted and bounded as its

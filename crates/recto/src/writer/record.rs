@@ -128,7 +128,9 @@ impl Record {
             // What is said if that takes too long.
             self.failed(no_lease());
         }
-        self.process.leased_soon(&self.common).await
+        self.process.leased_soon(&self.common).await?;
+        self.failure();
+        Ok(())
     }
 
     async fn read(&self) -> Result<Found<Cells, KeyCells>> {
