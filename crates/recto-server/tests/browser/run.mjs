@@ -40,7 +40,7 @@ test("browse from the list to a page", {}, async (page) => {
   assert.deepEqual(await offered(), ["UA"]);
   assert.equal(await page.evaluate(() => document.activeElement.id), "pin-carrier");
   assert.equal(page.url(), base + "/collections/flights");
-  await page.fill(".pin input[name='is.carrier']", "UA");
+  await swapped(page, () => page.fill(".pin input[name='is.carrier']", "UA"));
   await swapped(page, () => page.keyboard.press("Enter"));
   assert.equal(page.url(), base + UNITED);
   assert.equal((await firsts(page)).length, 50);
