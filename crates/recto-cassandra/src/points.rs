@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{RowSet, Type};
-use recto_store::read::MAX_GETS;
-use recto_store::{PointRead, ReadOptions, RowsRead, Snapshot, StoreError, StoreErrorKind};
+use recto_store::read::get_each;
+use recto_store::{PointRead, ReadOptions, RowsRead, StoreError, StoreErrorKind};
 use scylla::frame::response::result::TableSpec;
 use scylla::routing::Token;
 use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner};
@@ -29,7 +29,7 @@ const MAX_KEYS: usize = 20;
 const MAX_REQUESTS: usize = 16;
 
 /// Reads that go together, as places in the list of all, and the token of the first of them.
-type Group = (Vec<usize>, Option<Token>);
+type Group = (Vec<usize>, Token);
 
 /// The rows of `reads`, in their order. What a request for several costs is told with the first of them.
 pub(crate) async fn get_many(
@@ -37,19 +37,17 @@ pub(crate) async fn get_many(
     reads: &[PointRead],
     options: &ReadOptions,
 ) -> Result<Vec<RowsRead>, StoreError> {
+    let groups = groups(&snapshot.client, reads, options);
+    if groups.is_empty() || groups.len() == reads.len() {
+        return get_each(snapshot, reads, options).await;
+    }
     let mut found: Vec<RowsRead> = iter::repeat_with(RowsRead::default).take(reads.len()).collect();
     let deadline = snapshot.client.deadline(options.timeout);
-    let groups = groups(&snapshot.client, reads, options);
     let requests: Vec<_> = groups
         .iter()
         .map(|group| get_group(snapshot, reads, group, (options, &deadline)))
         .collect();
-    let most = if groups.len() == reads.len() {
-        MAX_GETS
-    } else {
-        MAX_REQUESTS
-    };
-    let mut reading = stream::iter(requests).buffer_unordered(most);
+    let mut reading = stream::iter(requests).buffer_unordered(MAX_REQUESTS);
     while let Some((numbers, rows)) = reading.try_next().await? {
         for (number, row) in numbers.iter().zip(rows) {
             found[*number] = row;
@@ -58,9 +56,8 @@ pub(crate) async fn get_many(
     Ok(found)
 }
 
-/// What may be read together: of one table whose partitions are one row each, with a key of one column.
+/// What is read together: of one table whose partitions are one row each, with a key of one column. None, if nothing may be.
 fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Group> {
-    let alone = || (0..reads.len()).map(|number| (vec![number], None)).collect();
     let Some(first) = reads.first() else {
         return Vec::new();
     };
@@ -68,12 +65,10 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     let is_serial = is_serial(options.consistency.unwrap_or(client.config.consistency));
     let are_alike = reads.iter().all(|read| Arc::ptr_eq(&read.table, table));
     let is_refused = client.refuses_many.load(Ordering::Relaxed);
-    if is_serial || is_refused || !are_alike || !table.clustering().is_empty() {
-        return alone();
-    }
     // Cassandra takes a list apart: what is an IPv4 address in a longer form is then looked for in the shorter one.
-    if !matches!(table.partition(), [key] if key.ty != Type::Inet) {
-        return alone();
+    let is_key = matches!(table.partition(), [key] if key.ty != Type::Inet) && table.clustering().is_empty();
+    if is_serial || is_refused || !are_alike || !is_key {
+        return Vec::new();
     }
     let cluster = client.session.get_cluster_state();
     let spec = TableSpec::borrowed(&client.config.keyspace, table.name());
@@ -88,7 +83,7 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
         let size = of_node.len().div_ceil(of_node.len().div_ceil(MAX_KEYS));
         let group = |group: &[(usize, Token)]| {
             let numbers = group.iter().map(|(number, _)| *number);
-            (numbers.collect(), group.first().map(|(_, token)| *token))
+            (numbers.collect(), group[0].1)
         };
         of_node.chunks(size).map(group).collect::<Vec<Group>>()
     });
@@ -102,7 +97,7 @@ async fn get_group<'g>(
     (options, deadline): (&ReadOptions, &Deadline),
 ) -> Result<(&'g [usize], Vec<RowsRead>), StoreError> {
     let client = &snapshot.client;
-    if let (Some(token), true) = (token, numbers.len() > 1) {
+    if numbers.len() > 1 {
         for number in numbers {
             client.limits.check_point(&reads[*number])?;
         }
@@ -121,11 +116,8 @@ async fn get_group<'g>(
         timeout: deadline.remaining()?,
         ..*options
     };
-    let each = numbers
-        .iter()
-        .map(|number| snapshot.get(&reads[*number], &options));
-    let each: Vec<_> = each.collect();
-    let rows = stream::iter(each).buffered(MAX_KEYS).try_collect().await?;
+    let alone = numbers.iter().map(|number| &reads[*number]);
+    let rows = get_each(snapshot, alone, &options).await?;
     Ok((numbers, rows))
 }
 

@@ -159,8 +159,7 @@ pub trait Snapshot: Send + Sync {
         reads: &[PointRead],
         options: &ReadOptions,
     ) -> Result<Vec<RowsRead>, StoreError> {
-        let each: Vec<_> = reads.iter().map(|read| self.get(read, options)).collect();
-        stream::iter(each).buffered(MAX_GETS).try_collect().await
+        get_each(self, reads, options).await
     }
 
     /// The static cells of a partition: one row of `table.statics().len()` cells, or none if all
@@ -198,4 +197,19 @@ pub trait Snapshot: Send + Sync {
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError>;
+}
+
+/// Rows by their full keys, side by side, each by a request of its own: what [`Snapshot::get_many`] is unless a store says
+/// otherwise.
+///
+/// # Errors
+/// One of them cannot be read.
+pub async fn get_each<'r, S: Snapshot + ?Sized>(
+    snapshot: &S,
+    reads: impl IntoIterator<Item = &'r PointRead>,
+    options: &ReadOptions,
+) -> Result<Vec<RowsRead>, StoreError> {
+    let each = reads.into_iter().map(|read| snapshot.get(read, options));
+    let each: Vec<_> = each.collect();
+    stream::iter(each).buffered(MAX_GETS).try_collect().await
 }
