@@ -1,26 +1,18 @@
 //! A view is added while another process is in the middle of a change by the older schema: it is waited for.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use recto::store::Store;
-use recto::store::memory::MemoryStore;
-use recto::{Environment, OpenOptions, Recto};
 use recto_views::Version;
 use tokio::time::{Instant, sleep};
 
-use crate::broken::{Broken, BrokenStore};
+use crate::broken::Broken;
 use crate::check::Checked;
-use crate::clock::{Clock, Clocks};
-use crate::gate::Gate;
 use crate::history::{History, Said};
 use crate::records::{self, Asked, Becomes, Fields, Place, Tables};
-use crate::world::LIMITS;
+use crate::two::Two;
 
 /// The record that is moved.
 const ID: i32 = 3;
-/// How long a request takes, there or back.
-const WAY: Duration = Duration::from_millis(10);
 /// When the record has been read, and the conditional write is on its way.
 const READ: Duration = Duration::from_millis(25);
 /// How long the process is frozen: it has its lease when it is let go.
@@ -28,19 +20,12 @@ const FROZEN: Duration = Duration::from_secs(8);
 
 /// Whether views are exact by the new schema, when the store keeps all its promises but perhaps one.
 pub(crate) async fn a_view_is_added_beside_a_change(broken: Option<Broken>) -> Result<(), String> {
-    let clock = Arc::new(Clock::new(Instant::now(), 0, 1));
-    let environment = Environment::new(Clocks(Arc::clone(&clock)));
-    let options = OpenOptions::new().environment(environment.clone());
-    let memory: Arc<dyn Store> = Arc::new(MemoryStore::with_limits(environment, LIMITS));
-    let open = |store: Arc<dyn Store>| Recto::with_store(store, options.clone());
-    let store = match broken {
-        Some(broken) => Arc::new(BrokenStore::new(Arc::clone(&memory), broken, &clock)) as Arc<dyn Store>,
-        None => Arc::clone(&memory),
-    };
-    let adds = open(store).await.unwrap();
-    adds.apply(&Tables::new().schema).await.unwrap();
-    let gate = Gate::steady(Arc::clone(&memory), WAY);
-    let writes = open(Arc::new(gate.clone())).await.unwrap();
+    let Two {
+        memory,
+        applies: adds,
+        writes,
+        gate,
+    } = Two::open(&Tables::new().schema, broken).await;
     let place = |which: u8| Place {
         status: Some(which),
         at: Some(i32::from(which)),

@@ -1,20 +1,15 @@
 //! A view is dropped while another process is in the middle of a plain write, which has an entry there: it is waited for.
 //! (Who changes a record asks the catalog when a table is gone, and goes on.)
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use recto::schema::Schema;
-use recto::store::Store;
-use recto::store::memory::MemoryStore;
-use recto::{ApplyOptions, DynamicRecord, Environment, OpenOptions, Recto};
+use recto::{ApplyOptions, DynamicRecord, Recto};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::broken::{Broken, BrokenStore};
-use crate::clock::{Clock, Clocks};
-use crate::gate::Gate;
-use crate::world::LIMITS;
+use crate::broken::Broken;
+use crate::two::Two;
 
 const EVENTS: &str = r#"
 [collection.events]
@@ -26,8 +21,6 @@ const BY_WHAT: &str = r#"
 [collection.events.view.by_what]
 partition = ["what"]
 "#;
-/// How long a request takes, there or back.
-const WAY: Duration = Duration::from_millis(10);
 /// Not as long as those who read are waited for, before those who write are.
 const BEFORE: Duration = Duration::from_secs(12);
 /// When the write is on its way.
@@ -44,20 +37,13 @@ async fn put(recto: &Recto, id: i32) -> recto::Result<()> {
 
 /// Whether who writes is not told of it, when the store keeps all its promises but perhaps one.
 pub(crate) async fn a_view_is_dropped_beside_a_write(broken: Option<Broken>) -> Result<(), String> {
-    let clock = Arc::new(Clock::new(Instant::now(), 0, 1));
-    let environment = Environment::new(Clocks(Arc::clone(&clock)));
-    let options = OpenOptions::new().environment(environment.clone());
-    let memory: Arc<dyn Store> = Arc::new(MemoryStore::with_limits(environment, LIMITS));
-    let open = |store: Arc<dyn Store>| Recto::with_store(store, options.clone());
-    let store = match broken {
-        Some(broken) => Arc::new(BrokenStore::new(Arc::clone(&memory), broken, &clock)) as Arc<dyn Store>,
-        None => Arc::clone(&memory),
-    };
-    let drops = open(store).await.unwrap();
     let before = Schema::parse(&format!("{EVENTS}{BY_WHAT}")).unwrap();
-    drops.apply(&before).await.unwrap();
-    let gate = Gate::steady(Arc::clone(&memory), WAY);
-    let writes = open(Arc::new(gate.clone())).await.unwrap();
+    let Two {
+        applies: drops,
+        writes,
+        gate,
+        ..
+    } = Two::open(&before, broken).await;
     put(&writes, 1).await.unwrap();
     let (begun, after) = (Instant::now(), Schema::parse(EVENTS).unwrap());
     let dropping = async {

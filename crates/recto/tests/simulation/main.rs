@@ -21,6 +21,7 @@ mod reader;
 mod records;
 mod stages;
 mod sweepers;
+mod two;
 mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering};
