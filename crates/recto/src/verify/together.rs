@@ -19,7 +19,7 @@ use crate::shared::Shared;
 /// Views that are compared side by side: each in a task of its own, on a processor of its own where nothing is waited for.
 const VIEWS_AT_ONCE: usize = 2;
 /// What those that are being compared may say before it is heard.
-const SAID_AHEAD: usize = 64;
+const SAID_AHEAD: usize = 1;
 
 /// Views that are compared.
 pub(super) struct Together<'a> {

@@ -12,11 +12,11 @@ use super::reader::{Reader, Tally};
 use super::writer::{Writer, outcome_of};
 
 /// How long gossip may take to hold killed nodes for dead.
-const SEEN: Duration = Duration::from_secs(60);
+const SEEN: Duration = Duration::from_secs(120);
 /// How soon a request must fail that cannot succeed, once that is known.
-const QUICK: Duration = Duration::from_secs(2);
+const QUICK: Duration = Duration::from_secs(4);
 /// How long the driver may take to find nodes that came back.
-const COMES_BACK: Duration = Duration::from_secs(60);
+const COMES_BACK: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(200);
 
 const KEY: Key = Key {
