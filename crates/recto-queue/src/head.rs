@@ -88,8 +88,8 @@ pub enum HeadWish {
         /// The ring that said so. A later one may have the table open for the second time.
         ring: Version,
     },
-    /// Who knows an older ring than this is refused from now on. Makes the head, if there is none.
-    Fence,
+    /// Who knows an older ring than this version is refused from now on. Makes the head, if there is none.
+    Fence(Version),
 }
 
 /// What is said of that.
@@ -332,8 +332,8 @@ impl Register for Head {
                 to,
                 ring,
             } => self.rehome(segment, from, to, ring, context),
-            HeadWish::Fence => {
-                self.takes_ring(context.ring, context);
+            HeadWish::Fence(ring) => {
+                self.takes_ring(ring, context);
                 HeadAnswer::Done
             }
         }

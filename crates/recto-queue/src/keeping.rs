@@ -65,6 +65,7 @@ pub enum KeepAction {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Fencing {
     table: BodyTable,
+    ring: Version,
     open: Vec<(Segment, Live)>,
     /// What the log said is gone: a head that was read since does not have it.
     gone: Option<Segment>,
@@ -72,10 +73,11 @@ pub struct Fencing {
 }
 
 impl Fencing {
-    /// For a table that the ring has as closing, as it is known.
-    pub fn new(table: BodyTable, protocol: Protocol) -> Self {
+    /// For a table that the ring of this version has as closing.
+    pub fn new(table: BodyTable, ring: Version, protocol: Protocol) -> Self {
         Self {
             table,
+            ring,
             open: Vec::new(),
             gone: None,
             protocol,
@@ -86,7 +88,7 @@ impl Fencing {
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
         match event {
             KeepEvent::Begin if self.protocol.rules.keeps(Rule::HeadsFenced) => {
-                KeepAction::Head(HeadWish::Fence)
+                KeepAction::Head(HeadWish::Fence(self.ring))
             }
             KeepEvent::Head(_, head) => {
                 let open = head.references(self.table);
@@ -103,7 +105,7 @@ impl Fencing {
             }
             KeepEvent::Sealed(_) => {
                 self.gone = self.open.first().map(|(segment, _)| *segment);
-                KeepAction::Head(HeadWish::Fence)
+                KeepAction::Head(HeadWish::Fence(self.ring))
             }
             _ => KeepAction::Over,
         }

@@ -20,10 +20,13 @@
 //! | [`head`] | [`Head`]: the segments of a shard |
 //! | [`ring`] | [`Ring`]: the tables of bodies |
 //! | [`keeping`] | what a keeper does with a table: [`Fencing`], [`Rehoming`], [`Emptying`] |
-//! | [`sending`] | [`Send`]: messages on their way into a shard |
-//! | [`moving`] | [`Move`]: a message on its way to another segment; [`Releasing`]: a segment leaves |
+//! | [`entering`] | [`ShardAction`]: what a shard is asked by who brings messages there |
+//! | [`sending`] | [`Sending`]: messages on their way into a shard |
+//! | [`moving`] | [`Moving`]: a message on its way to another segment |
+//! | [`releasing`] | [`Releasing`]: a segment leaves |
 //! | [`stored`] | the bytes of all that |
 
+pub mod entering;
 pub mod head;
 pub mod keeping;
 pub mod lease;
@@ -31,6 +34,7 @@ pub mod limits;
 pub mod log;
 pub mod moving;
 pub mod names;
+pub mod releasing;
 pub mod resolved;
 pub mod ring;
 pub mod round;
@@ -42,19 +46,21 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use entering::{ShardAction, ShardEvent};
 pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting};
 pub use keeping::{Emptying, Fencing, KeepAction, KeepEvent, Rehoming};
 pub use lease::{Claim, Clock, Leases};
 pub use limits::Protocol;
 pub use log::{Entry, Log, LogAnswer, LogContext, LogRow, LogWish, Origin, Placed, Recent};
-pub use moving::{Move, MoveAction, MoveEvent, Moved, ReleaseAction, Releasing};
+pub use moving::{MoveAction, MoveEvent, Moved, Moving};
 pub use names::{
-    BodyTable, Chunk, ClaimId, Fingerprint, Life, MessageId, Micros, Place, RegisterNumber, Segment, Seq,
-    Shard, Ticket, Version,
+    Address, BodyTable, Chunk, ClaimId, Fingerprint, Life, MessageId, Micros, Place, RegisterNumber, Segment,
+    Seq, Shard, Ticket, Version,
 };
+pub use releasing::{ReleaseAction, Releasing};
 pub use resolved::Resolved;
 pub use ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingContext, RingWish};
 pub use round::{Action, Decision, Event, Register, Round};
-pub use sending::{Send, SendAction, SendAnswer, SendEvent, reach};
+pub use sending::{SendAction, SendAnswer, SendEvent, Sending, reach};
 pub use state::{Delivery, Order, Pending, Standing, State, StateAnswer, StateContext, StateWish, Target};
 pub use stored::{Receipt, StoredError};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::limits::{Protocol, WINDOW_MICROS};
-use crate::names::{Chunk, Fingerprint, MessageId, Micros, Place, Segment, Seq, Shard, Version};
+use crate::names::{Address, Chunk, Fingerprint, MessageId, Micros, Segment, Seq, Version};
 use crate::round::Register;
 use crate::rules::Rule;
 
@@ -32,10 +32,8 @@ pub struct Entry {
 /// Where a message was that was moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// Of which queue.
-    pub place: Place,
-    /// Which shard of it.
-    pub shard: Shard,
+    /// In which shard.
+    pub address: Address,
     /// Which segment.
     pub segment: Segment,
     /// Where in that.

@@ -11,10 +11,11 @@
 //! redirected, by a conditional write of the mark; and no segment is released before the sources of what was moved there are
 //! resolved, so that a target which is gone has not taken it, or the source is resolved.
 
-use crate::head::{HeadAnswer, HeadWish, Live, Reach};
+use crate::entering::{Entered, Entering, ShardAction, ShardEvent};
+use crate::head::{HeadWish, Live, Reach};
 use crate::limits::Protocol;
-use crate::log::{Entry, Log, LogAnswer, LogWish, Origin, Placed};
-use crate::names::{Chunk, ClaimId, Place, Segment, Seq, Shard};
+use crate::log::{Entry, LogAnswer, LogWish, Origin, Placed};
+use crate::names::{Address, Chunk, ClaimId, Segment};
 use crate::rules::Rule;
 use crate::state::{StateAnswer, StateWish, Target};
 
@@ -23,45 +24,19 @@ use crate::state::{StateAnswer, StateWish, Target};
 pub enum MoveEvent {
     /// It can begin.
     Begin,
-    /// The target's head answered the last of its wishes; the ring was read since, serially, if that is asked for.
-    Head(HeadAnswer),
     /// The source's state answered; [`Gone`](StateAnswer::Gone) too if its head has the segment no more.
     Source(StateAnswer),
-    /// What the target's head says of the segment, serially; none: it was released.
-    Found(Option<Live>),
-    /// The bodies are written.
-    Written,
-    /// The target's log answered.
-    Log(LogAnswer),
+    /// The shard that was asked did so.
+    Shard(ShardEvent),
 }
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MoveAction {
-    /// Ask the target's head these, in one round.
-    Head(Vec<HeadWish>),
-    /// Ask the source's state.
-    Source(StateWish),
-    /// Read the target's head, serially.
-    Find(Segment),
-    /// Write the message's body, plainly, until it is written.
-    Write {
-        /// Where.
-        live: Live,
-        /// Of this segment.
-        segment: Segment,
-        /// By this name.
-        chunk: Chunk,
-    },
-    /// Ask the log of the target's register.
-    Log {
-        /// Where.
-        live: Live,
-        /// Which segment.
-        segment: Segment,
-        /// What.
-        wish: LogWish,
-    },
+    /// Ask the state of the message, where it was.
+    Source(Origin, StateWish),
+    /// Ask this shard: where the message is to go, or where another began to move it.
+    Shard(Address, ShardAction),
     /// It is over.
     Over(Moved),
 }
@@ -75,41 +50,39 @@ pub enum Moved {
     NotNow,
     /// The target takes no more. A mark stays, and is gone on from later.
     Full,
-    /// The target's head names a segment that its register has no more: they are not of one time. A mark stays.
+    /// The target's head names a segment that its register has no more, or a table that was dropped: they are not of one
+    /// time. A mark stays.
     Damaged,
 }
 
 /// A message on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Move {
-    seq: Seq,
+pub struct Moving {
+    origin: Origin,
     claim: Option<ClaimId>,
-    to: (Place, Shard),
     chunk: Chunk,
     entry: Entry,
+    entering: Entering,
     /// Where it is marked as leaving to, as far as is known.
     mark: Option<Target>,
     live: Option<Live>,
-    /// What the log said is gone: a head that was read since does not have it.
-    gone: Option<Segment>,
     protocol: Protocol,
 }
 
-impl Move {
+impl Moving {
     /// Of the message there, which was received by this claim, if it was, to this shard, as this entry, under a chunk that
     /// nothing else has.
     pub fn new(
         origin: Origin,
         claim: Option<ClaimId>,
-        to: (Place, Shard),
+        to: Address,
         chunk: Chunk,
         entry: Entry,
         protocol: Protocol,
     ) -> Self {
         Self {
-            seq: origin.seq,
+            origin,
             claim,
-            to,
             chunk,
             entry: Entry {
                 index: 0,
@@ -118,9 +91,9 @@ impl Move {
                 origin: Some(origin),
                 ..entry
             },
+            entering: Entering::new(to, Reach::Near),
             mark: None,
             live: None,
-            gone: None,
             protocol,
         }
     }
@@ -128,22 +101,47 @@ impl Move {
     /// What is to be done about what happened.
     pub fn step(&mut self, event: MoveEvent) -> MoveAction {
         match event {
-            MoveEvent::Head(HeadAnswer::Open(segment, live)) => self.opened(segment, live),
-            MoveEvent::Head(HeadAnswer::Full) => MoveAction::Over(Moved::Full),
-            MoveEvent::Head(HeadAnswer::Absent) => open(Some(HeadWish::Fence)),
-            MoveEvent::Begin | MoveEvent::Head(_) => open(None),
+            MoveEvent::Begin => self.asks_head(None),
             MoveEvent::Source(answer) => self.marked(answer),
-            MoveEvent::Found(live) => self.found(live),
-            MoveEvent::Written => self.append(),
-            MoveEvent::Log(answer) => self.logged(answer),
+            MoveEvent::Shard(ShardEvent::Head(answer)) => match self.entering.hears(answer) {
+                Entered::Asks(action) => MoveAction::Shard(self.entering.address, action),
+                Entered::Open(segment, live) => self.opened(segment, live),
+                Entered::Full => MoveAction::Over(Moved::Full),
+                Entered::Damaged => MoveAction::Over(Moved::Damaged),
+            },
+            MoveEvent::Shard(ShardEvent::Ring(ring)) => self.asks_head(Some(HeadWish::Fence(ring))),
+            MoveEvent::Shard(ShardEvent::Found(live)) => self.found(live),
+            MoveEvent::Shard(ShardEvent::Written) => self.append(),
+            MoveEvent::Shard(ShardEvent::TableGone) => self.finds_again(),
+            MoveEvent::Shard(ShardEvent::Log(answer)) => self.logged(answer),
         }
     }
 
+    /// Asks where it is to go for an open segment, after what is to be said there before.
+    fn asks_head(&self, before: Option<HeadWish>) -> MoveAction {
+        MoveAction::Shard(self.entering.address, self.entering.asks(before))
+    }
+
+    /// Asks the shard that a mark names, whoever set it.
+    fn asks(&self, mark: Target, action: ShardAction) -> MoveAction {
+        let address = if self.protocol.rules.keeps(Rule::AskedWhereMarked) {
+            mark.address
+        } else {
+            self.entering.address
+        };
+        MoveAction::Shard(address, action)
+    }
+
+    fn asks_source(&self, wish: StateWish) -> MoveAction {
+        MoveAction::Source(self.origin, wish)
+    }
+
     fn opened(&mut self, segment: Segment, live: Live) -> MoveAction {
-        if self.gone == Some(segment) {
-            return MoveAction::Over(Moved::Damaged);
-        }
-        let target = self.target(segment);
+        let target = Target {
+            address: self.entering.address,
+            segment,
+            chunk: self.chunk,
+        };
         if self.protocol.rules.keeps(Rule::MarkedFirst) {
             return self.marks(target);
         }
@@ -151,19 +149,9 @@ impl Move {
         self.found(Some(live))
     }
 
-    fn target(&self, segment: Segment) -> Target {
-        let (place, shard) = self.to;
-        Target {
-            place,
-            shard,
-            segment,
-            chunk: self.chunk,
-        }
-    }
-
     fn marks(&self, target: Target) -> MoveAction {
-        let (seq, claim) = (self.seq, self.claim);
-        MoveAction::Source(match self.mark {
+        let (seq, claim) = (self.origin.seq, self.claim);
+        self.asks_source(match self.mark {
             None => StateWish::Leave { seq, claim, target },
             Some(from) => StateWish::Redirect { seq, from, target },
         })
@@ -175,9 +163,9 @@ impl Move {
                 let is_new = self.mark.is_none() && mark.chunk != self.chunk;
                 self.mark = Some(mark);
                 if is_new && !self.protocol.rules.keeps(Rule::RedirectedFromSealed) {
-                    return open(None);
+                    return self.asks_head(None);
                 }
-                MoveAction::Find(mark.segment)
+                self.asks(mark, ShardAction::Find(mark.segment))
             }
             StateAnswer::Done | StateAnswer::Gone => MoveAction::Over(Moved::Done),
             StateAnswer::Stale | StateAnswer::Full | StateAnswer::Claimed(_) => {
@@ -188,120 +176,64 @@ impl Move {
 
     fn found(&mut self, live: Option<Live>) -> MoveAction {
         self.live = live;
-        match (live, self.mark) {
-            (Some(_), Some(mark)) if self.gone == Some(mark.segment) => MoveAction::Over(Moved::Damaged),
-            (Some(live), Some(mark)) => MoveAction::Write {
-                live,
-                segment: mark.segment,
-                chunk: mark.chunk,
-            },
-            _ => open(None),
+        let (Some(live), Some(mark)) = (live, self.mark) else {
+            return self.asks_head(None);
+        };
+        let (segment, chunk) = (mark.segment, mark.chunk);
+        if self.entering.is_gone(mark.address, segment, live) {
+            return MoveAction::Over(Moved::Damaged);
         }
+        self.asks(mark, ShardAction::Write { live, segment, chunk })
+    }
+
+    /// The table was dropped: the segment has another one since, or was released.
+    fn finds_again(&mut self) -> MoveAction {
+        let (Some(live), Some(mark)) = (self.live, self.mark) else {
+            return self.asks_head(None);
+        };
+        self.entering.misses_table(live.table);
+        self.asks(mark, ShardAction::Find(mark.segment))
     }
 
     fn append(&self) -> MoveAction {
         let (Some(live), Some(mark)) = (self.live, self.mark) else {
-            return open(None);
+            return self.asks_head(None);
         };
-        MoveAction::Log {
-            live,
-            segment: mark.segment,
-            wish: LogWish::Append {
-                chunk: mark.chunk,
-                entries: [self.entry].into(),
-            },
-        }
+        let (segment, chunk) = (mark.segment, mark.chunk);
+        let entries = [self.entry].into();
+        let wish = LogWish::Append { chunk, entries };
+        self.asks(mark, ShardAction::Log { live, segment, wish })
     }
 
     fn logged(&mut self, answer: LogAnswer) -> MoveAction {
         let Some(mark) = self.mark else {
-            return open(None);
+            return self.asks_head(None);
         };
-        let segment = mark.segment;
+        let (segment, address) = (mark.segment, self.entering.address);
         match answer {
             LogAnswer::Appended(placed) => {
                 if !matches!(placed[..], [Placed::At(_)]) {
                     return MoveAction::Over(Moved::NotNow);
                 }
-                let (seq, target) = (self.seq, mark);
+                let (seq, target) = (self.origin.seq, mark);
                 if self.protocol.rules.keeps(Rule::MarkedFirst) {
-                    MoveAction::Source(StateWish::Left { seq, target })
+                    self.asks_source(StateWish::Left { seq, target })
                 } else {
                     self.mark = None;
                     self.marks(target)
                 }
             }
-            LogAnswer::Sealed(count) => open(Some(HeadWish::Sealed { segment, count })),
+            // Elsewhere it is for who sends there to say so.
+            LogAnswer::Sealed(count) => {
+                let sealed = HeadWish::Sealed { segment, count };
+                self.asks_head((mark.address == address).then_some(sealed))
+            }
             // Whether it was appended shows at the source: its segment was not released before that was resolved.
             LogAnswer::Gone | LogAnswer::Unknown => {
-                self.gone = Some(segment);
-                open(None)
+                self.entering.misses_segment(mark.address, segment);
+                self.asks_head(None)
             }
             LogAnswer::TooLarge => MoveAction::Over(Moved::Full),
         }
-    }
-}
-
-/// Asks for an open segment, after what is to be said before.
-fn open(before: Option<HeadWish>) -> MoveAction {
-    let wishes = before.into_iter().chain([HeadWish::Open(Reach::Near)]);
-    MoveAction::Head(wishes.collect())
-}
-
-/// What is to be done to release a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ReleaseAction {
-    /// Ask the state of a message that was moved here, where it was; it is no matter what that answers.
-    Source(Origin, StateWish),
-    /// Ask the segment's head. Then it is over.
-    Head(HeadWish),
-}
-
-/// A segment leaves the list, done with or purged, when whatever was moved here is resolved where it was.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Releasing {
-    last: HeadWish,
-    /// The last one first.
-    sources: Vec<(Origin, Target)>,
-}
-
-impl Releasing {
-    /// Of a segment of this shard, whose log is sealed, and so many of whose messages are resolved.
-    pub fn new(here: (Place, Shard), log: &Log, resolved: u32, protocol: Protocol) -> Self {
-        let segment = log.segment;
-        Self::ending(HeadWish::Release { segment, resolved }, here, log, protocol)
-    }
-
-    /// Of a segment of this shard, whose log is sealed, whatever its messages are.
-    pub fn purging(here: (Place, Shard), log: &Log, protocol: Protocol) -> Self {
-        Self::ending(HeadWish::Purge(log.segment), here, log, protocol)
-    }
-
-    fn ending(last: HeadWish, here: (Place, Shard), log: &Log, protocol: Protocol) -> Self {
-        let (place, shard) = here;
-        let segment = log.segment;
-        let source = |(_, chunk, entry): (Seq, Chunk, &Entry)| {
-            let target = Target {
-                place,
-                shard,
-                segment,
-                chunk,
-            };
-            Some((entry.origin?, target))
-        };
-        let is_settled = protocol.rules.keeps(Rule::OriginsSettledFirst);
-        Self {
-            last,
-            sources: log.messages().filter_map(source).filter(|_| is_settled).collect(),
-        }
-    }
-
-    /// What is to be done first; and then, each time that is answered.
-    pub fn step(&mut self) -> ReleaseAction {
-        let last = ReleaseAction::Head(self.last);
-        self.sources.pop().map_or(last, |(origin, target)| {
-            let seq = origin.seq;
-            ReleaseAction::Source(origin, StateWish::Left { seq, target })
-        })
     }
 }

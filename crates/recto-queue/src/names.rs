@@ -14,6 +14,15 @@ pub struct Place(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard(pub u16);
 
+/// A shard, by the place of its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// Of which queue.
+    pub place: Place,
+    /// Which shard of it.
+    pub shard: Shard,
+}
+
 /// A piece of a shard's messages. Its number never recurs, whichever queue has the place; 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Segment(pub u64);

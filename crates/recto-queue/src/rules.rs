@@ -41,6 +41,8 @@ pub(crate) enum Rule {
     RedirectedFromSealed,
     /// A segment is released when whatever was moved there is resolved where it was.
     OriginsSettledFirst,
+    /// Who goes on with a mark asks the shard that it names, wherever it would move the message itself.
+    AskedWhereMarked,
     /// Messages of a group wait for those of the live segments before; their logs must be known to the end.
     EarlierLogsSealed,
     /// A lease is counted from when the claim was sent.

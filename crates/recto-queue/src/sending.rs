@@ -2,16 +2,18 @@
 //!
 //! ```text
 //!  begin ► open segment ► bodies ► append ─┬─ appended ► answer
-//!             ▲                            │
+//!             ▲                │           │
+//!             │                └ no table ►│
 //!             └── recorded in the head ◄───┴─ sealed, or released
 //! ```
 
 use std::sync::Arc;
 
-use crate::head::{HeadAnswer, HeadWish, Live, Reach};
+use crate::entering::{Entered, Entering, ShardAction, ShardEvent};
+use crate::head::{HeadWish, Live, Reach};
 use crate::limits::{FAR_MICROS, Protocol};
 use crate::log::{Entry, LogAnswer, LogWish, Placed};
-use crate::names::{Chunk, Segment};
+use crate::names::{Address, Chunk, Segment};
 use crate::rules::Rule;
 
 /// What happened.
@@ -19,37 +21,15 @@ use crate::rules::Rule;
 pub enum SendEvent {
     /// It can begin, and nothing is known of the head. Otherwise what the copy has open can be told at once.
     Begin,
-    /// The head answered the last of its wishes; the ring was read since, serially, if that is asked for.
-    Head(HeadAnswer),
-    /// All bodies are written.
-    Written,
-    /// The log answered.
-    Log(LogAnswer),
+    /// The shard did as it was asked.
+    Shard(ShardEvent),
 }
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendAction {
-    /// Ask the head these, in one round.
-    Head(Vec<HeadWish>),
-    /// Write the bodies, plainly, until all are written. With table 0 they are put with the log's row, and it is done.
-    Write {
-        /// Where.
-        live: Live,
-        /// Of this segment.
-        segment: Segment,
-        /// By this name.
-        chunk: Chunk,
-    },
-    /// Ask the log of the segment's register.
-    Log {
-        /// Where.
-        live: Live,
-        /// Which segment.
-        segment: Segment,
-        /// What.
-        wish: LogWish,
-    },
+    /// Ask this shard.
+    Shard(Address, ShardAction),
     /// Tell whoever waits; it is over.
     Answer(SendAnswer),
 }
@@ -65,20 +45,18 @@ pub enum SendAnswer {
     TooLarge,
     /// They may have been sent: too much time has passed to tell.
     Unknown,
-    /// Nothing was sent: the head names a segment that its register has no more. Registers and head are not of one time, as
-    /// when some were restored and others were not.
+    /// Nothing was sent: the head names a segment that its register has no more, or a table that was dropped. They are not
+    /// of one time, as when some were restored and others were not.
     Damaged,
 }
 
 /// Messages of one reach, on their way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Send {
+pub struct Sending {
     chunk: Chunk,
     entries: Arc<[Entry]>,
-    reach: Reach,
+    entering: Entering,
     open: Option<(Segment, Live)>,
-    /// What the log said is gone: a head that was read since does not have it.
-    gone: Option<Segment>,
     protocol: Protocol,
 }
 
@@ -92,55 +70,60 @@ pub fn reach(entry: &Entry) -> Reach {
     }
 }
 
-impl Send {
-    /// Of these messages, one at least, all of one [`reach`], under a chunk that nothing else has.
-    pub fn new(reach: Reach, chunk: Chunk, entries: Arc<[Entry]>, protocol: Protocol) -> Self {
+impl Sending {
+    /// Of these messages, one at least, all of one [`reach`], to this shard, under a chunk that nothing else has.
+    pub fn new(
+        address: Address,
+        reach: Reach,
+        chunk: Chunk,
+        entries: Arc<[Entry]>,
+        protocol: Protocol,
+    ) -> Self {
         Self {
             chunk,
             entries,
-            reach,
+            entering: Entering::new(address, reach),
             open: None,
-            gone: None,
             protocol,
         }
     }
 
     /// What is to be done about what happened.
-    pub fn step(&mut self, event: SendEvent) -> Vec<SendAction> {
+    pub fn step(&mut self, event: SendEvent) -> SendAction {
         match (event, self.open) {
-            (SendEvent::Head(HeadAnswer::Open(segment, _)), _) if self.gone == Some(segment) => {
-                vec![SendAction::Answer(SendAnswer::Damaged)]
+            (SendEvent::Shard(ShardEvent::Head(answer)), _) => match self.entering.hears(answer) {
+                Entered::Asks(action) => self.asks(action),
+                Entered::Open(segment, live) => self.opened(segment, live),
+                Entered::Full => SendAction::Answer(SendAnswer::Full),
+                Entered::Damaged => SendAction::Answer(SendAnswer::Damaged),
+            },
+            (SendEvent::Shard(ShardEvent::Ring(ring)), _) => self.asks_head(Some(HeadWish::Fence(ring))),
+            (SendEvent::Shard(ShardEvent::Written), Some((segment, live))) => self.append(segment, live),
+            (SendEvent::Shard(ShardEvent::TableGone), Some((_, live))) => {
+                self.entering.misses_table(live.table);
+                self.asks_head(None)
             }
-            (SendEvent::Head(HeadAnswer::Open(segment, live)), _) => {
-                self.open = Some((segment, live));
-                self.go_into(segment, live)
-            }
-            (SendEvent::Head(HeadAnswer::Full), _) => vec![SendAction::Answer(SendAnswer::Full)],
-            (SendEvent::Head(HeadAnswer::Absent), _) => self.ask_head(Some(HeadWish::Fence)),
-            (SendEvent::Begin | SendEvent::Head(_), _) => self.ask_head(None),
-            (SendEvent::Written, Some((segment, live))) => {
-                if self.protocol.rules.keeps(Rule::BodiesFirst) {
-                    vec![self.append(segment, live)]
-                } else {
-                    Vec::new()
-                }
-            }
-            (SendEvent::Log(answer), Some((segment, _))) => self.logged(segment, answer),
-            (SendEvent::Written | SendEvent::Log(_), None) => Vec::new(),
+            (SendEvent::Shard(ShardEvent::Log(answer)), Some((segment, _))) => self.logged(segment, answer),
+            (SendEvent::Begin | SendEvent::Shard(_), _) => self.asks_head(None),
         }
     }
 
-    fn go_into(&self, segment: Segment, live: Live) -> Vec<SendAction> {
-        let write = SendAction::Write {
-            live,
-            segment,
-            chunk: self.chunk,
-        };
-        if self.protocol.rules.keeps(Rule::BodiesFirst) {
-            vec![write]
-        } else {
-            vec![self.append(segment, live), write]
+    fn asks(&self, action: ShardAction) -> SendAction {
+        SendAction::Shard(self.entering.address, action)
+    }
+
+    fn asks_head(&mut self, before: Option<HeadWish>) -> SendAction {
+        self.open = None;
+        self.asks(self.entering.asks(before))
+    }
+
+    fn opened(&mut self, segment: Segment, live: Live) -> SendAction {
+        self.open = Some((segment, live));
+        if !self.protocol.rules.keeps(Rule::BodiesFirst) {
+            return self.append(segment, live);
         }
+        let chunk = self.chunk;
+        self.asks(ShardAction::Write { live, segment, chunk })
     }
 
     fn append(&self, segment: Segment, live: Live) -> SendAction {
@@ -148,28 +131,21 @@ impl Send {
             chunk: self.chunk,
             entries: self.entries.clone(),
         };
-        SendAction::Log { live, segment, wish }
+        self.asks(ShardAction::Log { live, segment, wish })
     }
 
-    fn logged(&mut self, segment: Segment, answer: LogAnswer) -> Vec<SendAction> {
-        let answer = match answer {
+    fn logged(&mut self, segment: Segment, answer: LogAnswer) -> SendAction {
+        SendAction::Answer(match answer {
             LogAnswer::Appended(placed) => SendAnswer::Sent(segment, placed),
             LogAnswer::Sealed(count) => {
-                return self.ask_head(Some(HeadWish::Sealed { segment, count }));
+                return self.asks_head(Some(HeadWish::Sealed { segment, count }));
             }
             LogAnswer::Gone => {
-                self.gone = Some(segment);
-                return self.ask_head(None);
+                self.entering.misses_segment(self.entering.address, segment);
+                return self.asks_head(None);
             }
             LogAnswer::TooLarge => SendAnswer::TooLarge,
             LogAnswer::Unknown => SendAnswer::Unknown,
-        };
-        vec![SendAction::Answer(answer)]
-    }
-
-    fn ask_head(&mut self, before: Option<HeadWish>) -> Vec<SendAction> {
-        self.open = None;
-        let wishes = before.into_iter().chain([HeadWish::Open(self.reach)]);
-        vec![SendAction::Head(wishes.collect())]
+        })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::lease::{Clock, Leases};
 use crate::limits::Protocol;
 use crate::log::Log;
-use crate::names::{Chunk, ClaimId, Fingerprint, Micros, Place, Segment, Seq, Shard, Version};
+use crate::names::{Address, Chunk, ClaimId, Fingerprint, Micros, Segment, Seq, Version};
 use crate::resolved::Resolved;
 use crate::round::Register;
 use crate::rules::Rule;
@@ -48,10 +48,8 @@ pub enum Standing {
 /// Where a message is moved to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    /// Of which queue.
-    pub place: Place,
-    /// Which shard of it.
-    pub shard: Shard,
+    /// To which shard.
+    pub address: Address,
     /// Which segment.
     pub segment: Segment,
     /// Under which chunk it lies there, if it does.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Reader, StoredError};
+use super::{Reader, StoredError, push_address};
 use crate::limits::{MAX_SEGMENT_BYTES, MAX_SEGMENT_MESSAGES};
 use crate::log::{Entry, Log, LogRow, Origin};
-use crate::names::{Chunk, Fingerprint, MessageId, Place, Segment, Seq, Shard, Version};
+use crate::names::{Chunk, Fingerprint, MessageId, Segment, Seq, Version};
 
 /// The version of the form of a log and of its rows.
 pub const LOG_FORMAT_VERSION: u8 = 1;
@@ -55,8 +55,7 @@ fn push_entry(bytes: &mut Vec<u8>, entry: &Entry) {
         bytes.extend(fingerprint.0.to_be_bytes());
     }
     if let Some(origin) = entry.origin {
-        bytes.extend(origin.place.0.to_be_bytes());
-        bytes.extend(origin.shard.0.to_be_bytes());
+        push_address(bytes, origin.address);
         bytes.extend(origin.segment.0.to_be_bytes());
         bytes.extend(origin.seq.to_be_bytes());
     }
@@ -104,8 +103,7 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, StoredError> {
     }
     if flags & ORIGIN != 0 {
         entry.origin = Some(Origin {
-            place: Place(reader.u32()?),
-            shard: Shard(reader.u16()?),
+            address: reader.address()?,
             segment: Segment(reader.u64()?),
             seq: reader.u16()?,
         });

@@ -16,7 +16,7 @@ pub use ring::{RING_FORMAT_VERSION, decode_ring, encode_ring};
 pub use state::{STATE_FORMAT_VERSION, decode_state, encode_state};
 
 use crate::limits::MAX_VERSION;
-use crate::names::Version;
+use crate::names::{Address, Place, Shard, Version};
 
 /// Why stored bytes are not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +55,11 @@ impl StoredError {
             }
         }
     }
+}
+
+fn push_address(bytes: &mut Vec<u8>, address: Address) {
+    bytes.extend(address.place.0.to_be_bytes());
+    bytes.extend(address.shard.0.to_be_bytes());
 }
 
 /// Bytes that are read from the front.
@@ -130,6 +135,13 @@ impl<'b> Reader<'b> {
 
     fn u128(&mut self) -> Result<u128, StoredError> {
         self.take().map(u128::from_be_bytes)
+    }
+
+    fn address(&mut self) -> Result<Address, StoredError> {
+        Ok(Address {
+            place: Place(self.u32()?),
+            shard: Shard(self.u16()?),
+        })
     }
 
     fn bool(&mut self) -> Result<bool, StoredError> {

@@ -1,7 +1,7 @@
 //! A receipt: what a worker shows to be done with a message.
 
-use super::{Reader, StoredError};
-use crate::names::{ClaimId, Place, Segment, Seq, Shard};
+use super::{Reader, StoredError, push_address};
+use crate::names::{Address, ClaimId, Segment, Seq};
 
 /// The version of the form of a receipt.
 pub const RECEIPT_FORMAT_VERSION: u8 = 1;
@@ -11,10 +11,8 @@ pub(super) const WHAT: &str = "a receipt";
 /// One message, as one claim received it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Receipt {
-    /// Of which queue.
-    pub place: Place,
-    /// Which shard of it.
-    pub shard: Shard,
+    /// In which shard.
+    pub address: Address,
     /// Which segment.
     pub segment: Segment,
     /// Which message of that.
@@ -27,8 +25,7 @@ impl Receipt {
     /// The bytes. Their last four tell a slip of the pen; who makes some up has to guess the claim.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![RECEIPT_FORMAT_VERSION];
-        bytes.extend(self.place.0.to_be_bytes());
-        bytes.extend(self.shard.0.to_be_bytes());
+        push_address(&mut bytes, self.address);
         bytes.extend(self.segment.0.to_be_bytes());
         bytes.extend(self.seq.to_be_bytes());
         bytes.extend(self.claim.0.to_be_bytes());
@@ -43,8 +40,7 @@ impl Receipt {
     pub fn decode(bytes: &[u8]) -> Result<Self, StoredError> {
         let mut reader = Reader::new(WHAT, RECEIPT_FORMAT_VERSION, bytes)?;
         let receipt = Self {
-            place: Place(reader.u32()?),
-            shard: Shard(reader.u16()?),
+            address: reader.address()?,
             segment: Segment(reader.u64()?),
             seq: reader.u16()?,
             claim: ClaimId(reader.u128()?),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Reader, StoredError};
+use super::{Reader, StoredError, push_address};
 use crate::limits::{MAX_PENDING, MAX_SEGMENT_MESSAGES};
-use crate::names::{Chunk, ClaimId, Place, Segment, Seq, Shard, Version};
+use crate::names::{Chunk, ClaimId, Segment, Seq, Version};
 use crate::resolved::Resolved;
 use crate::state::{Pending, Standing, State, Target};
 
@@ -43,8 +43,7 @@ fn push_pending(bytes: &mut Vec<u8>, pending: &Pending) {
         Standing::Waiting => bytes.push(WAITING),
         Standing::Leaving(target) => {
             bytes.push(LEAVING);
-            bytes.extend(target.place.0.to_be_bytes());
-            bytes.extend(target.shard.0.to_be_bytes());
+            push_address(bytes, target.address);
             bytes.extend(target.segment.0.to_be_bytes());
             bytes.extend(target.chunk.0.to_be_bytes());
         }
@@ -105,8 +104,7 @@ fn read_pending(reader: &mut Reader<'_>) -> Result<Pending, StoredError> {
         WAITING => pending.standing = Standing::Waiting,
         LEAVING => {
             pending.standing = Standing::Leaving(Target {
-                place: Place(reader.u32()?),
-                shard: Shard(reader.u16()?),
+                address: reader.address()?,
                 segment: Segment(reader.u64()?),
                 chunk: Chunk(reader.u128()?),
             });

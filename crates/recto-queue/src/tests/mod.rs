@@ -23,7 +23,8 @@ mod worker;
 mod world;
 
 use crate::{
-    Entry, Event, Fingerprint, Head, Log, MessageId, Origin, Place, Register, Ring, Segment, Shard, State,
+    Address, Entry, Event, Fingerprint, Head, Log, MessageId, Origin, Place, Register, Ring, Segment, Shard,
+    State,
 };
 
 const Q1: &str = "Q1: no confirmed message is lost";
@@ -36,11 +37,13 @@ const Q7: &str = "Q7: a group is received in order, one message at a time";
 const TWICE: &str = "nothing stands twice";
 
 /// The shard of the models.
-const HERE: (Place, Shard) = (Place(0), Shard(0));
+const HERE: Address = Address {
+    place: Place(0),
+    shard: Shard(0),
+};
 /// The message that is moved.
 const SOURCE: Origin = Origin {
-    place: HERE.0,
-    shard: HERE.1,
+    address: HERE,
     segment: Segment(1),
     seq: 0,
 };

@@ -4,8 +4,9 @@ use super::store::{Reply, Request, SetsUp};
 use super::world::{Config, Now};
 use super::{HERE, SOURCE, entry_of, event_of};
 use crate::{
-    Action, BodyTable, Chunk, Clock, Event, Head, Leases, Live, Log, LogContext, LogWish, Move, MoveAction,
-    MoveEvent, Moved, Recent, RegisterNumber, Round, Segment, State, StateContext, StateWish, Ticket,
+    Action, BodyTable, Chunk, Clock, Event, Head, Leases, Live, Log, LogContext, LogWish, MoveAction,
+    MoveEvent, Moved, Moving, Recent, RegisterNumber, Round, Segment, ShardAction, ShardEvent, State,
+    StateContext, StateWish, Ticket,
 };
 
 /// For whose answer it waits.
@@ -22,7 +23,7 @@ enum Waits {
 pub(crate) struct Mover {
     name: u8,
     tries: u8,
-    moving: Option<Move>,
+    moving: Option<Moving>,
     waits: Waits,
     head: Round<Head>,
     wishes: usize,
@@ -54,13 +55,13 @@ impl Mover {
                 self.tries -= 1;
                 let chunk = Chunk(100 + u128::from(self.name));
                 let (entry, protocol) = (entry_of(1, now), now.config.protocol());
-                self.moving = Some(Move::new(SOURCE, None, HERE, chunk, entry, protocol));
+                self.moving = Some(Moving::new(SOURCE, None, HERE, chunk, entry, protocol));
                 self.tells(MoveEvent::Begin, now)
             }
-            (Reply::Written, _) => self.tells(MoveEvent::Written, now),
+            (Reply::Written, _) => self.tells(MoveEvent::Shard(ShardEvent::Written), now),
             (Reply::Head(head), Waits::Found(segment)) => {
                 let live = head.live().get(&segment).copied();
-                self.tells(MoveEvent::Found(live), now)
+                self.tells(MoveEvent::Shard(ShardEvent::Found(live)), now)
             }
             (reply, Waits::Source) => self.tells_source(event_of(reply), now),
             (reply, Waits::Head) => self.tells_head(event_of(reply), now),
@@ -71,22 +72,27 @@ impl Mover {
 
     fn tells(&mut self, event: MoveEvent, now: &Now<'_>) -> Option<Request> {
         match self.moving.as_mut()?.step(event) {
-            MoveAction::Head(wishes) => {
+            MoveAction::Shard(_, ShardAction::Head(wishes)) => {
                 self.waits = Waits::Head;
                 self.wishes = wishes.len();
                 let wishes = (0..).map(Ticket).zip(wishes).collect();
                 self.tells_head(Event::Asked(wishes), now)
             }
-            MoveAction::Source(wish) => {
+            MoveAction::Source(_, wish) => {
                 self.waits = Waits::Source;
                 self.tells_source(Event::Asked(vec![(Ticket(0), wish)]), now)
             }
-            MoveAction::Find(segment) => {
+            MoveAction::Shard(_, ShardAction::Find(segment)) => {
                 self.waits = Waits::Found(segment);
                 Some(Request::ReadHead)
             }
-            MoveAction::Write { live, segment, chunk } => Some(Request::Write(live.table, segment, chunk)),
-            MoveAction::Log { live, segment, wish } => self.asks_log(segment, live, wish, now),
+            MoveAction::Shard(_, ShardAction::ReadRing) => Some(Request::ReadRing),
+            MoveAction::Shard(_, ShardAction::Write { live, segment, chunk }) => {
+                Some(Request::Write(live.table, segment, chunk))
+            }
+            MoveAction::Shard(_, ShardAction::Log { live, segment, wish }) => {
+                self.asks_log(segment, live, wish, now)
+            }
             MoveAction::Over(moved) => {
                 let is_damaged = moved == Moved::Damaged && now.config.without.is_none();
                 assert!(!is_damaged, "nothing is damaged");
@@ -106,7 +112,7 @@ impl Mover {
                 Action::Answer(..) => {}
             }
         }
-        self.tells(MoveEvent::Head(last?), now)
+        self.tells(MoveEvent::Shard(ShardEvent::Head(last?)), now)
     }
 
     fn tells_source(&mut self, event: Event<State>, now: &Now<'_>) -> Option<Request> {
@@ -144,7 +150,7 @@ impl Mover {
                 let sets_up = round.copy().is_none_or(|copy| copy.segment != put.segment);
                 Some(Request::CasLog(live.register, expected, put, SetsUp(sets_up)))
             }
-            Action::Answer(_, answer) => self.tells(MoveEvent::Log(answer), now),
+            Action::Answer(_, answer) => self.tells(MoveEvent::Shard(ShardEvent::Log(answer)), now),
         }
     }
 }

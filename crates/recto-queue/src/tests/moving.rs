@@ -2,7 +2,11 @@
 
 use super::world::Config;
 use super::{Q2, TWICE, usually};
-use crate::rules::Rule;
+use crate::rules::{Rule, Rules};
+use crate::{
+    Address, LogAnswer, MoveAction, MoveEvent, Moved, Moving, Placed, Shard, ShardAction, ShardEvent,
+    StateAnswer, Target,
+};
 
 /// Two movers.
 fn moving() -> Config {
@@ -77,18 +81,8 @@ fn a_message_with_a_deduplication_id_is_moved() {
     moving.holds("a mover, a deduplication id", &["moved"]);
 }
 
-#[test]
-fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
-    use crate::{LogAnswer, Move, MoveAction, MoveEvent, Moved, Placed, StateAnswer, Target};
-    let (place, shard) = super::HERE;
-    let chunk = crate::Chunk(1);
-    let target = Target {
-        place,
-        shard,
-        segment: crate::Segment(2),
-        chunk,
-    };
-    let entry = crate::Entry {
+fn entry() -> crate::Entry {
+    crate::Entry {
         id: crate::MessageId(1),
         index: 3,
         size: 1,
@@ -97,18 +91,28 @@ fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
         group: None,
         deduplication: Some(crate::Fingerprint(1)),
         origin: None,
+    }
+}
+
+#[test]
+fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
+    let chunk = crate::Chunk(1);
+    let target = Target {
+        address: super::HERE,
+        segment: crate::Segment(2),
+        chunk,
     };
-    let mut moving = Move::new(
+    let mut moving = Moving::new(
         super::SOURCE,
         None,
         super::HERE,
         chunk,
-        entry,
+        entry(),
         crate::Protocol::default(),
     );
     moving.step(MoveEvent::Source(StateAnswer::Leaving(target)));
-    let placed = vec![Placed::Duplicate(entry.id)];
-    let action = moving.step(MoveEvent::Log(LogAnswer::Appended(placed)));
+    let placed = vec![Placed::Duplicate(entry().id)];
+    let action = moving.step(MoveEvent::Shard(ShardEvent::Log(LogAnswer::Appended(placed))));
     assert_eq!(action, MoveAction::Over(Moved::NotNow));
 }
 
@@ -155,4 +159,38 @@ fn without_settling_sources() {
 #[test]
 fn without_a_fence_of_what_leaves() {
     moving_and_working().breaks(Rule::LeavingIsFenced, Q2);
+}
+
+/// Whom somebody asks who would move the message within its own shard, and finds it marked as leaving to another.
+fn asked_about_a_mark(rules: Rules) -> Address {
+    let elsewhere = Address {
+        shard: Shard(1),
+        ..super::HERE
+    };
+    let target = Target {
+        address: elsewhere,
+        segment: crate::Segment(2),
+        chunk: crate::Chunk(7),
+    };
+    let protocol = crate::Protocol {
+        rules,
+        ..crate::Protocol::default()
+    };
+    let (to, chunk) = (super::HERE, crate::Chunk(1));
+    let mut moving = Moving::new(super::SOURCE, None, to, chunk, entry(), protocol);
+    match moving.step(MoveEvent::Source(StateAnswer::Leaving(target))) {
+        MoveAction::Shard(address, ShardAction::Find(segment)) if segment == target.segment => address,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_goes_on_with_a_mark_asks_the_shard_that_it_names() {
+    assert_eq!(asked_about_a_mark(Rules::default()).shard, Shard(1));
+}
+
+#[test]
+fn without_asking_where_it_is_marked() {
+    let rules = Rules::without(Some(Rule::AskedWhereMarked));
+    assert_eq!(asked_about_a_mark(rules), super::HERE);
 }

@@ -166,7 +166,7 @@ impl RingKeeper {
             let life = self.life.take()?;
             return self.asks_ring(RingWish::Fenced(table, life), now);
         }
-        let fencing = Fencing::new(table, now.config.protocol());
+        let fencing = Fencing::new(table, self.known.0, now.config.protocol());
         self.doing = Some(Doing::Fencing(fencing));
         self.tells(KeepEvent::Begin, now)
     }

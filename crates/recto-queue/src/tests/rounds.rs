@@ -410,7 +410,7 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     };
     // What does not exist cannot have been fenced.
     assert_eq!(asks(HeadWish::Open(Reach::Near), 0), HeadAnswer::Absent);
-    assert_eq!(asks(HeadWish::Fence, 0), HeadAnswer::Done);
+    assert_eq!(asks(HeadWish::Fence(1), 0), HeadAnswer::Done);
     assert_eq!(number(asks(HeadWish::Open(Reach::Near), 0)), (1, 0));
     assert_eq!(number(asks(HeadWish::Open(Reach::Far), 0)), (2, 1));
     assert_eq!(number(asks(HeadWish::Open(Reach::Near), 0)), (1, 0));
@@ -472,7 +472,7 @@ fn restored() -> (Segment, crate::Live, Head) {
     use crate::Register;
     let mut head = Head::absent();
     let mut opened = HeadAnswer::Done;
-    for wish in [HeadWish::Fence, HeadWish::Open(Reach::Near)] {
+    for wish in [HeadWish::Fence(1), HeadWish::Open(Reach::Near)] {
         opened = head.work_out(&wish, false, &head_context(1, 0));
     }
     match opened {
@@ -484,47 +484,43 @@ fn restored() -> (Segment, crate::Live, Head) {
 #[test]
 fn what_a_head_names_that_is_gone_is_damage_and_no_work_without_end() {
     use crate::{
-        Fencing, KeepAction, KeepEvent, Move, MoveAction, MoveEvent, Moved, Send, SendAction, SendAnswer,
-        SendEvent, StateAnswer,
+        Fencing, KeepAction, KeepEvent, MoveAction, MoveEvent, Moved, Moving, SendAction, SendAnswer,
+        SendEvent, Sending, ShardAction, ShardEvent, StateAnswer,
     };
     let (segment, live, head) = restored();
     let (protocol, chunk) = (Protocol::default(), Chunk(1));
     let opened = || HeadAnswer::Open(segment, live);
 
-    let mut send = Send::new(Reach::Near, chunk, [entry(1, 1)].into(), protocol);
-    send.step(SendEvent::Head(opened()));
-    send.step(SendEvent::Written);
-    let asked = send.step(SendEvent::Log(LogAnswer::Gone));
-    assert_eq!(asked, [SendAction::Head(vec![HeadWish::Open(Reach::Near)])]);
-    let answer = send.step(SendEvent::Head(opened()));
-    assert_eq!(answer, [SendAction::Answer(SendAnswer::Damaged)]);
+    let mut sending = Sending::new(super::HERE, Reach::Near, chunk, [entry(1, 1)].into(), protocol);
+    let mut hears = |event| sending.step(SendEvent::Shard(event));
+    hears(ShardEvent::Head(opened()));
+    hears(ShardEvent::Written);
+    let open = ShardAction::Head(vec![HeadWish::Open(Reach::Near)]);
+    let asked = hears(ShardEvent::Log(LogAnswer::Gone));
+    assert_eq!(asked, SendAction::Shard(super::HERE, open));
+    let answer = hears(ShardEvent::Head(opened()));
+    assert_eq!(answer, SendAction::Answer(SendAnswer::Damaged));
 
-    let (place, shard) = super::HERE;
     let target = crate::Target {
-        place,
-        shard,
+        address: super::HERE,
         segment,
         chunk,
     };
-    let mut moving = Move::new(super::SOURCE, None, super::HERE, chunk, entry(1, 1), protocol);
+    let mut moving = Moving::new(super::SOURCE, None, super::HERE, chunk, entry(1, 1), protocol);
     moving.step(MoveEvent::Source(StateAnswer::Leaving(target)));
-    moving.step(MoveEvent::Found(Some(live)));
-    moving.step(MoveEvent::Log(LogAnswer::Gone));
-    assert_eq!(
-        moving.step(MoveEvent::Head(opened())),
-        MoveAction::Over(Moved::Damaged)
-    );
-    assert_eq!(
-        moving.step(MoveEvent::Found(Some(live))),
-        MoveAction::Over(Moved::Damaged)
-    );
+    let mut hears = |event| moving.step(MoveEvent::Shard(event));
+    hears(ShardEvent::Found(Some(live)));
+    hears(ShardEvent::Log(LogAnswer::Gone));
+    for event in [ShardEvent::Head(opened()), ShardEvent::Found(Some(live))] {
+        assert_eq!(hears(event), MoveAction::Over(Moved::Damaged));
+    }
 
-    let mut fencing = Fencing::new(live.table, protocol);
+    let mut fencing = Fencing::new(live.table, 1, protocol);
     let fenced = || KeepEvent::Head(HeadAnswer::Done, head.clone());
     assert_eq!(fencing.step(fenced()), KeepAction::Seal(segment, live));
     assert_eq!(
         fencing.step(KeepEvent::Sealed(None)),
-        KeepAction::Head(HeadWish::Fence)
+        KeepAction::Head(HeadWish::Fence(1))
     );
     assert_eq!(fencing.step(fenced()), KeepAction::Damaged(segment));
 }

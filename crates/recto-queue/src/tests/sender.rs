@@ -2,10 +2,11 @@
 
 use super::store::{Reply, Request, SetsUp};
 use super::world::{Config, Ghost, Now};
-use super::{entry_of, event_of};
+use super::{HERE, entry_of, event_of};
 use crate::{
     Action, BodyTable, Event, Head, HeadAnswer, HeadContext, HeadWish, Live, Log, LogContext, LogWish,
-    Recent, Round, Segment, Send, SendAction, SendAnswer, SendEvent, Ticket, Version, reach,
+    Recent, Round, Segment, SendAction, SendAnswer, SendEvent, Sending, ShardAction, ShardEvent, Ticket,
+    Version, reach,
 };
 
 /// A sender of a few messages, each by itself.
@@ -14,12 +15,10 @@ pub(crate) struct Sender {
     /// Which messages it has still to send, the last one first.
     messages: Vec<u8>,
     message: u8,
-    sending: Option<Send>,
+    sending: Option<Sending>,
     head: Round<Head>,
     ring: (Version, BodyTable),
     wishes: usize,
-    /// What the head answered, until the ring is read.
-    stopped: Option<HeadAnswer>,
     is_unplaced: bool,
     log: Option<(Segment, Live, Round<Log>)>,
     /// What is to be asked when the logs before were read.
@@ -39,7 +38,6 @@ impl Sender {
             head: Round::new(config.protocol()),
             ring: (1, BodyTable(1)),
             wishes: 0,
-            stopped: None,
             is_unplaced: true,
             log: None,
             asks: None,
@@ -61,49 +59,47 @@ impl Sender {
                 let entry = entry_of(message, now);
                 let chunk = crate::Chunk(u128::from(message));
                 let entries = [entry].into();
-                let mut send = Send::new(reach(&entry), chunk, entries, now.config.protocol());
+                let mut send = Sending::new(HERE, reach(&entry), chunk, entries, now.config.protocol());
                 let open = self.head.copy().and_then(|head| head.open(reach(&entry)));
                 let event = open.map_or(SendEvent::Begin, |(segment, live)| {
-                    SendEvent::Head(HeadAnswer::Open(segment, live))
+                    SendEvent::Shard(ShardEvent::Head(HeadAnswer::Open(segment, live)))
                 });
-                let actions = send.step(event);
+                let action = send.step(event);
                 self.sending = Some(send);
-                self.does(actions, now, ghosts)
+                self.does(action, now, ghosts)
             }
             Reply::Log(log) if self.asks.is_some() => self.reads_before(log, now, ghosts),
             Reply::Ring(ring) => {
                 self.ring = (ring.version, ring.open()?);
-                let answer = self.stopped.take()?;
-                self.tells(SendEvent::Head(answer), now, ghosts)
+                self.tells(ShardEvent::Ring(ring.version), now, ghosts)
             }
-            Reply::Written => self.tells(SendEvent::Written, now, ghosts),
+            Reply::Written => self.tells(ShardEvent::Written, now, ghosts),
             reply if self.wishes > 0 => self.tells_head(event_of(reply), now, ghosts),
             reply => self.tells_log(event_of(reply), now, ghosts),
         }
     }
 
-    fn tells(&mut self, event: SendEvent, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
-        let actions = self.sending.as_mut()?.step(event);
-        self.does(actions, now, ghosts)
+    fn tells(&mut self, event: ShardEvent, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let action = self.sending.as_mut()?.step(SendEvent::Shard(event));
+        self.does(action, now, ghosts)
     }
 
-    fn does(&mut self, actions: Vec<SendAction>, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
-        let mut request = None;
-        for action in actions {
-            let next = match action {
-                SendAction::Head(wishes) => self.asks_head(wishes, now, ghosts),
-                SendAction::Write { live, segment, chunk } => {
-                    Some(Request::Write(live.table, segment, chunk))
-                }
-                SendAction::Log { live, segment, wish } => self.asks_log(segment, live, wish, now, ghosts),
-                SendAction::Answer(answer) => {
-                    self.ends(answer, ghosts);
-                    None
-                }
-            };
-            request = request.or(next);
+    fn does(&mut self, action: SendAction, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        match action {
+            SendAction::Shard(_, ShardAction::Head(wishes)) => self.asks_head(wishes, now, ghosts),
+            SendAction::Shard(_, ShardAction::ReadRing) => Some(Request::ReadRing),
+            SendAction::Shard(_, ShardAction::Find(_)) => None,
+            SendAction::Shard(_, ShardAction::Write { live, segment, chunk }) => {
+                Some(Request::Write(live.table, segment, chunk))
+            }
+            SendAction::Shard(_, ShardAction::Log { live, segment, wish }) => {
+                self.asks_log(segment, live, wish, now, ghosts)
+            }
+            SendAction::Answer(answer) => {
+                self.ends(answer, ghosts);
+                None
+            }
         }
-        request
     }
 
     fn ends(&mut self, answer: SendAnswer, ghosts: &mut Vec<Ghost>) {
@@ -143,11 +139,7 @@ impl Sender {
             }
         }
         self.wishes = 0;
-        if matches!(last, Some(HeadAnswer::OldRing | HeadAnswer::Absent)) {
-            self.stopped = last;
-            return Some(Request::ReadRing);
-        }
-        self.tells(SendEvent::Head(last?), now, ghosts)
+        self.tells(ShardEvent::Head(last?), now, ghosts)
     }
 
     fn asks_log(
@@ -197,7 +189,7 @@ impl Sender {
                 let sets_up = round.copy().is_none_or(|copy| copy.segment != put.segment);
                 Some(Request::CasLog(live.register, expected, put, SetsUp(sets_up)))
             }
-            Action::Answer(_, answer) => self.tells(SendEvent::Log(answer), now, ghosts),
+            Action::Answer(_, answer) => self.tells(ShardEvent::Log(answer), now, ghosts),
         }
     }
 

@@ -146,10 +146,8 @@ impl Store {
         self.head.last = segment;
         self.head.registers = 2;
         self.head.live.insert(segment, live);
-        let (place, shard) = HERE;
         let target = Target {
-            place,
-            shard,
+            address: HERE,
             segment,
             chunk,
         };

@@ -11,8 +11,8 @@ use crate::stored::{
     encode_log, encode_log_row, encode_ring, encode_state,
 };
 use crate::{
-    BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Life, Live, Log, LogRow, MessageId, Origin, Pending,
-    Place, Reach, RegisterNumber, Resolved, Resting, Ring, Segment, Shard, Standing, State, Target,
+    Address, BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Life, Live, Log, LogRow, MessageId, Origin,
+    Pending, Place, Reach, RegisterNumber, Resolved, Resting, Ring, Segment, Shard, Standing, State, Target,
 };
 
 /// The version in the column beside: any.
@@ -37,6 +37,13 @@ fn optional(text: &str) -> Option<&str> {
     (text != "-").then_some(text)
 }
 
+fn address(place: &str, shard: &str) -> Address {
+    Address {
+        place: Place(number(place)),
+        shard: Shard(number(shard)),
+    }
+}
+
 /// Each of several; none: `-`.
 fn each(text: &str, between: char) -> Vec<&str> {
     optional(text).map_or_else(Vec::new, |text| text.split(between).collect())
@@ -48,8 +55,7 @@ fn golden_row(text: &str) -> Entry {
     let origin = |text: &str| {
         let parts: Vec<_> = text.split('/').collect();
         Origin {
-            place: Place(number(parts[0])),
-            shard: Shard(number(parts[1])),
+            address: address(parts[0], parts[1]),
             segment: Segment(number(parts[2])),
             seq: number(parts[3]),
         }
@@ -85,8 +91,7 @@ fn golden_states() -> Vec<(State, Vec<u8>)> {
         target => {
             let parts: Vec<_> = target.split('/').collect();
             Standing::Leaving(Target {
-                place: Place(number(parts[0])),
-                shard: Shard(number(parts[1])),
+                address: address(parts[0], parts[1]),
                 segment: Segment(number(parts[2])),
                 chunk: Chunk(hex(parts[3])),
             })
@@ -198,8 +203,7 @@ fn golden_rings() -> Vec<(Ring, Vec<u8>)> {
 fn golden_receipts() -> Vec<(Receipt, Vec<u8>)> {
     let receipt = |line: Vec<&str>| {
         let receipt = Receipt {
-            place: Place(number(line[0])),
-            shard: Shard(number(line[1])),
+            address: address(line[0], line[1]),
             segment: Segment(number(line[2])),
             seq: number(line[3]),
             claim: ClaimId(hex(line[4])),
@@ -418,8 +422,10 @@ fn states() -> impl Strategy<Value = State> {
         Just(Standing::Waiting),
         any::<(u32, u16, u64, u128)>().prop_map(|(place, shard, segment, chunk)| {
             Standing::Leaving(Target {
-                place: Place(place),
-                shard: Shard(shard),
+                address: Address {
+                    place: Place(place),
+                    shard: Shard(shard),
+                },
                 segment: Segment(segment),
                 chunk: Chunk(chunk),
             })
@@ -469,8 +475,10 @@ proptest! {
         prop_assert_eq!(decode_state(VERSION, &bytes), Ok(state));
         let (place, shard, segment, seq, claim) = claim;
         let receipt = Receipt {
-            place: Place(place),
-            shard: Shard(shard),
+            address: Address {
+                place: Place(place),
+                shard: Shard(shard),
+            },
             segment: Segment(segment),
             seq,
             claim: ClaimId(claim),
