@@ -12,6 +12,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`names`] | numbers that never recur, and numbers that do |
+//! | [`registry`], [`options`] | [`Registry`]: which queues there are, and what they are like |
 //! | [`limits`] | how much of everything there may be, and for how long things wait |
 //! | [`round`] | [`Round`]: one conditional write at a time, carrying all that waits |
 //! | [`log`] | [`Log`]: what was sent into a segment |
@@ -34,6 +35,8 @@ pub mod limits;
 pub mod log;
 pub mod moving;
 pub mod names;
+pub mod options;
+pub mod registry;
 pub mod releasing;
 pub mod resolved;
 pub mod ring;
@@ -54,9 +57,11 @@ pub use limits::Protocol;
 pub use log::{Entry, Log, LogAnswer, LogContext, LogRow, LogWish, Origin, Placed, Recent};
 pub use moving::{MoveAction, MoveEvent, Moved, Moving};
 pub use names::{
-    Address, BodyTable, Chunk, ClaimId, Fingerprint, Life, MessageId, Micros, Place, RegisterNumber, Segment,
-    Seq, Shard, Ticket, Version,
+    Address, BodyTable, Chunk, ClaimId, Fingerprint, Life, MessageId, Micros, Place, QueueId, RegisterNumber,
+    Segment, Seq, Shard, Tenure, Ticket, Version,
 };
+pub use options::{DeadLetters, Deduplication, OptionError, QueueName, QueueOptions, StoreOptions};
+pub use registry::{Held, PlaceRow, Queue, Registry, RegistryAnswer, RegistryContext, RegistryWish};
 pub use releasing::{ReleaseAction, Releasing};
 pub use resolved::Resolved;
 pub use ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingContext, RingWish};

@@ -1,6 +1,7 @@
 //! How much a segment, a shard and a ring hold, and for how long things wait.
 
 use crate::names::{Micros, Seq, Version};
+use crate::options::StoreOptions;
 use crate::rules::Rules;
 
 /// Messages of a segment.
@@ -32,6 +33,31 @@ pub const UNUSED_MICROS: Micros = 300_000_000;
 /// Body tables of a ring, those that are retired and not dropped yet among them.
 pub const MAX_TABLES: usize = 64;
 
+/// Places of a registry: queues, those that are being deleted, and places that were given back.
+pub const MAX_PLACES: usize = 4_096;
+/// Shards of a queue.
+pub const MAX_SHARDS: u16 = 64;
+/// Characters of a queue's name, `.fifo` among them.
+pub const MAX_QUEUE_NAME_LENGTH: usize = 80;
+/// Bytes of a data centre's name.
+pub const MAX_DATA_CENTRE_LENGTH: usize = 255;
+/// Bytes of a message's body and attributes.
+pub const MAX_BODY_BYTES: u32 = 1 << 20;
+/// For how long a message is its receiver's, if it is not extended.
+pub const MAX_VISIBILITY_SECONDS: u32 = 43_200;
+/// How much later than sent a message may be due.
+pub const MAX_DELAY_SECONDS: u32 = 2_592_000;
+/// For how long a message is kept at most, where a queue says for how long.
+pub const MAX_RETENTION_SECONDS: u32 = 31_536_000;
+/// How often a message may be received before it is a dead letter.
+pub const MAX_ATTEMPTS: u16 = 1_000;
+/// How long a slice of the ring may be.
+pub const MAX_SLICE_SECONDS: u32 = 604_800;
+/// For how long a body table may be left alone before it is emptied.
+pub const MAX_MARGIN_SECONDS: u32 = 86_400;
+/// Body tables that options ask for, for slices and for work units. More than that are those that are retired.
+pub const MAX_OPTION_TABLES: u8 = 48;
+
 /// By which limits and rules the machines go: the release's, outside of tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Protocol {
@@ -42,6 +68,7 @@ pub struct Protocol {
     pub(crate) registers: usize,
     pub(crate) carried: usize,
     pub(crate) unused: Micros,
+    pub(crate) places: usize,
     pub(crate) rules: Rules,
 }
 
@@ -55,7 +82,18 @@ impl Default for Protocol {
             registers: MAX_REGISTERS,
             carried: MAX_CARRIED,
             unused: UNUSED_MICROS,
+            places: MAX_PLACES,
             rules: Rules::default(),
+        }
+    }
+}
+
+impl Protocol {
+    /// As the options of a store say.
+    pub fn of(options: &StoreOptions) -> Self {
+        Self {
+            unused: Micros::from(options.margin_seconds) * 1_000_000,
+            ..Self::default()
         }
     }
 }

@@ -12,6 +12,7 @@ mod keeper;
 mod lease;
 mod mover;
 mod moving;
+mod registry;
 mod ring;
 mod ring_keeper;
 mod rounds;
@@ -19,6 +20,7 @@ mod segment;
 mod sender;
 mod store;
 mod stored;
+mod stored_registry;
 mod worker;
 mod world;
 

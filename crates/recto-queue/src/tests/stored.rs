@@ -7,8 +7,8 @@ use recto_model::golden::bytes_of_hex;
 
 use crate::ring::{Owner, Phase};
 use crate::stored::{
-    Receipt, StoredError, decode_head, decode_log, decode_log_row, decode_ring, decode_state, encode_head,
-    encode_log, encode_log_row, encode_ring, encode_state,
+    Receipt, StoredError, decode_head, decode_log, decode_log_row, decode_registry, decode_registry_row,
+    decode_ring, decode_state, encode_head, encode_log, encode_log_row, encode_ring, encode_state,
 };
 use crate::{
     Address, BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Life, Live, Log, LogRow, MessageId, Origin,
@@ -16,24 +16,24 @@ use crate::{
 };
 
 /// The version in the column beside: any.
-const VERSION: u64 = 77;
+pub(super) const VERSION: u64 = 77;
 
-fn lines(golden: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+pub(super) fn lines(golden: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     let lines = golden.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.split("; ").collect())
 }
 
-fn number<N: std::str::FromStr>(text: &str) -> N {
+pub(super) fn number<N: std::str::FromStr>(text: &str) -> N {
     let number = text.parse().ok();
     number.expect("a number")
 }
 
-fn hex(text: &str) -> u128 {
+pub(super) fn hex(text: &str) -> u128 {
     u128::from_str_radix(text, 16).expect("hexadecimal digits")
 }
 
 /// What stands there; none: `-`.
-fn optional(text: &str) -> Option<&str> {
+pub(super) fn optional(text: &str) -> Option<&str> {
     (text != "-").then_some(text)
 }
 
@@ -45,7 +45,7 @@ fn address(place: &str, shard: &str) -> Address {
 }
 
 /// Each of several; none: `-`.
-fn each(text: &str, between: char) -> Vec<&str> {
+pub(super) fn each(text: &str, between: char) -> Vec<&str> {
     optional(text).map_or_else(Vec::new, |text| text.split(between).collect())
 }
 
@@ -340,6 +340,8 @@ fn other_versions_are_refused() {
             decode_state(1, &bytes).map(|_| ()),
             decode_head(1, &bytes).map(|_| ()),
             decode_ring(1, &bytes).map(|_| ()),
+            decode_registry(1, &bytes, []).map(|_| ()),
+            decode_registry_row(&bytes).map(|_| ()),
             Receipt::decode(&bytes).map(|_| ()),
         ];
         for error in errors {

@@ -1,0 +1,411 @@
+//! The queues of a keyspace: which there are, what they are like, and which place each of them has.
+//!
+//! ```text
+//!  free ► queue ► deleting: its heads learn that, and what is live in them leaves their lists ► free ► another queue …
+//! ```
+//!
+//! Heads and registers of a place recur, and processes that know an old registry may be about. So each use of a place has a
+//! [`Tenure`]; of two the later one is greater, and who knows an older one than a head opens nothing there. A place is free
+//! again when every head of it knows the tenure of the deletion, and none has a live segment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::limits::{MAX_DATA_CENTRE_LENGTH, Protocol};
+use crate::names::{Micros, Place, QueueId, Shard, Tenure, Version};
+use crate::options::{OptionError, QueueName, QueueOptions, StoreOptions};
+use crate::round::Register;
+
+/// The registry of a keyspace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Registry {
+    pub(crate) version: Version,
+    /// None: nobody said anything, and there never was a queue.
+    pub(crate) options: Option<StoreOptions>,
+    pub(crate) data_centre: Option<Arc<str>>,
+    /// From 0 on without a gap: a place is never given up.
+    pub(crate) places: BTreeMap<Place, Arc<PlaceRow>>,
+}
+
+/// What is said of a place.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PlaceRow {
+    /// Its newest use.
+    pub tenure: Tenure,
+    /// The version of the registry by which the row became as it is.
+    pub changed: Version,
+    /// The most shards that a queue here ever had: so many heads there are.
+    pub shards: u16,
+    /// Whose it is.
+    pub held: Held,
+}
+
+/// Whose a place is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Held {
+    /// Nobody's: the next queue takes it.
+    Free,
+    /// A queue's.
+    Queue(Queue),
+    /// A queue's that was deleted, until nothing of it is left. Its name may be another's by then.
+    Deleting {
+        /// Which one.
+        id: QueueId,
+        /// What it was called.
+        name: QueueName,
+        /// Since when.
+        since: Micros,
+    },
+}
+
+/// A queue.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Queue {
+    /// It and no other, whatever it is called.
+    pub id: QueueId,
+    /// What it is called.
+    pub name: QueueName,
+    /// When it was made.
+    pub created: Micros,
+    /// What it is like.
+    pub options: QueueOptions,
+}
+
+/// What a registry is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum RegistryWish {
+    /// That there is a queue of this name.
+    Create {
+        /// Which nothing else has.
+        id: QueueId,
+        /// What it is called.
+        name: QueueName,
+        /// What it is like.
+        options: QueueOptions,
+    },
+    /// The queue is like that from now on.
+    Change {
+        /// Which one.
+        queue: QueueId,
+        /// What its row [says](PlaceRow::changed) of when it was changed last, if it must not have been since.
+        expected: Option<Version>,
+        /// All of what it is like.
+        options: QueueOptions,
+    },
+    /// The queue is gone, and its place is cleared.
+    Delete(QueueId),
+    /// Every head of the place knows this tenure, of a deletion, and has no live segment.
+    Cleared(Place, Tenure),
+    /// The store is like that from now on.
+    Configure(StoreOptions),
+    /// The keyspace's queues are served by servers of this data centre, and no other.
+    Serve(Arc<str>),
+}
+
+/// What is said of that.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum RegistryAnswer {
+    /// It is so.
+    Done,
+    /// The queue was made just now.
+    Created(Place),
+    /// There is one of this name, and it is like that.
+    Exists(Place),
+    /// There is one of this name, and it is not like that.
+    Differs(Place),
+    /// The queue is like that; its row says that it was changed by this version.
+    Changed(Version),
+    /// The queue was changed since, by this version.
+    Outdated(Version),
+    /// There is no such queue, or no longer.
+    NoQueue,
+    /// This queue sends its dead letters there.
+    NeededBy(QueueName),
+    /// There are as many queues, and places that are being cleared, as there may be.
+    Full,
+    /// No queue, and no store, can be like that.
+    Refused(OptionError),
+    /// Another data centre serves the keyspace's queues.
+    ServedBy(Arc<str>),
+}
+
+/// What changes are worked out by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RegistryContext {
+    /// The wall clock.
+    pub now: Micros,
+    /// Limits and rules.
+    pub protocol: Protocol,
+}
+
+impl Registry {
+    /// The one of a keyspace that never had a queue.
+    pub fn absent() -> Self {
+        Self {
+            version: 0,
+            options: None,
+            data_centre: None,
+            places: BTreeMap::new(),
+        }
+    }
+
+    /// What holds for all queues.
+    pub fn options(&self) -> StoreOptions {
+        self.options.unwrap_or_default()
+    }
+
+    /// Which data centre serves the queues, if that matters.
+    pub fn data_centre(&self) -> Option<&str> {
+        self.data_centre.as_deref()
+    }
+
+    /// All places, those that are free and those that are being cleared among them. A fence goes over all of their heads.
+    pub fn places(&self) -> impl Iterator<Item = (Place, &PlaceRow)> {
+        self.places.iter().map(|(place, row)| (*place, &**row))
+    }
+
+    /// What is said of a place.
+    pub fn place(&self, place: Place) -> Option<&PlaceRow> {
+        self.places.get(&place).map(|row| &**row)
+    }
+
+    /// All queues, by place.
+    pub fn queues(&self) -> impl Iterator<Item = (Place, &PlaceRow, &Queue)> {
+        self.places().filter_map(|(place, row)| match &row.held {
+            Held::Queue(queue) => Some((place, row, queue)),
+            _ => None,
+        })
+    }
+
+    /// The queue of this name.
+    pub fn named(&self, name: &str) -> Option<(Place, &PlaceRow, &Queue)> {
+        self.queues().find(|(.., queue)| queue.name.as_str() == name)
+    }
+
+    /// This queue.
+    pub fn queue(&self, id: QueueId) -> Option<(Place, &PlaceRow, &Queue)> {
+        self.queues().find(|(.., queue)| queue.id == id)
+    }
+
+    /// The rows that the newest version changed: what a conditional write puts beside the static columns.
+    pub fn changed(&self) -> impl Iterator<Item = (Place, &PlaceRow)> {
+        self.places().filter(|(_, row)| row.changed == self.version)
+    }
+
+    /// The version that the write has which is worked out.
+    fn next(&self) -> Version {
+        self.version + 1
+    }
+
+    fn put(&mut self, place: Place, row: PlaceRow) {
+        self.places.insert(place, Arc::new(row));
+    }
+
+    /// A free place, or one more.
+    fn free(&self, context: &RegistryContext) -> Option<Place> {
+        let mut free = self.places().filter(|(_, row)| row.held == Held::Free);
+        let more = self.places.len() < context.protocol.places;
+        let free = free.next().map(|(place, _)| place);
+        free.or(more.then_some(Place(self.places.len() as u32)))
+    }
+
+    /// Whether a queue of this name can be like that, beside those that there are.
+    fn check(&self, name: &QueueName, options: &QueueOptions) -> Result<(), OptionError> {
+        options.check(name)?;
+        let Some(dead) = &options.dead_letters else {
+            return Ok(());
+        };
+        let named = self.named(dead.queue.as_str());
+        let (.., queue) = named.ok_or_else(|| OptionError::NoQueue {
+            field: "dead_letters.queue",
+            name: dead.queue.clone(),
+        })?;
+        options.check_dead_letters(&queue.options)
+    }
+
+    fn create(
+        &mut self,
+        id: QueueId,
+        name: &QueueName,
+        options: &QueueOptions,
+        context: &RegistryContext,
+    ) -> RegistryAnswer {
+        if let Some((place, _, queue)) = self.named(name.as_str()) {
+            return match queue {
+                queue if queue.id == id => RegistryAnswer::Created(place),
+                queue if queue.options == *options => RegistryAnswer::Exists(place),
+                _ => RegistryAnswer::Differs(place),
+            };
+        }
+        if let Err(error) = self.check(name, options) {
+            return RegistryAnswer::Refused(error);
+        }
+        let Some(place) = self.free(context) else {
+            return RegistryAnswer::Full;
+        };
+        let before = self.place(place).map_or(0, |row| row.shards);
+        let queue = Queue {
+            id,
+            name: name.clone(),
+            created: context.now,
+            options: options.clone(),
+        };
+        let row = PlaceRow {
+            tenure: Tenure(self.next()),
+            changed: self.next(),
+            shards: options.shards.max(before),
+            held: Held::Queue(queue),
+        };
+        self.options = Some(self.options());
+        self.put(place, row);
+        RegistryAnswer::Created(place)
+    }
+
+    fn change(
+        &mut self,
+        id: QueueId,
+        expected: Option<Version>,
+        options: &QueueOptions,
+        was_sent: bool,
+    ) -> RegistryAnswer {
+        let Some((place, row, queue)) = self.queue(id) else {
+            return RegistryAnswer::NoQueue;
+        };
+        let is_as_expected = expected.is_none_or(|expected| expected == row.changed);
+        if queue.options == *options && (is_as_expected || was_sent) {
+            return RegistryAnswer::Changed(row.changed);
+        }
+        if !is_as_expected {
+            return RegistryAnswer::Outdated(row.changed);
+        }
+        let checked = queue.options.check_change(options);
+        if let Err(error) = checked.and_then(|()| self.check(&queue.name, options)) {
+            return RegistryAnswer::Refused(error);
+        }
+        let held = Held::Queue(Queue {
+            options: options.clone(),
+            ..queue.clone()
+        });
+        let changed = self.next();
+        let row = PlaceRow {
+            changed,
+            held,
+            ..row.clone()
+        };
+        self.put(place, row);
+        RegistryAnswer::Changed(changed)
+    }
+
+    fn delete(&mut self, id: QueueId, was_sent: bool, context: &RegistryContext) -> RegistryAnswer {
+        let Some((place, row, queue)) = self.queue(id) else {
+            let is_deleting = |(_, row): (Place, &PlaceRow)| matches!(row.held, Held::Deleting { id: other, .. } if other == id);
+            return if was_sent || self.places().any(is_deleting) {
+                RegistryAnswer::Done
+            } else {
+                RegistryAnswer::NoQueue
+            };
+        };
+        let names = |other: &Queue| {
+            let dead = other.options.dead_letters.as_ref();
+            dead.is_some_and(|dead| dead.queue == queue.name)
+        };
+        if let Some((.., other)) = self.queues().find(|(.., other)| names(other)) {
+            return RegistryAnswer::NeededBy(other.name.clone());
+        }
+        let row = PlaceRow {
+            tenure: Tenure(self.next()),
+            changed: self.next(),
+            shards: row.shards,
+            held: Held::Deleting {
+                id,
+                name: queue.name.clone(),
+                since: context.now,
+            },
+        };
+        self.put(place, row);
+        RegistryAnswer::Done
+    }
+
+    fn cleared(&mut self, place: Place, tenure: Tenure) -> RegistryAnswer {
+        let Some(row) = self.place(place) else {
+            return RegistryAnswer::NoQueue;
+        };
+        // Of a deletion that is not written yet nobody knows.
+        let is_known = row.tenure == tenure && tenure.0 <= self.version;
+        if is_known && row.deleting().is_some() {
+            let row = PlaceRow {
+                changed: self.next(),
+                held: Held::Free,
+                ..row.clone()
+            };
+            self.put(place, row);
+        }
+        RegistryAnswer::Done
+    }
+
+    fn configure(&mut self, options: StoreOptions) -> RegistryAnswer {
+        if let Err(error) = options.check() {
+            return RegistryAnswer::Refused(error);
+        }
+        self.options = Some(options);
+        RegistryAnswer::Done
+    }
+
+    fn serve(&mut self, data_centre: &Arc<str>) -> RegistryAnswer {
+        let length = data_centre.len();
+        if length == 0 || length > MAX_DATA_CENTRE_LENGTH {
+            return RegistryAnswer::Refused(OptionError::Conflict {
+                field: "data_centre",
+                reason: "its name is empty, or longer than 255 bytes",
+            });
+        }
+        match &self.data_centre {
+            Some(other) if other != data_centre => RegistryAnswer::ServedBy(other.clone()),
+            _ => {
+                self.data_centre = Some(data_centre.clone());
+                RegistryAnswer::Done
+            }
+        }
+    }
+}
+
+impl PlaceRow {
+    /// The shards whose heads there may be.
+    pub fn shards(&self) -> impl Iterator<Item = Shard> + use<> {
+        (0..self.shards).map(Shard)
+    }
+
+    /// Of which deletion the place is to be cleared, if it is.
+    pub fn deleting(&self) -> Option<Tenure> {
+        matches!(self.held, Held::Deleting { .. }).then_some(self.tenure)
+    }
+}
+
+impl Register for Registry {
+    type Wish = RegistryWish;
+    type Answer = RegistryAnswer;
+    type Context<'a> = RegistryContext;
+
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn raise(&mut self) {
+        self.version += 1;
+    }
+
+    fn work_out(&mut self, wish: &RegistryWish, was_sent: bool, context: &RegistryContext) -> RegistryAnswer {
+        match wish {
+            RegistryWish::Create { id, name, options } => self.create(*id, name, options, context),
+            RegistryWish::Change {
+                queue,
+                expected,
+                options,
+            } => self.change(*queue, *expected, options, was_sent),
+            RegistryWish::Delete(queue) => self.delete(*queue, was_sent, context),
+            RegistryWish::Cleared(place, tenure) => self.cleared(*place, *tenure),
+            RegistryWish::Configure(options) => self.configure(*options),
+            RegistryWish::Serve(data_centre) => self.serve(data_centre),
+        }
+    }
+}
