@@ -9,7 +9,7 @@
 
 use crate::head::{HeadAnswer, HeadWish, Live, Reach};
 use crate::log::{LogAnswer, LogWish};
-use crate::names::{Address, BodyTable, Chunk, Segment, Version};
+use crate::names::{Address, BodyTable, Chunk, Segment, Tenure, Version};
 
 /// What a shard is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -61,6 +61,7 @@ pub enum ShardEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Entering {
     pub(crate) address: Address,
+    tenure: Tenure,
     reach: Reach,
     segment: Option<(Address, Segment)>,
     table: Option<BodyTable>,
@@ -75,14 +76,17 @@ pub(crate) enum Entered {
     Open(Segment, Live),
     /// The shard takes no more.
     Full,
+    /// The queue was deleted.
+    NoQueue,
     /// The head names what is gone.
     Damaged,
 }
 
 impl Entering {
-    pub(crate) fn new(address: Address, reach: Reach) -> Self {
+    pub(crate) fn new(address: Address, tenure: Tenure, reach: Reach) -> Self {
         Self {
             address,
+            tenure,
             reach,
             segment: None,
             table: None,
@@ -91,7 +95,8 @@ impl Entering {
 
     /// Asks for an open segment, after what is to be said before.
     pub(crate) fn asks(&self, before: Option<HeadWish>) -> ShardAction {
-        let wishes = before.into_iter().chain([HeadWish::Open(self.reach)]);
+        let (reach, tenure) = (self.reach, self.tenure);
+        let wishes = before.into_iter().chain([HeadWish::Open { reach, tenure }]);
         ShardAction::Head(wishes.collect())
     }
 
@@ -101,6 +106,7 @@ impl Entering {
             HeadAnswer::Open(segment, live) if self.is_gone(self.address, segment, live) => Entered::Damaged,
             HeadAnswer::Open(segment, live) => Entered::Open(segment, live),
             HeadAnswer::Full => Entered::Full,
+            HeadAnswer::NoQueue => Entered::NoQueue,
             HeadAnswer::Absent | HeadAnswer::OldRing => Entered::Asks(ShardAction::ReadRing),
             HeadAnswer::Done | HeadAnswer::NotYet | HeadAnswer::Moved => Entered::Asks(self.asks(None)),
         }

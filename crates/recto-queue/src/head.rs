@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::limits::{Protocol, REST_MICROS};
-use crate::names::{BodyTable, Micros, RegisterNumber, Segment, Seq, Version};
+use crate::names::{BodyTable, Micros, RegisterNumber, Segment, Seq, Tenure, Version};
 use crate::round::Register;
 use crate::rules::Rule;
 
@@ -13,6 +13,8 @@ pub struct Head {
     pub(crate) version: Version,
     /// The newest version of the ring that it was changed by: what knows an older one opens nothing here.
     pub(crate) ring: Version,
+    /// The newest use of the place that it was changed by: what knows an older one opens nothing here.
+    pub(crate) tenure: Tenure,
     /// The greatest number that a segment here ever had.
     pub(crate) last: Segment,
     /// How many registers there are.
@@ -58,8 +60,13 @@ pub struct Resting {
 /// What a head is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeadWish {
-    /// That a segment is open for such messages.
-    Open(Reach),
+    /// That a segment is open.
+    Open {
+        /// For such messages.
+        reach: Reach,
+        /// By which use of the place.
+        tenure: Tenure,
+    },
     /// The segment's log is sealed.
     Sealed {
         /// Which one.
@@ -90,6 +97,8 @@ pub enum HeadWish {
     },
     /// Who knows an older ring than this version is refused from now on. Makes the head, if there is none.
     Fence(Version),
+    /// Who knows an older use of the place is refused from now on: the queue is deleted.
+    Close(Tenure),
 }
 
 /// What is said of that.
@@ -103,6 +112,8 @@ pub enum HeadAnswer {
     NotYet,
     /// The ring that is known is older than the head's: read it, and ask again.
     OldRing,
+    /// The use of the place that is known is older than the head's: the queue was deleted.
+    NoQueue,
     /// Nobody made the head yet, so no fence went over it: read the ring, serially, now that the queue has its place, and
     /// ask for a [fence](HeadWish::Fence) first.
     Absent,
@@ -131,6 +142,7 @@ impl Head {
         Self {
             version: 0,
             ring: 0,
+            tenure: Tenure::default(),
             last: Segment::default(),
             registers: 0,
             live: BTreeMap::new(),
@@ -141,6 +153,11 @@ impl Head {
     /// The segments that are not released, oldest first.
     pub fn live(&self) -> &BTreeMap<Segment, Live> {
         &self.live
+    }
+
+    /// Whether what is live here is of this use of the place: who knows an older one receives nothing.
+    pub fn serves(&self, tenure: Tenure) -> bool {
+        self.tenure <= tenure
     }
 
     /// The one that takes such messages.
@@ -185,7 +202,10 @@ impl Head {
         self.ring == 0 && context.table != BodyTable(0)
     }
 
-    fn open_next(&mut self, reach: Reach, context: &HeadContext) -> HeadAnswer {
+    fn open_next(&mut self, reach: Reach, tenure: Tenure, context: &HeadContext) -> HeadAnswer {
+        if !self.serves(tenure) && context.protocol.rules.keeps(Rule::TenureNoOlderThanHead) {
+            return HeadAnswer::NoQueue;
+        }
         if let Some((segment, live)) = self.open(reach) {
             return HeadAnswer::Open(segment, live);
         }
@@ -202,6 +222,7 @@ impl Head {
         if !self.takes_ring(context.ring, context) {
             return HeadAnswer::OldRing;
         }
+        self.tenure = self.tenure.max(tenure);
         self.resting.retain(|resting| resting.register != register);
         self.registers = self.registers.max(register.0 + 1);
         self.last = next;
@@ -322,7 +343,7 @@ impl Register for Head {
 
     fn work_out(&mut self, wish: &HeadWish, _: bool, context: &HeadContext) -> HeadAnswer {
         match *wish {
-            HeadWish::Open(reach) => self.open_next(reach, context),
+            HeadWish::Open { reach, tenure } => self.open_next(reach, tenure, context),
             HeadWish::Sealed { segment, count } => self.sealed(segment, count),
             HeadWish::Release { segment, resolved } => self.release(segment, resolved, context),
             HeadWish::Purge(segment) => self.purge(segment, context),
@@ -334,6 +355,10 @@ impl Register for Head {
             } => self.rehome(segment, from, to, ring, context),
             HeadWish::Fence(ring) => {
                 self.takes_ring(ring, context);
+                HeadAnswer::Done
+            }
+            HeadWish::Close(tenure) => {
+                self.tenure = self.tenure.max(tenure);
                 HeadAnswer::Done
             }
         }

@@ -15,7 +15,7 @@ use crate::entering::{Entered, Entering, ShardAction, ShardEvent};
 use crate::head::{HeadWish, Live, Reach};
 use crate::limits::Protocol;
 use crate::log::{Entry, LogAnswer, LogWish, Origin, Placed};
-use crate::names::{Address, Chunk, ClaimId, Segment};
+use crate::names::{Address, Chunk, ClaimId, Segment, Tenure};
 use crate::rules::Rule;
 use crate::state::{StateAnswer, StateWish, Target};
 
@@ -50,6 +50,8 @@ pub enum Moved {
     NotNow,
     /// The target takes no more. A mark stays, and is gone on from later.
     Full,
+    /// The queue where it was to go was deleted. A mark stays, and is gone on from to another.
+    NoQueue,
     /// The target's head names a segment that its register has no more, or a table that was dropped: they are not of one
     /// time. A mark stays.
     Damaged,
@@ -70,12 +72,12 @@ pub struct Moving {
 }
 
 impl Moving {
-    /// Of the message there, which was received by this claim, if it was, to this shard, as this entry, under a chunk that
-    /// nothing else has.
+    /// Of the message there, which was received by this claim, if it was, to this shard of the queue that has its place
+    /// by this use, as this entry, under a chunk that nothing else has.
     pub fn new(
         origin: Origin,
         claim: Option<ClaimId>,
-        to: Address,
+        to: (Address, Tenure),
         chunk: Chunk,
         entry: Entry,
         protocol: Protocol,
@@ -91,7 +93,7 @@ impl Moving {
                 origin: Some(origin),
                 ..entry
             },
-            entering: Entering::new(to, Reach::Near),
+            entering: Entering::new(to.0, to.1, Reach::Near),
             mark: None,
             live: None,
             protocol,
@@ -107,6 +109,7 @@ impl Moving {
                 Entered::Asks(action) => MoveAction::Shard(self.entering.address, action),
                 Entered::Open(segment, live) => self.opened(segment, live),
                 Entered::Full => MoveAction::Over(Moved::Full),
+                Entered::NoQueue => MoveAction::Over(Moved::NoQueue),
                 Entered::Damaged => MoveAction::Over(Moved::Damaged),
             },
             MoveEvent::Shard(ShardEvent::Ring(ring)) => self.asks_head(Some(HeadWish::Fence(ring))),

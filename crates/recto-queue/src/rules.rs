@@ -53,6 +53,8 @@ pub(crate) enum Rule {
     MarginForClocks,
     /// Who knows an older ring than the head opens nothing, and points to nothing.
     RingNoOlderThanFence,
+    /// Who knows an older use of a place than the head opens nothing: its queue was deleted.
+    TenureNoOlderThanHead,
     /// A head is made by a fence, by a ring that was read since the queue has its place: before, none was fenced.
     HeadMadeByFence,
     /// Every head learns that a table is closing before it counts as closed.

@@ -13,7 +13,7 @@ use crate::entering::{Entered, Entering, ShardAction, ShardEvent};
 use crate::head::{HeadWish, Live, Reach};
 use crate::limits::{FAR_MICROS, Protocol};
 use crate::log::{Entry, LogAnswer, LogWish, Placed};
-use crate::names::{Address, Chunk, Segment};
+use crate::names::{Address, Chunk, Segment, Tenure};
 use crate::rules::Rule;
 
 /// What happened.
@@ -41,6 +41,8 @@ pub enum SendAnswer {
     Sent(Segment, Vec<Placed>),
     /// Nothing was sent: the shard is full.
     Full,
+    /// Nothing was sent: the queue was deleted.
+    NoQueue,
     /// Nothing was sent: no segment holds as much.
     TooLarge,
     /// They may have been sent: too much time has passed to tell.
@@ -71,9 +73,11 @@ pub fn reach(entry: &Entry) -> Reach {
 }
 
 impl Sending {
-    /// Of these messages, one at least, all of one [`reach`], to this shard, under a chunk that nothing else has.
+    /// Of these messages, one at least, all of one [`reach`], to this shard of the queue that has its place by this use,
+    /// under a chunk that nothing else has.
     pub fn new(
         address: Address,
+        tenure: Tenure,
         reach: Reach,
         chunk: Chunk,
         entries: Arc<[Entry]>,
@@ -82,7 +86,7 @@ impl Sending {
         Self {
             chunk,
             entries,
-            entering: Entering::new(address, reach),
+            entering: Entering::new(address, tenure, reach),
             open: None,
             protocol,
         }
@@ -95,6 +99,7 @@ impl Sending {
                 Entered::Asks(action) => self.asks(action),
                 Entered::Open(segment, live) => self.opened(segment, live),
                 Entered::Full => SendAction::Answer(SendAnswer::Full),
+                Entered::NoQueue => SendAction::Answer(SendAnswer::NoQueue),
                 Entered::Damaged => SendAction::Answer(SendAnswer::Damaged),
             },
             (SendEvent::Shard(ShardEvent::Ring(ring)), _) => self.asks_head(Some(HeadWish::Fence(ring))),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Reader, StoredError};
 use crate::head::{Head, Live, Reach, Resting};
 use crate::limits::{MAX_LIVE_SEGMENTS, MAX_REGISTERS, MAX_SEGMENT_MESSAGES};
-use crate::names::{BodyTable, RegisterNumber, Segment, Version};
+use crate::names::{BodyTable, RegisterNumber, Segment, Tenure, Version};
 
 /// The version of the form of a head.
 pub const HEAD_FORMAT_VERSION: u8 = 1;
@@ -19,6 +19,7 @@ const SEALED: u8 = 2;
 pub fn encode_head(head: &Head) -> Vec<u8> {
     let mut bytes = vec![HEAD_FORMAT_VERSION];
     bytes.extend(head.ring.to_be_bytes());
+    bytes.extend(head.tenure.0.to_be_bytes());
     bytes.extend(head.last.0.to_be_bytes());
     bytes.extend(head.registers.to_be_bytes());
     bytes.extend((head.live.len() as u16).to_be_bytes());
@@ -53,6 +54,7 @@ pub fn decode_head(version: Version, bytes: &[u8]) -> Result<Head, StoredError> 
     let mut head = Head {
         version,
         ring: reader.u64()?,
+        tenure: Tenure(reader.u64()?),
         last: Segment(reader.u64()?),
         registers: reader.u32()?,
         live: BTreeMap::new(),

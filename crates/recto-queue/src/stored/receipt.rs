@@ -1,7 +1,7 @@
 //! A receipt: what a worker shows to be done with a message.
 
 use super::{Reader, StoredError, push_address};
-use crate::names::{Address, ClaimId, Segment, Seq};
+use crate::names::{Address, ClaimId, Segment, Seq, Tenure};
 
 /// The version of the form of a receipt.
 pub const RECEIPT_FORMAT_VERSION: u8 = 1;
@@ -13,6 +13,8 @@ pub(super) const WHAT: &str = "a receipt";
 pub struct Receipt {
     /// In which shard.
     pub address: Address,
+    /// By which use of its place: of a queue that has another one it is no receipt.
+    pub tenure: Tenure,
     /// Which segment.
     pub segment: Segment,
     /// Which message of that.
@@ -26,6 +28,7 @@ impl Receipt {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![RECEIPT_FORMAT_VERSION];
         push_address(&mut bytes, self.address);
+        bytes.extend(self.tenure.0.to_be_bytes());
         bytes.extend(self.segment.0.to_be_bytes());
         bytes.extend(self.seq.to_be_bytes());
         bytes.extend(self.claim.0.to_be_bytes());
@@ -41,6 +44,7 @@ impl Receipt {
         let mut reader = Reader::new(WHAT, RECEIPT_FORMAT_VERSION, bytes)?;
         let receipt = Self {
             address: reader.address()?,
+            tenure: Tenure(reader.u64()?),
             segment: Segment(reader.u64()?),
             seq: reader.u16()?,
             claim: ClaimId(reader.u128()?),

@@ -26,7 +26,7 @@ mod world;
 
 use crate::{
     Address, Entry, Event, Fingerprint, Head, Log, MessageId, Origin, Place, Register, Ring, Segment, Shard,
-    State,
+    State, Tenure,
 };
 
 const Q1: &str = "Q1: no confirmed message is lost";
@@ -43,6 +43,8 @@ const HERE: Address = Address {
     place: Place(0),
     shard: Shard(0),
 };
+/// By which use the queue of the models has its place.
+const TENURE: Tenure = Tenure(1);
 /// The message that is moved.
 const SOURCE: Origin = Origin {
     address: HERE,

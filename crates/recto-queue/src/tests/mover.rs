@@ -2,7 +2,7 @@
 
 use super::store::{Reply, Request, SetsUp};
 use super::world::{Config, Now};
-use super::{HERE, SOURCE, entry_of, event_of};
+use super::{HERE, SOURCE, TENURE, entry_of, event_of};
 use crate::{
     Action, BodyTable, Chunk, Clock, Event, Head, Leases, Live, Log, LogContext, LogWish, MoveAction,
     MoveEvent, Moved, Moving, Recent, RegisterNumber, Round, Segment, ShardAction, ShardEvent, State,
@@ -55,7 +55,7 @@ impl Mover {
                 self.tries -= 1;
                 let chunk = Chunk(100 + u128::from(self.name));
                 let (entry, protocol) = (entry_of(1, now), now.config.protocol());
-                self.moving = Some(Moving::new(SOURCE, None, HERE, chunk, entry, protocol));
+                self.moving = Some(Moving::new(SOURCE, None, (HERE, TENURE), chunk, entry, protocol));
                 self.tells(MoveEvent::Begin, now)
             }
             (Reply::Written, _) => self.tells(MoveEvent::Shard(ShardEvent::Written), now),

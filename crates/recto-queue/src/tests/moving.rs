@@ -105,7 +105,7 @@ fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
     let mut moving = Moving::new(
         super::SOURCE,
         None,
-        super::HERE,
+        (super::HERE, super::TENURE),
         chunk,
         entry(),
         crate::Protocol::default(),
@@ -176,7 +176,7 @@ fn asked_about_a_mark(rules: Rules) -> Address {
         rules,
         ..crate::Protocol::default()
     };
-    let (to, chunk) = (super::HERE, crate::Chunk(1));
+    let (to, chunk) = ((super::HERE, super::TENURE), crate::Chunk(1));
     let mut moving = Moving::new(super::SOURCE, None, to, chunk, entry(), protocol);
     match moving.step(MoveEvent::Source(StateAnswer::Leaving(target))) {
         MoveAction::Shard(address, ShardAction::Find(segment)) if segment == target.segment => address,

@@ -386,6 +386,11 @@ fn a_delayed_message_waits_and_so_many_are_pending() {
     );
 }
 
+fn opening(reach: Reach) -> HeadWish {
+    let tenure = super::TENURE;
+    HeadWish::Open { reach, tenure }
+}
+
 fn head_context(ring: u64, now: i64) -> HeadContext {
     HeadContext {
         ring,
@@ -409,11 +414,11 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         other => panic!("{other:?}"),
     };
     // What does not exist cannot have been fenced.
-    assert_eq!(asks(HeadWish::Open(Reach::Near), 0), HeadAnswer::Absent);
+    assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Absent);
     assert_eq!(asks(HeadWish::Fence(1), 0), HeadAnswer::Done);
-    assert_eq!(number(asks(HeadWish::Open(Reach::Near), 0)), (1, 0));
-    assert_eq!(number(asks(HeadWish::Open(Reach::Far), 0)), (2, 1));
-    assert_eq!(number(asks(HeadWish::Open(Reach::Near), 0)), (1, 0));
+    assert_eq!(number(asks(opening(Reach::Near), 0)), (1, 0));
+    assert_eq!(number(asks(opening(Reach::Far), 0)), (2, 1));
+    assert_eq!(number(asks(opening(Reach::Near), 0)), (1, 0));
     let (segment, count) = (Segment(1), 2);
     assert_eq!(asks(HeadWish::Purge(segment), 0), HeadAnswer::NotYet);
     assert_eq!(asks(HeadWish::Sealed { segment, count }, 0), HeadAnswer::Done);
@@ -421,7 +426,7 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         asks(HeadWish::Release { segment, resolved: 1 }, 0),
         HeadAnswer::NotYet
     );
-    assert_eq!(number(asks(HeadWish::Open(Reach::Near), 0)), (3, 2));
+    assert_eq!(number(asks(opening(Reach::Near), 0)), (3, 2));
     assert_eq!(
         asks(
             HeadWish::Sealed {
@@ -432,7 +437,7 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         ),
         HeadAnswer::Done
     );
-    assert_eq!(asks(HeadWish::Open(Reach::Near), 0), HeadAnswer::Full);
+    assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Full);
     assert_eq!(
         asks(HeadWish::Release { segment, resolved: 2 }, 5),
         HeadAnswer::Done
@@ -442,14 +447,14 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         HeadAnswer::Done
     );
     // Its register rests.
-    assert_eq!(asks(HeadWish::Open(Reach::Near), 6), HeadAnswer::Full);
+    assert_eq!(asks(opening(Reach::Near), 6), HeadAnswer::Full);
     let rested = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS + 5;
     assert_eq!(head.before(Segment(4), rested - 1).len(), 2);
     assert_eq!(head.before(Segment(4), rested).len(), 1);
     // By clocks that are apart it would rest for less than the window.
     let mut asks = |wish, now| head.work_out(&wish, false, &head_context(1, now));
-    assert_eq!(asks(HeadWish::Open(Reach::Near), rested - 1), HeadAnswer::Full);
-    assert_eq!(number(asks(HeadWish::Open(Reach::Near), rested)), (4, 0));
+    assert_eq!(asks(opening(Reach::Near), rested - 1), HeadAnswer::Full);
+    assert_eq!(number(asks(opening(Reach::Near), rested)), (4, 0));
     assert_eq!(asks(HeadWish::Purge(Segment(3)), rested), HeadAnswer::Done);
     assert_eq!(
         head.before(Segment(4), rested)
@@ -463,8 +468,48 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     head.last = Segment(u64::MAX);
     head.live.remove(&Segment(4));
     let context = head_context(1, 2 * rested);
-    let answer = head.work_out(&HeadWish::Open(Reach::Near), false, &context);
+    let answer = head.work_out(&opening(Reach::Near), false, &context);
     assert_eq!(answer, HeadAnswer::Full, "there is no greater number");
+}
+
+/// What somebody is told who opens a segment in a place that was another queue's since he knew whose it is.
+fn opens_by_an_old_registry(rules: Rules) -> HeadAnswer {
+    use crate::{Register, Tenure};
+    let mut head = Head::absent();
+    let protocol = Protocol {
+        rules,
+        ..Protocol::default()
+    };
+    let context = HeadContext {
+        protocol,
+        ..head_context(1, 0)
+    };
+    let mut asks = |wish| head.work_out(&wish, false, &context);
+    let reach = Reach::Near;
+    let (old, deletion, new) = (Tenure(1), Tenure(2), Tenure(3));
+    // It was deleted before it was made.
+    assert_eq!(asks(HeadWish::Close(deletion)), HeadAnswer::Done);
+    assert_eq!(asks(HeadWish::Close(old)), HeadAnswer::Done);
+    assert_eq!(asks(HeadWish::Fence(1)), HeadAnswer::Done);
+    let opened = asks(HeadWish::Open { reach, tenure: new });
+    assert!(matches!(opened, HeadAnswer::Open(Segment(1), _)));
+    let answer = asks(HeadWish::Open { reach, tenure: old });
+    assert!(head.serves(new) && !head.serves(deletion));
+    answer
+}
+
+#[test]
+fn who_knows_a_deleted_queue_is_told_so() {
+    assert_eq!(opens_by_an_old_registry(Rules::default()), HeadAnswer::NoQueue);
+}
+
+#[test]
+fn without_the_tenure_of_a_place() {
+    let answer = opens_by_an_old_registry(Rules::without(Some(Rule::TenureNoOlderThanHead)));
+    assert!(
+        matches!(answer, HeadAnswer::Open(Segment(1), _)),
+        "what is the new queue's"
+    );
 }
 
 /// A head that was restored, and names a segment whose register another has.
@@ -472,13 +517,29 @@ fn restored() -> (Segment, crate::Live, Head) {
     use crate::Register;
     let mut head = Head::absent();
     let mut opened = HeadAnswer::Done;
-    for wish in [HeadWish::Fence(1), HeadWish::Open(Reach::Near)] {
+    for wish in [HeadWish::Fence(1), opening(Reach::Near)] {
         opened = head.work_out(&wish, false, &head_context(1, 0));
     }
     match opened {
         HeadAnswer::Open(segment, live) => (segment, live, head),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn who_sends_to_a_deleted_queue_is_told_so() {
+    use crate::{
+        MoveAction, MoveEvent, Moved, Moving, SendAction, SendAnswer, SendEvent, Sending, ShardEvent,
+    };
+    let (protocol, chunk) = (Protocol::default(), Chunk(1));
+    let told = || ShardEvent::Head(HeadAnswer::NoQueue);
+    let (to, entry) = (super::HERE, entry(1, 1));
+    let mut sending = Sending::new(to, super::TENURE, Reach::Near, chunk, [entry].into(), protocol);
+    let answer = sending.step(SendEvent::Shard(told()));
+    assert_eq!(answer, SendAction::Answer(SendAnswer::NoQueue));
+    let mut moving = Moving::new(super::SOURCE, None, (to, super::TENURE), chunk, entry, protocol);
+    let answer = moving.step(MoveEvent::Shard(told()));
+    assert_eq!(answer, MoveAction::Over(Moved::NoQueue));
 }
 
 #[test]
@@ -491,11 +552,18 @@ fn what_a_head_names_that_is_gone_is_damage_and_no_work_without_end() {
     let (protocol, chunk) = (Protocol::default(), Chunk(1));
     let opened = || HeadAnswer::Open(segment, live);
 
-    let mut sending = Sending::new(super::HERE, Reach::Near, chunk, [entry(1, 1)].into(), protocol);
+    let mut sending = Sending::new(
+        super::HERE,
+        super::TENURE,
+        Reach::Near,
+        chunk,
+        [entry(1, 1)].into(),
+        protocol,
+    );
     let mut hears = |event| sending.step(SendEvent::Shard(event));
     hears(ShardEvent::Head(opened()));
     hears(ShardEvent::Written);
-    let open = ShardAction::Head(vec![HeadWish::Open(Reach::Near)]);
+    let open = ShardAction::Head(vec![opening(Reach::Near)]);
     let asked = hears(ShardEvent::Log(LogAnswer::Gone));
     assert_eq!(asked, SendAction::Shard(super::HERE, open));
     let answer = hears(ShardEvent::Head(opened()));
@@ -506,7 +574,14 @@ fn what_a_head_names_that_is_gone_is_damage_and_no_work_without_end() {
         segment,
         chunk,
     };
-    let mut moving = Moving::new(super::SOURCE, None, super::HERE, chunk, entry(1, 1), protocol);
+    let mut moving = Moving::new(
+        super::SOURCE,
+        None,
+        (super::HERE, super::TENURE),
+        chunk,
+        entry(1, 1),
+        protocol,
+    );
     moving.step(MoveEvent::Source(StateAnswer::Leaving(target)));
     let mut hears = |event| moving.step(MoveEvent::Shard(event));
     hears(ShardEvent::Found(Some(live)));

@@ -2,7 +2,7 @@
 
 use super::store::{Reply, Request, SetsUp};
 use super::world::{Config, Ghost, Now};
-use super::{HERE, entry_of, event_of};
+use super::{HERE, TENURE, entry_of, event_of};
 use crate::{
     Action, BodyTable, Event, Head, HeadAnswer, HeadContext, HeadWish, Live, Log, LogContext, LogWish,
     Recent, Round, Segment, SendAction, SendAnswer, SendEvent, Sending, ShardAction, ShardEvent, Ticket,
@@ -59,7 +59,8 @@ impl Sender {
                 let entry = entry_of(message, now);
                 let chunk = crate::Chunk(u128::from(message));
                 let entries = [entry].into();
-                let mut send = Sending::new(HERE, reach(&entry), chunk, entries, now.config.protocol());
+                let mut send =
+                    Sending::new(HERE, TENURE, reach(&entry), chunk, entries, now.config.protocol());
                 let open = self.head.copy().and_then(|head| head.open(reach(&entry)));
                 let event = open.map_or(SendEvent::Begin, |(segment, live)| {
                     SendEvent::Shard(ShardEvent::Head(HeadAnswer::Open(segment, live)))
@@ -110,6 +111,7 @@ impl Sender {
                 ghosts.extend(placed.into_iter().map(|placed| Ghost::Sent(placed, message)));
             }
             SendAnswer::Full => ghosts.push(Ghost::Full),
+            SendAnswer::NoQueue => ghosts.push(Ghost::NoQueue),
             SendAnswer::Unknown => ghosts.push(Ghost::Unknown),
             SendAnswer::Damaged => ghosts.push(Ghost::Damaged),
             SendAnswer::TooLarge => {}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{HERE, Q2, Q3, Q4, Q6, Q7, SOURCE};
+use super::{HERE, Q2, Q3, Q4, Q6, Q7, SOURCE, TENURE};
 use crate::rules::{Rule, Rules};
 use crate::{
     BodyTable, Chunk, ClaimId, Decision, Entry, Head, Life, Live, Log, LogRow, MessageId, Pending, Phase,
@@ -83,6 +83,7 @@ impl Store {
             head: Head {
                 version: 1,
                 ring: 1,
+                tenure: TENURE,
                 ..Head::absent()
             },
             ring: Ring {

@@ -13,6 +13,7 @@ use crate::stored::{
 use crate::{
     Address, BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Life, Live, Log, LogRow, MessageId, Origin,
     Pending, Place, Reach, RegisterNumber, Resolved, Resting, Ring, Segment, Shard, Standing, State, Target,
+    Tenure,
 };
 
 /// The version in the column beside: any.
@@ -151,12 +152,13 @@ fn golden_heads() -> Vec<(Head, Vec<u8>)> {
         let head = Head {
             version: VERSION,
             ring: number(line[0]),
-            last: Segment(number(line[1])),
-            registers: number(line[2]),
-            live: each(line[3], ' ').into_iter().map(live).collect(),
-            resting: each(line[4], ' ').into_iter().map(resting).collect(),
+            tenure: Tenure(number(line[1])),
+            last: Segment(number(line[2])),
+            registers: number(line[3]),
+            live: each(line[4], ' ').into_iter().map(live).collect(),
+            resting: each(line[5], ' ').into_iter().map(resting).collect(),
         };
-        (head, bytes_of_hex(line[5]))
+        (head, bytes_of_hex(line[6]))
     };
     lines(include_str!("golden/head-v1.txt")).map(head).collect()
 }
@@ -204,11 +206,12 @@ fn golden_receipts() -> Vec<(Receipt, Vec<u8>)> {
     let receipt = |line: Vec<&str>| {
         let receipt = Receipt {
             address: address(line[0], line[1]),
-            segment: Segment(number(line[2])),
-            seq: number(line[3]),
-            claim: ClaimId(hex(line[4])),
+            tenure: Tenure(number(line[2])),
+            segment: Segment(number(line[3])),
+            seq: number(line[4]),
+            claim: ClaimId(hex(line[5])),
         };
-        (receipt, bytes_of_hex(line[5]))
+        (receipt, bytes_of_hex(line[6]))
     };
     lines(include_str!("golden/receipt-v1.txt"))
         .map(receipt)
@@ -472,15 +475,16 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(state in states(), claim in any::<(u32, u16, u64, u16, u128)>()) {
+    fn what_is_written_is_read(state in states(), claim in any::<(u32, u16, u64, u64, u16, u128)>()) {
         let bytes = encode_state(&state);
         prop_assert_eq!(decode_state(VERSION, &bytes), Ok(state));
-        let (place, shard, segment, seq, claim) = claim;
+        let (place, shard, tenure, segment, seq, claim) = claim;
         let receipt = Receipt {
             address: Address {
                 place: Place(place),
                 shard: Shard(shard),
             },
+            tenure: Tenure(tenure),
             segment: Segment(segment),
             seq,
             claim: ClaimId(claim),

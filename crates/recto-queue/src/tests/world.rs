@@ -109,6 +109,7 @@ pub(crate) struct Now<'a> {
 pub(crate) enum Ghost {
     Sent(Placed, MessageId),
     Full,
+    NoQueue,
     Unknown,
     Acked(ClaimId),
     /// That the head is older than its registers.
@@ -144,6 +145,8 @@ pub(crate) struct World {
     sent: BTreeSet<MessageId>,
     duplicates: u8,
     is_full: bool,
+    /// Whether somebody was told that the queue was deleted.
+    has_no_queue: bool,
     is_unknown: bool,
 }
 
@@ -224,6 +227,7 @@ impl World {
                 .collect(),
             duplicates: 0,
             is_full: false,
+            has_no_queue: false,
             is_unknown: false,
         }
     }
@@ -244,6 +248,7 @@ impl World {
                 }
                 Ghost::Sent(Placed::Duplicate(_), _) => self.duplicates += 1,
                 Ghost::Full => self.is_full = true,
+                Ghost::NoQueue => self.has_no_queue = true,
                 Ghost::Unknown => self.is_unknown = true,
                 Ghost::Acked(_) => {}
                 Ghost::Damaged => assert!(config.without.is_some(), "nothing is damaged"),
