@@ -18,6 +18,7 @@
 //! | `schema` | schema TOML |
 //! | `keys` | byte-comparable keys and cells |
 //! | `stored` | stored rows and table definitions of the embedded store |
+//! | `queues` | what is stored of queues, and receipts |
 //! | `load` | CSV and NDJSON |
 //! | `corpus` | where inputs are kept |
 //! | `mutate` | new inputs from old ones, by a seed |
@@ -29,6 +30,7 @@ mod load;
 mod memory;
 pub mod mutate;
 mod place;
+mod queues;
 mod schema;
 mod stored;
 pub mod target;

@@ -1,6 +1,6 @@
 //! What a target is, and the list of them.
 
-use crate::{cursor, keys, load, place, schema, stored, text};
+use crate::{cursor, keys, load, place, queues, schema, stored, text};
 
 /// A function of bytes, and what finds its way into it.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +59,11 @@ pub const TARGETS: &[Target] = &[
         name: "table",
         run: stored::table,
         words: &["name"],
+    },
+    Target {
+        name: "queue_stored",
+        run: queues::run,
+        words: &[".fifo"],
     },
     Target {
         name: "load",

@@ -111,7 +111,7 @@ pub enum RegistryAnswer {
     Created(Place),
     /// There is one of this name, and it is like that.
     Exists(Place),
-    /// There is one of this name, and it is not like that.
+    /// There is one of this name, and it is not like that; or one of this id, and it is called otherwise.
     Differs(Place),
     /// The queue is like that; its row says that it was changed by this version.
     Changed(Version),
@@ -237,6 +237,12 @@ impl Registry {
                 _ => RegistryAnswer::Differs(place),
             };
         }
+        match self.places().find(|(_, row)| row.held.id() == Some(id)) {
+            // It was deleted since.
+            Some((place, row)) if row.deleting().is_some() => return RegistryAnswer::Created(place),
+            Some((place, _)) => return RegistryAnswer::Differs(place),
+            None => {}
+        }
         if let Err(error) = self.check(name, options) {
             return RegistryAnswer::Refused(error);
         }
@@ -298,8 +304,7 @@ impl Registry {
 
     fn delete(&mut self, id: QueueId, was_sent: bool, context: &RegistryContext) -> RegistryAnswer {
         let Some((place, row, queue)) = self.queue(id) else {
-            let is_deleting = |(_, row): (Place, &PlaceRow)| matches!(row.held, Held::Deleting { id: other, .. } if other == id);
-            return if was_sent || self.places().any(is_deleting) {
+            return if was_sent || self.places().any(|(_, row)| row.held.id() == Some(id)) {
                 RegistryAnswer::Done
             } else {
                 RegistryAnswer::NoQueue
@@ -365,6 +370,17 @@ impl Registry {
                 self.data_centre = Some(data_centre.clone());
                 RegistryAnswer::Done
             }
+        }
+    }
+}
+
+impl Held {
+    /// The queue that has the place, or had it until it was deleted.
+    pub fn id(&self) -> Option<QueueId> {
+        match self {
+            Self::Free => None,
+            Self::Queue(queue) => Some(queue.id),
+            Self::Deleting { id, .. } => Some(*id),
         }
     }
 }

@@ -96,6 +96,7 @@ fn a_queue_is_made_once() {
         ..options.clone()
     };
     assert_eq!(registries.is_told(create(2, "a", &others)), Differs(Place(0)));
+    assert_eq!(registries.is_told(create(1, "A", &options)), Differs(Place(0)));
     assert_eq!(registries.registry.version(), 1);
     assert_eq!(registries.is_told(create(2, "A", &others)), Created(Place(1)));
 
@@ -208,6 +209,11 @@ fn a_place_is_taken_over_when_it_is_cleared() {
     let row = registries.registry.place(Place(0)).expect("it is being cleared");
     assert_eq!((row.deleting(), row.changed), (Some(Tenure(2)), 2));
 
+    // Whoever made it, and did not hear of it, hears so now, and does not make it again.
+    assert_eq!(
+        registries.is_told_after(create(1, "a", &wide), true),
+        Created(Place(0))
+    );
     // The name is free at once, the place is not.
     assert_eq!(registries.is_told(create(2, "a", &options)), Created(Place(1)));
     assert_eq!(

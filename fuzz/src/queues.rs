@@ -1,0 +1,198 @@
+//! What is stored of queues, and receipts: what is read is written as the same bytes, and can be worked on.
+
+use recto_queue::stored::{
+    decode_head, decode_log, decode_log_row, decode_registry, decode_registry_row, decode_ring, decode_state,
+    encode_head, encode_log, encode_log_row, encode_registry, encode_registry_row, encode_ring, encode_state,
+};
+use recto_queue::{
+    BodyTable, ClaimId, Clock, HeadContext, HeadWish, Leases, Log, Place, Protocol, QueueId, QueueName,
+    QueueOptions, Reach, Receipt, Register, RegistryContext, RegistryWish, RingContext, RingWish, Segment,
+    State, StateContext, StateWish, StoredError, Tenure,
+};
+
+use crate::memory::limited;
+
+/// How many times its bytes what is read may take: a place's row has 20 at least.
+const MEMORY_FACTOR: usize = 64;
+
+/// What the column beside a register says.
+const COLUMN: u64 = 77;
+const NOW: i64 = 1_800_000_000_000_000;
+
+/// The first byte says what the others are.
+pub(crate) fn run(data: &[u8]) {
+    let Some((kind, rest)) = data.split_first() else {
+        return;
+    };
+    limited(rest.len(), MEMORY_FACTOR, || match kind % 8 {
+        0 => log(rest),
+        1 => is_same(rest, decode_log_row(rest), |(segment, row)| {
+            encode_log_row(*segment, row)
+        }),
+        2 => state(rest),
+        3 => head(rest),
+        4 => ring(rest),
+        5 => registry(rest),
+        6 => is_same(rest, decode_registry_row(rest), encode_registry_row),
+        _ => is_same(rest, Receipt::decode(rest), Receipt::encode),
+    });
+}
+
+/// Written again, what was read is the same; otherwise it is said what is wrong.
+fn is_same<T>(bytes: &[u8], read: Result<T, StoredError>, encode: impl Fn(&T) -> Vec<u8>) {
+    match read {
+        Ok(read) => assert_eq!(encode(&read), bytes),
+        Err(error) => assert!(!error.to_string().is_empty() && !error.hint().is_empty()),
+    }
+}
+
+/// Pieces, each with its length before it, in a byte pair; the last one may be cut.
+fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut pieces = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let length = usize::from(u16::from_be_bytes(*length)).min(rest.len());
+        let (piece, rest) = rest.split_at(length);
+        pieces.push(piece);
+        bytes = rest;
+    }
+    pieces
+}
+
+/// The static column, and rows that follow each other where they can be read.
+fn log(bytes: &[u8]) {
+    let pieces = pieces(bytes);
+    let Some((column, rows)) = pieces.split_first() else {
+        return;
+    };
+    let mut next = 0_u16;
+    let rows = rows.iter().map(|row| {
+        let first = next;
+        let entries = decode_log_row(row).map_or(0, |(_, row)| row.entries.len());
+        next = next.saturating_add(entries as u16);
+        (first, *row)
+    });
+    let Ok(log) = decode_log(COLUMN, column, rows) else {
+        return;
+    };
+    assert_eq!(encode_log(&log), *column);
+    let messages = log.messages().map(|(seq, ..)| seq);
+    assert!(messages.eq(0..log.next()));
+    if let Some(last) = log.next().checked_sub(1) {
+        assert!(log.message(last).is_some());
+        claims(State::absent(), &log);
+    }
+}
+
+fn state(bytes: &[u8]) {
+    let read = decode_state(COLUMN, bytes);
+    if let Ok(state) = &read {
+        claims(state.clone(), &Log::absent());
+    }
+    is_same(bytes, read, encode_state);
+}
+
+/// What is read may be asked for messages.
+fn claims(mut state: State, log: &Log) {
+    let segment = Segment(log.segment().0.max(state.segment().0));
+    let context = StateContext {
+        segment,
+        log,
+        most_attempts: Some(3),
+        order: None,
+        leases: &Leases::default(),
+        clock: Clock {
+            wall: NOW,
+            monotonic: 0,
+        },
+        protocol: Protocol::default(),
+    };
+    let claim = StateWish::Claim {
+        claim: ClaimId(1),
+        most: 10,
+        until: NOW,
+    };
+    state.work_out(&claim, false, &context);
+    let exhausted = state.exhausted(&context);
+    assert!(exhausted.iter().all(|seq| state.pending().contains_key(seq)));
+}
+
+fn head(bytes: &[u8]) {
+    let read = decode_head(COLUMN, bytes);
+    if let Ok(head) = &read {
+        let mut head = head.clone();
+        let context = HeadContext {
+            ring: u64::MAX,
+            table: BodyTable(1),
+            now: NOW,
+            protocol: Protocol::default(),
+        };
+        let tenure = Tenure(u64::MAX);
+        for reach in [Reach::Near, Reach::Far] {
+            head.work_out(&HeadWish::Open { reach, tenure }, false, &context);
+        }
+        head.work_out(&HeadWish::Close(tenure), false, &context);
+        assert!(
+            head.serves(tenure) && head.before(Segment(u64::MAX), NOW).len() <= head.live().len() + 4_096
+        );
+    }
+    is_same(bytes, read, encode_head);
+}
+
+fn ring(bytes: &[u8]) {
+    let read = decode_ring(COLUMN, bytes);
+    if let Ok(ring) = &read {
+        let mut ring = ring.clone();
+        let context = RingContext {
+            now: NOW,
+            protocol: Protocol::default(),
+        };
+        for wish in ring
+            .next()
+            .map(RingWish::Add)
+            .into_iter()
+            .chain(ring.open().map(RingWish::Roll))
+        {
+            ring.work_out(&wish, false, &context);
+        }
+    }
+    is_same(bytes, read, encode_ring);
+}
+
+/// The static column, and rows at their places; then a queue more, and one less.
+fn registry(bytes: &[u8]) {
+    let pieces = pieces(bytes);
+    let Some((column, rows)) = pieces.split_first() else {
+        return;
+    };
+    let rows = (0..).map(Place).zip(rows.iter().copied());
+    let Ok(mut registry) = decode_registry(COLUMN, column, rows.clone()) else {
+        return;
+    };
+    assert_eq!(encode_registry(&registry), *column);
+    let written = registry.places().map(|(_, row)| encode_registry_row(row));
+    assert!(written.eq(rows.map(|(_, row)| row.to_vec())));
+    let context = RegistryContext {
+        now: NOW,
+        protocol: Protocol::default(),
+    };
+    let first = registry
+        .queues()
+        .next()
+        .map(|(.., queue)| RegistryWish::Delete(queue.id));
+    let create = QueueName::new("name", "new").map(|name| RegistryWish::Create {
+        id: QueueId(1),
+        name,
+        options: QueueOptions::default(),
+    });
+    for wish in first.into_iter().chain(create) {
+        registry.work_out(&wish, false, &context);
+        registry.raise();
+    }
+    let rows: Vec<_> = registry
+        .places()
+        .map(|(place, row)| (place, encode_registry_row(row)))
+        .collect();
+    let rows = rows.iter().map(|(place, row)| (*place, &row[..]));
+    let again = decode_registry(registry.version(), &encode_registry(&registry), rows);
+    assert_eq!(again, Ok(registry));
+}
