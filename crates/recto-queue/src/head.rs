@@ -75,15 +75,7 @@ pub enum HeadWish {
         count: Seq,
     },
     /// The segment leaves the list, if all of it is done with.
-    Release {
-        /// Which one.
-        segment: Segment,
-        /// How many of its messages its state has as resolved.
-        resolved: u32,
-    },
-    /// The segment leaves the list, if it is sealed, whatever its messages are. Asked by [`Releasing`](crate::Releasing)
-    /// only: what was moved there and is not resolved where it was would come again.
-    Purge(Segment),
+    Release(Settled),
     /// The segment's bodies that are needed were copied.
     Rehome {
         /// Which one.
@@ -99,6 +91,15 @@ pub enum HeadWish {
     Fence(Version),
     /// Who knows an older use of the place is refused from now on: the queue is deleted.
     Close(Tenure),
+}
+
+/// A segment of which all that was moved there is resolved where it was: otherwise that would come again. Only
+/// [`Releasing`](crate::Releasing) says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Settled {
+    pub(crate) segment: Segment,
+    /// How many of its messages its state has as resolved.
+    pub(crate) resolved: u32,
 }
 
 /// What is said of that.
@@ -255,7 +256,8 @@ impl Head {
         HeadAnswer::Done
     }
 
-    fn release(&mut self, segment: Segment, resolved: u32, context: &HeadContext) -> HeadAnswer {
+    fn release(&mut self, settled: Settled, context: &HeadContext) -> HeadAnswer {
+        let Settled { segment, resolved } = settled;
         let rules = context.protocol.rules;
         let Some(live) = self.live.get(&segment) else {
             return HeadAnswer::Done;
@@ -267,24 +269,12 @@ impl Head {
         if !may {
             return HeadAnswer::NotYet;
         }
-        self.take_off(segment, context)
-    }
-
-    fn purge(&mut self, segment: Segment, context: &HeadContext) -> HeadAnswer {
-        match self.live.get(&segment) {
-            Some(live) if live.count.is_none() => HeadAnswer::NotYet,
-            _ => self.take_off(segment, context),
-        }
-    }
-
-    fn take_off(&mut self, segment: Segment, context: &HeadContext) -> HeadAnswer {
-        if let Some(live) = self.live.remove(&segment) {
-            self.resting.push(Resting {
-                register: live.register,
-                segment,
-                since: context.now,
-            });
-        }
+        self.resting.push(Resting {
+            register: live.register,
+            segment,
+            since: context.now,
+        });
+        self.live.remove(&segment);
         HeadAnswer::Done
     }
 
@@ -345,8 +335,7 @@ impl Register for Head {
         match *wish {
             HeadWish::Open { reach, tenure } => self.open_next(reach, tenure, context),
             HeadWish::Sealed { segment, count } => self.sealed(segment, count),
-            HeadWish::Release { segment, resolved } => self.release(segment, resolved, context),
-            HeadWish::Purge(segment) => self.purge(segment, context),
+            HeadWish::Release(settled) => self.release(settled, context),
             HeadWish::Rehome {
                 segment,
                 from,

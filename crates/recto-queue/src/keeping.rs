@@ -23,6 +23,12 @@ pub enum KeepEvent {
     Sealed(Option<Seq>),
     /// All bodies are copied that are not resolved.
     Copied,
+    /// Not all are: the segment's log is another one's.
+    SegmentGone,
+    /// Not all are: this table was dropped.
+    TableGone(BodyTable),
+    /// What the head says of the segment; none: it was released.
+    Found(Option<Live>),
     /// What became of emptying.
     Emptied(Emptied),
 }
@@ -49,11 +55,14 @@ pub enum KeepAction {
         /// Where to.
         to: BodyTable,
     },
+    /// Read what the head says of a segment, serially.
+    Find(Segment),
     /// Empty the table. Sent once, and never again.
     Empty(BodyTable),
     /// It is over, or to be begun anew later.
     Over,
-    /// The head names a segment that its register has no more: they are not of one time. The table is not fenced.
+    /// The head names a segment that its register has no more, or whose table was dropped: they are not of one time. The
+    /// table is not fenced.
     Damaged(Segment),
 }
 
@@ -118,6 +127,8 @@ pub struct Rehoming {
     segment: Segment,
     live: Live,
     to: Option<(BodyTable, Version)>,
+    /// What was dropped: a ring that was read since does not have it open.
+    gone: Option<BodyTable>,
     protocol: Protocol,
 }
 
@@ -128,6 +139,7 @@ impl Rehoming {
             segment,
             live,
             to: None,
+            gone: None,
             protocol,
         }
     }
@@ -140,7 +152,7 @@ impl Rehoming {
             (KeepEvent::Ring(ring), _) => {
                 self.to = ring.open().map(|table| (table, ring.version));
                 match self.to {
-                    Some((to, _)) if to == self.live.table => KeepAction::Over,
+                    Some((to, _)) if to == self.live.table || Some(to) == self.gone => KeepAction::Over,
                     Some((to, _)) if is_copied_first => self.copy(to),
                     Some(to) => self.point(to),
                     None => KeepAction::Over,
@@ -148,6 +160,14 @@ impl Rehoming {
             }
             (KeepEvent::Copied, Some(to)) if is_copied_first => self.point(to),
             (KeepEvent::Head(HeadAnswer::Done, _), Some((to, _))) if !is_copied_first => self.copy(to),
+            (KeepEvent::TableGone(table), _) if table != self.live.table => {
+                self.gone = Some(table);
+                KeepAction::ReadRing
+            }
+            (KeepEvent::TableGone(_) | KeepEvent::SegmentGone, _) => KeepAction::Find(self.segment),
+            (KeepEvent::Found(Some(live)), _) if live.table == self.live.table => {
+                KeepAction::Damaged(self.segment)
+            }
             _ => KeepAction::Over,
         }
     }

@@ -50,7 +50,7 @@ mod rules;
 mod tests;
 
 pub use entering::{ShardAction, ShardEvent};
-pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting};
+pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting, Settled};
 pub use keeping::{Emptying, Fencing, KeepAction, KeepEvent, Rehoming};
 pub use lease::{Claim, Clock, Leases};
 pub use limits::Protocol;
@@ -62,10 +62,10 @@ pub use names::{
 };
 pub use options::{DeadLetters, Deduplication, OptionError, QueueName, QueueOptions, StoreOptions};
 pub use registry::{Held, PlaceRow, Queue, Registry, RegistryAnswer, RegistryContext, RegistryWish};
-pub use releasing::{ReleaseAction, Releasing};
+pub use releasing::{ReleaseAction, ReleaseEvent, Released, Releasing};
 pub use resolved::Resolved;
 pub use ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingContext, RingWish};
 pub use round::{Action, Decision, Event, Register, Round};
 pub use sending::{SendAction, SendAnswer, SendEvent, Sending, reach};
 pub use state::{Delivery, Order, Pending, Standing, State, StateAnswer, StateContext, StateWish, Target};
-pub use stored::{Receipt, StoredError};
+pub use stored::{LogHeader, Receipt, StoredError};

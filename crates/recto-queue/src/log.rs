@@ -179,14 +179,22 @@ impl Log {
 
     /// The message at a place.
     pub fn message(&self, seq: Seq) -> Option<(Chunk, &Entry)> {
+        #[cfg(test)]
+        crate::tests::LOOKED_AT.set(crate::tests::LOOKED_AT.get() + 1);
         let (first, row) = self.rows.range(..=seq).next_back()?;
         let entry = row.entries.get(usize::from(seq - first))?;
         Some((row.chunk, entry))
     }
 
-    /// The rows from a place on: what a conditional write puts beside the static columns, if the log ended there.
-    pub fn rows_from(&self, seq: Seq) -> impl Iterator<Item = (Seq, &LogRow)> {
-        self.rows.range(seq..).map(|(first, row)| (*first, row))
+    /// The rows that a conditional write puts beside the static column, given the [copy](crate::Round::copy) that it was
+    /// worked out on: what was added, or all where it sets the register up for another segment.
+    pub fn rows_since(&self, before: &Self) -> impl Iterator<Item = (Seq, &LogRow)> {
+        let first = if before.segment == self.segment {
+            before.next()
+        } else {
+            0
+        };
+        self.rows.range(first..).map(|(first, row)| (*first, row))
     }
 
     /// The deduplication ids that it has, for [`LogContext::recent`] of the segments behind it.

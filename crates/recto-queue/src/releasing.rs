@@ -1,64 +1,148 @@
 //! A segment leaves the list of its shard.
+//!
+//! ```text
+//!  begin ► each source: what was moved here is resolved where it was ► purge ► release in the head
+//! ```
+//!
+//! Whatever fails is done again by [beginning](ReleaseEvent::Begin) again: what was answered is not asked once more.
 
-use crate::head::HeadWish;
+use crate::head::{HeadAnswer, HeadWish, Live, Settled};
 use crate::limits::Protocol;
-use crate::log::{Entry, Log, Origin};
-use crate::names::{Address, Chunk, Seq};
+use crate::log::{Log, Origin};
+use crate::names::{Address, Segment, Seq};
 use crate::rules::Rule;
-use crate::state::{StateWish, Target};
+use crate::state::{State, StateAnswer, StateWish, Target};
 
-/// What is to be done to release a segment.
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ReleaseEvent {
+    /// It can begin; or what was to be done failed, and it goes on.
+    Begin,
+    /// The source's state answered; it is no matter what. [`Gone`](StateAnswer::Gone) too if its head has the segment no
+    /// more.
+    Source(StateAnswer),
+    /// The segment's own state answered.
+    State(StateAnswer),
+    /// The head answered.
+    Head(HeadAnswer),
+    /// What the head says of the segment; none: it was released.
+    Found(Option<Live>),
+}
+
+/// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReleaseAction {
-    /// Ask the state of a message that was moved here, where it was; it is no matter what that answers.
+    /// Ask the state of a message that was moved here, where it was.
     Source(Origin, StateWish),
-    /// Ask the segment's head. Then it is over.
+    /// Ask the segment's own state.
+    State(StateWish),
+    /// Ask the segment's head.
     Head(HeadWish),
+    /// Read what the head says of the segment, serially.
+    Find(Segment),
+    /// It is over.
+    Over(Released),
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Released {
+    /// The segment is off the list.
+    Done,
+    /// Not yet: it is open, or not all of it is done with.
+    NotYet,
+    /// The head names a segment that its register has no more: they are not of one time.
+    Damaged,
 }
 
 /// A segment leaves the list, done with or purged, when whatever was moved here is resolved where it was.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Releasing {
-    last: HeadWish,
+    segment: Segment,
+    /// Whether its registers are another segment's by now.
+    is_gone: bool,
+    /// Whether its log says all that it ever will.
+    is_whole: bool,
+    count: Seq,
+    resolved: u32,
+    purges: bool,
     /// The last one first.
     sources: Vec<(Origin, Target)>,
+    protocol: Protocol,
 }
 
 impl Releasing {
-    /// Of a segment of this shard, whose log is sealed, and so many of whose messages are resolved.
-    pub fn new(here: Address, log: &Log, resolved: u32, protocol: Protocol) -> Self {
-        let segment = log.segment;
-        Self::ending(HeadWish::Release { segment, resolved }, here, log, protocol)
-    }
-
-    /// Of a segment of this shard, whose log is sealed, whatever its messages are.
-    pub fn purging(here: Address, log: &Log, protocol: Protocol) -> Self {
-        Self::ending(HeadWish::Purge(log.segment), here, log, protocol)
-    }
-
-    fn ending(last: HeadWish, here: Address, log: &Log, protocol: Protocol) -> Self {
-        let segment = log.segment;
-        let source = |(_, chunk, entry): (Seq, Chunk, &Entry)| {
+    /// Of a segment that the head of this shard has, if all of it is done with, by its log and state as they were read since.
+    pub fn new(address: Address, segment: Segment, log: &Log, state: &State, protocol: Protocol) -> Self {
+        let sources = log.messages().filter_map(|(_, chunk, entry)| {
             let target = Target {
-                address: here,
+                address,
                 segment,
                 chunk,
             };
             Some((entry.origin?, target))
-        };
+        });
         let is_settled = protocol.rules.keeps(Rule::OriginsSettledFirst);
         Self {
-            last,
-            sources: log.messages().filter_map(source).filter(|_| is_settled).collect(),
+            segment,
+            is_gone: log.segment > segment || state.segment > segment,
+            is_whole: log.segment == segment && log.is_sealed,
+            count: log.next(),
+            resolved: if state.segment == segment {
+                state.resolved.count()
+            } else {
+                0
+            },
+            purges: false,
+            sources: sources.filter(|_| is_settled).collect(),
+            protocol,
         }
     }
 
-    /// What is to be done first; and then, each time that is answered.
-    pub fn step(&mut self) -> ReleaseAction {
-        let last = ReleaseAction::Head(self.last);
-        self.sources.pop().map_or(last, |(origin, target)| {
-            let seq = origin.seq;
-            ReleaseAction::Source(origin, StateWish::Left { seq, target })
-        })
+    /// The same, whatever its messages are: none of them is received any more.
+    pub fn purging(address: Address, segment: Segment, log: &Log, state: &State, protocol: Protocol) -> Self {
+        Self {
+            purges: true,
+            ..Self::new(address, segment, log, state, protocol)
+        }
+    }
+
+    /// What is to be done about what happened.
+    pub fn step(&mut self, event: ReleaseEvent) -> ReleaseAction {
+        match event {
+            ReleaseEvent::Begin => {}
+            ReleaseEvent::Source(_) => {
+                self.sources.pop();
+            }
+            ReleaseEvent::State(StateAnswer::Gone) => self.is_gone = true,
+            ReleaseEvent::State(_) => self.resolved = u32::from(self.count),
+            ReleaseEvent::Head(HeadAnswer::Done) | ReleaseEvent::Found(None) => {
+                return ReleaseAction::Over(Released::Done);
+            }
+            ReleaseEvent::Head(_) => return ReleaseAction::Over(Released::NotYet),
+            ReleaseEvent::Found(Some(_)) => return ReleaseAction::Over(Released::Damaged),
+        }
+        self.goes_on()
+    }
+
+    fn goes_on(&self) -> ReleaseAction {
+        let rules = self.protocol.rules;
+        let is_resolved = self.resolved == u32::from(self.count) || !rules.keeps(Rule::ReleaseOnlyResolved);
+        if self.is_gone {
+            return ReleaseAction::Find(self.segment);
+        }
+        let may = (self.is_whole || !rules.keeps(Rule::ReleaseOnlySealed)) && (is_resolved || self.purges);
+        if !may {
+            return ReleaseAction::Over(Released::NotYet);
+        }
+        if let Some((origin, target)) = self.sources.last() {
+            let (seq, target) = (origin.seq, *target);
+            return ReleaseAction::Source(*origin, StateWish::Left { seq, target });
+        }
+        if !is_resolved {
+            return ReleaseAction::State(StateWish::Purge { count: self.count });
+        }
+        let (segment, resolved) = (self.segment, self.resolved);
+        ReleaseAction::Head(HeadWish::Release(Settled { segment, resolved }))
     }
 }

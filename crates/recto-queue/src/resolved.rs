@@ -11,16 +11,10 @@ pub struct Resolved {
     words: Vec<u64>,
 }
 
-impl Resolved {
-    /// All of so many.
-    pub fn all(count: Seq) -> Self {
-        let mut all = Self::default();
-        for seq in 0..count {
-            all.add(seq);
-        }
-        all
-    }
+/// Of a segment of which nothing is done with.
+pub(crate) static NONE: Resolved = Resolved { words: Vec::new() };
 
+impl Resolved {
     /// Whether a place is among them.
     pub fn has(&self, seq: Seq) -> bool {
         let word = self.words.get(usize::from(seq) / BITS);
@@ -30,6 +24,21 @@ impl Resolved {
     /// How many there are.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Places below so many that are not among them, in order. Words that are full are passed over.
+    pub(crate) fn missing(&self, count: Seq) -> impl Iterator<Item = Seq> {
+        let words = usize::from(count).div_ceil(BITS);
+        let missing = (0..words).flat_map(|index| {
+            let mut missing = !self.words.get(index).copied().unwrap_or(0);
+            std::iter::from_fn(move || {
+                let bit = missing.trailing_zeros() as usize;
+                // The lowest one is taken.
+                missing &= missing.wrapping_sub(1);
+                (bit < BITS).then_some((index * BITS + bit) as Seq)
+            })
+        });
+        missing.take_while(move |seq| *seq < count)
     }
 
     pub(crate) fn add(&mut self, seq: Seq) {

@@ -82,8 +82,8 @@ pub enum Emptied {
 pub enum RingWish {
     /// That this table, which was just made and is of the next number, is among its tables.
     Add(BodyTable),
-    /// Another table than this one is open.
-    Roll(BodyTable),
+    /// This life of this table ends, and another one is open.
+    Roll(BodyTable, Life),
     /// Every head knows that this table is closing in this life, and what is in it is sealed.
     Fenced(BodyTable, Life),
     /// Nothing refers to this table, counted when it was closed in this life: it is to be emptied.
@@ -181,8 +181,9 @@ impl Ring {
         RingAnswer::Done
     }
 
-    fn roll(&mut self, table: BodyTable, context: &RingContext) -> RingAnswer {
-        let Some((_, life)) = self.opened().filter(|(open, _)| *open == table) else {
+    fn roll(&mut self, table: BodyTable, found: Life, context: &RingContext) -> RingAnswer {
+        let is_found = |open: &(BodyTable, Life)| open.0 == table && Self::is_of(found, open.1, context);
+        let Some((_, life)) = self.opened().filter(is_found) else {
             return RingAnswer::Done;
         };
         let mut tables = self.tables.iter();
@@ -282,7 +283,7 @@ impl Register for Ring {
     fn work_out(&mut self, wish: &RingWish, _: bool, context: &RingContext) -> RingAnswer {
         match *wish {
             RingWish::Add(table) => self.add(table, context),
-            RingWish::Roll(table) => self.roll(table, context),
+            RingWish::Roll(table, life) => self.roll(table, life, context),
             RingWish::Fenced(table, life) => self.fenced(table, life, context),
             RingWish::Take(table, life, owner) => self.take(table, life, owner, context),
             RingWish::Emptied(table, owner, outcome) => self.emptied(table, owner, outcome, context),

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::head::Head;
 use crate::lease::{Clock, Leases};
 use crate::limits::Protocol;
-use crate::log::Log;
+use crate::log::{Entry, Log};
 use crate::names::{Address, Chunk, ClaimId, Fingerprint, Micros, Segment, Seq, Version};
-use crate::resolved::Resolved;
+use crate::resolved::{self, Resolved};
 use crate::round::Register;
 use crate::rules::Rule;
 
@@ -125,9 +126,10 @@ pub enum StateWish {
         /// Where to it was moved.
         target: Target,
     },
-    /// All messages are done with: the segment is off the list.
+    /// All messages are done with, whoever has them. What was moved here and is not resolved where it was is not settled by
+    /// that: [`Releasing`](crate::Releasing) does, before the segment leaves the list.
     Purge {
-        /// How many there are.
+        /// How many the sealed log has.
         count: Seq,
     },
 }
@@ -189,20 +191,27 @@ pub struct Order {
 }
 
 impl Order {
-    /// From copies of the log and state of each live segment before, as they were read at any time. One that was not
-    /// read, or whose log was not sealed then, blocks all.
+    /// Of a segment, by a head that has it, or had, and copies of the log and state of the others, all as they were read at
+    /// any time. A live segment before that was not read, or whose log was not sealed then, blocks all.
     pub fn of<'a>(
-        earlier: impl IntoIterator<Item = (Segment, &'a Log, &'a State)>,
+        head: &Head,
+        segment: Segment,
+        copies: impl Fn(Segment) -> Option<(&'a Log, &'a State)>,
         protocol: Protocol,
     ) -> Self {
-        let mut order = Self::default();
-        for (segment, log, state) in earlier {
-            let is_whole = log.is_sealed || !protocol.rules.keeps(Rule::EarlierLogsSealed);
-            order.is_unknown |= log.segment != segment || !is_whole;
-            let open = log
-                .messages()
-                .filter(|(seq, ..)| state.segment != segment || !state.resolved.has(*seq));
-            order.blocked.extend(open.filter_map(|(.., entry)| entry.group));
+        let mut order = Self {
+            is_unknown: head.last < segment,
+            ..Self::default()
+        };
+        for before in head.live.range(..segment).map(|(before, _)| *before) {
+            let copies = copies(before).filter(|(log, _)| log.segment == before);
+            let Some((log, state)) = copies else {
+                order.is_unknown = true;
+                continue;
+            };
+            order.is_unknown |= !log.is_sealed && protocol.rules.keeps(Rule::EarlierLogsSealed);
+            let open = state.unresolved(before, log);
+            order.blocked.extend(open.filter_map(|(_, entry)| entry.group));
         }
         order
     }
@@ -267,8 +276,9 @@ impl State {
             StateWish::Redirect { seq, from, target } => self.redirect(seq, from, target, context),
             StateWish::Left { seq, target } => self.left(seq, target),
             StateWish::Purge { count } => {
-                self.pending.clear();
-                self.resolved = Resolved::all(count);
+                for seq in 0..count {
+                    self.resolve(seq);
+                }
                 StateAnswer::Done
             }
         }
@@ -281,15 +291,8 @@ impl State {
         if !own.is_empty() {
             return StateAnswer::Claimed(own);
         }
-        let mut deliveries = Vec::new();
-        for seq in self.receivable(context) {
-            if deliveries.len() == usize::from(most) {
-                break;
-            }
+        let claimed = self.claimable(most, context).into_iter().map(|seq| {
             let before = self.pending.get(&seq);
-            if before.is_none() && self.pending.len() == context.protocol.pending {
-                continue;
-            }
             let pending = Pending {
                 attempts: before.map_or(0, |before| before.attempts).saturating_add(1),
                 first_received: before.map_or(context.clock.wall, |before| before.first_received),
@@ -297,43 +300,65 @@ impl State {
                 until,
                 standing: Standing::Claimed,
             };
-            deliveries.push(pending.delivery(seq));
             self.pending.insert(seq, pending);
-        }
-        StateAnswer::Claimed(deliveries)
+            pending.delivery(seq)
+        });
+        StateAnswer::Claimed(claimed.collect())
     }
 
-    /// Messages that may be received now, oldest first.
-    fn receivable(&self, context: &StateContext<'_>) -> Vec<Seq> {
-        let log = context.log;
-        let is_blind = log.segment != context.segment || context.order.is_some_and(|order| order.is_unknown);
-        if is_blind {
-            return Vec::new();
-        }
-        let mut open_groups = BTreeSet::new();
-        let mut receivable = Vec::new();
-        for (seq, _, entry) in log.messages() {
-            if self.resolved.has(seq) {
-                continue;
+    /// So many at most of the messages that may be received now, as long as more may be pending.
+    fn claimable(&self, most: u16, context: &StateContext<'_>) -> Vec<Seq> {
+        let mut room = context.protocol.pending.saturating_sub(self.pending.len());
+        let last_pending = self.pending.last_key_value().map(|(seq, _)| *seq);
+        let mut receivable = self.receivable(context);
+        let mut claimable = Vec::new();
+        while claimable.len() < usize::from(most) {
+            let Some(seq) = receivable.next() else { break };
+            let is_pending = self.pending.contains_key(&seq);
+            if is_pending || room > 0 {
+                room -= usize::from(!is_pending);
+                claimable.push(seq);
+            } else if Some(seq) > last_pending {
+                break;
             }
+        }
+        claimable
+    }
+
+    /// Messages that may be received now, oldest first. No more is looked at than is taken.
+    fn receivable<'a>(&'a self, context: &'a StateContext<'_>) -> impl Iterator<Item = Seq> + 'a {
+        let is_blind =
+            context.log.segment != context.segment || context.order.is_some_and(|order| order.is_unknown);
+        let open = (!is_blind).then(|| self.unresolved(context.segment, context.log));
+        let mut open_groups = BTreeSet::new();
+        let receivable = open.into_iter().flatten().filter(move |(seq, entry)| {
             let is_in_turn = match (context.order, entry.group) {
-                (Some(order), Some(group)) => {
-                    let is_first = open_groups.insert(group);
-                    is_first && !order.blocked.contains(&group)
-                }
+                (Some(order), Some(group)) => open_groups.insert(group) && !order.blocked.contains(&group),
                 _ => true,
             };
-            let is_exhausted =
-                |pending: &Pending| context.most_attempts.is_some_and(|most| pending.attempts >= most);
-            let is_free = self.pending.get(&seq).is_none_or(|pending| {
-                let is_leaving = matches!(pending.standing, Standing::Leaving(_));
-                !is_leaving && !is_exhausted(pending) && pending.is_over(seq, context)
-            });
-            if is_in_turn && is_free && entry.not_before <= context.clock.wall {
-                receivable.push(seq);
-            }
-        }
-        receivable
+            is_in_turn && self.is_free(*seq, context) && entry.not_before <= context.clock.wall
+        });
+        receivable.map(|(seq, _)| seq)
+    }
+
+    /// Whether nobody has a message, and it may be received once more.
+    fn is_free(&self, seq: Seq, context: &StateContext<'_>) -> bool {
+        self.pending.get(&seq).is_none_or(|pending| {
+            let is_leaving = matches!(pending.standing, Standing::Leaving(_));
+            let is_exhausted = context.most_attempts.is_some_and(|most| pending.attempts >= most);
+            !is_leaving && !is_exhausted && pending.is_over(seq, context)
+        })
+    }
+
+    /// Messages of a segment's log that are not done with, oldest first.
+    fn unresolved<'a>(&'a self, segment: Segment, log: &'a Log) -> impl Iterator<Item = (Seq, &'a Entry)> {
+        let resolved = if self.segment == segment {
+            &self.resolved
+        } else {
+            &resolved::NONE
+        };
+        let open = resolved.missing(log.next());
+        open.filter_map(|seq| Some((seq, log.message(seq)?.1)))
     }
 
     /// The message, if this claim is the newest of it, and it does not move.

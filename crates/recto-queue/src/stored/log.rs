@@ -18,7 +18,7 @@ const DEDUPLICATION: u8 = 2;
 const ORIGIN: u8 = 4;
 
 /// The static column, beside the version.
-pub fn encode_log(log: &Log) -> Vec<u8> {
+pub fn encode_log_header(log: &Log) -> Vec<u8> {
     let mut bytes = vec![LOG_FORMAT_VERSION];
     bytes.extend(log.segment.0.to_be_bytes());
     bytes.extend(log.next().to_be_bytes());
@@ -111,40 +111,85 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, StoredError> {
     Ok(entry)
 }
 
-/// The log of these columns and rows, by place; rows of segments that had the register before are passed over.
+/// What a log says of itself beside its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LogHeader {
+    version: Version,
+    segment: Segment,
+    next: Seq,
+    bytes: u64,
+    is_sealed: bool,
+}
+
+impl LogHeader {
+    /// From which place on rows are needed beside those of a copy that was read before. If they were not read together with
+    /// this from there on, both are read again.
+    pub fn needed_from(&self, copy: &Log) -> Seq {
+        let is_before =
+            copy.segment == self.segment && copy.version <= self.version && copy.next() <= self.next;
+        if is_before { copy.next() } else { 0 }
+    }
+}
+
+/// What the static column of a log says.
 ///
 /// # Errors
-/// Something is of another version, or damaged, or rows are missing.
-pub fn decode_log<'b>(
-    version: Version,
-    bytes: &[u8],
-    rows: impl IntoIterator<Item = (Seq, &'b [u8])>,
-) -> Result<Log, StoredError> {
+/// It is of another version, or damaged.
+pub fn decode_log_header(version: Version, bytes: &[u8]) -> Result<LogHeader, StoredError> {
     let mut reader = Reader::of_register(LOG, LOG_FORMAT_VERSION, version, bytes)?;
-    let mut log = Log {
+    let header = LogHeader {
         version,
         segment: Segment(reader.u64()?),
-        bytes: 0,
-        is_sealed: false,
-        rows: BTreeMap::new(),
+        next: reader.u16()?,
+        bytes: reader.u64()?,
+        is_sealed: reader.bool()?,
     };
-    let next = reader.u16()?;
-    reader.check(next <= MAX_SEGMENT_MESSAGES, "it has more than a segment")?;
-    log.bytes = reader.u64()?;
-    reader.check(log.bytes <= MAX_SEGMENT_BYTES, "it has more bytes than a segment")?;
-    log.is_sealed = reader.bool()?;
+    reader.check(header.next <= MAX_SEGMENT_MESSAGES, "it has more than a segment")?;
+    let is_possible = header.bytes <= MAX_SEGMENT_BYTES;
+    reader.check(is_possible, "it has more bytes than a segment")?;
+    reader.end()?;
+    Ok(header)
+}
+
+/// The log that says this of itself: what a copy has that was read before, and the rows from
+/// [there on](LogHeader::needed_from), by place. Rows of segments that had the register before are passed over.
+///
+/// # Errors
+/// A row is of another version, or damaged, or rows are missing.
+pub fn decode_log<'b>(
+    header: LogHeader,
+    copy: &Log,
+    rows: impl IntoIterator<Item = (Seq, &'b [u8])>,
+) -> Result<Log, StoredError> {
+    let from = header.needed_from(copy);
+    let known = if from > 0 {
+        copy.rows.clone()
+    } else {
+        BTreeMap::new()
+    };
+    let mut log = Log {
+        version: header.version,
+        segment: header.segment,
+        bytes: header.bytes,
+        is_sealed: header.is_sealed,
+        rows: known,
+    };
+    let check = |is_so: bool, reason| {
+        if is_so {
+            Ok(())
+        } else {
+            Err(StoredError::Damaged { what: LOG, reason })
+        }
+    };
     for (first, row) in rows {
         let (segment, row) = decode_log_row(row)?;
-        if segment == log.segment && first < next {
-            reader.check(first == log.next(), "its rows do not follow each other")?;
-            reader.check(
-                row.entries.len() <= usize::from(next - first),
-                "its rows have more",
-            )?;
+        if segment == header.segment && (from..header.next).contains(&first) {
+            check(first == log.next(), "its rows do not follow each other")?;
+            let is_within = row.entries.len() <= usize::from(header.next - first);
+            check(is_within, "its rows have more")?;
             log.rows.insert(first, row);
         }
     }
-    reader.check(log.next() == next, "it has fewer rows than it says")?;
-    reader.end()?;
+    check(log.next() == header.next, "it has fewer rows than it says")?;
     Ok(log)
 }

@@ -11,7 +11,10 @@ mod ring;
 mod state;
 
 pub use head::{HEAD_FORMAT_VERSION, decode_head, encode_head};
-pub use log::{LOG_FORMAT_VERSION, decode_log, decode_log_row, encode_log, encode_log_row};
+pub use log::{
+    LOG_FORMAT_VERSION, LogHeader, decode_log, decode_log_header, decode_log_row, encode_log_header,
+    encode_log_row,
+};
 pub use receipt::{RECEIPT_FORMAT_VERSION, Receipt};
 pub use registry::{
     REGISTRY_FORMAT_VERSION, decode_registry, decode_registry_row, encode_registry, encode_registry_row,

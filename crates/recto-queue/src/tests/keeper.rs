@@ -1,164 +1,142 @@
 //! Who seals and releases, in the models.
 
-use super::mover::{ask_source, step_source};
-use super::store::{Reply, Request, SetsUp};
-use super::world::{Config, Now};
-use super::{HERE, event_of};
+use super::driver::{Driver, Next, Spot};
+use super::mover::spot_of;
+use super::store::{By, Reply, Request};
+use super::world::Now;
+use super::{HERE, SOURCE};
 use crate::{
-    Action, Event, Head, HeadWish, Live, Log, LogAnswer, LogContext, LogWish, Recent, RegisterNumber,
-    ReleaseAction, Releasing, Round, Segment, State, Ticket,
+    HeadWish, Live, Log, LogAnswer, LogWish, ReleaseAction, ReleaseEvent, Released, Releasing, Segment,
+    ShardAction, ShardEvent,
 };
 
 /// Looks through all live segments so often: it seals those that are open, if it is to, and releases what it can.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Keeper {
     passes: u8,
-    head: Round<Head>,
     left: Vec<(Segment, Live)>,
-    sealing: Option<Round<Log>>,
     log: Option<Log>,
     releasing: Option<Releasing>,
-    source: Round<State>,
-    /// Whether it resolves where it was what was moved.
-    settles: bool,
+    /// Whether it asked the state of the segment that it purges.
+    purges: bool,
+    driver: Driver,
 }
 
 impl Keeper {
-    pub(crate) fn new(config: &Config, passes: u8) -> Self {
+    pub(crate) fn new(passes: u8) -> Self {
         Self {
             passes,
-            head: Round::new(config.protocol()),
             left: Vec::new(),
-            sealing: None,
             log: None,
             releasing: None,
-            source: Round::new(config.protocol()),
-            settles: false,
+            purges: false,
+            driver: Driver::new(),
         }
     }
 
     pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>) -> Option<Request> {
-        match reply {
-            Reply::Start => {
-                self.passes -= 1;
-                Some(Request::ReadHead)
+        if reply == Reply::Start {
+            self.passes -= 1;
+            return Some(Request::ReadHead(HERE));
+        }
+        let next = self.driver.hears(reply, now);
+        self.goes_on(next, now)
+    }
+
+    fn goes_on(&mut self, next: Next, now: &Now<'_>) -> Option<Request> {
+        match next {
+            Next::Asks(request) => Some(request),
+            Next::State(answer) if self.purges => self.releases(ReleaseEvent::State(answer), now),
+            Next::State(answer) => self.releases(ReleaseEvent::Source(answer), now),
+            Next::Shard(ShardEvent::Found(live)) => self.releases(ReleaseEvent::Found(live), now),
+            Next::Shard(ShardEvent::Head(answer)) if self.releasing.is_some() => {
+                self.releases(ReleaseEvent::Head(answer), now)
             }
-            Reply::Head(head) if self.head.is_idle() => {
-                self.left = head
-                    .live()
-                    .iter()
-                    .map(|(segment, live)| (*segment, *live))
-                    .collect();
-                self.left.reverse();
+            Next::Shard(ShardEvent::Head(_)) => self.told_that_it_is_sealed(now),
+            Next::Shard(ShardEvent::Log(LogAnswer::Sealed(count))) => {
+                let (segment, _) = *self.left.last()?;
+                self.asks(ShardAction::Head(vec![HeadWish::Sealed { segment, count }]), now)
+            }
+            Next::Shard(ShardEvent::Log(_)) => self.looks_at_another(now),
+            Next::Other(Reply::Head(head)) => {
+                let live = head.live().iter().map(|(segment, live)| (*segment, *live));
+                self.left = live.rev().collect();
+                self.left
+                    .retain(|(segment, _)| !now.config.purges || *segment != SOURCE.segment);
                 self.looks_at_next(now)
             }
-            Reply::State(state) if self.log.is_some() => {
+            Next::Other(Reply::Log(log)) => {
+                let (_, live) = *self.left.last()?;
+                self.log = Some(log);
+                Some(Request::ReadState(HERE, live.register))
+            }
+            Next::Other(Reply::State(state)) => {
                 let (segment, _) = *self.left.last()?;
-                let resolved = if state.segment == segment {
-                    state.resolved.count()
-                } else {
-                    0
-                };
                 let log = self.log.take()?;
                 let protocol = now.config.protocol();
                 self.releasing = Some(if now.config.purges {
-                    Releasing::purging(HERE, &log, protocol)
+                    Releasing::purging(HERE, segment, &log, &state, protocol)
                 } else {
-                    Releasing::new(HERE, &log, resolved, protocol)
+                    Releasing::new(HERE, segment, &log, &state, protocol)
                 });
-                self.releases(now)
+                self.releases(ReleaseEvent::Begin, now)
             }
-            Reply::Log(log) if self.sealing.is_none() => {
-                let (_, live) = *self.left.last()?;
-                self.log = Some(log);
-                Some(Request::ReadState(live.register))
-            }
-            reply if self.settles => self.tells_source(event_of(reply), now),
-            reply if self.sealing.is_some() => self.tells_log(event_of(reply), now),
-            reply => self.tells_head(event_of(reply), now),
+            other => panic!("{other:?}"),
         }
     }
 
     fn looks_at_next(&mut self, now: &Now<'_>) -> Option<Request> {
-        let (_, live) = self.left.last()?;
-        if live.count.is_none() && now.config.seals {
-            self.sealing = Some(Round::new(now.config.protocol()));
-            return self.tells_log(Event::Asked(vec![(Ticket(0), LogWish::Seal)]), now);
-        }
-        Some(Request::ReadLog(live.register))
-    }
-
-    fn releases(&mut self, now: &Now<'_>) -> Option<Request> {
-        match self.releasing.as_mut()?.step() {
-            ReleaseAction::Source(_, wish) => {
-                self.settles = true;
-                self.tells_source(ask_source(wish), now)
-            }
-            ReleaseAction::Head(wish) => self.asks_head(wish, now),
-        }
-    }
-
-    fn tells_source(&mut self, event: Event<State>, now: &Now<'_>) -> Option<Request> {
-        match step_source(&mut self.source, event, now)? {
-            Action::Read => Some(Request::ReadState(RegisterNumber(0))),
-            Action::Cas { expected, put } => Some(Request::CasState(RegisterNumber(0), expected, put, None)),
-            Action::Answer(..) => {
-                self.settles = false;
-                self.releases(now)
-            }
-        }
-    }
-
-    fn tells_log(&mut self, event: Event<Log>, now: &Now<'_>) -> Option<Request> {
         let (segment, live) = *self.left.last()?;
-        let context = LogContext {
+        if live.count.is_none() && now.config.seals {
+            let wish = LogWish::Seal;
+            return self.asks(ShardAction::Log { live, segment, wish }, now);
+        }
+        Some(Request::ReadLog(HERE, live.register))
+    }
+
+    fn looks_at_another(&mut self, now: &Now<'_>) -> Option<Request> {
+        self.left.pop();
+        self.looks_at_next(now)
+    }
+
+    fn told_that_it_is_sealed(&mut self, now: &Now<'_>) -> Option<Request> {
+        if now.config.movers == 0 {
+            return self.looks_at_another(now);
+        }
+        // What was sealed just now is released at once, if it can be.
+        let (_, live) = self.left.last_mut()?;
+        live.count = Some(0);
+        self.looks_at_next(now)
+    }
+
+    fn asks(&mut self, action: ShardAction, now: &Now<'_>) -> Option<Request> {
+        let next = self.driver.asks(HERE, action, now);
+        self.goes_on(next, now)
+    }
+
+    fn releases(&mut self, event: ReleaseEvent, now: &Now<'_>) -> Option<Request> {
+        let (segment, live) = *self.left.last()?;
+        let action = self.releasing.as_mut()?.step(event);
+        self.purges = matches!(action, ReleaseAction::State(_));
+        let own = Spot {
+            address: HERE,
             segment,
-            recent: &Recent::new(),
-            protocol: now.config.protocol(),
+            register: live.register,
         };
-        let round = self.sealing.as_mut()?;
-        match round.step(event, &context).into_iter().next()? {
-            Action::Read => Some(Request::ReadLog(live.register)),
-            Action::Cas { expected, put } => {
-                let sets_up = round.copy().is_none_or(|copy| copy.segment != put.segment);
-                Some(Request::CasLog(live.register, expected, put, SetsUp(sets_up)))
+        let next = match action {
+            ReleaseAction::Source(origin, wish) => {
+                self.driver.asks_state(spot_of(origin), wish, By::Nobody, now)
             }
-            Action::Answer(_, LogAnswer::Sealed(count)) => {
-                self.sealing = None;
-                self.asks_head(HeadWish::Sealed { segment, count }, now)
+            ReleaseAction::State(wish) => self.driver.asks_state(own, wish, By::Purge, now),
+            ReleaseAction::Head(wish) => self.driver.asks(HERE, ShardAction::Head(vec![wish]), now),
+            ReleaseAction::Find(segment) => self.driver.asks(HERE, ShardAction::Find(segment), now),
+            ReleaseAction::Over(released) => {
+                assert!(released != Released::Damaged, "nothing is damaged");
+                self.releasing = None;
+                return self.looks_at_another(now);
             }
-            Action::Answer(..) => {
-                self.sealing = None;
-                self.left.pop();
-                self.looks_at_next(now)
-            }
-        }
-    }
-
-    fn asks_head(&mut self, wish: HeadWish, now: &Now<'_>) -> Option<Request> {
-        self.tells_head(Event::Asked(vec![(Ticket(0), wish)]), now)
-    }
-
-    fn tells_head(&mut self, event: Event<Head>, now: &Now<'_>) -> Option<Request> {
-        match self
-            .head
-            .step(event, &now.head_context((1, crate::BodyTable(1))))
-            .into_iter()
-            .next()?
-        {
-            Action::Read => Some(Request::ReadHead),
-            Action::Cas { expected, put } => Some(Request::CasHead(expected, put)),
-            Action::Answer(..) => {
-                let (_, live) = self.left.last_mut()?;
-                if live.count.is_none() && now.config.movers > 0 {
-                    // What was sealed just now is released at once, if it can be.
-                    live.count = Some(0);
-                } else {
-                    self.left.pop();
-                }
-                self.looks_at_next(now)
-            }
-        }
+        };
+        self.goes_on(next, now)
     }
 
     pub(crate) fn is_over(&self) -> bool {

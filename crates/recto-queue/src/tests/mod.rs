@@ -8,6 +8,8 @@
     reason = "how much was looked at, and the ways in which things break"
 )]
 
+mod driver;
+mod gone;
 mod keeper;
 mod lease;
 mod mover;
@@ -24,10 +26,7 @@ mod stored_registry;
 mod worker;
 mod world;
 
-use crate::{
-    Address, Entry, Event, Fingerprint, Head, Log, MessageId, Origin, Place, Register, Ring, Segment, Shard,
-    State, Tenure,
-};
+use crate::{Address, Entry, Fingerprint, MessageId, Origin, Place, Segment, Shard, Tenure};
 
 const Q1: &str = "Q1: no confirmed message is lost";
 const Q2: &str = "Q2: no message is claimed after its ack";
@@ -52,6 +51,11 @@ const SOURCE: Origin = Origin {
     seq: 0,
 };
 
+thread_local! {
+    /// How many messages were looked up in logs.
+    pub(crate) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// How often something may go wrong: usually, and in a long run.
 fn usually(usual: u8, long: u8) -> u8 {
     let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
@@ -69,55 +73,6 @@ fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
         group: now.config.group(),
         deduplication: now.config.deduplicates.then_some(Fingerprint(2)),
         origin: None,
-    }
-}
-
-/// What a reply is to the rounds of a register.
-fn event_of<R: Replied>(reply: store::Reply) -> Event<R> {
-    match reply {
-        store::Reply::Decided(version, decision) => Event::Decided(version, decision),
-        reply => Event::Read(R::of(reply).expect("a reply to what was asked")),
-    }
-}
-
-/// A register that replies have.
-trait Replied: Register {
-    fn of(reply: store::Reply) -> Option<Self>;
-}
-
-impl Replied for Head {
-    fn of(reply: store::Reply) -> Option<Self> {
-        match reply {
-            store::Reply::Head(head) => Some(head),
-            _ => None,
-        }
-    }
-}
-
-impl Replied for Ring {
-    fn of(reply: store::Reply) -> Option<Self> {
-        match reply {
-            store::Reply::Ring(ring) => Some(ring),
-            _ => None,
-        }
-    }
-}
-
-impl Replied for Log {
-    fn of(reply: store::Reply) -> Option<Self> {
-        match reply {
-            store::Reply::Log(log) => Some(log),
-            _ => None,
-        }
-    }
-}
-
-impl Replied for State {
-    fn of(reply: store::Reply) -> Option<Self> {
-        match reply {
-            store::Reply::State(state) => Some(state),
-            _ => None,
-        }
     }
 }
 

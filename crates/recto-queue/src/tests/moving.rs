@@ -2,11 +2,8 @@
 
 use super::world::Config;
 use super::{Q2, TWICE, usually};
-use crate::rules::{Rule, Rules};
-use crate::{
-    Address, LogAnswer, MoveAction, MoveEvent, Moved, Moving, Placed, Shard, ShardAction, ShardEvent,
-    StateAnswer, Target,
-};
+use crate::rules::Rule;
+use crate::{LogAnswer, MoveAction, MoveEvent, Moved, Moving, Placed, ShardEvent, StateAnswer, Target};
 
 /// Two movers.
 fn moving() -> Config {
@@ -50,6 +47,14 @@ fn moving_and_purging() -> Config {
         seals: true,
         purges: true,
         losses: usually(0, 1),
+        ..moving()
+    }
+}
+
+/// Two who move the message to two shards, of whom one may go on with the other's mark.
+fn moving_apart() -> Config {
+    Config {
+        moves_apart: true,
         ..moving()
     }
 }
@@ -137,6 +142,16 @@ fn a_message_is_moved_beside_a_worker() {
 }
 
 #[test]
+fn a_message_that_two_move_to_two_shards_comes_to_one() {
+    moving_apart().holds("two movers to two shards", &["moved", "moved to another shard"]);
+}
+
+#[test]
+fn without_asking_where_it_is_marked() {
+    moving_apart().breaks(Rule::AskedWhereMarked, TWICE);
+}
+
+#[test]
 fn without_a_mark_first() {
     moving().breaks(Rule::MarkedFirst, TWICE);
 }
@@ -159,38 +174,4 @@ fn without_settling_sources() {
 #[test]
 fn without_a_fence_of_what_leaves() {
     moving_and_working().breaks(Rule::LeavingIsFenced, Q2);
-}
-
-/// Whom somebody asks who would move the message within its own shard, and finds it marked as leaving to another.
-fn asked_about_a_mark(rules: Rules) -> Address {
-    let elsewhere = Address {
-        shard: Shard(1),
-        ..super::HERE
-    };
-    let target = Target {
-        address: elsewhere,
-        segment: crate::Segment(2),
-        chunk: crate::Chunk(7),
-    };
-    let protocol = crate::Protocol {
-        rules,
-        ..crate::Protocol::default()
-    };
-    let (to, chunk) = ((super::HERE, super::TENURE), crate::Chunk(1));
-    let mut moving = Moving::new(super::SOURCE, None, to, chunk, entry(), protocol);
-    match moving.step(MoveEvent::Source(StateAnswer::Leaving(target))) {
-        MoveAction::Shard(address, ShardAction::Find(segment)) if segment == target.segment => address,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn who_goes_on_with_a_mark_asks_the_shard_that_it_names() {
-    assert_eq!(asked_about_a_mark(Rules::default()).shard, Shard(1));
-}
-
-#[test]
-fn without_asking_where_it_is_marked() {
-    let rules = Rules::without(Some(Rule::AskedWhereMarked));
-    assert_eq!(asked_about_a_mark(rules), super::HERE);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ring_keeper::Task::{self, Empty, Fence, Rehome, Retire, Roll};
+use super::ring_keeper::Task::{self, Drop, Empty, Fence, Rehome, Retire, Roll};
 use super::world::Config;
 use super::{Q1, Q5, usually};
 use crate::limits::{MAX_TABLES, UNUSED_MICROS};
@@ -61,6 +61,15 @@ fn rehoming() -> Config {
     }
 }
 
+/// The first table is retired and dropped, while somebody sends who knew that it was open.
+fn dropping() -> Config {
+    Config {
+        senders: vec![vec![1, 2]],
+        losses: 0,
+        ..keeping(&[&[Roll(1), Fence(1), Rehome(1), Empty(1)], &[Retire(1), Drop(1)]])
+    }
+}
+
 /// Somebody counts what refers to a table, and is so late that it is closed for the second time by then.
 fn counting_late() -> Config {
     Config {
@@ -110,6 +119,11 @@ fn without_a_fence_that_makes_the_head() {
 #[test]
 fn two_keepers_do_no_harm() {
     retiring().holds("two keepers", &["a table is free again", "retired"]);
+}
+
+#[test]
+fn who_finds_a_table_dropped_sends_into_another() {
+    dropping().holds("a table is dropped", &["all sent though a table was dropped"]);
 }
 
 #[test]
@@ -200,13 +214,16 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
     assert_eq!((rings.ring.open(), rings.ring.next()), (None, Some(one)));
     assert_eq!(rings.is_told(RingWish::Add(one)), Done);
     assert_eq!(rings.ring.open(), Some(one));
-    assert_eq!(rings.is_told(RingWish::Roll(one)), Short);
+    assert_eq!(rings.is_told(RingWish::Roll(one, life)), Short);
     assert_eq!(rings.is_told(RingWish::Add(two)), Done);
     assert_eq!(rings.is_told(RingWish::Add(two)), Done);
     assert_eq!(rings.is_told(RingWish::Fenced(one, life)), NotYet);
-    assert_eq!(rings.is_told(RingWish::Roll(one)), Done);
+    assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
     // Asked again it is so already, and the next one stays open.
-    assert_eq!(rings.is_told(RingWish::Roll(one)), Done);
+    assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
+    assert_eq!(rings.ring.open(), Some(two));
+    // What is late is of a life that has ended, whichever table is open now.
+    assert_eq!(rings.is_told(RingWish::Roll(two, life)), Done);
     assert_eq!(rings.ring.open(), Some(two));
     assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), NotYet);
     // What was found out in another life is not believed.

@@ -1,12 +1,12 @@
 //! Who keeps the ring, in the models.
 
-use super::event_of;
-use super::store::{Reply, Request, SetsUp};
-use super::world::{Config, Now};
+use super::HERE;
+use super::driver::{Driver, Next};
+use super::store::{Reply, Request};
+use super::world::Now;
 use crate::{
-    Action, BodyTable, Decision, Emptied, Emptying, Event, Fencing, Head, HeadAnswer, HeadWish, KeepAction,
-    KeepEvent, Life, Live, Log, LogAnswer, LogContext, LogWish, Owner, Phase, Recent, Rehoming, Ring,
-    RingAnswer, RingContext, RingWish, Round, Segment, Ticket, Version,
+    BodyTable, Decision, Emptied, Emptying, Fencing, KeepAction, KeepEvent, Life, LogAnswer, LogWish, Owner,
+    Phase, Rehoming, Ring, RingWish, ShardAction, ShardEvent,
 };
 
 /// What a keeper is to do with a table, if it can.
@@ -18,6 +18,7 @@ pub(crate) enum Task {
     Empty(u32),
     /// Of an owner that is taken for gone.
     Retire(u32),
+    Drop(u32),
 }
 
 impl Task {
@@ -27,7 +28,8 @@ impl Task {
             | Self::Fence(table)
             | Self::Rehome(table)
             | Self::Empty(table)
-            | Self::Retire(table) => BodyTable(table),
+            | Self::Retire(table)
+            | Self::Drop(table) => BodyTable(table),
         }
     }
 }
@@ -39,16 +41,6 @@ enum Doing {
     Emptying(Emptying),
 }
 
-/// For whose answer it waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Waits {
-    Reading,
-    References,
-    Ring,
-    Head,
-    Log,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RingKeeper {
     name: u8,
@@ -58,15 +50,13 @@ pub(crate) struct RingKeeper {
     doing: Option<Doing>,
     /// Of the table that it fences.
     life: Option<Life>,
-    waits: Waits,
-    known: (Version, BodyTable),
-    ring: Round<Ring>,
-    head: Round<Head>,
-    log: Option<(Segment, Live, Round<Log>)>,
+    /// Whether it is to count what a head refers to.
+    counts: bool,
+    driver: Driver,
 }
 
 impl RingKeeper {
-    pub(crate) fn new(config: &Config, name: u8, tasks: &[Task]) -> Self {
+    pub(crate) fn new(name: u8, tasks: &[Task]) -> Self {
         let mut tasks = tasks.to_vec();
         tasks.reverse();
         Self {
@@ -75,11 +65,8 @@ impl RingKeeper {
             task: None,
             doing: None,
             life: None,
-            waits: Waits::Reading,
-            known: (1, BodyTable(1)),
-            ring: Round::new(config.protocol()),
-            head: Round::new(config.protocol()),
-            log: None,
+            counts: false,
+            driver: Driver::new(),
         }
     }
 
@@ -88,48 +75,54 @@ impl RingKeeper {
     }
 
     pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>) -> Option<Request> {
-        match (reply, self.waits) {
-            (Reply::Start, _) => {
-                self.task = self.tasks.pop();
-                self.begins(now)
-            }
-            (Reply::Ring(ring), Waits::Reading) => {
-                self.known = (ring.version, ring.open()?);
-                self.sees_ring(ring, now)
-            }
-            (Reply::Head(head), Waits::References) => {
-                let count = head.references(self.task?.table()).count();
-                self.tells(KeepEvent::References(count), now)
-            }
-            (Reply::Head(head), Waits::Reading) => {
-                let (segment, live) = head.references(self.task?.table()).next()?;
-                live.count?;
-                let rehoming = Rehoming::new(segment, live, now.config.protocol());
-                self.doing = Some(Doing::Rehoming(rehoming));
-                self.tells(KeepEvent::Begin, now)
-            }
-            (Reply::Places(is_placed), _) => self.fences(is_placed, now),
-            (Reply::Written, _) => self.tells(KeepEvent::Copied, now),
-            (Reply::Decided(_, decision), Waits::Reading) => {
-                let emptied = match decision {
-                    Decision::Applied => Emptied::Done,
-                    _ => Emptied::Unknown,
-                };
-                self.tells(KeepEvent::Emptied(emptied), now)
-            }
-            (reply, Waits::Ring) => self.tells_ring(event_of(reply), now),
-            (reply, Waits::Head) => self.tells_head(event_of(reply), now),
-            (reply, Waits::Log) => self.tells_log(event_of(reply), now),
-            _ => None,
+        if now.config.shares_ring {
+            self.driver.known = now.ring;
         }
+        if reply == Reply::Start {
+            self.task = self.tasks.pop();
+            return self.begins(now);
+        }
+        let next = self.driver.hears(reply, now);
+        self.goes_on(next, now)
+    }
+
+    fn goes_on(&mut self, next: Next, now: &Now<'_>) -> Option<Request> {
+        let event = match next {
+            Next::Asks(request) => return Some(request),
+            Next::Ring(answer) => KeepEvent::RingAnswer(answer),
+            Next::Shard(ShardEvent::Head(answer)) => KeepEvent::Head(answer, self.driver.head(HERE)?.clone()),
+            Next::Shard(ShardEvent::Log(LogAnswer::Sealed(count))) => KeepEvent::Sealed(Some(count)),
+            Next::Shard(ShardEvent::Log(_)) => KeepEvent::Sealed(None),
+            Next::Shard(ShardEvent::Written) => KeepEvent::Copied,
+            Next::Other(Reply::Ring(ring)) => {
+                self.driver.learns(&ring);
+                return self.sees_ring(ring, now);
+            }
+            Next::Other(Reply::Head(head)) => {
+                let mut here = head.references(self.task?.table());
+                if self.counts {
+                    KeepEvent::References(here.count())
+                } else {
+                    let (segment, live) = here.next()?;
+                    live.count?;
+                    let rehoming = Rehoming::new(segment, live, now.config.protocol());
+                    self.doing = Some(Doing::Rehoming(rehoming));
+                    KeepEvent::Begin
+                }
+            }
+            Next::Other(Reply::Places(is_placed)) => return self.fences(is_placed, now),
+            Next::Other(Reply::Decided(_, Decision::Applied)) => KeepEvent::Emptied(Emptied::Done),
+            Next::Other(Reply::Decided(..)) => KeepEvent::Emptied(Emptied::Unknown),
+            other => panic!("{other:?}"),
+        };
+        self.tells(event, now)
     }
 
     fn begins(&mut self, now: &Now<'_>) -> Option<Request> {
-        self.waits = Waits::Reading;
         match self.task? {
-            Task::Roll(table) => self.asks_ring(RingWish::Roll(BodyTable(table)), now),
-            Task::Fence(_) | Task::Retire(_) => Some(Request::ReadRing),
-            Task::Rehome(_) => Some(Request::ReadHead),
+            Task::Roll(_) | Task::Fence(_) | Task::Retire(_) => Some(Request::ReadRing),
+            Task::Drop(table) => self.asks_ring(RingWish::Dropped(BodyTable(table)), now),
+            Task::Rehome(_) => Some(Request::ReadHead(HERE)),
             Task::Empty(table) => {
                 let owner = Owner(u128::from(self.name));
                 let emptying = Emptying::new(BodyTable(table), owner, now.config.protocol());
@@ -145,6 +138,7 @@ impl RingKeeper {
         }
         let table = self.task?.table();
         match (self.task?, ring.tables().get(&table)?) {
+            (Task::Roll(_), Phase::Open { life, .. }) => self.asks_ring(RingWish::Roll(table, *life), now),
             (Task::Fence(_), Phase::Closing { life, .. }) => {
                 self.life = Some(*life);
                 if now.config.is_new {
@@ -166,7 +160,7 @@ impl RingKeeper {
             let life = self.life.take()?;
             return self.asks_ring(RingWish::Fenced(table, life), now);
         }
-        let fencing = Fencing::new(table, self.known.0, now.config.protocol());
+        let fencing = Fencing::new(table, self.driver.known.0, now.config.protocol());
         self.doing = Some(Doing::Fencing(fencing));
         self.tells(KeepEvent::Begin, now)
     }
@@ -177,105 +171,36 @@ impl RingKeeper {
             Doing::Rehoming(rehoming) => rehoming.step(event),
             Doing::Emptying(emptying) => emptying.step(event),
         };
-        self.waits = Waits::Reading;
-        match action {
-            KeepAction::ReadRing => Some(Request::ReadRing),
-            KeepAction::Ring(wish) => self.asks_ring(wish, now),
-            KeepAction::Head(wish) => self.asks_head(wish, now),
-            KeepAction::CountReferences(_) => {
-                self.waits = Waits::References;
-                Some(Request::ReadHead)
+        self.counts = matches!(action, KeepAction::CountReferences(_));
+        let next = match action {
+            KeepAction::ReadRing => return Some(Request::ReadRing),
+            KeepAction::CountReferences(_) => return Some(Request::ReadHead(HERE)),
+            KeepAction::Copy { segment, live, to } => {
+                return Some(Request::Copy(HERE, segment, live.table, to));
             }
+            KeepAction::Empty(table) => return Some(Request::Empty(table)),
+            KeepAction::Ring(wish) => return self.asks_ring(wish, now),
+            KeepAction::Head(wish) => self.driver.asks(HERE, ShardAction::Head(vec![wish]), now),
+            KeepAction::Find(segment) => self.driver.asks(HERE, ShardAction::Find(segment), now),
             KeepAction::Seal(segment, live) => {
-                self.waits = Waits::Log;
-                self.log = Some((segment, live, Round::new(now.config.protocol())));
-                self.tells_log(Event::Asked(vec![(Ticket(0), LogWish::Seal)]), now)
+                let wish = LogWish::Seal;
+                self.driver
+                    .asks(HERE, ShardAction::Log { live, segment, wish }, now)
             }
-            KeepAction::Copy { segment, live, to } => Some(Request::Copy(segment, live.table, to)),
-            KeepAction::Empty(table) => Some(Request::Empty(table)),
             KeepAction::Damaged(segment) => panic!("{segment:?} is named, and gone"),
             KeepAction::Over => {
                 let was = self.doing.take();
                 let table = self.task?.table();
-                let life = self
-                    .life
-                    .take()
-                    .filter(|_| matches!(was, Some(Doing::Fencing(_))))?;
-                self.asks_ring(RingWish::Fenced(table, life), now)
+                let life = self.life.take();
+                let life = life.filter(|_| matches!(was, Some(Doing::Fencing(_))))?;
+                return self.asks_ring(RingWish::Fenced(table, life), now);
             }
-        }
+        };
+        self.goes_on(next, now)
     }
 
     fn asks_ring(&mut self, wish: RingWish, now: &Now<'_>) -> Option<Request> {
-        self.waits = Waits::Ring;
-        self.tells_ring(Event::Asked(vec![(Ticket(0), wish)]), now)
-    }
-
-    fn tells_ring(&mut self, event: Event<Ring>, now: &Now<'_>) -> Option<Request> {
-        let context = RingContext {
-            now: now.micros,
-            protocol: now.config.protocol(),
-        };
-        match self.ring.step(event, &context).into_iter().next()? {
-            Action::Read => Some(Request::ReadRing),
-            Action::Cas { expected, put } => Some(Request::CasRing(expected, put)),
-            Action::Answer(_, answer) => self.hears_ring(answer, now),
-        }
-    }
-
-    fn hears_ring(&mut self, answer: RingAnswer, now: &Now<'_>) -> Option<Request> {
-        if self.doing.is_some() {
-            return self.tells(KeepEvent::RingAnswer(answer), now);
-        }
-        None
-    }
-
-    fn asks_head(&mut self, wish: HeadWish, now: &Now<'_>) -> Option<Request> {
-        self.waits = Waits::Head;
-        self.tells_head(Event::Asked(vec![(Ticket(0), wish)]), now)
-    }
-
-    fn tells_head(&mut self, event: Event<Head>, now: &Now<'_>) -> Option<Request> {
-        if now.config.shares_ring {
-            self.known = now.ring;
-        }
-        match self
-            .head
-            .step(event, &now.head_context(self.known))
-            .into_iter()
-            .next()?
-        {
-            Action::Read => Some(Request::ReadHead),
-            Action::Cas { expected, put } => Some(Request::CasHead(expected, put)),
-            Action::Answer(_, answer) => self.hears_head(answer, now),
-        }
-    }
-
-    fn hears_head(&mut self, answer: HeadAnswer, now: &Now<'_>) -> Option<Request> {
-        let head = self.head.copy()?.clone();
-        self.tells(KeepEvent::Head(answer, head), now)
-    }
-
-    fn tells_log(&mut self, event: Event<Log>, now: &Now<'_>) -> Option<Request> {
-        let (segment, live, round) = self.log.as_mut()?;
-        let context = LogContext {
-            segment: *segment,
-            recent: &Recent::new(),
-            protocol: now.config.protocol(),
-        };
-        match round.step(event, &context).into_iter().next()? {
-            Action::Read => Some(Request::ReadLog(live.register)),
-            Action::Cas { expected, put } => {
-                let sets_up = round.copy().is_none_or(|copy| copy.segment != put.segment);
-                Some(Request::CasLog(live.register, expected, put, SetsUp(sets_up)))
-            }
-            Action::Answer(_, answer) => {
-                let count = match answer {
-                    LogAnswer::Sealed(count) => Some(count),
-                    _ => None,
-                };
-                self.tells(KeepEvent::Sealed(count), now)
-            }
-        }
+        let next = self.driver.asks_ring(wish, now);
+        self.goes_on(next, now)
     }
 }

@@ -103,7 +103,8 @@ fn what_waits_goes_together() {
     assert_eq!(put.next(), 4);
     assert_eq!(put.message(2).expect("a message").1.id, MessageId(3));
     assert_eq!(put.message(4), None);
-    assert_eq!(put.rows_from(3).count(), 1);
+    let added: Vec<_> = put.rows_since(&both).map(|(first, _)| first).collect();
+    assert_eq!(added, [3]);
 }
 
 #[test]
@@ -391,6 +392,10 @@ fn opening(reach: Reach) -> HeadWish {
     HeadWish::Open { reach, tenure }
 }
 
+fn released(segment: Segment, resolved: u32) -> HeadWish {
+    HeadWish::Release(crate::Settled { segment, resolved })
+}
+
 fn head_context(ring: u64, now: i64) -> HeadContext {
     HeadContext {
         ring,
@@ -420,12 +425,9 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     assert_eq!(number(asks(opening(Reach::Far), 0)), (2, 1));
     assert_eq!(number(asks(opening(Reach::Near), 0)), (1, 0));
     let (segment, count) = (Segment(1), 2);
-    assert_eq!(asks(HeadWish::Purge(segment), 0), HeadAnswer::NotYet);
+    assert_eq!(asks(released(segment, 2), 0), HeadAnswer::NotYet);
     assert_eq!(asks(HeadWish::Sealed { segment, count }, 0), HeadAnswer::Done);
-    assert_eq!(
-        asks(HeadWish::Release { segment, resolved: 1 }, 0),
-        HeadAnswer::NotYet
-    );
+    assert_eq!(asks(released(segment, 1), 0), HeadAnswer::NotYet);
     assert_eq!(number(asks(opening(Reach::Near), 0)), (3, 2));
     assert_eq!(
         asks(
@@ -438,14 +440,8 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         HeadAnswer::Done
     );
     assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Full);
-    assert_eq!(
-        asks(HeadWish::Release { segment, resolved: 2 }, 5),
-        HeadAnswer::Done
-    );
-    assert_eq!(
-        asks(HeadWish::Release { segment, resolved: 2 }, 5),
-        HeadAnswer::Done
-    );
+    assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
+    assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
     // Its register rests.
     assert_eq!(asks(opening(Reach::Near), 6), HeadAnswer::Full);
     let rested = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS + 5;
@@ -455,7 +451,7 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     let mut asks = |wish, now| head.work_out(&wish, false, &head_context(1, now));
     assert_eq!(asks(opening(Reach::Near), rested - 1), HeadAnswer::Full);
     assert_eq!(number(asks(opening(Reach::Near), rested)), (4, 0));
-    assert_eq!(asks(HeadWish::Purge(Segment(3)), rested), HeadAnswer::Done);
+    assert_eq!(asks(released(Segment(3), 2), rested), HeadAnswer::Done);
     assert_eq!(
         head.before(Segment(4), rested)
             .iter()
@@ -512,94 +508,6 @@ fn without_the_tenure_of_a_place() {
     );
 }
 
-/// A head that was restored, and names a segment whose register another has.
-fn restored() -> (Segment, crate::Live, Head) {
-    use crate::Register;
-    let mut head = Head::absent();
-    let mut opened = HeadAnswer::Done;
-    for wish in [HeadWish::Fence(1), opening(Reach::Near)] {
-        opened = head.work_out(&wish, false, &head_context(1, 0));
-    }
-    match opened {
-        HeadAnswer::Open(segment, live) => (segment, live, head),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn who_sends_to_a_deleted_queue_is_told_so() {
-    use crate::{
-        MoveAction, MoveEvent, Moved, Moving, SendAction, SendAnswer, SendEvent, Sending, ShardEvent,
-    };
-    let (protocol, chunk) = (Protocol::default(), Chunk(1));
-    let told = || ShardEvent::Head(HeadAnswer::NoQueue);
-    let (to, entry) = (super::HERE, entry(1, 1));
-    let mut sending = Sending::new(to, super::TENURE, Reach::Near, chunk, [entry].into(), protocol);
-    let answer = sending.step(SendEvent::Shard(told()));
-    assert_eq!(answer, SendAction::Answer(SendAnswer::NoQueue));
-    let mut moving = Moving::new(super::SOURCE, None, (to, super::TENURE), chunk, entry, protocol);
-    let answer = moving.step(MoveEvent::Shard(told()));
-    assert_eq!(answer, MoveAction::Over(Moved::NoQueue));
-}
-
-#[test]
-fn what_a_head_names_that_is_gone_is_damage_and_no_work_without_end() {
-    use crate::{
-        Fencing, KeepAction, KeepEvent, MoveAction, MoveEvent, Moved, Moving, SendAction, SendAnswer,
-        SendEvent, Sending, ShardAction, ShardEvent, StateAnswer,
-    };
-    let (segment, live, head) = restored();
-    let (protocol, chunk) = (Protocol::default(), Chunk(1));
-    let opened = || HeadAnswer::Open(segment, live);
-
-    let mut sending = Sending::new(
-        super::HERE,
-        super::TENURE,
-        Reach::Near,
-        chunk,
-        [entry(1, 1)].into(),
-        protocol,
-    );
-    let mut hears = |event| sending.step(SendEvent::Shard(event));
-    hears(ShardEvent::Head(opened()));
-    hears(ShardEvent::Written);
-    let open = ShardAction::Head(vec![opening(Reach::Near)]);
-    let asked = hears(ShardEvent::Log(LogAnswer::Gone));
-    assert_eq!(asked, SendAction::Shard(super::HERE, open));
-    let answer = hears(ShardEvent::Head(opened()));
-    assert_eq!(answer, SendAction::Answer(SendAnswer::Damaged));
-
-    let target = crate::Target {
-        address: super::HERE,
-        segment,
-        chunk,
-    };
-    let mut moving = Moving::new(
-        super::SOURCE,
-        None,
-        (super::HERE, super::TENURE),
-        chunk,
-        entry(1, 1),
-        protocol,
-    );
-    moving.step(MoveEvent::Source(StateAnswer::Leaving(target)));
-    let mut hears = |event| moving.step(MoveEvent::Shard(event));
-    hears(ShardEvent::Found(Some(live)));
-    hears(ShardEvent::Log(LogAnswer::Gone));
-    for event in [ShardEvent::Head(opened()), ShardEvent::Found(Some(live))] {
-        assert_eq!(hears(event), MoveAction::Over(Moved::Damaged));
-    }
-
-    let mut fencing = Fencing::new(live.table, 1, protocol);
-    let fenced = || KeepEvent::Head(HeadAnswer::Done, head.clone());
-    assert_eq!(fencing.step(fenced()), KeepAction::Seal(segment, live));
-    assert_eq!(
-        fencing.step(KeepEvent::Sealed(None)),
-        KeepAction::Head(HeadWish::Fence(1))
-    );
-    assert_eq!(fencing.step(fenced()), KeepAction::Damaged(segment));
-}
-
 #[test]
 fn of_two_messages_with_one_deduplication_id_the_later_one_counts() {
     let sent = |id, sent| Entry {
@@ -643,4 +551,136 @@ fn far_messages_go_apart_but_those_with_a_deduplication_id() {
     late.deduplication = Some(crate::Fingerprint(1));
     assert_eq!(crate::reach(&late), Reach::Near);
     assert_eq!(crate::reach(&entry(1, 1)), Reach::Near);
+}
+
+#[test]
+fn what_sets_a_register_up_anew_is_put_whole() {
+    let (recent, protocol) = (Recent::new(), Protocol::default());
+    let of = |number| LogContext {
+        segment: Segment(number),
+        ..log_context(&recent, protocol)
+    };
+    let mut round = Round::<Log>::new(protocol);
+    round.step(Event::Asked(vec![append(1, &[entry(1, 1), entry(2, 1)])]), &of(1));
+    let first = put(&round.step(Event::Read(Log::absent()), &of(1)));
+    round.step(Event::Decided(1, Decision::Applied), &of(1));
+    // The next segment's log is no longer than the one before it was.
+    let second = put(&round.step(Event::Asked(vec![append(3, &[entry(3, 1)])]), &of(2)));
+    assert_eq!(round.copy(), Some(&first));
+    let rows: Vec<_> = second
+        .rows_since(&first)
+        .map(|(place, row)| (place, row.chunk))
+        .collect();
+    assert_eq!(rows, [(0, Chunk(3))]);
+}
+
+/// A state of which these are resolved, and its log of so many messages.
+fn resolved(places: impl Iterator<Item = u16>, count: usize) -> States {
+    let mut states = States::new(Protocol::default());
+    let entries = vec![entry(1, 1); count].into();
+    let row = crate::LogRow {
+        chunk: Chunk(1),
+        entries,
+    };
+    states.log.rows = BTreeMap::from([(0, row)]);
+    states.state.segment = Segment(1);
+    for place in places {
+        states.state.resolved.add(place);
+    }
+    states
+}
+
+#[test]
+fn a_claim_looks_at_no_more_than_it_gives() {
+    let looks = |states: &mut States, most| {
+        super::LOOKED_AT.set(0);
+        let claimed = states.claims(1, most).len();
+        (claimed, super::LOOKED_AT.get())
+    };
+    assert_eq!(looks(&mut resolved(0..0, 4_096), 10), (10, 10));
+    assert_eq!(looks(&mut resolved(0..4_000, 4_096), 10), (10, 10));
+    let every_other = (0..4_096).step_by(2);
+    assert_eq!(looks(&mut resolved(every_other, 4_096), 10), (10, 10));
+    assert_eq!(looks(&mut resolved(0..4_096, 4_096), 10), (0, 0));
+    // Where no more may be pending, only what is pending already is looked at, and the next one.
+    let mut states = resolved(0..0, 4_096);
+    states.claims(9, 1_024);
+    assert_eq!(looks(&mut states, 10), (0, 1_025));
+}
+
+#[test]
+fn a_purge_takes_back_nothing() {
+    let mut states = resolved(5..7, 7);
+    assert_eq!(states.claims(1, 9).len(), 5);
+    assert_eq!(states.is_told(StateWish::Purge { count: 3 }), StateAnswer::Done);
+    assert_eq!(states.state.resolved().count(), 5);
+    assert!(states.state.resolved().has(6));
+    let pending: Vec<_> = states.state.pending().keys().copied().collect();
+    assert_eq!(pending, [3, 4]);
+}
+
+const NOBODY: [u16; 0] = [];
+
+#[test]
+fn a_group_waits_for_each_live_segment_before_and_for_those_that_nobody_read() {
+    use crate::{Fingerprint, Live, Order, RegisterNumber};
+    let grouped = |id, group| Entry {
+        group: Some(Fingerprint(group)),
+        ..entry(id, 1)
+    };
+    let log_of = |segment, entries: &[Entry]| {
+        let mut log = Log::absent();
+        log.segment = Segment(segment);
+        log.is_sealed = true;
+        let row = crate::LogRow {
+            chunk: Chunk(1),
+            entries: entries.into(),
+        };
+        log.rows.insert(0, row);
+        log
+    };
+    let mut head = Head::absent();
+    head.last = Segment(2);
+    for number in 1..=2 {
+        let live = Live {
+            register: RegisterNumber(number),
+            table: BodyTable(1),
+            reach: Reach::Near,
+            count: None,
+        };
+        head.live.insert(Segment(number.into()), live);
+    }
+    let (before, absent) = (log_of(1, &[grouped(1, 1)]), State::absent());
+    let mut states = States::new(Protocol::default());
+    states.log = log_of(2, &[grouped(2, 1), grouped(3, 2), grouped(4, 2)]);
+    let claims = |states: &States, order: &Order| {
+        use crate::Register;
+        let context = StateContext {
+            segment: Segment(2),
+            order: Some(order),
+            ..states.context()
+        };
+        let (claim, most, until) = (ClaimId(1), 9, 30);
+        let wish = StateWish::Claim { claim, most, until };
+        match State::absent().work_out(&wish, false, &context) {
+            StateAnswer::Claimed(deliveries) => deliveries.iter().map(|one| one.seq).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let protocol = Protocol::default();
+    let order = |head: &Head, segment, log: Option<&Log>, state: &State| {
+        Order::of(head, Segment(segment), |_| Some((log?, state)), protocol)
+    };
+    let mut done = State::absent();
+    done.segment = Segment(1);
+    done.resolved.add(0);
+    assert_eq!(claims(&states, &order(&head, 2, Some(&before), &absent)), [1]);
+    assert_eq!(claims(&states, &order(&head, 2, Some(&before), &done)), [0, 1]);
+    // Nobody read it; or the head is older than the segment, and may not have all that come before.
+    assert_eq!(claims(&states, &order(&head, 2, None, &done)), NOBODY);
+    assert_eq!(claims(&states, &order(&head, 3, Some(&before), &done)), NOBODY);
+    let other = log_of(9, &[]);
+    assert_eq!(claims(&states, &order(&head, 2, Some(&other), &done)), NOBODY);
+    head.live.remove(&Segment(1));
+    assert_eq!(claims(&states, &order(&head, 2, None, &done)), [0, 1]);
 }

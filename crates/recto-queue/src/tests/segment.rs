@@ -1,7 +1,7 @@
 //! Senders, workers and keepers of one shard, whose registers recur.
 
 use super::world::Config;
-use super::{Q1, Q3, Q6, Q7, TWICE, usually};
+use super::{Q1, Q3, Q4, Q6, Q7, TWICE, usually};
 use crate::rules::Rule;
 
 /// Two senders, and room for one message in a segment.
@@ -170,7 +170,7 @@ fn without_doubt_of_what_is_gone() {
 
 #[test]
 fn without_sealing_before_release() {
-    releasing().breaks(Rule::ReleaseOnlySealed, Q1);
+    releasing().breaks(Rule::ReleaseOnlySealed, Q4);
 }
 
 #[test]

@@ -5,30 +5,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{HERE, Q2, Q3, Q4, Q6, Q7, SOURCE, TENURE};
 use crate::rules::{Rule, Rules};
 use crate::{
-    BodyTable, Chunk, ClaimId, Decision, Entry, Head, Life, Live, Log, LogRow, MessageId, Pending, Phase,
-    Reach, Register, RegisterNumber, Ring, Segment, Seq, Standing, State, Target, Version,
+    Address, BodyTable, Chunk, ClaimId, Decision, Entry, Head, Life, Live, Log, LogRow, MessageId, Pending,
+    Phase, Reach, Register, RegisterNumber, Ring, Segment, Seq, Shard, Standing, State, Target, Version,
 };
 
-/// What is asked of the store. Everything is of one shard.
+/// What is asked of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
-    ReadHead,
-    ReadLog(RegisterNumber),
-    ReadState(RegisterNumber),
-    CasHead(Version, Head),
+    ReadHead(Address),
+    ReadLog(Address, RegisterNumber),
+    ReadState(Address, RegisterNumber),
+    CasHead(Address, Version, Head),
     /// Whether it sets the register up for another segment than was there when it was read.
-    CasLog(RegisterNumber, Version, Log, SetsUp),
-    /// By this claim, if it acks.
-    CasState(RegisterNumber, Version, State, Option<ClaimId>),
-    Write(BodyTable, Segment, Chunk),
+    CasLog(Address, RegisterNumber, Version, Log, SetsUp),
+    CasState(Address, RegisterNumber, Version, State, By),
+    Write(BodyTable, Address, Segment, Chunk),
     /// The queue has its place from then on: keepers find it.
     TakePlace,
     ReadPlaces,
     ReadRing,
     CasRing(Version, Ring),
     /// A segment's bodies, from one table to another.
-    Copy(Segment, BodyTable, BodyTable),
+    Copy(Address, Segment, BodyTable, BodyTable),
     Empty(BodyTable),
+}
+
+/// On whose behalf messages are resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum By {
+    Claim(ClaimId),
+    /// Of somebody who purges: that is as an ack of all that the segment has.
+    Purge,
+    /// They are moved, or nothing is resolved.
+    Nobody,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,6 +54,7 @@ pub(crate) enum Reply {
     /// The conditional write that puts this version.
     Decided(Version, Decision),
     Written,
+    TableGone,
     /// Whether the queue has its place.
     Places(bool),
 }
@@ -52,14 +62,10 @@ pub(crate) enum Reply {
 /// What is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
-    /// Whether segments leave the list that are sealed, and not resolved: then that is as an ack of all they have.
-    pub(crate) purges: bool,
     pub(crate) is_placed: bool,
-    pub(crate) head: Head,
     pub(crate) ring: Ring,
-    pub(crate) logs: BTreeMap<RegisterNumber, Log>,
-    pub(crate) states: BTreeMap<RegisterNumber, State>,
-    pub(crate) bodies: BTreeSet<(BodyTable, Segment, Chunk)>,
+    pub(crate) shards: BTreeMap<Address, Registers>,
+    pub(crate) bodies: BTreeSet<(BodyTable, Address, Segment, Chunk)>,
     /// Messages that are durably done with.
     pub(crate) acked: BTreeSet<MessageId>,
     /// Messages of segments that were released.
@@ -67,9 +73,35 @@ pub(crate) struct Store {
     pub(crate) broken: Option<&'static str>,
 }
 
+/// The registers of a shard.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Registers {
+    pub(crate) head: Head,
+    logs: BTreeMap<RegisterNumber, Log>,
+    pub(crate) states: BTreeMap<RegisterNumber, State>,
+}
+
+impl Registers {
+    fn of(head: Head) -> Self {
+        Self {
+            head,
+            logs: BTreeMap::new(),
+            states: BTreeMap::new(),
+        }
+    }
+
+    fn log(&self, register: RegisterNumber) -> Log {
+        self.logs.get(&register).cloned().unwrap_or_else(Log::absent)
+    }
+
+    fn state(&self, register: RegisterNumber) -> State {
+        self.states.get(&register).cloned().unwrap_or_else(State::absent)
+    }
+}
+
 impl Store {
-    /// With a ring of so many tables.
-    pub(crate) fn new(tables: u32) -> Self {
+    /// With a ring of so many tables, and so many shards.
+    pub(crate) fn new(tables: u32, shards: u16) -> Self {
         let phase = |table| match table {
             1 => Phase::Open {
                 since: 0,
@@ -77,15 +109,18 @@ impl Store {
             },
             _ => Phase::Free,
         };
+        let head = Head {
+            version: 1,
+            ring: 1,
+            tenure: TENURE,
+            ..Head::absent()
+        };
+        let address = |shard| Address {
+            shard: Shard(shard),
+            ..HERE
+        };
         Self {
-            purges: false,
             is_placed: true,
-            head: Head {
-                version: 1,
-                ring: 1,
-                tenure: TENURE,
-                ..Head::absent()
-            },
             ring: Ring {
                 version: 1,
                 last: BodyTable(tables),
@@ -93,8 +128,9 @@ impl Store {
                     .map(|table| (BodyTable(table), phase(table)))
                     .collect(),
             },
-            logs: BTreeMap::new(),
-            states: BTreeMap::new(),
+            shards: (0..shards)
+                .map(|shard| (address(shard), Registers::of(head.clone())))
+                .collect(),
             bodies: BTreeSet::new(),
             acked: BTreeSet::new(),
             released: Vec::new(),
@@ -103,50 +139,34 @@ impl Store {
     }
 
     /// Of a queue that is not made yet.
-    pub(crate) fn without_a_head(self) -> Self {
-        Self {
-            is_placed: false,
-            head: Head::absent(),
-            ..self
-        }
+    pub(crate) fn without_a_head(mut self) -> Self {
+        self.is_placed = false;
+        self.at(HERE).head = Head::absent();
+        self
     }
 
     /// The first segment has a message, and is sealed.
     pub(crate) fn with_a_message(mut self, entry: Entry) -> Self {
-        let (register, table, chunk) = (RegisterNumber(0), BodyTable(1), Chunk(1));
         let live = Live {
-            register,
-            table,
+            register: RegisterNumber(0),
+            table: BodyTable(1),
             reach: Reach::Near,
             count: Some(1),
         };
-        self.head.version = 1;
-        self.head.last = SOURCE.segment;
-        self.head.registers = 1;
-        self.head.live.insert(SOURCE.segment, live);
-        let mut log = Log::absent();
-        log.version = 1;
-        log.segment = SOURCE.segment;
-        log.is_sealed = true;
-        let entries = [entry].into();
-        log.rows.insert(SOURCE.seq, LogRow { chunk, entries });
-        self.logs.insert(register, log);
-        self.bodies.insert((table, SOURCE.segment, chunk));
+        self.puts(SOURCE.segment, live, Chunk(1), entry);
         self
     }
 
     /// It was moved to the second one, and whoever did stopped before it was resolved in the first.
     pub(crate) fn with_it_half_moved(mut self, entry: Entry) -> Self {
-        let (first, second) = (RegisterNumber(0), RegisterNumber(1));
         let (segment, chunk) = (Segment(2), Chunk(100));
         let live = Live {
-            register: second,
+            register: RegisterNumber(1),
             count: None,
-            ..self.head.live[&SOURCE.segment]
+            ..self.at(HERE).head.live[&SOURCE.segment]
         };
-        self.head.last = segment;
-        self.head.registers = 2;
-        self.head.live.insert(segment, live);
+        let origin = Some(SOURCE);
+        self.puts(segment, live, chunk, Entry { origin, ..entry });
         let target = Target {
             address: HERE,
             segment,
@@ -163,43 +183,47 @@ impl Store {
         state.version = 1;
         state.segment = SOURCE.segment;
         state.pending.insert(SOURCE.seq, pending);
-        self.states.insert(first, state);
-        let mut log = Log::absent();
-        log.version = 1;
-        log.segment = segment;
-        let origin = Some(SOURCE);
-        let entries = [Entry { origin, ..entry }].into();
-        log.rows.insert(0, LogRow { chunk, entries });
-        self.logs.insert(second, log);
-        self.bodies.insert((live.table, segment, chunk));
+        self.at(HERE).states.insert(RegisterNumber(0), state);
         self
     }
 
-    pub(crate) fn log(&self, register: RegisterNumber) -> Log {
-        self.logs.get(&register).cloned().unwrap_or_else(Log::absent)
+    /// The next segment has this message.
+    fn puts(&mut self, segment: Segment, live: Live, chunk: Chunk, entry: Entry) {
+        let registers = self.at(HERE);
+        registers.head.last = segment;
+        registers.head.registers += 1;
+        registers.head.live.insert(segment, live);
+        let mut log = Log::absent();
+        log.version = 1;
+        log.segment = segment;
+        log.is_sealed = live.count.is_some();
+        let entries = [entry].into();
+        log.rows.insert(SOURCE.seq, LogRow { chunk, entries });
+        registers.logs.insert(live.register, log);
+        self.bodies.insert((live.table, HERE, segment, chunk));
     }
 
-    pub(crate) fn state(&self, register: RegisterNumber) -> State {
-        self.states.get(&register).cloned().unwrap_or_else(State::absent)
+    fn at(&mut self, address: Address) -> &mut Registers {
+        self.shards.get_mut(&address).expect("a shard")
     }
 
     /// Executes a request.
     pub(crate) fn executes(&mut self, request: &Request, rules: Rules) -> Reply {
         match request {
-            Request::ReadHead => Reply::Head(self.head.clone()),
-            Request::ReadLog(register) => Reply::Log(self.log(*register)),
-            Request::ReadState(register) => Reply::State(self.state(*register)),
-            Request::CasHead(expected, put) => {
-                let before = self.head.clone();
+            Request::ReadHead(address) => Reply::Head(self.shards[address].head.clone()),
+            Request::ReadLog(address, register) => Reply::Log(self.shards[address].log(*register)),
+            Request::ReadState(address, register) => Reply::State(self.shards[address].state(*register)),
+            Request::CasHead(address, expected, put) => {
+                let before = self.shards[address].head.clone();
                 if before.version() != *expected {
                     return Reply::Decided(put.version(), Decision::Refused);
                 }
-                self.check_head(&before, put);
-                self.head = put.clone();
+                self.check_head(*address, &before, put);
+                self.at(*address).head = put.clone();
                 Reply::Decided(put.version(), Decision::Applied)
             }
-            Request::CasLog(register, expected, put, sets_up) => {
-                let before = self.log(*register);
+            Request::CasLog(address, register, expected, put, sets_up) => {
+                let before = self.shards[address].log(*register);
                 let sets_up = sets_up.0 && !rules.keeps(Rule::SetUpByVersion);
                 if before.version() != *expected && !sets_up {
                     return Reply::Decided(put.version(), Decision::Refused);
@@ -207,20 +231,21 @@ impl Store {
                 if before.is_sealed && before.segment == put.segment && before.rows != put.rows {
                     self.broken = Some(Q3);
                 }
-                self.logs.insert(*register, put.clone());
+                self.at(*address).logs.insert(*register, put.clone());
                 Reply::Decided(put.version(), Decision::Applied)
             }
-            Request::CasState(register, expected, put, ack) => {
-                let before = self.state(*register);
+            Request::CasState(address, register, expected, put, by) => {
+                let before = self.shards[address].state(*register);
                 if before.version() != *expected {
                     return Reply::Decided(put.version(), Decision::Refused);
                 }
-                self.check_state(*register, &before, put, *ack);
-                self.states.insert(*register, put.clone());
+                self.check_state((*address, *register), &before, put, *by);
+                self.at(*address).states.insert(*register, put.clone());
                 Reply::Decided(put.version(), Decision::Applied)
             }
-            Request::Write(table, segment, chunk) => {
-                self.bodies.insert((*table, *segment, *chunk));
+            Request::Write(table, ..) if !self.ring.tables().contains_key(table) => Reply::TableGone,
+            Request::Write(table, address, segment, chunk) => {
+                self.bodies.insert((*table, *address, *segment, *chunk));
                 Reply::Written
             }
             Request::TakePlace => {
@@ -236,12 +261,13 @@ impl Store {
                 self.ring = put.clone();
                 Reply::Decided(put.version(), Decision::Applied)
             }
-            Request::Copy(segment, from, to) => {
+            Request::Copy(address, segment, from, to) => {
+                let here = (*from, *address, *segment);
                 let there = self
                     .bodies
                     .iter()
-                    .filter(|(table, of, _)| table == from && of == segment);
-                let copies: Vec<_> = there.map(|(_, of, chunk)| (*to, *of, *chunk)).collect();
+                    .filter(|(table, at, of, _)| (*table, *at, *of) == here);
+                let copies: Vec<_> = there.map(|(_, at, of, chunk)| (*to, *at, *of, *chunk)).collect();
                 self.bodies.extend(copies);
                 Reply::Written
             }
@@ -255,9 +281,9 @@ impl Store {
     /// Whether a request changes nothing any more, whenever it comes.
     pub(crate) fn is_spent(&self, request: &Request, rules: Rules) -> bool {
         match request {
-            Request::ReadHead
-            | Request::ReadLog(_)
-            | Request::ReadState(_)
+            Request::ReadHead(_)
+            | Request::ReadLog(..)
+            | Request::ReadState(..)
             | Request::ReadRing
             | Request::ReadPlaces => true,
             Request::TakePlace => self.is_placed,
@@ -265,20 +291,25 @@ impl Store {
             Request::Copy(..) => false,
             // What is retired is never written again.
             Request::Empty(table) => self.ring.tables().get(table) == Some(&Phase::Retired),
-            Request::CasHead(expected, _) => *expected != self.head.version(),
-            Request::CasLog(register, expected, _, sets_up) => {
-                let is_other = *expected != self.log(*register).version();
+            Request::CasHead(address, expected, _) => *expected != self.shards[address].head.version(),
+            Request::CasLog(address, register, expected, _, sets_up) => {
+                let is_other = *expected != self.shards[address].log(*register).version();
                 is_other && (!sets_up.0 || rules.keeps(Rule::SetUpByVersion))
             }
-            Request::CasState(register, expected, ..) => *expected != self.state(*register).version(),
-            Request::Write(table, segment, chunk) => self.bodies.contains(&(*table, *segment, *chunk)),
+            Request::CasState(address, register, expected, ..) => {
+                *expected != self.shards[address].state(*register).version()
+            }
+            Request::Write(table, ..) if !self.ring.tables().contains_key(table) => true,
+            Request::Write(table, address, segment, chunk) => {
+                self.bodies.contains(&(*table, *address, *segment, *chunk))
+            }
         }
     }
 
     /// What the sender of a request is told when nobody knows what became of it; nothing of one that decides nothing.
     pub(crate) fn unknown(request: &Request) -> Option<Reply> {
         let version = match request {
-            Request::CasHead(_, put) => put.version(),
+            Request::CasHead(.., put) => put.version(),
             Request::CasRing(_, put) => put.version(),
             Request::Empty(_) => 0,
             Request::CasLog(.., put, _) => put.version(),
@@ -291,18 +322,23 @@ impl Store {
     /// Every message of a live segment, with its segment and place, and whether it is resolved.
     pub(crate) fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();
-        for (segment, live) in self.head.live() {
-            let (log, state) = (self.log(live.register), self.state(live.register));
+        let live = self.shards.iter().flat_map(|(address, registers)| {
+            let live = registers.head.live().iter();
+            live.map(move |(segment, live)| (*address, registers, segment, live))
+        });
+        for (address, registers, segment, live) in live {
+            let (log, state) = (registers.log(live.register), registers.state(live.register));
             if log.segment != *segment {
                 continue;
             }
             messages.extend(log.messages().map(|(seq, chunk, entry)| Message {
                 id: entry.id,
                 is_moved: entry.origin.is_some(),
+                address,
                 segment: *segment,
                 seq,
                 group: entry.group,
-                has_body: self.bodies.contains(&(live.table, *segment, chunk)),
+                has_body: self.bodies.contains(&(live.table, address, *segment, chunk)),
                 is_resolved: state.segment == *segment && state.resolved.has(seq),
             }));
         }
@@ -310,19 +346,17 @@ impl Store {
     }
 
     /// Q4: only what is sealed and resolved leaves the list, and what comes is new.
-    fn check_head(&mut self, before: &Head, put: &Head) {
+    fn check_head(&mut self, address: Address, before: &Head, put: &Head) {
         for (segment, live) in &before.live {
             if put.live.contains_key(segment) {
                 continue;
             }
-            let (log, state) = (self.log(live.register), self.state(live.register));
+            let registers = &self.shards[&address];
+            let (log, state) = (registers.log(live.register), registers.state(live.register));
             let is_resolved = log.next() == 0
                 || state.segment == *segment && state.resolved.count() == u32::from(log.next());
-            if log.segment != *segment || !log.is_sealed || !(is_resolved || self.purges) {
+            if log.segment != *segment || !log.is_sealed || !is_resolved {
                 self.broken = Some(Q4);
-            }
-            if self.purges {
-                self.acked.extend(log.messages().map(|(.., entry)| entry.id));
             }
             let left = log.messages().map(|(.., entry)| copy_of(entry));
             self.released.extend(left);
@@ -338,13 +372,12 @@ impl Store {
     }
 
     /// Q2, Q6 and Q7, of what a conditional write claims and resolves.
-    fn check_state(&mut self, register: RegisterNumber, before: &State, put: &State, ack: Option<ClaimId>) {
-        let messages = self.messages();
-        let live = self
-            .head
-            .live()
-            .iter()
-            .find(|(_, live)| live.register == register);
+    fn check_state(&mut self, at: (Address, RegisterNumber), before: &State, put: &State, by: By) {
+        let (address, register) = at;
+        let mut messages = self.messages();
+        messages.retain(|message| message.address == address);
+        let mut live = self.shards[&address].head.live().iter();
+        let live = live.find(|(_, live)| live.register == register);
         let is_live = live.is_some_and(|(segment, _)| *segment == put.segment);
         let message = |seq: Seq| {
             let mut here = messages.iter();
@@ -374,12 +407,12 @@ impl Store {
         let mut acked = Vec::new();
         for seq in (0..8).filter(resolves) {
             let newest = before.pending.get(&seq).map(|pending| pending.claim);
-            if ack.is_some() && newest != ack {
+            if matches!(by, By::Claim(claim) if newest != Some(claim)) {
                 self.broken = Some(Q6);
             }
             acked.extend(message(seq).map(|message| message.id));
         }
-        if ack.is_some() {
+        if by != By::Nobody {
             self.acked.extend(acked);
         }
     }
@@ -397,6 +430,7 @@ fn copy_of(entry: &Entry) -> Copy {
 pub(crate) struct Message {
     pub(crate) id: MessageId,
     pub(crate) is_moved: bool,
+    pub(crate) address: Address,
     pub(crate) segment: Segment,
     pub(crate) seq: Seq,
     pub(crate) group: Option<crate::Fingerprint>,

@@ -7,13 +7,14 @@ use recto_model::golden::bytes_of_hex;
 
 use crate::ring::{Owner, Phase};
 use crate::stored::{
-    Receipt, StoredError, decode_head, decode_log, decode_log_row, decode_registry, decode_registry_row,
-    decode_ring, decode_state, encode_head, encode_log, encode_log_row, encode_ring, encode_state,
+    Receipt, StoredError, decode_head, decode_log, decode_log_header, decode_log_row, decode_registry,
+    decode_registry_row, decode_ring, decode_state, encode_head, encode_log_header, encode_log_row,
+    encode_ring, encode_state,
 };
 use crate::{
     Address, BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Life, Live, Log, LogRow, MessageId, Origin,
-    Pending, Place, Reach, RegisterNumber, Resolved, Resting, Ring, Segment, Shard, Standing, State, Target,
-    Tenure,
+    Pending, Place, Reach, RegisterNumber, Resolved, Resting, Ring, Segment, Seq, Shard, Standing, State,
+    Target, Tenure,
 };
 
 /// The version in the column beside: any.
@@ -239,10 +240,10 @@ fn what_version_1_wrote_is_written_and_read_as_ever() {
             is_sealed: line[4] == "1",
             rows: [(0, row.clone())].into_iter().filter(|_| count > 0).collect(),
         };
-        assert_eq!(encode_log(&log), bytes_of_hex(line[5]));
+        assert_eq!(encode_log_header(&log), bytes_of_hex(line[5]));
         let row = encode_log_row(log.segment, &row);
         let rows = [(0, &row[..])].into_iter().filter(|_| count > 0);
-        assert_eq!(decode_log(VERSION, &bytes_of_hex(line[5]), rows), Ok(log));
+        assert_eq!(decode_whole(VERSION, &bytes_of_hex(line[5]), rows), Ok(log));
     }
     for (segment, row, bytes) in golden_rows() {
         assert_eq!(encode_log_row(segment, &row), bytes);
@@ -274,10 +275,19 @@ fn what_version_1_wrote_is_written_and_read_as_ever() {
     assert_eq!(counts, (2, 3, 3, 3, 3));
 }
 
+/// A log of which nothing is known before.
+fn decode_whole<'b>(
+    version: u64,
+    bytes: &[u8],
+    rows: impl IntoIterator<Item = (Seq, &'b [u8])>,
+) -> Result<Log, StoredError> {
+    decode_log(decode_log_header(version, bytes)?, &Log::absent(), rows)
+}
+
 /// What is read must be written again as the same bytes.
 fn is_strict(bytes: &[u8]) -> Result<(), TestCaseError> {
-    if let Ok(log) = decode_log(VERSION, bytes, []) {
-        prop_assert_eq!(encode_log(&log), bytes);
+    if let Ok(log) = decode_whole(VERSION, bytes, []) {
+        prop_assert_eq!(encode_log_header(&log), bytes);
     }
     if let Ok((segment, row)) = decode_log_row(bytes) {
         prop_assert_eq!(encode_log_row(segment, &row), bytes);
@@ -338,7 +348,7 @@ fn other_versions_are_refused() {
     for version in [2, 255] {
         let bytes = [version; 80];
         let errors = [
-            decode_log(1, &bytes, []).map(|_| ()),
+            decode_whole(1, &bytes, []).map(|_| ()),
             decode_log_row(&bytes).map(|_| ()),
             decode_state(1, &bytes).map(|_| ()),
             decode_head(1, &bytes).map(|_| ()),
@@ -372,13 +382,13 @@ fn a_logs_rows_follow_each_other_and_those_of_other_segments_are_passed_over() {
         is_sealed: false,
         rows: BTreeMap::from([(0, row(2)), (2, row(3))]),
     };
-    let bytes = encode_log(&log);
+    let bytes = encode_log_header(&log);
     let (two, three) = (
         encode_log_row(Segment(9), &row(2)),
         encode_log_row(Segment(9), &row(3)),
     );
     let old = encode_log_row(Segment(8), &row(4));
-    let decoded = decode_log(
+    let decoded = decode_whole(
         VERSION,
         &bytes,
         [(0, &two[..]), (1, &old), (2, &three), (4, &old)],
@@ -392,9 +402,46 @@ fn a_logs_rows_follow_each_other_and_those_of_other_segments_are_passed_over() {
         vec![(0, &two[..]), (2, &three[..9])],
     ] {
         assert!(matches!(
-            decode_log(VERSION, &bytes, rows),
+            decode_whole(VERSION, &bytes, rows),
             Err(StoredError::Damaged { .. })
         ));
+    }
+}
+
+#[test]
+fn only_rows_that_a_copy_does_not_have_are_needed() {
+    let row = |chunk: u128, count: usize| LogRow {
+        chunk: Chunk(chunk),
+        entries: vec![golden_row("00,0,1,0,0,-,-,-"); count].into(),
+    };
+    let log = |version, segment, rows: &[(Seq, LogRow)]| Log {
+        version,
+        segment: Segment(segment),
+        bytes: 0,
+        is_sealed: false,
+        rows: rows.iter().cloned().collect(),
+    };
+    let (first, second) = ((0, row(1, 2)), (2, row(2, 3)));
+    let newest = log(VERSION, 9, &[first.clone(), second.clone()]);
+    let header = decode_log_header(VERSION, &encode_log_header(&newest)).expect("a header");
+    let (two, three) = (
+        encode_log_row(Segment(9), &first.1),
+        encode_log_row(Segment(9), &second.1),
+    );
+    let (all, last) = ([(0, &two[..]), (2, &three)], [(2, &three[..])]);
+    for (copy, from) in [
+        (log(VERSION - 1, 9, std::slice::from_ref(&first)), 2),
+        (newest.clone(), 5),
+        (Log::absent(), 0),
+        // Another segment's, and what is newer than what was read.
+        (log(VERSION - 1, 8, &[(0, row(7, 2))]), 0),
+        (log(VERSION + 1, 9, std::slice::from_ref(&first)), 0),
+    ] {
+        assert_eq!(header.needed_from(&copy), from);
+        let rows = all.into_iter().filter(|(place, _)| *place >= from);
+        assert_eq!(decode_log(header, &copy, rows), Ok(newest.clone()));
+        let is_enough = decode_log(header, &copy, last).is_ok();
+        assert_eq!(is_enough, from > 0, "of {from} on");
     }
 }
 
@@ -406,18 +453,18 @@ fn numbers_that_nobody_counted_to_are_refused() {
     let state = encode_state(&State::absent());
     let ring = encode_ring(&Ring::absent());
     let mut log = Log::absent();
-    let bytes = encode_log(&log);
+    let bytes = encode_log_header(&log);
     assert!(decode_head(most - 1, &head).is_ok() && decode_state(most - 1, &state).is_ok());
-    assert!(decode_ring(most - 1, &ring).is_ok() && decode_log(most - 1, &bytes, []).is_ok());
+    assert!(decode_ring(most - 1, &ring).is_ok() && decode_whole(most - 1, &bytes, []).is_ok());
     for version in [most, u64::MAX] {
         assert!(decode_head(version, &head).is_err_and(damaged));
         assert!(decode_state(version, &state).is_err_and(damaged));
         assert!(decode_ring(version, &ring).is_err_and(damaged));
-        assert!(decode_log(version, &bytes, []).is_err_and(damaged));
+        assert!(decode_whole(version, &bytes, []).is_err_and(damaged));
     }
     for bytes in [crate::limits::MAX_SEGMENT_BYTES + 1, u64::MAX] {
         log.bytes = bytes;
-        assert!(decode_log(VERSION, &encode_log(&log), []).is_err_and(damaged));
+        assert!(decode_whole(VERSION, &encode_log_header(&log), []).is_err_and(damaged));
     }
 }
 

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::event_of;
-use super::store::{Reply, Request};
+use super::HERE;
+use super::driver::{Driver, Next, Spot};
+use super::store::{By, Reply, Request};
 use super::world::{Ghost, Now};
-use crate::{
-    Action, ClaimId, Clock, Delivery, Event, Leases, Live, Log, Order, Round, Segment, State, StateAnswer,
-    StateContext, StateWish, Ticket,
-};
+use crate::{ClaimId, Delivery, Head, Live, Log, Order, Segment, State, StateAnswer, StateWish};
 
 /// Looks through all live segments so often; what it receives it acks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -18,9 +16,9 @@ pub(crate) struct Worker {
     claims: u8,
     /// What it sees of the segments before, of an ordered queue.
     seen: BTreeMap<Segment, (Log, State)>,
+    head: Head,
     left: Vec<(Segment, Live)>,
-    log: Option<Log>,
-    round: Option<Round<State>>,
+    driver: Driver,
     has: Vec<Delivery>,
     acking: Option<ClaimId>,
 }
@@ -32,9 +30,9 @@ impl Worker {
             passes,
             claims: 0,
             seen: BTreeMap::new(),
+            head: Head::absent(),
             left: Vec::new(),
-            log: None,
-            round: None,
+            driver: Driver::new(),
             has: Vec::new(),
             acking: None,
         }
@@ -45,7 +43,7 @@ impl Worker {
             Reply::Start if !self.has.is_empty() => self.acks(now, ghosts),
             Reply::Start => {
                 self.passes -= 1;
-                Some(Request::ReadHead)
+                Some(Request::ReadHead(HERE))
             }
             Reply::Head(head) => {
                 self.left = head
@@ -58,81 +56,77 @@ impl Worker {
                     // Of the others it goes by what it saw.
                     self.left.truncate(1);
                 }
+                self.head = head;
                 self.looks_at_next()
             }
-            Reply::Log(log) => {
-                self.log = Some(log);
-                self.claims += 1;
-                self.round = Some(Round::new(now.config.protocol()));
-                let claim = ClaimId(u128::from(self.name) << 8 | u128::from(self.claims));
-                let wish = StateWish::Claim {
-                    claim,
-                    most: 1,
-                    until: now.micros + 1,
-                };
-                self.tells(Event::Asked(vec![(Ticket(0), wish)]), now, ghosts)
+            Reply::Log(log) if self.driver.log_of_claims.is_none() => self.claims(log, now, ghosts),
+            reply => {
+                let next = self.driver.hears(reply, now);
+                self.goes_on(next, now, ghosts)
             }
-            reply => self.tells(event_of(reply), now, ghosts),
         }
     }
 
     fn looks_at_next(&mut self) -> Option<Request> {
         let (_, live) = self.left.last()?;
-        Some(Request::ReadLog(live.register))
+        Some(Request::ReadLog(HERE, live.register))
+    }
+
+    fn claims(&mut self, log: Log, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let (segment, _) = *self.left.last()?;
+        let seen = |segment| self.seen.get(&segment).map(|(log, state)| (log, state));
+        let order = Order::of(&self.head, segment, seen, now.config.protocol());
+        self.driver.order = now.config.is_ordered.then_some(order);
+        self.driver.log_of_claims = Some(log);
+        self.claims += 1;
+        let wish = StateWish::Claim {
+            claim: ClaimId(u128::from(self.name) << 8 | u128::from(self.claims)),
+            most: 1,
+            until: now.micros + 1,
+        };
+        self.asks(wish, By::Nobody, now, ghosts)
     }
 
     fn acks(&mut self, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
         let Delivery { seq, claim, .. } = *self.has.last()?;
         self.acking = Some(claim);
-        let wish = StateWish::Ack { seq, claim };
-        self.tells(Event::Asked(vec![(Ticket(0), wish)]), now, ghosts)
+        self.asks(StateWish::Ack { seq, claim }, By::Claim(claim), now, ghosts)
     }
 
-    fn tells(&mut self, event: Event<State>, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+    fn asks(&mut self, wish: StateWish, by: By, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
         let (segment, live) = *self.left.last()?;
-        let seen = self
-            .seen
-            .iter()
-            .map(|(segment, (log, state))| (*segment, log, state));
-        let order = Order::of(seen, now.config.protocol());
-        let log = self.log.as_ref()?;
-        let context = StateContext {
+        let spot = Spot {
+            address: HERE,
             segment,
-            log,
-            most_attempts: None,
-            order: now.config.is_ordered.then_some(&order),
-            leases: &Leases::default(),
-            clock: Clock {
-                wall: now.micros,
-                monotonic: now.micros,
-            },
-            protocol: now.config.protocol(),
+            register: live.register,
         };
-        match self.round.as_mut()?.step(event, &context).into_iter().next()? {
-            Action::Read => Some(Request::ReadState(live.register)),
-            Action::Cas { expected, put } => {
-                Some(Request::CasState(live.register, expected, put, self.acking))
-            }
-            Action::Answer(_, StateAnswer::Claimed(deliveries)) if !deliveries.is_empty() => {
+        let next = self.driver.asks_state(spot, wish, by, now);
+        self.goes_on(next, now, ghosts)
+    }
+
+    fn goes_on(&mut self, next: Next, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let answer = match next {
+            Next::Asks(request) => return Some(request),
+            Next::State(StateAnswer::Claimed(deliveries)) if !deliveries.is_empty() => {
                 // It works on it: the ack comes by and by.
                 self.has = deliveries;
-                None
+                return None;
             }
-            Action::Answer(_, answer) => {
-                if let (StateAnswer::Done, Some(claim)) = (answer, self.acking) {
-                    ghosts.push(Ghost::Acked(claim));
-                }
-                self.acking = None;
-                self.has.clear();
-                let state = self.round.take().and_then(|round| round.copy().cloned())?;
-                let log = self.log.take()?;
-                if now.config.is_ordered {
-                    self.seen.entry(segment).or_insert((log, state));
-                }
-                self.left.pop();
-                self.looks_at_next()
-            }
+            Next::State(answer) => answer,
+            other => panic!("{other:?}"),
+        };
+        if let (StateAnswer::Done, Some(claim)) = (answer, self.acking) {
+            ghosts.push(Ghost::Acked(claim));
         }
+        self.acking = None;
+        self.has.clear();
+        let (segment, _) = self.left.pop()?;
+        let state = self.driver.forgets_state()?;
+        let log = self.driver.log_of_claims.take()?;
+        if now.config.is_ordered {
+            self.seen.entry(segment).or_insert((log, state));
+        }
+        self.looks_at_next()
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -13,7 +13,7 @@ use super::ring_keeper::{RingKeeper, Task};
 use super::sender::Sender;
 use super::store::{Reply, Request, Store};
 use super::worker::Worker;
-use super::{Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE, entry_of};
+use super::{HERE, Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE, entry_of};
 use crate::limits::{REST_MICROS, WINDOW_MICROS};
 use crate::rules::{Rule, Rules};
 use crate::{
@@ -33,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) keepers: Vec<u8>,
     /// How many move the message that is there from the start, if there are any.
     pub(crate) movers: u8,
+    /// Whether each moves it to a shard of its own, the first one within the message's.
+    pub(crate) moves_apart: bool,
     /// Whether somebody began with that before, and stopped.
     pub(crate) is_half_moved: bool,
     /// For each keeper of the ring, what it is to do.
@@ -52,7 +54,7 @@ pub(crate) struct Config {
     pub(crate) deduplicates: bool,
     /// Whether keepers seal what is open.
     pub(crate) seals: bool,
-    /// Whether keepers purge.
+    /// Whether keepers purge all but the first segment.
     pub(crate) purges: bool,
     /// How many of the processes lose answers.
     pub(crate) lossy: u8,
@@ -74,6 +76,7 @@ impl Default for Config {
             workers: Vec::new(),
             keepers: Vec::new(),
             movers: 0,
+            moves_apart: false,
             is_half_moved: false,
             ring_keepers: Vec::new(),
             segment_messages: 1,
@@ -111,6 +114,7 @@ pub(crate) enum Ghost {
     Full,
     NoQueue,
     Unknown,
+    TableGone,
     Acked(ClaimId),
     /// That the head is older than its registers.
     Damaged,
@@ -133,6 +137,7 @@ struct Process {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct World {
     store: Store,
     processes: Vec<Process>,
@@ -148,6 +153,8 @@ pub(crate) struct World {
     /// Whether somebody was told that the queue was deleted.
     has_no_queue: bool,
     is_unknown: bool,
+    /// Whether a sender was told that a table is dropped.
+    is_dropped: bool,
 }
 
 /// What happens.
@@ -191,16 +198,15 @@ impl World {
         let senders = config
             .senders
             .iter()
-            .map(|messages| Role::Sender(Sender::new(config, messages)));
+            .map(|messages| Role::Sender(Sender::new(messages)));
         let workers = (0..).zip(&config.workers);
         let workers = workers.map(|(name, passes)| Role::Worker(Worker::new(name, *passes)));
         let keepers = config
             .keepers
             .iter()
-            .map(|passes| Role::Keeper(Keeper::new(config, *passes)));
+            .map(|passes| Role::Keeper(Keeper::new(*passes)));
         let ring_keepers = (0..).zip(&config.ring_keepers);
-        let ring_keepers =
-            ring_keepers.map(|(name, tasks)| Role::RingKeeper(RingKeeper::new(config, name, tasks)));
+        let ring_keepers = ring_keepers.map(|(name, tasks)| Role::RingKeeper(RingKeeper::new(name, tasks)));
         let movers = (0..config.movers).map(|name| Role::Mover(Box::new(Mover::new(config, name))));
         let process = |role| Process {
             role,
@@ -229,6 +235,7 @@ impl World {
             is_full: false,
             has_no_queue: false,
             is_unknown: false,
+            is_dropped: false,
         }
     }
 
@@ -250,6 +257,7 @@ impl World {
                 Ghost::Full => self.is_full = true,
                 Ghost::NoQueue => self.has_no_queue = true,
                 Ghost::Unknown => self.is_unknown = true,
+                Ghost::TableGone => self.is_dropped = true,
                 Ghost::Acked(_) => {}
                 Ghost::Damaged => assert!(config.without.is_some(), "nothing is damaged"),
             }
@@ -302,8 +310,11 @@ impl World {
 
     /// Whether a lease, or a register's rest, is to end.
     fn waits_for_time(&self) -> bool {
-        let mut states = self.store.states.values();
-        !self.store.head.resting.is_empty() || states.any(|state| !state.pending.is_empty())
+        let mut shards = self.store.shards.values();
+        shards.any(|registers| {
+            let mut states = registers.states.values();
+            !registers.head.resting.is_empty() || states.any(|state| !state.pending.is_empty())
+        })
     }
 
     fn is_at_end(&self) -> bool {
@@ -315,8 +326,12 @@ impl World {
 impl Config {
     /// What is stored at the beginning.
     fn store(&self) -> Store {
-        let mut store = Store::new(self.tables);
-        store.purges = self.purges;
+        let shards = if self.moves_apart {
+            u16::from(self.movers)
+        } else {
+            1
+        };
+        let store = Store::new(self.tables, shards);
         if self.is_new {
             return store.without_a_head();
         }
@@ -459,7 +474,7 @@ impl Model for Config {
                 // It begins when it is answered: nobody can tell.
                 let first = next.processes[usize::from(index)].request.clone();
                 if let Some(first) =
-                    first.filter(|first| matches!(first, Request::ReadHead | Request::ReadRing))
+                    first.filter(|first| matches!(first, Request::ReadHead(_) | Request::ReadRing))
                 {
                     let reply = next.store.executes(&first, self.rules());
                     next.hears(index, reply, self);
@@ -520,7 +535,7 @@ impl Model for Config {
                     && world.sent.len() == config.senders.iter().map(Vec::len).sum::<usize>()
             }),
             Property::sometimes("a register has its second segment", |_, world: &World| {
-                let head = &world.store.head;
+                let head = &world.store.shards[&HERE].head;
                 head.last.0 > u64::from(head.registers)
             }),
             Property::sometimes("a table is free again", |_, world: &World| {
@@ -528,6 +543,9 @@ impl Model for Config {
             }),
             Property::sometimes("all sent", |config, world: &World| {
                 world.sent.len() == config.senders.iter().map(Vec::len).sum::<usize>()
+            }),
+            Property::sometimes("all sent though a table was dropped", |config, world: &World| {
+                world.is_dropped && world.sent.len() == config.senders.iter().map(Vec::len).sum::<usize>()
             }),
             Property::sometimes("a table is open again", |_, world: &World| {
                 let first = world.store.ring.tables().get(&BodyTable(1));
@@ -538,13 +556,17 @@ impl Model for Config {
                 phases.any(|phase| *phase == Phase::Retired)
             }),
             Property::sometimes("rehomed", |_, world: &World| {
-                let first = world.store.head.live().get(&Segment(1));
+                let first = world.store.shards[&HERE].head.live().get(&Segment(1));
                 first.is_some_and(|live| live.table != BodyTable(1))
             }),
             Property::sometimes("moved", |_, world: &World| {
                 let messages = world.store.messages();
                 let is_left = |message: &super::store::Message| message.is_resolved && !message.is_moved;
                 messages.iter().any(is_left) && !world.store.acked.contains(&MessageId(1))
+            }),
+            Property::sometimes("moved to another shard", |_, world: &World| {
+                let mut messages = world.store.messages().into_iter();
+                messages.any(|message| message.is_moved && message.address != HERE)
             }),
             Property::sometimes("redirected", |_, world: &World| {
                 let mut messages = world.store.messages().into_iter();
