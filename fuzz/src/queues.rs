@@ -1,8 +1,9 @@
 //! What is stored of queues, and receipts: what is read is written as the same bytes, and can be worked on.
 
 use recto_queue::stored::{
-    decode_head, decode_log, decode_log_row, decode_registry, decode_registry_row, decode_ring, decode_state,
-    encode_head, encode_log, encode_log_row, encode_registry, encode_registry_row, encode_ring, encode_state,
+    decode_head, decode_log, decode_log_header, decode_log_row, decode_registry, decode_registry_row,
+    decode_ring, decode_state, encode_head, encode_log_header, encode_log_row, encode_registry,
+    encode_registry_row, encode_ring, encode_state,
 };
 use recto_queue::{
     BodyTable, ClaimId, Clock, HeadContext, HeadWish, Leases, Log, Place, Protocol, QueueId, QueueName,
@@ -71,10 +72,13 @@ fn log(bytes: &[u8]) {
         next = next.saturating_add(entries as u16);
         (first, *row)
     });
-    let Ok(log) = decode_log(COLUMN, column, rows) else {
+    let Ok(header) = decode_log_header(COLUMN, column) else {
         return;
     };
-    assert_eq!(encode_log(&log), *column);
+    let Ok(log) = decode_log(header, &Log::absent(), rows) else {
+        return;
+    };
+    assert_eq!(encode_log_header(&log), *column);
     let messages = log.messages().map(|(seq, ..)| seq);
     assert!(messages.eq(0..log.next()));
     if let Some(last) = log.next().checked_sub(1) {
@@ -150,7 +154,7 @@ fn ring(bytes: &[u8]) {
             .next()
             .map(RingWish::Add)
             .into_iter()
-            .chain(ring.open().map(RingWish::Roll))
+            .chain([RingWish::Begin(QueueId(1))])
         {
             ring.work_out(&wish, false, &context);
         }

@@ -61,7 +61,7 @@ pub use names::{
     Segment, Seq, Shard, Tenure, Ticket, Version,
 };
 pub use options::{DeadLetters, Deduplication, OptionError, QueueName, QueueOptions, StoreOptions};
-pub use registry::{Held, PlaceRow, Queue, Registry, RegistryAnswer, RegistryContext, RegistryWish};
+pub use registry::{Held, PlaceRow, Queue, Registry, RegistryAnswer, RegistryContext, RegistryWish, Unit};
 pub use releasing::{ReleaseAction, ReleaseEvent, Released, Releasing};
 pub use resolved::Resolved;
 pub use ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingContext, RingWish};

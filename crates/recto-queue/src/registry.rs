@@ -47,7 +47,9 @@ pub enum Held {
     Free,
     /// A queue's.
     Queue(Queue),
-    /// A queue's that was deleted, until nothing of it is left. Its name may be another's by then.
+    /// A work unit's.
+    Unit(Unit),
+    /// A queue's that was deleted, or a unit's that has ended, until nothing of it is left. Its name may be another's by then.
     Deleting {
         /// Which one.
         id: QueueId,
@@ -71,6 +73,20 @@ pub struct Queue {
     pub options: QueueOptions,
 }
 
+/// A part of a queue's work that ends at once, whatever is left of it. It is like its queue, and its bodies lie in a table of
+/// its own: [`Ring::unit`](crate::Ring::unit).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Unit {
+    /// It and no other, whatever it is called.
+    pub id: QueueId,
+    /// What it is called, in its queue.
+    pub name: QueueName,
+    /// Whose work it is.
+    pub queue: QueueId,
+    /// When it began.
+    pub begun: Micros,
+}
+
 /// What a registry is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RegistryWish {
@@ -92,7 +108,16 @@ pub enum RegistryWish {
         /// All of what it is like.
         options: QueueOptions,
     },
-    /// The queue is gone, and its place is cleared.
+    /// That the queue has a work unit of this name.
+    Begin {
+        /// Which nothing else has.
+        id: QueueId,
+        /// Whose work it is.
+        queue: QueueId,
+        /// What it is called.
+        name: QueueName,
+    },
+    /// The queue is gone with all of its units, or the unit has ended, and its place is cleared.
     Delete(QueueId),
     /// Every head of the place knows this tenure, of a deletion, and has no live segment.
     Cleared(Place, Tenure),
@@ -107,7 +132,7 @@ pub enum RegistryWish {
 pub enum RegistryAnswer {
     /// It is so.
     Done,
-    /// The queue was made just now.
+    /// The queue was made just now, or the unit has begun.
     Created(Place),
     /// There is one of this name, and it is like that.
     Exists(Place),
@@ -121,7 +146,7 @@ pub enum RegistryAnswer {
     NoQueue,
     /// This queue sends its dead letters there.
     NeededBy(QueueName),
-    /// There are as many queues, and places that are being cleared, as there may be.
+    /// There are as many queues, units, and places that are being cleared, as there may be; or as many units.
     Full,
     /// No queue, and no store, can be like that.
     Refused(OptionError),
@@ -187,6 +212,25 @@ impl Registry {
         self.queues().find(|(.., queue)| queue.id == id)
     }
 
+    /// All work units, by place.
+    pub fn units(&self) -> impl Iterator<Item = (Place, &PlaceRow, &Unit)> {
+        self.places().filter_map(|(place, row)| match &row.held {
+            Held::Unit(unit) => Some((place, row, unit)),
+            _ => None,
+        })
+    }
+
+    /// The unit of this name that a queue has.
+    pub fn unit(&self, queue: QueueId, name: &str) -> Option<(Place, &PlaceRow, &Unit)> {
+        self.units()
+            .find(|(.., unit)| unit.queue == queue && unit.name.as_str() == name)
+    }
+
+    /// The place that a queue or a unit of this id has, or had until it was deleted.
+    fn held_by(&self, id: QueueId) -> Option<(Place, &PlaceRow)> {
+        self.places().find(|(_, row)| row.held.id() == Some(id))
+    }
+
     /// The rows that the newest version changed: what a conditional write puts beside the static columns.
     pub fn changed(&self) -> impl Iterator<Item = (Place, &PlaceRow)> {
         self.places().filter(|(_, row)| row.changed == self.version)
@@ -237,34 +281,77 @@ impl Registry {
                 _ => RegistryAnswer::Differs(place),
             };
         }
-        match self.places().find(|(_, row)| row.held.id() == Some(id)) {
-            // It was deleted since.
-            Some((place, row)) if row.deleting().is_some() => return RegistryAnswer::Created(place),
-            Some((place, _)) => return RegistryAnswer::Differs(place),
-            None => {}
+        if let Some(answer) = self.known(id) {
+            return answer;
         }
         if let Err(error) = self.check(name, options) {
             return RegistryAnswer::Refused(error);
         }
-        let Some(place) = self.free(context) else {
-            return RegistryAnswer::Full;
-        };
-        let before = self.place(place).map_or(0, |row| row.shards);
         let queue = Queue {
             id,
             name: name.clone(),
             created: context.now,
             options: options.clone(),
         };
+        self.take_place(Held::Queue(queue), options.shards, context)
+    }
+
+    /// What is said of one that has a place already, or had it until it was deleted.
+    fn known(&self, id: QueueId) -> Option<RegistryAnswer> {
+        let (place, row) = self.held_by(id)?;
+        Some(match row.deleting() {
+            Some(_) => RegistryAnswer::Created(place),
+            None => RegistryAnswer::Differs(place),
+        })
+    }
+
+    fn take_place(&mut self, held: Held, shards: u16, context: &RegistryContext) -> RegistryAnswer {
+        let Some(place) = self.free(context) else {
+            return RegistryAnswer::Full;
+        };
+        let before = self.place(place).map_or(0, |row| row.shards);
         let row = PlaceRow {
             tenure: Tenure(self.next()),
             changed: self.next(),
-            shards: options.shards.max(before),
-            held: Held::Queue(queue),
+            shards: shards.max(before),
+            held,
         };
         self.options = Some(self.options());
         self.put(place, row);
         RegistryAnswer::Created(place)
+    }
+
+    fn begin(
+        &mut self,
+        id: QueueId,
+        queue: QueueId,
+        name: &QueueName,
+        context: &RegistryContext,
+    ) -> RegistryAnswer {
+        if let Some((place, _, unit)) = self.unit(queue, name.as_str()) {
+            return if unit.id == id {
+                RegistryAnswer::Created(place)
+            } else {
+                RegistryAnswer::Exists(place)
+            };
+        }
+        if let Some(answer) = self.known(id) {
+            return answer;
+        }
+        let Some((.., whose)) = self.queue(queue) else {
+            return RegistryAnswer::NoQueue;
+        };
+        if self.units().count() >= usize::from(self.options().units) {
+            return RegistryAnswer::Full;
+        }
+        let shards = whose.options.shards;
+        let unit = Unit {
+            id,
+            name: name.clone(),
+            queue,
+            begun: context.now,
+        };
+        self.take_place(Held::Unit(unit), shards, context)
     }
 
     fn change(
@@ -303,8 +390,9 @@ impl Registry {
     }
 
     fn delete(&mut self, id: QueueId, was_sent: bool, context: &RegistryContext) -> RegistryAnswer {
-        let Some((place, row, queue)) = self.queue(id) else {
-            return if was_sent || self.places().any(|(_, row)| row.held.id() == Some(id)) {
+        let known = self.held_by(id);
+        let Some((place, row)) = known.filter(|(_, row)| row.deleting().is_none()) else {
+            return if was_sent || known.is_some() {
                 RegistryAnswer::Done
             } else {
                 RegistryAnswer::NoQueue
@@ -312,23 +400,38 @@ impl Registry {
         };
         let names = |other: &Queue| {
             let dead = other.options.dead_letters.as_ref();
-            dead.is_some_and(|dead| dead.queue == queue.name)
+            dead.is_some_and(|dead| matches!(&row.held, Held::Queue(queue) if queue.name == dead.queue))
         };
         if let Some((.., other)) = self.queues().find(|(.., other)| names(other)) {
             return RegistryAnswer::NeededBy(other.name.clone());
         }
+        let units = self.units().filter(|(.., unit)| unit.queue == id);
+        let places: Vec<_> = units.map(|(place, ..)| place).chain([place]).collect();
+        for place in places {
+            self.leave(place, context);
+        }
+        RegistryAnswer::Done
+    }
+
+    /// What has a place has it no more, and it is to be cleared.
+    fn leave(&mut self, place: Place, context: &RegistryContext) {
+        let Some(row) = self.place(place) else { return };
+        let (id, name) = match &row.held {
+            Held::Queue(queue) => (queue.id, queue.name.clone()),
+            Held::Unit(unit) => (unit.id, unit.name.clone()),
+            Held::Free | Held::Deleting { .. } => return,
+        };
         let row = PlaceRow {
             tenure: Tenure(self.next()),
             changed: self.next(),
             shards: row.shards,
             held: Held::Deleting {
                 id,
-                name: queue.name.clone(),
+                name,
                 since: context.now,
             },
         };
         self.put(place, row);
-        RegistryAnswer::Done
     }
 
     fn cleared(&mut self, place: Place, tenure: Tenure) -> RegistryAnswer {
@@ -375,11 +478,12 @@ impl Registry {
 }
 
 impl Held {
-    /// The queue that has the place, or had it until it was deleted.
+    /// The queue or unit that has the place, or had it until it was deleted.
     pub fn id(&self) -> Option<QueueId> {
         match self {
             Self::Free => None,
             Self::Queue(queue) => Some(queue.id),
+            Self::Unit(unit) => Some(unit.id),
             Self::Deleting { id, .. } => Some(*id),
         }
     }
@@ -418,6 +522,7 @@ impl Register for Registry {
                 expected,
                 options,
             } => self.change(*queue, *expected, options, was_sent),
+            RegistryWish::Begin { id, queue, name } => self.begin(*id, *queue, name, context),
             RegistryWish::Delete(queue) => self.delete(*queue, was_sent, context),
             RegistryWish::Cleared(place, tenure) => self.cleared(*place, *tenure),
             RegistryWish::Configure(options) => self.configure(*options),

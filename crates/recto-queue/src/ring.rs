@@ -6,11 +6,14 @@
 //!                             └───────────────┘
 //!                                             └─ anything else ► retired: never written again, and dropped
 //! ```
+//!
+//! A work unit takes a free table to itself, and when it has ended that is closed: nobody else ever opened anything there, so
+//! no head has to be told.
 
 use std::collections::BTreeMap;
 
 use crate::limits::{MAX_TABLES, Protocol};
-use crate::names::{BodyTable, Life, Micros, Version};
+use crate::names::{BodyTable, Life, Micros, QueueId, Version};
 use crate::round::Register;
 use crate::rules::Rule;
 
@@ -58,6 +61,15 @@ pub enum Phase {
         /// Which of its lives ends.
         life: Life,
     },
+    /// A work unit has it to itself.
+    Unit {
+        /// Which one.
+        unit: QueueId,
+        /// Since when.
+        since: Micros,
+        /// Which of its lives it is in.
+        life: Life,
+    },
     /// It may be emptied at any time: it is never written again, and dropped.
     Retired,
 }
@@ -84,6 +96,10 @@ pub enum RingWish {
     Add(BodyTable),
     /// This life of this table ends, and another one is open.
     Roll(BodyTable, Life),
+    /// That this unit has a table to itself. It has its place in the registry before.
+    Begin(QueueId),
+    /// The unit that has this table is none any more, by a registry that was read since the ring said so.
+    Ended(BodyTable, QueueId),
     /// Every head knows that this table is closing in this life, and what is in it is sealed.
     Fenced(BodyTable, Life),
     /// Nothing refers to this table, counted when it was closed in this life: it is to be emptied.
@@ -103,7 +119,7 @@ pub enum RingAnswer {
     Done,
     /// Not now: it is not in the phase for that, or not for long enough, or in another life.
     NotYet,
-    /// No table is free: the one that is open stays so.
+    /// No table is free: the one that is open stays so. A unit takes no table that is the only free one.
     Short,
     /// There are as many tables as there may be.
     Full,
@@ -141,6 +157,20 @@ impl Ring {
     /// Where segments are opened.
     pub fn open(&self) -> Option<BodyTable> {
         self.opened().map(|(table, _)| table)
+    }
+
+    /// Where the bodies of a work unit lie.
+    pub fn unit(&self, unit: QueueId) -> Option<BodyTable> {
+        let mut units = self.units();
+        units.find_map(|(table, whose)| (whose == unit).then_some(table))
+    }
+
+    /// The tables that work units have, and which has each.
+    pub fn units(&self) -> impl Iterator<Item = (BodyTable, QueueId)> {
+        self.tables.iter().filter_map(|(table, stands)| match stands {
+            Phase::Unit { unit, .. } => Some((*table, *unit)),
+            _ => None,
+        })
     }
 
     /// The open table, and its life.
@@ -194,6 +224,36 @@ impl Ring {
         self.tables.insert(table, Phase::Closing { since, life });
         self.tables.insert(next, self.begins(context));
         RingAnswer::Done
+    }
+
+    fn begin(&mut self, unit: QueueId, context: &RingContext) -> RingAnswer {
+        if self.unit(unit).is_some() {
+            return RingAnswer::Done;
+        }
+        let free = self.tables.iter().filter(|(_, stands)| **stands == Phase::Free);
+        let free: Vec<_> = free.map(|(table, _)| *table).collect();
+        // The other is for the next slice.
+        let [table, _, ..] = free[..] else {
+            return RingAnswer::Short;
+        };
+        let phase = Phase::Unit {
+            unit,
+            since: context.now,
+            life: Life(self.version + 1),
+        };
+        self.tables.insert(table, phase);
+        RingAnswer::Done
+    }
+
+    fn ended(&mut self, table: BodyTable, found: QueueId, context: &RingContext) -> RingAnswer {
+        match self.tables.get(&table) {
+            Some(Phase::Unit { unit, life, .. }) if *unit == found => {
+                let (since, life) = (context.now, *life);
+                self.tables.insert(table, Phase::Closed { since, life });
+                RingAnswer::Done
+            }
+            _ => RingAnswer::NotYet,
+        }
     }
 
     fn fenced(&mut self, table: BodyTable, found: Life, context: &RingContext) -> RingAnswer {
@@ -284,6 +344,8 @@ impl Register for Ring {
         match *wish {
             RingWish::Add(table) => self.add(table, context),
             RingWish::Roll(table, life) => self.roll(table, life, context),
+            RingWish::Begin(unit) => self.begin(unit, context),
+            RingWish::Ended(table, unit) => self.ended(table, unit, context),
             RingWish::Fenced(table, life) => self.fenced(table, life, context),
             RingWish::Take(table, life, owner) => self.take(table, life, owner, context),
             RingWish::Emptied(table, owner, outcome) => self.emptied(table, owner, outcome, context),

@@ -7,7 +7,7 @@ use super::{Reader, StoredError};
 use crate::limits::{MAX_DATA_CENTRE_LENGTH, MAX_PLACES, MAX_SHARDS};
 use crate::names::{Place, QueueId, Tenure, Version};
 use crate::options::{DeadLetters, Deduplication, QueueName, QueueOptions, StoreOptions};
-use crate::registry::{Held, PlaceRow, Queue, Registry};
+use crate::registry::{Held, PlaceRow, Queue, Registry, Unit};
 
 /// The version of the form of a registry and of its rows.
 pub const REGISTRY_FORMAT_VERSION: u8 = 1;
@@ -21,6 +21,7 @@ const DATA_CENTRE: u8 = 2;
 const FREE: u8 = 0;
 const QUEUE: u8 = 1;
 const DELETING: u8 = 2;
+const UNIT: u8 = 3;
 
 const ORDERED: u8 = 1;
 const PER_GROUP: u8 = 2;
@@ -64,6 +65,13 @@ pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
             bytes.extend(id.0.to_be_bytes());
             push_text(&mut bytes, name.as_str());
             bytes.extend(since.to_be_bytes());
+        }
+        Held::Unit(unit) => {
+            bytes.push(UNIT);
+            bytes.extend(unit.id.0.to_be_bytes());
+            push_text(&mut bytes, unit.name.as_str());
+            bytes.extend(unit.begun.to_be_bytes());
+            bytes.extend(unit.queue.0.to_be_bytes());
         }
     }
     bytes
@@ -143,10 +151,21 @@ pub fn decode_registry<'b>(
 
 /// What no row says by itself.
 fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredError> {
-    let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
+    let (mut names, mut ids, mut units) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for (.., queue) in registry.queues() {
         let is_only = names.insert(&queue.name) && ids.insert(queue.id);
         reader.check(is_only, "two of its queues are called the same")?;
+    }
+    for (.., unit) in registry.units() {
+        reader.check(
+            ids.contains(&unit.queue),
+            "a unit is of a queue that there is not",
+        )?;
+        let is_only = units.insert((unit.queue, &unit.name));
+        reader.check(is_only, "two of a queue's units are called the same")?;
+    }
+    for (.., unit) in registry.units() {
+        reader.check(ids.insert(unit.id), "two of its units are the same")?;
     }
     for (.., queue) in registry.queues() {
         let dead = queue.options.dead_letters.as_ref();
@@ -175,6 +194,12 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     let held = match reader.u8()? {
         FREE => Held::Free,
         QUEUE => Held::Queue(read_queue(&mut reader, shards)?),
+        UNIT => Held::Unit(Unit {
+            id: QueueId(reader.u128()?),
+            name: read_name(&mut reader)?,
+            begun: reader.i64()?,
+            queue: QueueId(reader.u128()?),
+        }),
         DELETING => Held::Deleting {
             id: QueueId(reader.u128()?),
             name: read_name(&mut reader)?,
@@ -185,6 +210,8 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     let is_possible = match held {
         Held::Free => tenure.0 < changed,
         Held::Queue(_) => true,
+        // A unit is changed when it begins, and when it ends.
+        Held::Unit(_) => tenure.0 == changed,
         Held::Deleting { .. } => tenure.0 == changed,
     };
     reader.check(is_possible, "it was changed when it could not be")?;

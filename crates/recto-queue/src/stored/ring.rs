@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Reader, StoredError};
 use crate::limits::MAX_TABLES;
-use crate::names::{BodyTable, Life, Micros, Version};
+use crate::names::{BodyTable, Life, Micros, QueueId, Version};
 use crate::ring::{Owner, Phase, Ring};
 
 /// The version of the form of a ring.
@@ -18,6 +18,7 @@ const CLOSING: u8 = 2;
 const CLOSED: u8 = 3;
 const EMPTYING: u8 = 4;
 const RETIRED: u8 = 5;
+const UNIT: u8 = 6;
 
 /// The column.
 pub fn encode_ring(ring: &Ring) -> Vec<u8> {
@@ -34,6 +35,10 @@ pub fn encode_ring(ring: &Ring) -> Vec<u8> {
             Phase::Emptying { owner, since, life } => {
                 push_life(&mut bytes, EMPTYING, *since, *life);
                 bytes.extend(owner.0.to_be_bytes());
+            }
+            Phase::Unit { unit, since, life } => {
+                push_life(&mut bytes, UNIT, *since, *life);
+                bytes.extend(unit.0.to_be_bytes());
             }
             Phase::Retired => bytes.push(RETIRED),
         }
@@ -68,6 +73,9 @@ pub fn decode_ring(version: Version, bytes: &[u8]) -> Result<Ring, StoredError> 
         let phase = read_phase(&mut reader, version)?;
         let is_only = !matches!(phase, Phase::Open { .. }) || ring.open().is_none();
         reader.check(is_only, "two of its tables are open")?;
+        if let Phase::Unit { unit, .. } = phase {
+            reader.check(ring.unit(unit).is_none(), "two of its tables are one unit's")?;
+        }
         ring.tables.insert(table, phase);
     }
     let is_usable = ring.open().is_some() || ring.last == BodyTable(0);
@@ -81,7 +89,7 @@ fn read_phase(reader: &mut Reader<'_>, ring: Version) -> Result<Phase, StoredErr
     match phase {
         FREE => return Ok(Phase::Free),
         RETIRED => return Ok(Phase::Retired),
-        OPEN | CLOSING | CLOSED | EMPTYING => {}
+        OPEN | CLOSING | CLOSED | EMPTYING | UNIT => {}
         _ => return Err(reader.damaged("a table is in no phase that there is")),
     }
     let since = reader.i64()?;
@@ -94,6 +102,11 @@ fn read_phase(reader: &mut Reader<'_>, ring: Version) -> Result<Phase, StoredErr
         OPEN => Phase::Open { since, life },
         CLOSING => Phase::Closing { since, life },
         CLOSED => Phase::Closed { since, life },
+        UNIT => Phase::Unit {
+            unit: QueueId(reader.u128()?),
+            since,
+            life,
+        },
         _ => Phase::Emptying {
             owner: Owner(reader.u128()?),
             since,

@@ -338,6 +338,63 @@ fn a_queue_of_dead_letters_stays_while_it_is_needed() {
 }
 
 #[test]
+fn a_unit_begins_once_and_ends_with_its_queue() {
+    use RegistryAnswer::{Created, Done, Exists, Full, NoQueue};
+    let begin = |id, queue, text: &str| RegistryWish::Begin {
+        id: QueueId(id),
+        queue: QueueId(queue),
+        name: name(text),
+    };
+    let mut registries = Registries::new();
+    registries.context.protocol = Protocol::default();
+    registries.is_told(RegistryWish::Configure(StoreOptions {
+        units: 2,
+        ..StoreOptions::default()
+    }));
+    let wide = QueueOptions {
+        shards: 9,
+        ..QueueOptions::default()
+    };
+    registries.is_told(create(1, "a", &wide));
+    assert_eq!(registries.is_told(begin(7, 2, "unit")), NoQueue);
+    assert_eq!(registries.is_told(begin(7, 1, "unit")), Created(Place(1)));
+    assert_eq!(registries.is_told(begin(7, 1, "unit")), Created(Place(1)));
+    assert_eq!(registries.is_told(begin(8, 1, "unit")), Exists(Place(1)));
+    assert_eq!(
+        registries.is_told(begin(8, 7, "unit")),
+        NoQueue,
+        "a unit has none"
+    );
+    let (place, row, unit) = registries
+        .registry
+        .unit(QueueId(1), "unit")
+        .expect("it has begun");
+    assert_eq!((place, row.shards, unit.begun), (Place(1), 9, 5));
+    assert!(registries.registry.named("unit").is_none(), "it is no queue");
+    registries.is_told(create(2, "unit", &QueueOptions::default()));
+    assert_eq!(registries.is_told(begin(8, 2, "unit")), Created(Place(3)));
+    assert_eq!(registries.is_told(begin(9, 2, "other")), Full);
+
+    // Ended, it leaves room for another, of the same name too.
+    assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(7))), Done);
+    assert!(registries.registry.unit(QueueId(1), "unit").is_none());
+    assert_eq!(
+        registries.is_told(begin(7, 1, "unit")),
+        Created(Place(1)),
+        "it had begun"
+    );
+    assert_eq!(registries.is_told(begin(9, 1, "unit")), Created(Place(4)));
+    assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(1))), Done);
+    assert_eq!(registries.registry.units().count(), 1, "of the other queue");
+    let deleting = registries
+        .registry
+        .places()
+        .filter(|(_, row)| row.deleting().is_some());
+    let places: Vec<_> = deleting.map(|(place, _)| place.0).collect();
+    assert_eq!(places, [0, 1, 4]);
+}
+
+#[test]
 fn one_data_centre_serves_the_queues() {
     let mut registries = Registries::new();
     let serve = |text: &str| RegistryWish::Serve(Arc::from(text));

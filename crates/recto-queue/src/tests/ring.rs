@@ -8,7 +8,8 @@ use super::{Q1, Q5, usually};
 use crate::limits::{MAX_TABLES, UNUSED_MICROS};
 use crate::rules::Rule;
 use crate::{
-    BodyTable, Emptied, Life, Owner, Phase, Protocol, Register, Ring, RingAnswer, RingContext, RingWish,
+    BodyTable, Emptied, Life, Owner, Phase, Protocol, QueueId, Register, Ring, RingAnswer, RingContext,
+    RingWish,
 };
 
 /// A sender, and keepers with these tasks.
@@ -201,6 +202,48 @@ impl Rings {
         }
         answer
     }
+}
+
+#[test]
+fn a_unit_has_a_table_to_itself_until_it_ends() {
+    use RingAnswer::{Done, NotYet, Short};
+    let mut rings = Rings {
+        ring: Ring::absent(),
+        now: 0,
+    };
+    let (unit, other) = (QueueId(5), QueueId(6));
+    for table in 1..=2 {
+        assert_eq!(rings.is_told(RingWish::Add(BodyTable(table))), Done);
+    }
+    // The only one that is free is the next slice's.
+    assert_eq!(rings.is_told(RingWish::Begin(unit)), Short);
+    assert_eq!(rings.is_told(RingWish::Add(BodyTable(3))), Done);
+    assert_eq!(rings.is_told(RingWish::Begin(unit)), Done);
+    assert_eq!(rings.is_told(RingWish::Begin(unit)), Done);
+    assert_eq!(rings.is_told(RingWish::Begin(other)), Short);
+    let table = BodyTable(2);
+    assert_eq!(
+        (rings.ring.unit(unit), rings.ring.unit(other)),
+        (Some(table), None)
+    );
+    assert_eq!(rings.ring.open(), Some(BodyTable(1)));
+    // A roll passes over it.
+    assert_eq!(rings.is_told(RingWish::Roll(BodyTable(1), Life(1))), Done);
+    assert_eq!(rings.ring.open(), Some(BodyTable(3)));
+    let (life, owner) = (Life(4), Owner(9));
+    assert_eq!(rings.is_told(RingWish::Fenced(table, life)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Take(table, life, owner)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Ended(table, other)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Ended(table, unit)), Done);
+    assert_eq!(rings.ring.unit(unit), None);
+    assert_eq!(rings.is_told(RingWish::Ended(table, unit)), NotYet);
+    rings.now = UNUSED_MICROS;
+    assert_eq!(rings.is_told(RingWish::Take(table, life, owner)), Done);
+    assert_eq!(
+        rings.is_told(RingWish::Emptied(table, owner, Emptied::Done)),
+        Done
+    );
+    assert_eq!(rings.ring.tables()[&table], Phase::Free);
 }
 
 #[test]

@@ -13,8 +13,8 @@ use crate::stored::{
 };
 use crate::{
     Address, BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Life, Live, Log, LogRow, MessageId, Origin,
-    Pending, Place, Reach, RegisterNumber, Resolved, Resting, Ring, Segment, Seq, Shard, Standing, State,
-    Target, Tenure,
+    Pending, Place, QueueId, Reach, RegisterNumber, Resolved, Resting, Ring, Segment, Seq, Shard, Standing,
+    State, Target, Tenure,
 };
 
 /// The version in the column beside: any.
@@ -180,6 +180,11 @@ fn golden_rings() -> Vec<(Ring, Vec<u8>)> {
                 since: since(),
                 life: life(),
             },
+            "unit" => Phase::Unit {
+                unit: QueueId(hex(parts[4])),
+                since: since(),
+                life: life(),
+            },
             "closed" => Phase::Closed {
                 since: since(),
                 life: life(),
@@ -272,7 +277,7 @@ fn what_version_1_wrote_is_written_and_read_as_ever() {
         golden_rings().len(),
         golden_receipts().len(),
     );
-    assert_eq!(counts, (2, 3, 3, 3, 3));
+    assert_eq!(counts, (2, 3, 3, 4, 3));
 }
 
 /// A log of which nothing is known before.

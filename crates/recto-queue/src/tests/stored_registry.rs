@@ -13,7 +13,7 @@ use crate::stored::{
 };
 use crate::{
     DeadLetters, Deduplication, Held, Place, PlaceRow, Queue, QueueId, QueueName, QueueOptions, Registry,
-    StoreOptions, Tenure,
+    StoreOptions, Tenure, Unit,
 };
 
 fn name(text: &str) -> QueueName {
@@ -46,6 +46,12 @@ fn golden_row(text: &str) -> PlaceRow {
             name: name(parts[5]),
             since: number(parts[6]),
         },
+        "unit" => Held::Unit(Unit {
+            id: id(),
+            name: name(parts[5]),
+            begun: number(parts[6]),
+            queue: QueueId(hex(parts[7])),
+        }),
         _ => Held::Queue(Queue {
             id: id(),
             name: name(parts[5]),
@@ -110,7 +116,7 @@ fn what_version_1_wrote_is_written_and_read_as_ever() {
         assert_eq!(decoded.as_ref(), Ok(registry));
     }
     let rows = golden.iter().map(|(.., rows)| rows.len()).sum::<usize>();
-    assert_eq!((golden.len(), rows), (5, 7));
+    assert_eq!((golden.len(), rows), (5, 9));
 }
 
 /// What is read must be written again as the same bytes.
@@ -162,6 +168,13 @@ fn queue(row: &mut PlaceRow) -> &mut Queue {
     }
 }
 
+fn unit(row: &mut PlaceRow) -> &mut Unit {
+    match &mut row.held {
+        Held::Unit(unit) => unit,
+        _ => panic!("a unit"),
+    }
+}
+
 #[test]
 fn rows_that_are_not_of_one_registry_are_refused() {
     let (registry, bytes, rows) = golden().swap_remove(3);
@@ -194,6 +207,12 @@ fn rows_that_are_not_of_one_registry_are_refused() {
     changes(0, &|row| queue(row).options.visibility_seconds = 43_201);
     changes(0, &|row| queue(row).options.shards = 65);
     changes(1, &|row| queue(row).options.shards = 5);
+    changes(6, &|row| row.tenure = Tenure(61));
+    changes(6, &|row| unit(row).queue = QueueId(5));
+    changes(6, &|row| unit(row).queue = unit(row).id);
+    changes(6, &|row| unit(row).id = QueueId(8));
+    changes(7, &|row| unit(row).id = QueueId(0x21));
+    changes(7, &|row| unit(row).name = name("2026-11"));
     changes(2, &|row| row.tenure = Tenure(9));
     changes(3, &|row| row.tenure = Tenure(74));
     let without = Registry {
@@ -265,7 +284,16 @@ fn held() -> impl Strategy<Value = Held> {
         name,
         since,
     });
-    prop_oneof![Just(Held::Free), queue, deleting]
+    let unit = (names(), any::<i64>()).prop_map(|(name, begun)| {
+        let (id, queue) = (QueueId(0), QueueId(0));
+        Held::Unit(Unit {
+            id,
+            name,
+            queue,
+            begun,
+        })
+    });
+    prop_oneof![Just(Held::Free), queue, deleting, unit]
 }
 
 fn registries() -> impl Strategy<Value = Registry> {
@@ -288,10 +316,17 @@ fn registries() -> impl Strategy<Value = Registry> {
             Held::Queue(queue) => Some(queue.name.clone()),
             _ => None,
         });
+        let whose = rows.iter().position(|(.., held)| matches!(held, Held::Queue(_)));
         for (place, (changed, before, mut held)) in (0..).zip(rows) {
             let tenure = match &mut held {
                 Held::Deleting { .. } => changed,
                 Held::Free => before.clamp(1, changed - 1),
+                // Of the first queue, if there is one.
+                Held::Unit(unit) => {
+                    unit.id = QueueId(u128::from(place));
+                    unit.queue = QueueId(whose.map_or(0, |place| place as u128));
+                    changed
+                }
                 Held::Queue(queue) => {
                     queue.id = QueueId(u128::from(place));
                     if let Some((first, dead)) = first.clone().zip(queue.options.dead_letters.as_mut()) {
@@ -327,7 +362,9 @@ proptest! {
     #[test]
     fn what_is_written_is_read(registry in registries()) {
         let names: std::collections::BTreeSet<_> = registry.queues().map(|(.., queue)| &queue.name).collect();
-        prop_assume!(names.len() == registry.queues().count());
+        prop_assume!(names.len() == registry.queues().count() && !names.is_empty());
+        let units: std::collections::BTreeSet<_> = registry.units().map(|(.., unit)| &unit.name).collect();
+        prop_assume!(units.len() == registry.units().count());
         let rows: Vec<_> = registry.places().map(|(_, row)| encode_registry_row(row)).collect();
         let decoded = decode_registry(VERSION, &encode_registry(&registry), by_place(&rows));
         prop_assert_eq!(decoded, Ok(registry));
