@@ -211,8 +211,7 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
         Held::Free => tenure.0 < changed,
         Held::Queue(_) => true,
         // A unit is changed when it begins, and when it ends.
-        Held::Unit(_) => tenure.0 == changed,
-        Held::Deleting { .. } => tenure.0 == changed,
+        Held::Unit(_) | Held::Deleting { .. } => tenure.0 == changed,
     };
     reader.check(is_possible, "it was changed when it could not be")?;
     reader.end()?;
