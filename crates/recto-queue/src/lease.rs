@@ -90,6 +90,12 @@ impl Leases {
         clock.wall >= until.saturating_add(margin)
     }
 
+    /// For how long a claim that was given here holds; none: it was not, or that was forgotten.
+    pub fn left(&self, claim: Claim, clock: Clock) -> Option<Micros> {
+        let end = self.ends.get(&claim)?;
+        Some(end.saturating_sub(clock.monotonic).max(0))
+    }
+
     /// A claim is done with.
     pub fn forget(&mut self, claim: Claim) {
         if let Some(end) = self.ends.remove(&claim) {

@@ -17,6 +17,7 @@
 //! | [`round`] | [`Round`]: one conditional write at a time, carrying all that waits |
 //! | [`log`] | [`Log`]: what was sent into a segment |
 //! | [`state`], [`resolved`] | [`State`]: what became of it |
+//! | `due` | when a message may be received next |
 //! | [`lease`] | [`Leases`]: when a claim is over |
 //! | [`head`] | [`Head`]: the segments of a shard |
 //! | [`ring`] | [`Ring`]: the tables of bodies |
@@ -27,6 +28,7 @@
 //! | [`releasing`] | [`Releasing`]: a segment leaves |
 //! | [`stored`] | the bytes of all that |
 
+mod due;
 pub mod entering;
 pub mod head;
 pub mod keeping;

@@ -97,3 +97,14 @@ impl Protocol {
         }
     }
 }
+
+#[cfg(feature = "testing")]
+impl Protocol {
+    /// With segments of so few messages, for tests of what goes by it.
+    pub fn with_segments_of(messages: Seq) -> Self {
+        Self {
+            segment_messages: messages,
+            ..Self::default()
+        }
+    }
+}

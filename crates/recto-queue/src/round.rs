@@ -20,11 +20,11 @@ use crate::names::{Ticket, Version};
 use crate::rules::Rule;
 
 /// What is changed by conditional writes on its version only.
-pub trait Register: Clone + Debug + PartialEq + Eq + Hash {
+pub trait Register: Clone + Debug + PartialEq + Eq + Hash + Send + Sync + 'static {
     /// What it may be asked.
-    type Wish: Clone + Debug + PartialEq + Eq + Hash;
+    type Wish: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
     /// What is said of that.
-    type Answer: Clone + Debug + PartialEq + Eq + Hash;
+    type Answer: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
     /// What wishes are worked out by, beside the register.
     type Context<'a>;
 
@@ -125,6 +125,14 @@ impl<R: Register> Round<R> {
     /// What is known of the register: it may have changed since.
     pub fn copy(&self) -> Option<&R> {
         self.copy.as_ref()
+    }
+
+    /// Somebody read this, for whatever reason: it is what is known from now on, unless more is.
+    pub fn learn(&mut self, found: R) {
+        let is_newer = |copy: &R| copy.version() < found.version();
+        if self.is_idle() && self.copy.as_ref().is_none_or(is_newer) {
+            self.copy = Some(found);
+        }
     }
 
     /// Whether nobody waits.

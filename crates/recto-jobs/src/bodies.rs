@@ -1,0 +1,199 @@
+//! Bodies: their bytes, and where they lie.
+
+use std::collections::BTreeMap;
+
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::message::NewMessage;
+
+/// The version of the form of a body.
+pub(crate) const BODY_FORMAT_VERSION: u8 = 1;
+
+const GROUP: u8 = 1;
+const DEDUPLICATION: u8 = 2;
+
+/// What a message says, as it is stored: attributes, names, and the body itself at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Body(Vec<u8>);
+
+/// What a stored body says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) group: Option<String>,
+    pub(crate) deduplication_id: Option<String>,
+    pub(crate) attributes: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Body {
+    /// Of a message that was checked.
+    pub(crate) fn of(message: &NewMessage) -> Self {
+        let mut bytes = vec![BODY_FORMAT_VERSION];
+        let (group, id) = (&message.group, &message.deduplication_id);
+        let flag = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
+        bytes.push(flag(group.is_some(), GROUP) | flag(id.is_some(), DEDUPLICATION));
+        for name in [group, id].into_iter().flatten() {
+            push_text(&mut bytes, name);
+        }
+        bytes.extend((message.attributes.len() as u16).to_be_bytes());
+        for (name, value) in &message.attributes {
+            push_text(&mut bytes, name);
+            push_text(&mut bytes, value);
+        }
+        bytes.extend(&message.body);
+        Self(bytes)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn push_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend((text.len() as u32).to_be_bytes());
+    bytes.extend(text.as_bytes());
+}
+
+impl Content {
+    /// What bytes say.
+    ///
+    /// # Errors
+    /// They are of a newer version, or damaged.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        match bytes.split_first() {
+            Some((&BODY_FORMAT_VERSION, rest)) => read(rest).ok_or_else(damaged),
+            Some((0, _)) | None => Err(damaged()),
+            Some((version, _)) => {
+                let message = format!("a body is of version {version}, which this release does not know");
+                Err(QueueError::new(QueueErrorKind::Corrupt, message)
+                    .with_hint("it was written by a newer Recto: use that release, or a later one"))
+            }
+        }
+    }
+}
+
+fn read(mut rest: &[u8]) -> Option<Content> {
+    let [flags] = take(&mut rest)?;
+    if flags & !(GROUP | DEDUPLICATION) != 0 {
+        return None;
+    }
+    let group = if flags & GROUP == 0 {
+        None
+    } else {
+        Some(take_text(&mut rest)?)
+    };
+    let deduplication_id = if flags & DEDUPLICATION == 0 {
+        None
+    } else {
+        Some(take_text(&mut rest)?)
+    };
+    let mut attributes = BTreeMap::new();
+    for _ in 0..u16::from_be_bytes(take(&mut rest)?) {
+        let name = take_text(&mut rest)?;
+        attributes.insert(name, take_text(&mut rest)?);
+    }
+    Some(Content {
+        group,
+        deduplication_id,
+        attributes,
+        body: rest.to_vec(),
+    })
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (bytes, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*bytes)
+}
+
+fn take_text(rest: &mut &[u8]) -> Option<String> {
+    let length = u32::from_be_bytes(take(rest)?) as usize;
+    let (text, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+fn damaged() -> QueueError {
+    QueueError::new(QueueErrorKind::Corrupt, "a body is damaged").with_hint(
+        "something else than Recto wrote to this table: restore it from a backup, or delete the queue",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use recto_model::golden::bytes_of_hex;
+
+    use super::*;
+
+    fn optional(text: &str) -> Option<String> {
+        (text != "-").then(|| text.to_owned())
+    }
+
+    /// What a line says: group; deduplication id; attributes; body; bytes.
+    fn golden(line: &str) -> (Content, Vec<u8>) {
+        let parts: Vec<_> = line.split("; ").collect();
+        let attributes = optional(parts[2]).unwrap_or_default();
+        let attributes = attributes.split(',').filter_map(|pair| pair.split_once('='));
+        let content = Content {
+            group: optional(parts[0]),
+            deduplication_id: optional(parts[1]),
+            attributes: attributes
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            body: bytes_of_hex(optional(parts[3]).as_deref().unwrap_or_default()),
+        };
+        (content, bytes_of_hex(parts[4]))
+    }
+
+    fn body_of(content: &Content) -> Body {
+        let content = content.clone();
+        Body::of(&NewMessage {
+            body: content.body,
+            attributes: content.attributes,
+            group: content.group,
+            deduplication_id: content.deduplication_id,
+            ..NewMessage::default()
+        })
+    }
+
+    fn all() -> Vec<(Content, Vec<u8>)> {
+        let lines = include_str!("golden/body-v1.txt").lines();
+        lines.filter(|line| !line.starts_with('#')).map(golden).collect()
+    }
+
+    #[test]
+    fn bodies_are_written_and_read_as_ever() {
+        for (content, bytes) in all() {
+            assert_eq!(body_of(&content).as_bytes(), bytes);
+            assert_eq!(Content::decode(&bytes).unwrap(), content);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_or_newer_is_an_error() {
+        for (content, bytes) in all() {
+            let said = bytes.len() - content.body.len();
+            for length in 0..said {
+                let error = Content::decode(&bytes[..length]).unwrap_err();
+                assert!(error.hint().is_some(), "{error}");
+            }
+            let mut newer = bytes.clone();
+            newer[0] += 1;
+            assert!(
+                Content::decode(&newer)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("is of version 2")
+            );
+            let mut unknown = bytes;
+            unknown[1] |= 4;
+            assert!(
+                Content::decode(&unknown)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("damaged")
+            );
+        }
+    }
+}

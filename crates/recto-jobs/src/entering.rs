@@ -1,0 +1,97 @@
+//! Messages come into a shard: what the protocol asks of it, done.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use recto_queue::{Chunk, Live, LogAnswer, LogWish, Segment, ShardAction, ShardEvent};
+
+use crate::bodies::Body;
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::shard::Inner;
+use crate::tables::body_partition;
+
+/// What comes: messages under one chunk.
+pub(crate) struct Load {
+    pub(crate) chunk: Chunk,
+    pub(crate) bodies: Arc<[Body]>,
+    /// Whether a message has a deduplication id.
+    pub(crate) is_deduplicated: bool,
+}
+
+impl Inner {
+    /// Does what is asked, within so much time.
+    ///
+    /// # Errors
+    /// It cannot be done in time, and nothing came in; or of an append, it is not known whether it did.
+    pub(crate) async fn enter(&self, action: ShardAction, load: &Load, time: Duration) -> Result<ShardEvent> {
+        match action {
+            ShardAction::Head(wishes) => {
+                let mut answers = self.head.ask(wishes, None, time).await.map_err(not_entered)?;
+                answers.pop().map(ShardEvent::Head).ok_or_else(QueueError::closed)
+            }
+            // There is none where all bodies lie in table 0.
+            ShardAction::ReadRing => Ok(ShardEvent::Ring(0)),
+            ShardAction::Find(segment) => {
+                let found = self.find(segment).await.map_err(not_entered)?;
+                Ok(ShardEvent::Found(found))
+            }
+            ShardAction::Write { live, segment, .. } => {
+                self.write_bodies(live, segment, load, time).await?;
+                Ok(ShardEvent::Written)
+            }
+            ShardAction::Log { live, segment, wish } => {
+                if load.is_deduplicated {
+                    let head = self.head(false).await.map_err(not_entered)?;
+                    let known = self.segment(segment, live);
+                    known.know_recent(&head).await.map_err(not_entered)?;
+                }
+                let answer = self.ask_log(live, segment, wish, load, time).await?;
+                Ok(ShardEvent::Log(answer))
+            }
+        }
+    }
+
+    /// Writes bodies before the append, unless they are put with it.
+    async fn write_bodies(&self, live: Live, segment: Segment, load: &Load, time: Duration) -> Result<()> {
+        if self.queues.store.limits().transactions {
+            return Ok(());
+        }
+        let indexed = (0..).zip(load.bodies.iter().map(Body::as_bytes));
+        let partition = body_partition(self.address, segment);
+        let tables = &self.queues.tables;
+        let write = tables.put_bodies(live.table, partition, load.chunk, indexed);
+        let written = tokio::time::timeout(time, self.queues.write(vec![write])).await;
+        written.unwrap_or_else(|_| Err(not_in_time()))
+    }
+
+    async fn ask_log(
+        &self,
+        live: Live,
+        segment: Segment,
+        wish: LogWish,
+        load: &Load,
+        time: Duration,
+    ) -> Result<LogAnswer> {
+        let log = Arc::clone(&self.segment(segment, live).log);
+        if self.queues.store.limits().transactions {
+            let mut bodies = log.ground.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+            bodies.retain(|_, bodies| bodies.strong_count() > 0);
+            bodies.insert(load.chunk, Arc::downgrade(&load.bodies));
+        }
+        let mut answers = log.ask(vec![wish], Some(&load.bodies), time).await?;
+        answers.pop().ok_or_else(QueueError::closed)
+    }
+}
+
+/// Before anything was appended nothing came in, whatever became of the request.
+fn not_entered(error: QueueError) -> QueueError {
+    match error.kind() {
+        QueueErrorKind::OutcomeUnknown => not_in_time().with_source(error),
+        _ => error,
+    }
+}
+
+fn not_in_time() -> QueueError {
+    let message = "the store did not answer in time: nothing was sent";
+    QueueError::new(QueueErrorKind::Timeout, message)
+}

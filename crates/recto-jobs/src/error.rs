@@ -1,0 +1,114 @@
+//! The error of queues.
+
+use std::fmt;
+
+use recto_queue::StoredError;
+use recto_store::{StoreError, StoreErrorKind};
+
+/// What a request to a queue ends with.
+pub type Result<T> = std::result::Result<T, QueueError>;
+
+/// What kind of failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum QueueErrorKind {
+    /// A message, an option or a number is not right. Nothing was done.
+    InvalidArgument,
+    /// There is no such queue, or no longer.
+    NotFound,
+    /// The queue holds as much as it may. Nothing was sent.
+    Full,
+    /// The store cannot be reached, or the queue was closed. Nothing was done.
+    Unavailable,
+    /// It took too long. Nothing was done.
+    Timeout,
+    /// It may have been done, or be done later.
+    OutcomeUnknown,
+    /// What is stored is damaged, or of a newer release.
+    Corrupt,
+    /// The store refused it.
+    Store,
+}
+
+/// Why a request to a queue failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub struct QueueError {
+    kind: QueueErrorKind,
+    message: String,
+    hint: Option<String>,
+    #[source]
+    source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl fmt::Display for QueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl QueueError {
+    pub(crate) fn new(kind: QueueErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+            source: None,
+        }
+    }
+
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(std::sync::Arc::new(source));
+        self
+    }
+
+    /// What kind of failure it was.
+    pub fn kind(&self) -> QueueErrorKind {
+        self.kind
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    pub(crate) fn deleted() -> Self {
+        Self::new(QueueErrorKind::NotFound, "the queue was deleted")
+            .with_hint("create it again, and open it anew")
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self::new(QueueErrorKind::Unavailable, "the queue was closed")
+    }
+}
+
+impl From<StoreError> for QueueError {
+    fn from(error: StoreError) -> Self {
+        let kind = match error.kind() {
+            StoreErrorKind::Unavailable => QueueErrorKind::Unavailable,
+            StoreErrorKind::Timeout => QueueErrorKind::Timeout,
+            StoreErrorKind::Corrupt => QueueErrorKind::Corrupt,
+            _ => QueueErrorKind::Store,
+        };
+        let hint = error.hint().map(str::to_owned);
+        let message = error.to_string();
+        Self {
+            kind,
+            message,
+            hint,
+            source: Some(std::sync::Arc::new(error)),
+        }
+    }
+}
+
+impl From<StoredError> for QueueError {
+    fn from(error: StoredError) -> Self {
+        Self::new(QueueErrorKind::Corrupt, error.to_string())
+            .with_hint(error.hint())
+            .with_source(error)
+    }
+}

@@ -1,0 +1,42 @@
+//! Work queues on a store: what runs the protocol of `recto-queue`.
+//!
+//! The protocol says what is to be done, and this does it: it reads registers and writes them by conditional writes, writes and
+//! reads bodies, keeps what is known of a shard, and tells whoever waits. A shard is one part of a queue, with an order of its
+//! own; [`Shard`] has the operations on it. Why it is so stands in `docs/design/queues.md`.
+//!
+//! What is asked is done by tasks of its own: a caller that goes away leaves nothing half done, and what it received is given
+//! back. Callers have deadlines; what is not decided by then was not sent, or its outcome is unknown, and the error says which.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`error`] | [`QueueError`] |
+//! | [`message`] | [`NewMessage`], [`Message`], what became of them |
+//! | [`shard`] | [`Shard`]: send, receive, ack, nack, extend |
+//! | `place` | [`QueueStore`]: the store, its tables and clocks, as all shards share them |
+//! | `tables` | the tables of registers and bodies |
+//! | `registers` | how heads, logs and states lie in their tables |
+//! | `rounds` | one conditional write at a time of one register |
+//! | `bodies` | the bytes of bodies, and where they lie |
+//! | `segment` | what is known of one live segment |
+//! | `entering` | what sending asks of a shard |
+//! | `send`, `receive`, `settle`, `release` | the operations |
+
+mod bodies;
+mod entering;
+pub mod error;
+pub mod message;
+mod place;
+mod receive;
+mod registers;
+mod release;
+mod rounds;
+mod segment;
+mod send;
+mod settle;
+pub mod shard;
+mod tables;
+
+pub use error::{QueueError, QueueErrorKind, Result};
+pub use message::{Message, NewMessage, Sent, Settled};
+pub use place::QueueStore;
+pub use shard::Shard;

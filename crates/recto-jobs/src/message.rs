@@ -1,0 +1,136 @@
+//! Messages as they are sent and received.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use recto_queue::limits::{MAX_BODY_BYTES, MAX_DELAY_SECONDS};
+use recto_queue::{MessageId, Micros, Receipt};
+
+use crate::error::{QueueError, QueueErrorKind, Result};
+
+/// The most attributes of a message.
+pub(crate) const MAX_ATTRIBUTES: usize = 64;
+/// The most bytes of the name of a group, of a deduplication id, and of an attribute's name.
+pub(crate) const MAX_NAME_BYTES: usize = 256;
+/// The most messages that are received at once, or sent by one append.
+pub(crate) const MAX_BATCH: usize = 1_000;
+
+/// A message to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NewMessage {
+    /// Any bytes.
+    pub body: Vec<u8>,
+    /// Names and values, as text: at most 64.
+    pub attributes: BTreeMap<String, String>,
+    /// For how long it is not received, at most 30 days.
+    pub delay: Duration,
+    /// Messages of one group of an ordered queue are received in order.
+    pub group: Option<String>,
+    /// Within five minutes no other message of this id is sent.
+    pub deduplication_id: Option<String>,
+}
+
+impl NewMessage {
+    /// A body, and nothing else.
+    pub fn new(body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            body: body.into(),
+            ..Self::default()
+        }
+    }
+
+    /// How many bytes count.
+    pub(crate) fn bytes(&self) -> usize {
+        let attributes = self
+            .attributes
+            .iter()
+            .map(|(name, value)| name.len() + value.len());
+        let names = [&self.group, &self.deduplication_id].into_iter().flatten();
+        self.body.len() + attributes.sum::<usize>() + names.map(String::len).sum::<usize>()
+    }
+
+    /// Whether it may be sent; `number` is where it stands among those that are sent together.
+    pub(crate) fn check(&self, number: usize) -> Result<()> {
+        let names = [
+            ("group", &self.group),
+            ("deduplication_id", &self.deduplication_id),
+        ];
+        let named = names
+            .into_iter()
+            .filter_map(|(field, name)| Some((field, name.as_deref()?)));
+        let attributes = self.attributes.keys().map(|name| ("attributes", name.as_str()));
+        for (field, name) in named.chain(attributes) {
+            if name.is_empty() || name.len() > MAX_NAME_BYTES {
+                let length = name.len();
+                let what = format!("a name of {length} bytes: it has 1 to {MAX_NAME_BYTES}");
+                return Err(refused(number, field, &what));
+            }
+        }
+        if self.attributes.len() > MAX_ATTRIBUTES {
+            let what = format!(
+                "{} attributes: {MAX_ATTRIBUTES} are the most",
+                self.attributes.len()
+            );
+            return Err(refused(number, "attributes", &what));
+        }
+        if self.delay > Duration::from_secs(MAX_DELAY_SECONDS.into()) {
+            let what = format!("a delay of {} s: 30 days are the longest", self.delay.as_secs());
+            return Err(refused(number, "delay", &what));
+        }
+        if self.bytes() > MAX_BODY_BYTES as usize {
+            let what = format!(
+                "{} bytes with attributes and names: {MAX_BODY_BYTES} are the most",
+                self.bytes()
+            );
+            return Err(refused(number, "body", &what));
+        }
+        Ok(())
+    }
+}
+
+fn refused(number: usize, field: &str, what: &str) -> QueueError {
+    let message = format!("message {number}, {field}: {what}");
+    QueueError::new(QueueErrorKind::InvalidArgument, message)
+        .with_hint("nothing was sent; send the others without it")
+}
+
+/// A message that was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// What it is known by.
+    pub id: MessageId,
+    /// As it was sent.
+    pub body: Vec<u8>,
+    /// As they were sent.
+    pub attributes: BTreeMap<String, String>,
+    /// As it was sent.
+    pub group: Option<String>,
+    /// As it was sent.
+    pub deduplication_id: Option<String>,
+    /// When it was sent, by its sender's clock.
+    pub sent_at: Micros,
+    /// When it was received for the first time.
+    pub first_received_at: Micros,
+    /// How often it was received, this time too.
+    pub attempts: u16,
+    /// What shows that it was received: to be done with it.
+    pub receipt: Receipt,
+}
+
+/// What became of a message that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// It is durable, and will be received.
+    New(MessageId),
+    /// This message was sent within five minutes under its deduplication id; it was not sent again.
+    Duplicate(MessageId),
+}
+
+/// What became of a receipt that was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It is so, durably; or the message was done with before.
+    Done,
+    /// The message was received again since, or moves: nothing was done.
+    Stale,
+}

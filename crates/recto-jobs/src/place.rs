@@ -1,0 +1,212 @@
+//! The store of queues, as all of their shards share it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use recto_model::Environment;
+use recto_queue::{Address, Clock, Micros, Protocol, Tenure};
+use recto_store::{
+    Atomicity, ConsistencyLevel, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind,
+    TableOutcome, WriteOptions, WriteOutcome,
+};
+
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::shard::{Inner, Shard};
+use crate::tables::Tables;
+
+/// How long one request to the store may take; whoever waits may wait for several.
+const REQUEST_TIME: Duration = Duration::from_secs(5);
+/// Bytes of a log that are read at once: more than a whole one has.
+const MAX_LOG_BYTES: u64 = 32 << 20;
+/// About how long to wait before a request is sent for the second time; each further wait is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
+/// About the longest such wait.
+const MAX_PAUSE: Duration = Duration::from_millis(500);
+/// How often making a table is tried.
+const MAX_TABLE_ATTEMPTS: u32 = 10;
+
+/// Until when somebody waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    monotonic_nanos: u64,
+}
+
+/// A store that queues lie in: shared by all of them.
+#[derive(Clone)]
+pub struct QueueStore {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) environment: Environment,
+    pub(crate) tables: Tables,
+    pub(crate) protocol: Protocol,
+    /// How long a request may take, the waiting of a receive not counted.
+    pub(crate) request_timeout: Duration,
+    /// Those that somebody uses: each is known once.
+    shards: Arc<Mutex<HashMap<Address, Weak<Inner>>>>,
+}
+
+impl QueueStore {
+    /// Takes a store, and makes the tables that it does not have. A request to a queue may take `request_timeout`, the waiting
+    /// of a receive not counted.
+    ///
+    /// # Errors
+    /// A table cannot be made, or one of its name is there as another.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        request_timeout: Duration,
+    ) -> Result<Self> {
+        let open = Self {
+            store,
+            environment,
+            tables: Tables::new(),
+            protocol: Protocol::default(),
+            request_timeout,
+            shards: Arc::default(),
+        };
+        for table in open.tables.all() {
+            open.make(table).await?;
+        }
+        Ok(open)
+    }
+
+    /// By other limits.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    async fn make(&self, table: &recto_model::Table) -> Result<()> {
+        let mut attempt = 1;
+        loop {
+            let error = match self.store.create_table(table).await {
+                Ok(TableOutcome::Done) => return Ok(()),
+                Ok(TableOutcome::Unknown(error)) => error,
+                Err(error) => return Err(error.into()),
+            };
+            if attempt == MAX_TABLE_ATTEMPTS {
+                return Err(error.into());
+            }
+            self.pause(attempt).await;
+            attempt += 1;
+        }
+    }
+
+    /// The shard at this address, of the queue that has its place by this use: what is known of it is shared by all who use it
+    /// here.
+    pub fn shard(&self, address: Address, tenure: Tenure) -> Shard {
+        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = shards.get(&address).and_then(Weak::upgrade);
+        if let Some(known) = known.filter(|known| known.tenure == tenure) {
+            return Shard(known);
+        }
+        // So that it grows with what is used, and not with what ever was.
+        shards.retain(|_, shard| shard.strong_count() > 0);
+        let shard = Arc::new(Inner::new(self, address, tenure));
+        shards.insert(address, Arc::downgrade(&shard));
+        Shard(shard)
+    }
+
+    /// The shard at this address, whichever queue has its place.
+    pub(crate) fn shard_at(&self, address: Address) -> Arc<Inner> {
+        let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = shards.get(&address).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| Arc::new(Inner::new(self, address, Tenure::default())))
+    }
+
+    /// What the clocks show.
+    pub(crate) fn clock(&self) -> Clock {
+        Clock {
+            wall: self.environment.now_micros(),
+            monotonic: Micros::try_from(self.environment.continuous_nanos() / 1_000).unwrap_or(Micros::MAX),
+        }
+    }
+
+    /// So long from now.
+    pub(crate) fn deadline(&self, time: Duration) -> Deadline {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Deadline {
+            monotonic_nanos: self.environment.monotonic_nanos().saturating_add(nanos),
+        }
+    }
+
+    /// How long it is until then.
+    pub(crate) fn left(&self, deadline: Deadline) -> Duration {
+        let now_nanos = self.environment.monotonic_nanos();
+        Duration::from_nanos(deadline.monotonic_nanos.saturating_sub(now_nanos))
+    }
+
+    /// A number that nothing else has.
+    pub(crate) fn random(&self) -> u128 {
+        u128::from_be_bytes(self.environment.random())
+    }
+
+    /// How registers are read: as every conditional write that was decided left them.
+    pub(crate) fn read_options(&self) -> ReadOptions {
+        let limits = self.store.limits();
+        ReadOptions {
+            consistency: limits.remote.then_some(ConsistencyLevel::LocalSerial),
+            max_bytes: MAX_LOG_BYTES,
+            ..body_options()
+        }
+    }
+
+    /// Writes plainly, again until it is written. Whoever waits for that has a deadline, and drops this then.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub(crate) async fn write(&self, writes: Vec<PartitionWrite>) -> Result<()> {
+        let mut attempt = 1;
+        loop {
+            let sent = self
+                .store
+                .write_many(writes.clone(), Atomicity::Each, write_options());
+            match sent.await {
+                Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => return Ok(()),
+                Ok(WriteOutcome::Refused(error)) => return Err(error.into()),
+                Ok(WriteOutcome::Conflict(_)) => {
+                    let message = "the store took a body for a row of its own";
+                    return Err(QueueError::new(QueueErrorKind::Store, message));
+                }
+                Err(error) if !is_passing(&error) => return Err(error.into()),
+                Ok(WriteOutcome::Unknown(_)) | Err(_) => {}
+            }
+            self.pause(attempt).await;
+            attempt += 1;
+        }
+    }
+
+    /// Waits before an attempt that follows so many: longer each time, and never for just as long as others do.
+    pub(crate) async fn pause(&self, attempts: u32) {
+        let longest = FIRST_PAUSE
+            .saturating_mul(1 << attempts.saturating_sub(1).min(16))
+            .min(MAX_PAUSE);
+        let [drawn] = self.environment.random();
+        tokio::time::sleep(longest.mul_f64(0.5 + f64::from(drawn) / 512.0)).await;
+    }
+}
+
+/// Whether a request that failed so may succeed when it is sent again.
+pub(crate) fn is_passing(error: &StoreError) -> bool {
+    matches!(
+        error.kind(),
+        StoreErrorKind::Unavailable | StoreErrorKind::Timeout
+    )
+}
+
+/// How bodies are read.
+pub(crate) fn body_options() -> ReadOptions {
+    ReadOptions {
+        timeout: REQUEST_TIME,
+        ..ReadOptions::default()
+    }
+}
+
+pub(crate) fn write_options() -> WriteOptions {
+    WriteOptions {
+        timeout: REQUEST_TIME,
+        ..WriteOptions::default()
+    }
+}

@@ -1,0 +1,217 @@
+//! Receiving.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use recto_queue::limits::MAX_VISIBILITY_SECONDS;
+use recto_queue::{ClaimId, Delivery, Live, Micros, Receipt, StateAnswer, StateWish};
+use recto_store::PointRead;
+use tokio::sync::oneshot;
+
+use crate::bodies::Content;
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::message::{MAX_BATCH, Message};
+use crate::place::body_options;
+use crate::segment::LiveSegment;
+use crate::settle::{What, micros};
+use crate::shard::{Inner, Shard};
+use crate::tables::{body_clustering, body_partition};
+
+/// The longest that a receive waits.
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
+/// How long is waited at most before it is looked again, whatever is known of when something is due.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What a look at a shard found.
+struct Look {
+    messages: Vec<Message>,
+    /// When there may be something, as far as that is known.
+    due: Option<Micros>,
+}
+
+impl Shard {
+    /// Receives at most so many messages, the oldest first; each is this caller's for `visibility`, counted from before this was
+    /// asked. Waits for so long, if there is none. A caller that goes away before it has them gives them back.
+    ///
+    /// # Errors
+    /// A number is not right; the store cannot be reached; a body is damaged or missing.
+    pub async fn receive(&self, most: usize, visibility: Duration, wait: Duration) -> Result<Vec<Message>> {
+        check(most, visibility, wait)?;
+        let until = self.0.queues.deadline(wait);
+        loop {
+            let mut news = std::pin::pin!(self.0.news.notified());
+            // What comes while it is looked is not missed.
+            news.as_mut().enable();
+            let look = self.look(most, micros(visibility)).await?;
+            let left = self.0.queues.left(until);
+            if !look.messages.is_empty() || left.is_zero() {
+                return Ok(look.messages);
+            }
+            let now = self.0.queues.environment.now_micros();
+            let due = look
+                .due
+                .map(|due| u64::try_from(due.saturating_sub(now)).unwrap_or(0));
+            let due = due
+                .map_or(LOOK_AGAIN, Duration::from_micros)
+                .clamp(Duration::from_millis(1), LOOK_AGAIN);
+            tokio::select! {
+                () = news => {}
+                () = tokio::time::sleep(due.min(left)) => {}
+            }
+        }
+    }
+
+    /// Looks once, in a task of its own: whoever does not listen any more gives back what it would have been told.
+    async fn look(&self, most: usize, visibility: Micros) -> Result<Look> {
+        let (tell, told) = oneshot::channel();
+        let inner = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let look = inner.look(most, visibility).await;
+            if let Err(Ok(look)) = tell.send(look) {
+                let receipts: Vec<_> = look.messages.iter().map(|message| message.receipt).collect();
+                // What cannot be given back is received again when its lease is over.
+                let _ = inner.settle(&receipts, What::GiveBack).await;
+            }
+        });
+        told.await.unwrap_or_else(|_| Err(QueueError::closed()))
+    }
+}
+
+fn check(most: usize, visibility: Duration, wait: Duration) -> Result<()> {
+    let what = if most == 0 || most > MAX_BATCH {
+        format!("{most} messages: 1 to {MAX_BATCH} are received at once")
+    } else if visibility.is_zero() || visibility > Duration::from_secs(MAX_VISIBILITY_SECONDS.into()) {
+        format!("a visibility of {visibility:?}: it is above 0 and at most 12 hours")
+    } else if wait > MAX_WAIT {
+        format!("a wait of {wait:?}: 20 s are the longest")
+    } else {
+        return Ok(());
+    };
+    Err(QueueError::new(QueueErrorKind::InvalidArgument, what).with_hint("nothing was received"))
+}
+
+impl Inner {
+    async fn look(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
+        let head = self.head(true).await?;
+        if !head.serves(self.tenure) {
+            return Err(QueueError::deleted());
+        }
+        let mut look = Look {
+            messages: Vec::new(),
+            due: None,
+        };
+        for (number, live) in head.live() {
+            let wanted = most - look.messages.len();
+            if wanted == 0 {
+                // Whoever waits finds the rest.
+                self.news.notify_one();
+                break;
+            }
+            let segment = self.segment(*number, *live);
+            segment.load(self.is_shared()).await?;
+            match segment.due() {
+                Some(due) if due <= self.queues.environment.now_micros() => {
+                    let messages = self.claim(&segment, *live, wanted, visibility).await?;
+                    look.messages.extend(messages);
+                }
+                Some(due) => look.due = Some(look.due.map_or(due, |other| other.min(due))),
+                None => self.release_if_done(&segment).await,
+            }
+        }
+        Ok(look)
+    }
+
+    async fn claim(
+        self: &Arc<Self>,
+        segment: &Arc<LiveSegment>,
+        live: Live,
+        most: usize,
+        visibility: Micros,
+    ) -> Result<Vec<Message>> {
+        let claim = ClaimId(self.queues.random());
+        let sent = self.queues.clock();
+        let wish = StateWish::Claim {
+            claim,
+            most: u16::try_from(most).unwrap_or(u16::MAX),
+            until: sent.wall.saturating_add(visibility),
+        };
+        let answer = segment.state.ask_one(wish, self.queues.request_timeout).await?;
+        let heard = self.queues.clock();
+        let StateAnswer::Claimed(deliveries) = answer else {
+            return Ok(Vec::new());
+        };
+        {
+            let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            for delivery in &deliveries {
+                leases.given((segment.number, delivery.seq, claim), visibility, sent, heard);
+            }
+        }
+        let messages = self.with_bodies(segment, live, &deliveries).await?;
+        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.queues.clock();
+        // What was not handed out in time is another's by now, or soon.
+        let holds = |message: &Message| leases.holds((segment.number, message.receipt.seq, claim), now);
+        Ok(messages.into_iter().filter(holds).collect())
+    }
+
+    /// The messages that were claimed.
+    async fn with_bodies(
+        &self,
+        segment: &LiveSegment,
+        live: Live,
+        deliveries: &[Delivery],
+    ) -> Result<Vec<Message>> {
+        let entry = |delivery: &Delivery| {
+            segment.with_log(|log| log.message(delivery.seq).map(|(chunk, entry)| (chunk, *entry)))
+        };
+        let entries: Vec<_> = deliveries
+            .iter()
+            .filter_map(|one| Some((*one, entry(one)??)))
+            .collect();
+        let table = self.queues.tables.bodies(live.table);
+        let reads: Vec<_> = entries
+            .iter()
+            .map(|(_, (chunk, entry))| PointRead {
+                table: Arc::clone(&table),
+                partition: body_partition(self.address, segment.number),
+                clustering: body_clustering(*chunk, entry.index),
+            })
+            .collect();
+        let snapshot = self.queues.store.snapshot()?;
+        let found = snapshot.get_many(&reads, &body_options()).await?;
+        let body_column = table.key_len();
+        let mut messages = Vec::with_capacity(entries.len());
+        for ((delivery, (_, entry)), found) in entries.into_iter().zip(found) {
+            let body = found
+                .rows
+                .iter()
+                .next()
+                .and_then(|row| row.get(body_column).map(<[u8]>::to_vec));
+            let Some(body) = body else {
+                let message = format!("the body of message {:032x} is missing", entry.id.0);
+                return Err(QueueError::new(QueueErrorKind::Corrupt, message).with_hint(
+                    "something else than Recto wrote to the tables of bodies: restore them from a backup",
+                ));
+            };
+            let content = Content::decode(&body)?;
+            messages.push(Message {
+                id: entry.id,
+                body: content.body,
+                attributes: content.attributes,
+                group: content.group,
+                deduplication_id: content.deduplication_id,
+                sent_at: entry.sent,
+                first_received_at: delivery.first_received,
+                attempts: delivery.attempts,
+                receipt: Receipt {
+                    address: self.address,
+                    tenure: self.tenure,
+                    segment: segment.number,
+                    seq: delivery.seq,
+                    claim: delivery.claim,
+                },
+            });
+        }
+        Ok(messages)
+    }
+}

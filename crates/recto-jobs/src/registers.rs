@@ -1,0 +1,330 @@
+//! How heads, logs and states lie in their tables, and by what they are worked out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use async_trait::async_trait;
+use recto_model::{Bound, Cells, RowRef, Slice, Table};
+use recto_queue::{
+    Action, Address, BodyTable, Chunk, Event, Head, HeadContext, Leases, Log, LogContext, Recent, Register,
+    RegisterNumber, Round, Segment, Seq, State, StateContext, Version, stored,
+};
+use recto_store::{Cas, CasCondition, Operation, PointRead, RowAddress};
+
+use crate::bodies::Body;
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::place::QueueStore;
+use crate::rounds::{Ground, Request, Rounds};
+use crate::tables::{
+    COMPARED, CONTENT, body_partition, head_partition, mutation, register_partition, row_clustering,
+};
+
+/// Rows of a log that are read at once: more than one has.
+const MAX_LOG_ROWS: u32 = recto_queue::limits::MAX_SEGMENT_MESSAGES as u32 + 1;
+
+/// How often a log is read that does not hold.
+const MAX_LOG_READS: u32 = 3;
+
+/// The head of a shard.
+pub(crate) struct HeadGround {
+    pub(crate) queues: QueueStore,
+    pub(crate) address: Address,
+}
+
+/// The log of a live segment.
+pub(crate) struct LogGround {
+    pub(crate) queues: QueueStore,
+    pub(crate) address: Address,
+    pub(crate) segment: Segment,
+    pub(crate) register: RegisterNumber,
+    /// Deduplication ids of the segments before, once somebody needed them.
+    pub(crate) recent: OnceLock<Recent>,
+    /// Bodies on their way, which are put with the log's rows where the store has transactions. Whoever waits for that keeps them.
+    pub(crate) bodies: Mutex<HashMap<Chunk, Weak<[Body]>>>,
+}
+
+/// The state of a live segment.
+pub(crate) struct StateGround {
+    pub(crate) queues: QueueStore,
+    pub(crate) address: Address,
+    pub(crate) segment: Segment,
+    pub(crate) register: RegisterNumber,
+    pub(crate) log: Arc<Rounds<LogGround>>,
+    pub(crate) leases: Arc<Mutex<Leases>>,
+}
+
+#[async_trait]
+impl Ground for HeadGround {
+    type Register = Head;
+
+    fn queue_store(&self) -> &QueueStore {
+        &self.queues
+    }
+
+    fn step(&self, round: &mut Round<Head>, event: Event<Head>) -> Vec<Action<Head>> {
+        let context = HeadContext {
+            ring: 0,
+            table: BodyTable(0),
+            now: self.queues.environment.now_micros(),
+            protocol: self.queues.protocol,
+        };
+        round.step(event, &context)
+    }
+
+    async fn read(&self, _: Option<Head>) -> Result<Head> {
+        let (table, partition) = (&self.queues.tables.heads, head_partition(self.address));
+        let read = read_row(&self.queues, table, partition, stored::decode_head).await?;
+        Ok(read.unwrap_or_else(Head::absent))
+    }
+
+    /// Bodies in table 0 go with their segment, where the store has transactions.
+    fn request(&self, before: &Head, put: &Head) -> Request {
+        let tables = &self.queues.tables;
+        let gone = before.live().iter().filter(|(segment, live)| {
+            let goes = live.table == BodyTable(0) && self.queues.store.limits().transactions;
+            goes && !put.live().contains_key(segment)
+        });
+        let delete = |(segment, _): (&Segment, _)| {
+            tables.delete_bodies(BodyTable(0), body_partition(self.address, *segment))
+        };
+        let partition = head_partition(self.address);
+        let (before, put, bytes) = (before.version(), put.version(), stored::encode_head(put));
+        Request {
+            cas: replace_row(&tables.heads, partition, before, put, &bytes),
+            plain: gone.map(delete).collect(),
+        }
+    }
+}
+
+#[async_trait]
+impl Ground for LogGround {
+    type Register = Log;
+
+    fn queue_store(&self) -> &QueueStore {
+        &self.queues
+    }
+
+    fn step(&self, round: &mut Round<Log>, event: Event<Log>) -> Vec<Action<Log>> {
+        let none = Recent::new();
+        let context = LogContext {
+            segment: self.segment,
+            recent: self.recent.get().unwrap_or(&none),
+            protocol: self.queues.protocol,
+        };
+        round.step(event, &context)
+    }
+
+    async fn read(&self, copy: Option<Log>) -> Result<Log> {
+        let copy = copy.unwrap_or_else(Log::absent);
+        read_log(&self.queues, self.address, self.register, &copy).await
+    }
+
+    fn request(&self, before: &Log, put: &Log) -> Request {
+        let rows = put.rows_since(before);
+        let tables = &self.queues.tables;
+        let bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plain = Vec::new();
+        let version = put.version().to_be_bytes();
+        let mut mutations = vec![mutation(
+            Operation::PatchStatic {
+                columns: vec![COMPARED, CONTENT],
+                cells: [&version[..], &stored::encode_log_header(put)]
+                    .into_iter()
+                    .map(Some)
+                    .collect(),
+            },
+            None,
+        )];
+        for (first, row) in rows {
+            let entries = stored::encode_log_row(self.segment, row);
+            let put = Operation::Put {
+                clustering: row_clustering(first),
+                cells: std::iter::once(Some(&entries[..])).collect(),
+                replace: true,
+            };
+            mutations.push(mutation(put, None));
+            if let Some(bodies) = bodies.get(&row.chunk).and_then(Weak::upgrade) {
+                let own = row.entries.iter().filter_map(|entry| {
+                    let body = bodies.get(usize::from(entry.index))?;
+                    Some((entry.index, body.as_bytes()))
+                });
+                let partition = body_partition(self.address, self.segment);
+                plain.push(tables.put_bodies(BodyTable(0), partition, row.chunk, own));
+            }
+        }
+        let cas = Cas {
+            table: Arc::clone(&tables.logs),
+            partition: register_partition(self.address, self.register),
+            conditions: vec![condition(RowAddress::Static, before.version())],
+            mutations,
+        };
+        Request { cas, plain }
+    }
+}
+
+#[async_trait]
+impl Ground for StateGround {
+    type Register = State;
+
+    fn queue_store(&self) -> &QueueStore {
+        &self.queues
+    }
+
+    fn step(&self, round: &mut Round<State>, event: Event<State>) -> Vec<Action<State>> {
+        self.with_context(|context| round.step(event, context))
+    }
+
+    async fn read(&self, _: Option<State>) -> Result<State> {
+        let table = &self.queues.tables.states;
+        let partition = register_partition(self.address, self.register);
+        let read = read_row(&self.queues, table, partition, stored::decode_state).await?;
+        Ok(read.unwrap_or_else(State::absent))
+    }
+
+    fn request(&self, before: &State, put: &State) -> Request {
+        let table = &self.queues.tables.states;
+        let partition = register_partition(self.address, self.register);
+        let (before, put, bytes) = (before.version(), put.version(), stored::encode_state(put));
+        Request {
+            cas: replace_row(table, partition, before, put, &bytes),
+            plain: Vec::new(),
+        }
+    }
+}
+
+impl StateGround {
+    /// What claims are worked out by, as it is known now.
+    pub(crate) fn with_context<T>(&self, work: impl FnOnce(&StateContext<'_>) -> T) -> T {
+        let absent = Log::absent();
+        self.log.with_copy(|log| {
+            let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            work(&StateContext {
+                segment: self.segment,
+                log: log.unwrap_or(&absent),
+                most_attempts: None,
+                order: None,
+                leases: &leases,
+                clock: self.queues.clock(),
+                protocol: self.queues.protocol,
+            })
+        })
+    }
+}
+
+/// The log of a register, whichever segment has it: beside a copy only what that does not have.
+pub(crate) async fn read_log(
+    queues: &QueueStore,
+    address: Address,
+    register: RegisterNumber,
+    copy: &Log,
+) -> Result<Log> {
+    let mut read = 1;
+    loop {
+        match read_log_once(queues, address, register, copy).await {
+            // Another segment may have taken the register between the two requests.
+            Err(error) if error.kind() == QueueErrorKind::Corrupt && read < MAX_LOG_READS => read += 1,
+            read => return read,
+        }
+    }
+}
+
+async fn read_log_once(
+    queues: &QueueStore,
+    address: Address,
+    register: RegisterNumber,
+    copy: &Log,
+) -> Result<Log> {
+    let table = &queues.tables.logs;
+    let (options, partition) = (queues.read_options(), register_partition(address, register));
+    let snapshot = queues.store.snapshot()?;
+    // Rows that were put since have places that the static column does not name yet, and are passed over.
+    let of_all = snapshot.get_statics(table, &partition, &options).await?;
+    let Some(of_all) = of_all.rows.iter().next() else {
+        return Ok(Log::absent());
+    };
+    let (version, content) = (
+        of_all.get(usize::from(COMPARED)),
+        of_all.get(usize::from(CONTENT)),
+    );
+    let (Some(version), Some(content)) = (version.and_then(as_version), content) else {
+        return Err(damaged(table));
+    };
+    let header = stored::decode_log_header(version, content)?;
+    let slice = Slice {
+        from: Bound::Before(row_clustering(header.needed_from(copy))),
+        ..Slice::from_start(table, partition, MAX_LOG_ROWS)
+    };
+    let read = snapshot.slice(&slice, &options).await?;
+    let column = table.columns().len() - 1;
+    let row = |row: RowRef<'_>| {
+        let first = row.get(table.partition().len())?;
+        let first = i32::from_be_bytes(first.try_into().ok()?);
+        Some((Seq::try_from(first).ok()?, row.get(column)?.to_vec()))
+    };
+    let rows: Option<Vec<_>> = read.rows.iter().map(row).collect();
+    let rows = rows.ok_or_else(|| damaged(table))?;
+    let rows = rows.iter().map(|(first, row)| (*first, &row[..]));
+    Ok(stored::decode_log(header, copy, rows)?)
+}
+
+/// A register that is one row.
+async fn read_row<R>(
+    queues: &QueueStore,
+    table: &Arc<Table>,
+    partition: Cells,
+    decode: fn(Version, &[u8]) -> std::result::Result<R, recto_queue::StoredError>,
+) -> Result<Option<R>> {
+    let read = PointRead {
+        table: Arc::clone(table),
+        partition,
+        clustering: Cells::new(),
+    };
+    let found = queues
+        .store
+        .snapshot()?
+        .get(&read, &queues.read_options())
+        .await?;
+    let Some(row) = found.rows.iter().next() else {
+        return Ok(None);
+    };
+    let first = table.key_len();
+    let cell = |column: u16| row.get(first + usize::from(column));
+    match (cell(COMPARED).and_then(as_version), cell(CONTENT)) {
+        (Some(version), Some(content)) => Ok(Some(decode(version, content)?)),
+        _ => Err(damaged(table)),
+    }
+}
+
+fn replace_row(table: &Arc<Table>, partition: Cells, before: Version, put: Version, content: &[u8]) -> Cas {
+    let put = Operation::Put {
+        clustering: Cells::new(),
+        cells: [&put.to_be_bytes()[..], content].into_iter().map(Some).collect(),
+        replace: true,
+    };
+    Cas {
+        table: Arc::clone(table),
+        partition,
+        conditions: vec![condition(RowAddress::Row(Cells::new()), before)],
+        mutations: vec![mutation(put, None)],
+    }
+}
+
+/// That it is of this version; 0: that it was never written.
+fn condition(row: RowAddress, before: Version) -> CasCondition {
+    CasCondition {
+        row,
+        column: COMPARED,
+        expected: (before > 0).then(|| before.to_be_bytes().to_vec()),
+    }
+}
+
+fn as_version(cell: &[u8]) -> Option<Version> {
+    cell.try_into().ok().map(Version::from_be_bytes)
+}
+
+fn damaged(table: &Table) -> QueueError {
+    let message = format!("a row of table {} is damaged: cells are missing", table.name());
+    QueueError::new(QueueErrorKind::Corrupt, message).with_hint(
+        "something else than Recto wrote to this table: restore it from a backup, or delete the queue",
+    )
+}

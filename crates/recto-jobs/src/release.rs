@@ -1,0 +1,81 @@
+//! A segment leaves the list when all of its messages are done with, or are to be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_queue::{
+    Live, Log, Origin, ReleaseAction, ReleaseEvent, Released, Releasing, State, StateAnswer, StateWish,
+};
+
+use crate::error::Result;
+use crate::segment::LiveSegment;
+use crate::shard::Inner;
+
+impl Inner {
+    /// Takes a segment off the list, if all of it is done with. What cannot be done now is done by who next looks at it.
+    pub(crate) async fn release_if_done(self: &Arc<Self>, segment: &LiveSegment) {
+        if segment.is_done() {
+            let _ = self.release(segment, false).await;
+        }
+    }
+
+    /// Takes a segment off the list, if all of it is done with; or whatever its messages are.
+    ///
+    /// # Errors
+    /// The store cannot be reached, or something is damaged: whoever does it again goes on.
+    pub(crate) async fn release(self: &Arc<Self>, segment: &LiveSegment, purges: bool) -> Result<Released> {
+        let time = self.queues.request_timeout;
+        let mut releasing = self.releasing(segment, purges);
+        let mut event = ReleaseEvent::Begin;
+        loop {
+            event = match releasing.step(event) {
+                ReleaseAction::Source(origin, wish) => {
+                    ReleaseEvent::Source(self.ask_source(origin, wish, time).await?)
+                }
+                ReleaseAction::State(wish) => ReleaseEvent::State(segment.state.ask_one(wish, time).await?),
+                ReleaseAction::Head(wish) => ReleaseEvent::Head(self.head.ask_one(wish, time).await?),
+                ReleaseAction::Find(number) => ReleaseEvent::Found(self.find(number).await?),
+                ReleaseAction::Over(released) => {
+                    if released == Released::Done {
+                        self.forget(segment.number);
+                    }
+                    return Ok(released);
+                }
+            };
+        }
+    }
+
+    fn releasing(&self, segment: &LiveSegment, purges: bool) -> Releasing {
+        let (address, protocol) = (self.address, self.queues.protocol);
+        let (no_log, no_state) = (Log::absent(), State::absent());
+        segment.state.with_copy(|state| {
+            segment.log.with_copy(|log| {
+                let (log, state) = (log.unwrap_or(&no_log), state.unwrap_or(&no_state));
+                let begins = if purges {
+                    Releasing::purging
+                } else {
+                    Releasing::new
+                };
+                begins(address, segment.number, log, state, protocol)
+            })
+        })
+    }
+
+    /// What the head says of a segment, read as every conditional write that was decided left it.
+    pub(crate) async fn find(&self, number: recto_queue::Segment) -> Result<Option<Live>> {
+        let head = self.head(true).await?;
+        Ok(head.live().get(&number).copied())
+    }
+
+    /// Asks the state of a message where it was before it was moved.
+    async fn ask_source(&self, origin: Origin, wish: StateWish, time: Duration) -> Result<StateAnswer> {
+        let source = self.queues.shard_at(origin.address);
+        match source.find(origin.segment).await? {
+            Some(live) => {
+                let segment = source.segment(origin.segment, live);
+                segment.state.ask_one(wish, time).await
+            }
+            None => Ok(StateAnswer::Gone),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The rounds of one register: what is asked of it, by one conditional write at a time.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use recto_queue::{Action, Decision, Event, Protocol, Register, Round, Ticket, Version};
+use recto_store::{Cas, CasOutcome, PartitionWrite, StoreError, StoreErrorKind, TransactionOutcome};
+use tokio::sync::oneshot;
+
+use crate::bodies::Body;
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::place::{QueueStore, is_passing, write_options};
+
+/// How many wishes may wait for one register. Who comes then is refused.
+const MAX_WAITING: usize = 65_536;
+
+/// How a register lies in the store, and by what its wishes are worked out.
+#[async_trait]
+pub(crate) trait Ground: Send + Sync + 'static {
+    /// What it is.
+    type Register: Register;
+
+    /// The store.
+    fn queue_store(&self) -> &QueueStore;
+
+    /// The machine's step, by what is known now.
+    fn step(
+        &self,
+        round: &mut Round<Self::Register>,
+        event: Event<Self::Register>,
+    ) -> Vec<Action<Self::Register>>;
+
+    /// Reads it, serially; of what was read before only what is new, if that is worth it.
+    async fn read(&self, copy: Option<Self::Register>) -> Result<Self::Register>;
+
+    /// What makes one of the other.
+    fn request(&self, before: &Self::Register, put: &Self::Register) -> Request;
+}
+
+/// A conditional write, and what is written with it, all or nothing, where the store has that.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) cas: Cas,
+    pub(crate) plain: Vec<PartitionWrite>,
+}
+
+/// A register's rounds in this process.
+pub(crate) struct Rounds<G: Ground> {
+    pub(crate) ground: G,
+    inner: Mutex<Inner<G::Register>>,
+}
+
+struct Inner<R: Register> {
+    round: Round<R>,
+    waiting: BTreeMap<Ticket, Waiting<R>>,
+    last_ticket: u64,
+    /// Why the last request failed.
+    failure: Option<QueueError>,
+}
+
+/// Whoever waits for an answer, or has given up since while the wish was on its way.
+struct Waiting<R: Register> {
+    told: oneshot::Sender<Result<R::Answer>>,
+    /// What is put with it: kept for as long as it may be worked out anew.
+    _bodies: Option<Arc<[Body]>>,
+}
+
+/// What the store is asked next.
+enum Work {
+    Read,
+    Cas(Box<Request>, Version),
+}
+
+/// What is done after the store was asked.
+enum Next {
+    /// This, at once.
+    Ask(Work),
+    /// This after a pause, or the same again.
+    Again(Option<Work>),
+    /// Nothing.
+    Over,
+}
+
+type Answers<R> = Vec<<R as Register>::Answer>;
+
+impl<G: Ground> Rounds<G> {
+    pub(crate) fn new(ground: G) -> Arc<Self> {
+        let protocol = ground.queue_store().protocol;
+        Arc::new(Self {
+            ground,
+            inner: Mutex::new(Inner::new(protocol)),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<G::Register>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of the register: it may have changed since, where others change it, too.
+    pub(crate) fn with_copy<T>(&self, look: impl FnOnce(Option<&G::Register>) -> T) -> T {
+        look(self.lock().round.copy())
+    }
+
+    /// Reads the register: what is found is what is known from now on, unless more is.
+    pub(crate) async fn read(&self) -> Result<G::Register> {
+        let copy = self.with_copy(|copy| Some(copy?.clone()));
+        let found = self.ground.read(copy).await?;
+        self.lock().round.learn(found.clone());
+        Ok(found)
+    }
+
+    /// Asks one thing.
+    pub(crate) async fn ask_one(
+        self: &Arc<Self>,
+        wish: <G::Register as Register>::Wish,
+        time: Duration,
+    ) -> Result<<G::Register as Register>::Answer> {
+        let mut answers = self.ask(vec![wish], None, time).await?;
+        answers.pop().ok_or_else(QueueError::closed)
+    }
+
+    /// Asks several, one at least, in one round; what is said of each. Bodies are kept until nothing puts them any more.
+    ///
+    /// # Errors
+    /// It was not decided in time: not sent, or of unknown outcome, as the kind says. The register is damaged, or the store
+    /// refuses the request.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        wishes: Vec<<G::Register as Register>::Wish>,
+        bodies: Option<&Arc<[Body]>>,
+        time: Duration,
+    ) -> Result<Answers<G::Register>> {
+        let (tickets, answers) = self.begin(wishes, bodies)?;
+        match tokio::time::timeout(time, join_all(answers)).await {
+            Ok(answers) => {
+                let each = answers
+                    .into_iter()
+                    .map(|one| one.map_err(|_| QueueError::closed())?);
+                each.collect()
+            }
+            Err(_) => Err(self.give_up(&tickets)),
+        }
+    }
+
+    #[allow(clippy::type_complexity)] // one ticket and one answer each
+    fn begin(
+        self: &Arc<Self>,
+        wishes: Vec<<G::Register as Register>::Wish>,
+        bodies: Option<&Arc<[Body]>>,
+    ) -> Result<(
+        Vec<Ticket>,
+        Vec<oneshot::Receiver<Result<<G::Register as Register>::Answer>>>,
+    )> {
+        let mut inner = self.lock();
+        if inner.waiting.len() + wishes.len() > MAX_WAITING {
+            let error = QueueError::new(
+                QueueErrorKind::Unavailable,
+                "too many requests wait for this queue",
+            );
+            return Err(error.with_hint("send fewer at a time, or wait until those are done"));
+        }
+        let mut asked = Vec::with_capacity(wishes.len());
+        let mut answers = Vec::with_capacity(wishes.len());
+        for wish in wishes {
+            inner.last_ticket += 1;
+            let ticket = Ticket(inner.last_ticket);
+            let (told, answer) = oneshot::channel();
+            let waiting = Waiting {
+                told,
+                _bodies: bodies.cloned(),
+            };
+            inner.waiting.insert(ticket, waiting);
+            answers.push(answer);
+            asked.push((ticket, wish));
+        }
+        let tickets = asked.iter().map(|(ticket, _)| *ticket).collect();
+        let work = self.step(&mut inner, Event::Asked(asked));
+        drop(inner);
+        if let Some(work) = work {
+            tokio::spawn(Arc::clone(self).drive(work));
+        }
+        Ok((tickets, answers))
+    }
+
+    /// Nobody waits for these any longer.
+    fn give_up(&self, tickets: &[Ticket]) -> QueueError {
+        let mut inner = self.lock();
+        let mut is_unsent = true;
+        for ticket in tickets {
+            // One that was answered meanwhile is as good as sent: the others of its round are not told.
+            if inner.round.withdraw(*ticket) {
+                inner.waiting.remove(ticket);
+            } else {
+                is_unsent = false;
+            }
+        }
+        let (kind, message) = if is_unsent {
+            (
+                QueueErrorKind::Timeout,
+                "the store did not answer in time: nothing was done",
+            )
+        } else {
+            (
+                QueueErrorKind::OutcomeUnknown,
+                "the store did not answer in time: it may be done, now or later",
+            )
+        };
+        let error = QueueError::new(kind, message);
+        match inner.failure.clone() {
+            Some(failure) => error.with_source(failure),
+            None => error,
+        }
+    }
+
+    /// Tells the machine what happened, and whoever waits what it says; what the store is asked next.
+    fn step(&self, inner: &mut Inner<G::Register>, event: Event<G::Register>) -> Option<Work> {
+        let mut work = None;
+        for action in self.ground.step(&mut inner.round, event) {
+            match action {
+                Action::Read => work = Some(Work::Read),
+                Action::Cas { put, .. } => {
+                    let request = inner.round.copy().map(|before| self.ground.request(before, &put));
+                    work = request.map(|request| Work::Cas(Box::new(request), put.version()));
+                }
+                Action::Answer(ticket, answer) => {
+                    if let Some(waiting) = inner.waiting.remove(&ticket) {
+                        // Who does not listen any more has no use for it.
+                        let _ = waiting.told.send(Ok(answer));
+                    }
+                }
+            }
+        }
+        work
+    }
+
+    /// Asks the store until there is nothing to ask, or nobody waits.
+    async fn drive(self: Arc<Self>, mut work: Work) {
+        let mut failures = 0;
+        loop {
+            let heard = match &work {
+                Work::Read => {
+                    let copy = self.with_copy(|copy| Some(copy?.clone()));
+                    let read = self.ground.read(copy).await;
+                    read.map(|read| Some(Event::Read(read)))
+                }
+                Work::Cas(request, version) => self.decide(request, *version).await,
+            };
+            match self.heard(heard) {
+                Next::Ask(next) => (work, failures) = (next, 0),
+                Next::Again(next) => {
+                    work = next.unwrap_or(work);
+                    failures += 1;
+                    self.ground.queue_store().pause(failures).await;
+                }
+                Next::Over => return,
+            }
+        }
+    }
+
+    /// What follows from what the store said; none: nothing was sent.
+    fn heard(&self, heard: Result<Option<Event<G::Register>>>) -> Next {
+        let protocol = self.ground.queue_store().protocol;
+        let mut inner = self.lock();
+        let next = match heard {
+            Ok(Some(event)) => {
+                let is_unknown = matches!(event, Event::Decided(_, Decision::Unknown));
+                match self.step(&mut inner, event) {
+                    Some(work) if is_unknown => Next::Again(Some(work)),
+                    Some(work) => Next::Ask(work),
+                    None => Next::Over,
+                }
+            }
+            Ok(None) => Next::Again(None),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    QueueErrorKind::Timeout | QueueErrorKind::Unavailable
+                ) =>
+            {
+                inner.failure = Some(error);
+                Next::Again(None)
+            }
+            Err(error) => {
+                inner.fail(&error, protocol);
+                Next::Over
+            }
+        };
+        let is_waited_for = inner.waiting.values().any(|waiting| !waiting.told.is_closed());
+        if matches!(next, Next::Again(_)) && !is_waited_for {
+            // Whoever comes next begins by reading.
+            inner.fail(&QueueError::closed(), protocol);
+            return Next::Over;
+        }
+        next
+    }
+
+    /// Sends a conditional write once; none: it is certain that it was not sent.
+    async fn decide(&self, request: &Request, version: Version) -> Result<Option<Event<G::Register>>> {
+        let queues = self.ground.queue_store();
+        let (store, options) = (&queues.store, write_options());
+        let cas = request.cas.clone();
+        let decided = |decision| Ok(Some(Event::Decided(version, decision)));
+        let outcome = if request.plain.is_empty() {
+            store.cas(cas, options).await
+        } else {
+            let sent = store.transact(vec![cas], request.plain.clone(), options).await;
+            sent.map(as_of_one)
+        };
+        match outcome {
+            Ok(CasOutcome::Applied) => decided(Decision::Applied),
+            Ok(CasOutcome::NotApplied { .. }) => decided(Decision::Refused),
+            Ok(CasOutcome::Unknown(error)) => {
+                self.lock().failure = Some(error.into());
+                decided(Decision::Unknown)
+            }
+            Err(error) if is_passing(&error) => {
+                self.lock().failure = Some(error.into());
+                Ok(None)
+            }
+            Ok(CasOutcome::Refused(error)) | Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The outcome of a transaction of one conditional write and plain writes, as that of the conditional write.
+fn as_of_one(outcome: TransactionOutcome) -> CasOutcome {
+    match outcome {
+        TransactionOutcome::Applied => CasOutcome::Applied,
+        TransactionOutcome::NotApplied { .. } => CasOutcome::NotApplied { current: Vec::new() },
+        TransactionOutcome::Unknown(error) => CasOutcome::Unknown(error),
+        TransactionOutcome::Refused(error) => CasOutcome::Refused(error),
+        TransactionOutcome::Conflict(_) => {
+            let message = "the store took a body for a row of its own";
+            CasOutcome::Refused(StoreError::new(StoreErrorKind::Other, message))
+        }
+    }
+}
+
+impl<R: Register> Inner<R> {
+    fn new(protocol: Protocol) -> Self {
+        Self {
+            round: Round::new(protocol),
+            waiting: BTreeMap::new(),
+            last_ticket: 0,
+            failure: None,
+        }
+    }
+
+    /// Nobody can be served: all who wait are told why, and who comes next begins by reading.
+    fn fail(&mut self, error: &QueueError, protocol: Protocol) {
+        self.round = Round::new(protocol);
+        for (_, waiting) in std::mem::take(&mut self.waiting) {
+            let _ = waiting.told.send(Err(error.clone()));
+        }
+    }
+}

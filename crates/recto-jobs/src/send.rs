@@ -1,0 +1,204 @@
+//! Sending.
+
+use recto_queue::{
+    Chunk, Entry, Fingerprint, HeadAnswer, MessageId, Micros, Placed, Reach, SendAction, SendAnswer,
+    SendEvent, Sending, ShardEvent, reach,
+};
+
+use crate::bodies::Body;
+use crate::entering::Load;
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::message::{MAX_BATCH, NewMessage, Sent};
+use crate::shard::{Inner, Shard};
+
+/// Bytes of messages that are sent by one append, unless one alone has more.
+const MAX_APPEND_BYTES: usize = 4 << 20;
+/// Messages that are received wake at most so many who wait; those wake the next.
+const MAX_WOKEN: usize = 64;
+
+/// Messages that are sent together: all of them or none.
+struct Append {
+    reach: Reach,
+    /// Where they stand among those that the caller sends.
+    numbers: Vec<usize>,
+    entries: Vec<Entry>,
+    bodies: Vec<Body>,
+    bytes: usize,
+}
+
+impl Shard {
+    /// Sends messages, in this order; what became of each. Those that are not right are left out, and the others sent. A caller
+    /// that goes away leaves nothing half done: they are sent, or not.
+    ///
+    /// # Errors
+    /// Of each message: it is not right; the shard is full; the store cannot be reached; or it is not known whether it was sent,
+    /// which sending it again under the same deduplication id settles.
+    pub async fn send(&self, messages: Vec<NewMessage>) -> Vec<Result<Sent>> {
+        let count = messages.len();
+        let mut results: Vec<Option<Result<Sent>>> = vec![None; count];
+        let appends = self.appends(&messages, &mut results);
+        // One after the other: what is sent first is to be received first.
+        for append in appends {
+            let (numbers, shard) = (append.numbers.clone(), self.clone());
+            let ids: Vec<_> = append.entries.iter().map(|entry| entry.id).collect();
+            let sent = tokio::spawn(async move { shard.0.append(append).await }).await;
+            let sent = sent.unwrap_or_else(|_| Err(QueueError::closed()));
+            for (index, number) in numbers.into_iter().enumerate() {
+                results[number] = Some(match &sent {
+                    Ok(placed) => Ok(match placed[index] {
+                        Placed::At(_) => Sent::New(ids[index]),
+                        Placed::Duplicate(other) => Sent::Duplicate(other),
+                    }),
+                    Err(error) => Err(error.clone()),
+                });
+            }
+        }
+        let none = || Err(QueueError::closed());
+        results
+            .into_iter()
+            .map(|result| result.unwrap_or_else(none))
+            .collect()
+    }
+
+    /// Those that are right, as few appends as may be; the others have their results.
+    fn appends(&self, messages: &[NewMessage], results: &mut [Option<Result<Sent>>]) -> Vec<Append> {
+        let sent = self.0.queues.environment.now_micros();
+        let mut appends: Vec<Append> = Vec::new();
+        for (number, message) in messages.iter().enumerate() {
+            if let Err(error) = message.check(number) {
+                results[number] = Some(Err(error));
+                continue;
+            }
+            let mut entry = self.0.entry(message, sent);
+            let reach = reach(&entry);
+            let is_last = |append: &&Append| append.reach == reach;
+            let has_room = appends
+                .iter()
+                .rev()
+                .find(is_last)
+                .is_some_and(|append| append.takes(message));
+            if !has_room {
+                appends.push(Append::new(reach));
+            }
+            let Some(append) = appends.iter_mut().rev().find(|append| append.reach == reach) else {
+                continue;
+            };
+            entry.index = u16::try_from(append.entries.len()).unwrap_or(u16::MAX);
+            append.numbers.push(number);
+            append.entries.push(entry);
+            append.bodies.push(Body::of(message));
+            append.bytes += message.bytes();
+        }
+        appends
+    }
+}
+
+impl Append {
+    fn new(reach: Reach) -> Self {
+        Self {
+            reach,
+            numbers: Vec::new(),
+            entries: Vec::new(),
+            bodies: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Whether it has room for one more.
+    fn takes(&self, message: &NewMessage) -> bool {
+        self.entries.len() < MAX_BATCH && self.bytes + message.bytes() <= MAX_APPEND_BYTES
+    }
+}
+
+impl Inner {
+    fn entry(&self, message: &NewMessage, sent: Micros) -> Entry {
+        let delay = Micros::try_from(message.delay.as_micros()).unwrap_or(Micros::MAX);
+        Entry {
+            id: MessageId(self.queues.random()),
+            index: 0,
+            size: u32::try_from(message.bytes()).unwrap_or(u32::MAX),
+            sent,
+            not_before: sent.saturating_add(delay),
+            group: message.group.as_deref().map(fingerprint),
+            deduplication: message.deduplication_id.as_deref().map(fingerprint),
+            origin: None,
+        }
+    }
+
+    /// Appends to whatever segment is open; the place of each.
+    async fn append(&self, append: Append) -> Result<Vec<Placed>> {
+        let until = self.queues.deadline(self.queues.request_timeout);
+        let load = Load {
+            chunk: Chunk(self.queues.random()),
+            is_deduplicated: append.entries.iter().any(|entry| entry.deduplication.is_some()),
+            bodies: append.bodies.into(),
+        };
+        let (count, protocol) = (append.entries.len(), self.queues.protocol);
+        let (reach, entries) = (append.reach, append.entries.into());
+        let (address, tenure) = (self.address, self.tenure);
+        let mut sending = Sending::new(address, tenure, reach, load.chunk, entries, protocol);
+        let mut event = self.first_event(reach);
+        loop {
+            match sending.step(event) {
+                SendAction::Shard(_, action) => {
+                    let left = self.queues.left(until);
+                    event = SendEvent::Shard(self.enter(action, &load, left).await?);
+                }
+                SendAction::Answer(answer) => return self.sent(answer, count),
+            }
+        }
+    }
+
+    /// What is open by what is known, if anything is.
+    fn first_event(&self, reach: Reach) -> SendEvent {
+        let open = self.head.with_copy(|head| {
+            let head = head.filter(|head| head.serves(self.tenure));
+            head.and_then(|head| head.open(reach))
+        });
+        let opened = |(segment, live)| SendEvent::Shard(ShardEvent::Head(HeadAnswer::Open(segment, live)));
+        open.map_or(SendEvent::Begin, opened)
+    }
+
+    fn sent(&self, answer: SendAnswer, count: usize) -> Result<Vec<Placed>> {
+        match answer {
+            SendAnswer::Sent(_, placed) => {
+                for _ in 0..count.min(MAX_WOKEN) {
+                    self.news.notify_one();
+                }
+                Ok(placed)
+            }
+            SendAnswer::Full => Err(QueueError::new(
+                QueueErrorKind::Full,
+                "the queue holds as much as it may: nothing was sent",
+            )
+            .with_hint("receive and acknowledge messages, or purge the queue, and send again")),
+            SendAnswer::NoQueue => Err(QueueError::deleted()),
+            SendAnswer::TooLarge => Err(QueueError::new(
+                QueueErrorKind::InvalidArgument,
+                "the messages are larger than any segment: nothing was sent",
+            )),
+            SendAnswer::Unknown => Err(QueueError::new(
+                QueueErrorKind::OutcomeUnknown,
+                "it is not known whether the messages were sent",
+            )
+            .with_hint("send them again under the same deduplication ids: that settles it")),
+            SendAnswer::Damaged => Err(QueueError::new(
+                QueueErrorKind::Corrupt,
+                "what is stored of the queue is not of one time: nothing was sent",
+            )
+            .with_hint(
+                "some of its tables were restored and others not: restore all of them, or delete the queue",
+            )),
+        }
+    }
+}
+
+/// By which groups and deduplication ids are told apart.
+fn fingerprint(name: &str) -> Fingerprint {
+    let mut bytes = [0; 16];
+    blake3::Hasher::new()
+        .update(name.as_bytes())
+        .finalize_xof()
+        .fill(&mut bytes);
+    Fingerprint(u128::from_be_bytes(bytes))
+}

@@ -1,0 +1,122 @@
+//! One part of a queue, with an order of its own.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use recto_queue::{Address, Head, Leases, Live, Segment, Tenure};
+use tokio::sync::Notify;
+
+use crate::error::Result;
+use crate::place::QueueStore;
+use crate::registers::HeadGround;
+use crate::rounds::Rounds;
+use crate::segment::LiveSegment;
+
+/// Live segments of which a process keeps what it knows; of the others it reads it again.
+const MAX_KNOWN_SEGMENTS: usize = 64;
+
+/// A shard, as this process knows it. Cheap to clone.
+#[derive(Clone)]
+pub struct Shard(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) queues: QueueStore,
+    pub(crate) address: Address,
+    /// By which use of its place the queue has it.
+    pub(crate) tenure: Tenure,
+    pub(crate) head: Arc<Rounds<HeadGround>>,
+    pub(crate) leases: Arc<Mutex<Leases>>,
+    /// Something may be received that could not before.
+    pub(crate) news: Notify,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    segments: BTreeMap<Segment, (u64, Arc<LiveSegment>)>,
+    /// How often one was looked for.
+    turn: u64,
+}
+
+impl Shard {
+    /// How many messages the sealed segments have, and how many segments are open: exact where nothing is being sent.
+    ///
+    /// # Errors
+    /// The head cannot be read.
+    pub async fn segments(&self) -> Result<usize> {
+        let head = self.0.head(true).await?;
+        Ok(head.live().len())
+    }
+}
+
+impl Inner {
+    pub(crate) fn new(queues: &QueueStore, address: Address, tenure: Tenure) -> Self {
+        let head = Rounds::new(HeadGround {
+            queues: queues.clone(),
+            address,
+        });
+        Self {
+            queues: queues.clone(),
+            address,
+            tenure,
+            head,
+            leases: Arc::default(),
+            news: Notify::new(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Whether another process may change what is known here.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.queues.store.limits().remote
+    }
+
+    /// The head as it is known; read, if it is not, or if others may have changed it and that matters.
+    pub(crate) async fn head(&self, anew: bool) -> Result<Head> {
+        let known = self.head.with_copy(|head| Some(head?.clone()));
+        match known {
+            Some(head) if !(anew && self.is_shared()) => Ok(head),
+            _ => self.head.read().await,
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of a live segment.
+    pub(crate) fn segment(&self, number: Segment, live: Live) -> Arc<LiveSegment> {
+        let mut known = self.known();
+        known.turn += 1;
+        let turn = known.turn;
+        if let Some((used, segment)) = known.segments.get_mut(&number) {
+            *used = turn;
+            return Arc::clone(segment);
+        }
+        if known.segments.len() >= MAX_KNOWN_SEGMENTS {
+            known.forget_one();
+        }
+        let (queues, address) = (&self.queues, self.address);
+        let segment = LiveSegment::new(queues, address, number, live.register, &self.leases);
+        let segment = Arc::new(segment);
+        known.segments.insert(number, (turn, Arc::clone(&segment)));
+        segment
+    }
+
+    /// A segment was released.
+    pub(crate) fn forget(&self, number: Segment) {
+        self.known().segments.remove(&number);
+    }
+}
+
+impl Known {
+    /// Forgets the one that was looked for longest ago, unless it is in use.
+    fn forget_one(&mut self) {
+        let idle = self.segments.iter();
+        let idle = idle.filter(|(_, (_, segment))| Arc::strong_count(segment) == 1);
+        let oldest = idle.min_by_key(|(_, (used, _))| *used).map(|(number, _)| *number);
+        if let Some(oldest) = oldest {
+            self.segments.remove(&oldest);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The tables of registers and bodies, in plain CQL where they lie on Cassandra.
+
+use std::sync::Arc;
+
+use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
+use recto_model::{Cells, Column, Table, Type};
+use recto_queue::{Address, BodyTable, Chunk, RegisterNumber, Segment, Seq};
+use recto_store::{Mutation, Operation, PartitionWrite, Stamp};
+
+const HEADS: &str = "recto_queue_shard";
+const LOGS: &str = "recto_queue_log";
+const STATES: &str = "recto_queue_state";
+const BODIES: &str = "recto_queue_body_";
+
+/// Bodies are put once, at this stamp, and deleted at the next one: no segment's number recurs, so that the two say enough, and
+/// no clock is asked.
+const PUT: Stamp = Stamp(1);
+const DELETED: Stamp = Stamp(2);
+
+/// Of a register's row, or static columns: the version, which conditional writes compare.
+pub(crate) const COMPARED: u16 = 0;
+/// What it says, beside the version.
+pub(crate) const CONTENT: u16 = 1;
+
+/// The tables of queues.
+#[derive(Debug, Clone)]
+pub(crate) struct Tables {
+    pub(crate) heads: Arc<Table>,
+    pub(crate) logs: Arc<Table>,
+    pub(crate) states: Arc<Table>,
+    /// Table 0, of a store that needs no others.
+    bodies: Arc<Table>,
+}
+
+impl Tables {
+    pub(crate) fn new() -> Self {
+        Self {
+            heads: Arc::new(heads()),
+            logs: Arc::new(logs()),
+            states: Arc::new(states()),
+            bodies: Arc::new(bodies(BodyTable(0))),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> [&Arc<Table>; 4] {
+        [&self.heads, &self.logs, &self.states, &self.bodies]
+    }
+
+    /// The table of bodies of this number.
+    pub(crate) fn bodies(&self, number: BodyTable) -> Arc<Table> {
+        match number {
+            BodyTable(0) => Arc::clone(&self.bodies),
+            other => Arc::new(bodies(other)),
+        }
+    }
+
+    /// What puts bodies, each at its place in the chunk.
+    pub(crate) fn put_bodies<'b>(
+        &self,
+        table: BodyTable,
+        partition: Cells,
+        chunk: Chunk,
+        bodies: impl IntoIterator<Item = (u16, &'b [u8])>,
+    ) -> PartitionWrite {
+        let put = |(index, body): (u16, &[u8])| Operation::Put {
+            clustering: body_clustering(chunk, index),
+            cells: std::iter::once(Some(body)).collect(),
+            replace: true,
+        };
+        let puts = bodies.into_iter().map(put);
+        PartitionWrite {
+            table: self.bodies(table),
+            partition,
+            mutations: puts.map(|put| mutation(put, Some(PUT))).collect(),
+        }
+    }
+
+    /// What deletes the bodies of a segment that is released.
+    pub(crate) fn delete_bodies(&self, table: BodyTable, partition: Cells) -> PartitionWrite {
+        PartitionWrite {
+            table: self.bodies(table),
+            partition,
+            mutations: vec![mutation(Operation::DeletePartition, Some(DELETED))],
+        }
+    }
+}
+
+pub(crate) fn mutation(operation: Operation, stamp: Option<Stamp>) -> Mutation {
+    Mutation {
+        operation,
+        stamp,
+        ttl_seconds: None,
+    }
+}
+
+/// The partition of a shard's head.
+pub(crate) fn head_partition(address: Address) -> Cells {
+    [&place(address), &shard(address)]
+        .into_iter()
+        .map(|cell| Some(&cell[..]))
+        .collect()
+}
+
+/// The partition of a register's log, and of its state.
+pub(crate) fn register_partition(address: Address, register: RegisterNumber) -> Cells {
+    let register = register.0.cast_signed().to_be_bytes();
+    let cells = [place(address), shard(address), register];
+    cells.iter().map(|cell| Some(&cell[..])).collect()
+}
+
+/// The partition of a segment's bodies.
+pub(crate) fn body_partition(address: Address, segment: Segment) -> Cells {
+    let (place, shard) = (place(address), shard(address));
+    let segment = segment.0.cast_signed().to_be_bytes();
+    [&place[..], &shard, &segment].into_iter().map(Some).collect()
+}
+
+/// The key of a log's row in its partition.
+pub(crate) fn row_clustering(first: Seq) -> Cells {
+    std::iter::once(Some(&i32::from(first).to_be_bytes()[..])).collect()
+}
+
+/// The key of a body in its partition.
+pub(crate) fn body_clustering(chunk: Chunk, index: u16) -> Cells {
+    let (chunk, index) = (chunk.0.to_be_bytes(), i32::from(index).to_be_bytes());
+    [&chunk[..], &index].into_iter().map(Some).collect()
+}
+
+fn place(address: Address) -> [u8; 4] {
+    address.place.0.cast_signed().to_be_bytes()
+}
+
+fn shard(address: Address) -> [u8; 4] {
+    i32::from(address.shard.0).to_be_bytes()
+}
+
+fn heads() -> Table {
+    let columns = vec![
+        column("place", Type::Int, ColumnKind::Partition),
+        column("shard", Type::Int, ColumnKind::Partition),
+        column("version", Type::BigInt, CAS),
+        column("head", Type::Blob, CAS),
+    ];
+    made(HEADS, columns, TableOptions::default())
+}
+
+fn logs() -> Table {
+    let of_all = ColumnKind::Static(WriteKind::Cas);
+    let columns = vec![
+        column("place", Type::Int, ColumnKind::Partition),
+        column("shard", Type::Int, ColumnKind::Partition),
+        column("register", Type::Int, ColumnKind::Partition),
+        column("first", Type::Int, ASCENDING),
+        column("version", Type::BigInt, of_all),
+        column("log", Type::Blob, of_all),
+        column("entries", Type::Blob, CAS),
+    ];
+    made(LOGS, columns, TableOptions::default())
+}
+
+fn states() -> Table {
+    let columns = vec![
+        column("place", Type::Int, ColumnKind::Partition),
+        column("shard", Type::Int, ColumnKind::Partition),
+        column("register", Type::Int, ColumnKind::Partition),
+        column("version", Type::BigInt, CAS),
+        column("state", Type::Blob, CAS),
+    ];
+    made(STATES, columns, TableOptions::default())
+}
+
+fn bodies(number: BodyTable) -> Table {
+    let columns = vec![
+        column("place", Type::Int, ColumnKind::Partition),
+        column("shard", Type::Int, ColumnKind::Partition),
+        column("segment", Type::BigInt, ColumnKind::Partition),
+        column("chunk", Type::Blob, ASCENDING),
+        column("index", Type::Int, ASCENDING),
+        column("body", Type::Blob, ColumnKind::Regular(WriteKind::Plain)),
+    ];
+    // It is emptied whole, again and again.
+    let options = TableOptions {
+        automatic_snapshots: false,
+        ..TableOptions::default()
+    };
+    made(format!("{BODIES}{}", number.0), columns, options)
+}
+
+const CAS: ColumnKind = ColumnKind::Regular(WriteKind::Cas);
+const ASCENDING: ColumnKind = ColumnKind::Clustering(Direction::Ascending);
+
+fn column(name: &str, ty: Type, kind: ColumnKind) -> Column {
+    Column {
+        name: name.into(),
+        ty,
+        kind,
+    }
+}
+
+fn made(name: impl Into<String>, columns: Vec<Column>, options: TableOptions) -> Table {
+    Table::new(name, columns, options).expect("these columns are a table")
+}

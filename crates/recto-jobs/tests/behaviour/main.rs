@@ -1,0 +1,89 @@
+//! What a shard does, as its users see it, on each kind of store.
+#![allow(clippy::unwrap_used)]
+
+mod receiving;
+mod segments;
+mod sending;
+mod settling;
+mod stores;
+
+use std::time::Duration;
+
+use recto_jobs::{Message, NewMessage, Sent, Shard};
+
+/// For how long messages are kept in most tests, and how long it takes until they are received again.
+const VISIBILITY: Duration = Duration::from_millis(400);
+/// Long enough for that.
+const LATER: Duration = Duration::from_millis(500);
+/// No waiting.
+const NOW: Duration = Duration::ZERO;
+/// As long as no test takes.
+const LONG: Duration = Duration::from_secs(600);
+
+/// Of the first on each store; of the others, which take many messages, on the one that is made for that.
+macro_rules! behaviours {
+    ($($module:ident::$name:ident),+; $($many:ident::$of_many:ident),+ $(,)?) => {
+        mod memory {
+            $(#[tokio::test(start_paused = true)]
+            async fn $name() {
+                $crate::$module::$name($crate::stores::memory(false)).await;
+            })+
+        }
+
+        /// Where others may change the same, and no write takes another with it.
+        mod remote_memory {
+            $(#[tokio::test(start_paused = true)]
+            async fn $name() {
+                $crate::$module::$name($crate::stores::memory(true)).await;
+            })+
+        }
+
+        mod embedded {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                $crate::$module::$name($crate::stores::embedded()).await;
+            })+
+
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $of_many() {
+                $crate::$many::$of_many($crate::stores::embedded()).await;
+            })+
+        }
+    };
+}
+
+behaviours! {
+    sending::messages_come_back_as_they_were_sent,
+    sending::what_is_not_right_is_refused_by_number_and_field,
+    sending::a_deduplication_id_is_sent_once,
+    sending::what_is_delayed_comes_later,
+    receiving::what_is_not_acknowledged_comes_again,
+    receiving::numbers_that_are_not_right_are_refused,
+    receiving::who_waits_is_told_of_what_is_sent,
+    receiving::each_message_is_received_by_one_of_many_who_wait,
+    receiving::who_goes_away_gives_back_what_it_received,
+    settling::a_receipt_holds_until_the_message_is_received_again,
+    settling::what_is_given_back_comes_again_when_it_is_due,
+    settling::what_is_kept_for_longer_does_not_come_again,
+    settling::what_is_acknowledged_is_so_for_whoever_opens_the_store;
+    sending::a_deduplication_id_is_known_in_the_segments_behind,
+    segments::segments_go_when_all_of_their_messages_are_done_with,
+    segments::what_is_left_in_the_first_segment_is_received_first,
+}
+
+/// Sends one message; its id.
+async fn send(shard: &Shard, message: NewMessage) -> Sent {
+    let mut sent = shard.send(vec![message]).await;
+    sent.pop().unwrap().unwrap()
+}
+
+/// What is there now, at most so many.
+async fn receive(shard: &Shard, most: usize) -> Vec<Message> {
+    shard.receive(most, VISIBILITY, NOW).await.unwrap()
+}
+
+/// Their bodies, as text.
+fn bodies(messages: &[Message]) -> Vec<String> {
+    let text = |message: &Message| String::from_utf8(message.body.clone()).unwrap();
+    messages.iter().map(text).collect()
+}

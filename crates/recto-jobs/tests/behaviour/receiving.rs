@@ -1,0 +1,106 @@
+//! Messages are received.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use recto_jobs::{NewMessage, QueueErrorKind};
+
+use crate::stores::Bed;
+use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
+
+pub(crate) async fn what_is_not_acknowledged_comes_again(bed: Bed) {
+    let shard = bed.open().await;
+    send(&shard, NewMessage::new("a")).await;
+    let first = receive(&shard, 1).await;
+    assert_eq!(receive(&shard, 1).await, []);
+    // Who waits has it as soon as it may.
+    let second = shard.receive(1, VISIBILITY, LATER * 4).await.unwrap();
+    assert_eq!((second[0].id, second[0].attempts), (first[0].id, 2));
+    assert_eq!(second[0].first_received_at, first[0].first_received_at);
+    assert_ne!(second[0].receipt, first[0].receipt);
+}
+
+pub(crate) async fn numbers_that_are_not_right_are_refused(bed: Bed) {
+    let shard = bed.open().await;
+    send(&shard, NewMessage::new("a")).await;
+    for (most, visibility, wait) in [
+        (0, VISIBILITY, NOW),
+        (1_001, VISIBILITY, NOW),
+        (1, NOW, NOW),
+        (1, Duration::from_secs(43_201), NOW),
+        (1, VISIBILITY, Duration::from_secs(21)),
+    ] {
+        let error = shard.receive(most, visibility, wait).await.unwrap_err();
+        assert_eq!(error.kind(), QueueErrorKind::InvalidArgument, "{error}");
+    }
+    assert_eq!(receive(&shard, 1_000).await[0].attempts, 1);
+}
+
+pub(crate) async fn who_waits_is_told_of_what_is_sent(bed: Bed) {
+    let shard = bed.open().await;
+    let waiting = {
+        let shard = shard.clone();
+        tokio::spawn(async move { shard.receive(5, LONG, Duration::from_secs(20)).await })
+    };
+    tokio::time::sleep(LATER).await;
+    assert!(!waiting.is_finished());
+    send(&shard, NewMessage::new("a")).await;
+    let received = waiting.await.unwrap().unwrap();
+    assert_eq!(bodies(&received), ["a"]);
+    // And who waits in vain hears that there is nothing.
+    assert_eq!(shard.receive(5, LONG, LATER).await.unwrap(), []);
+}
+
+pub(crate) async fn each_message_is_received_by_one_of_many_who_wait(bed: Bed) {
+    const MESSAGES: usize = 60;
+    let shard = bed.open().await;
+    let waiting: Vec<_> = (0..20)
+        .map(|_| {
+            let shard = shard.clone();
+            tokio::spawn(async move {
+                let mut received = Vec::new();
+                loop {
+                    let more = shard.receive(2, LONG, LATER * 2).await.unwrap();
+                    if more.is_empty() {
+                        return received;
+                    }
+                    let receipts: Vec<_> = more.iter().map(|message| message.receipt).collect();
+                    shard.ack(&receipts).await.unwrap();
+                    received.extend(bodies(&more));
+                }
+            })
+        })
+        .collect();
+    for number in 0..MESSAGES {
+        send(&shard, NewMessage::new(number.to_string())).await;
+    }
+    let mut received = Vec::new();
+    for one in waiting {
+        received.extend(one.await.unwrap());
+    }
+    let different: BTreeSet<_> = received.iter().collect();
+    assert_eq!((received.len(), different.len()), (MESSAGES, MESSAGES));
+}
+
+pub(crate) async fn who_goes_away_gives_back_what_it_received(bed: Bed) {
+    let shard = bed.open().await;
+    send(&shard, NewMessage::new("a")).await;
+    for _ in 0..20 {
+        let receiving = shard.receive(1, LONG, NOW);
+        // It is gone before it is answered: once polled, it is under way.
+        let mut receiving = Box::pin(receiving);
+        let polled = futures::poll!(&mut receiving);
+        drop(receiving);
+        if let std::task::Poll::Ready(messages) = polled {
+            shard.nack(&[messages.unwrap()[0].receipt], NOW).await.unwrap();
+        }
+    }
+    let received = shard
+        .receive(1, VISIBILITY, Duration::from_secs(5))
+        .await
+        .unwrap();
+    assert_eq!(
+        (bodies(&received), received[0].attempts <= 2),
+        (vec!["a".to_owned()], true)
+    );
+}

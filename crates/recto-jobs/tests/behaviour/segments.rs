@@ -1,0 +1,58 @@
+//! Segments fill, and go.
+
+use recto_jobs::{NewMessage, Shard};
+
+use crate::stores::Bed;
+use crate::{LONG, NOW, bodies};
+
+/// More than two segments take.
+const MESSAGES: usize = 10_000;
+
+async fn fill(shard: &Shard) {
+    for first in (0..MESSAGES).step_by(1_000) {
+        let messages = (first..first + 1_000).map(|number| NewMessage::new(number.to_string()));
+        let sent = shard.send(messages.collect()).await;
+        assert!(sent.iter().all(Result::is_ok));
+    }
+}
+
+pub(crate) async fn segments_go_when_all_of_their_messages_are_done_with(bed: Bed) {
+    let shard = bed.open().await;
+    fill(&shard).await;
+    assert_eq!(shard.segments().await.unwrap(), 3);
+    let mut next = 0;
+    while next < MESSAGES {
+        let received = shard.receive(700, LONG, NOW).await.unwrap();
+        let expected: Vec<_> = (next..next + received.len())
+            .map(|number| number.to_string())
+            .collect();
+        assert_eq!(
+            bodies(&received),
+            expected,
+            "in the order in which they were sent"
+        );
+        next += received.len();
+        let receipts: Vec<_> = received.iter().map(|message| message.receipt).collect();
+        shard.ack(&receipts).await.unwrap();
+    }
+    // The one that is open stays.
+    assert_eq!(shard.segments().await.unwrap(), 1);
+    let bodies_left = bed.count_rows("recto_queue_body_0").await;
+    assert!(
+        bodies_left <= 4_096,
+        "bodies go with their segment: {bodies_left} are left"
+    );
+    assert_eq!(shard.receive(1, LONG, NOW).await.unwrap(), []);
+}
+
+pub(crate) async fn what_is_left_in_the_first_segment_is_received_first(bed: Bed) {
+    let shard = bed.open().await;
+    fill(&shard).await;
+    let first = shard.receive(1, LONG, NOW).await.unwrap().remove(0);
+    for _ in 0..5 {
+        shard.receive(1_000, LONG, NOW).await.unwrap();
+    }
+    shard.nack(&[first.receipt], NOW).await.unwrap();
+    let again = shard.receive(1, LONG, NOW).await.unwrap();
+    assert_eq!(bodies(&again), ["0"]);
+}

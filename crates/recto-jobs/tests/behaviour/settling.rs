@@ -1,0 +1,83 @@
+//! Receipts are shown.
+
+use std::time::Duration;
+
+use recto_jobs::{NewMessage, Settled};
+
+use crate::stores::Bed;
+use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
+
+pub(crate) async fn a_receipt_holds_until_the_message_is_received_again(bed: Bed) {
+    let shard = bed.open().await;
+    send(&shard, NewMessage::new("a")).await;
+    let first = receive(&shard, 1).await.remove(0).receipt;
+    tokio::time::sleep(LATER).await;
+    // Late, and nobody has it yet.
+    assert_eq!(shard.extend(&[first], VISIBILITY).await.unwrap(), [Settled::Done]);
+    assert_eq!(receive(&shard, 1).await, []);
+    tokio::time::sleep(LATER).await;
+    let second = receive(&shard, 1).await.remove(0).receipt;
+    assert_eq!(shard.ack(&[first]).await.unwrap(), [Settled::Stale]);
+    assert_eq!(shard.nack(&[first], NOW).await.unwrap(), [Settled::Stale]);
+    assert_eq!(shard.extend(&[first], LONG).await.unwrap(), [Settled::Stale]);
+    assert_eq!(
+        shard.ack(&[second, second]).await.unwrap(),
+        [Settled::Done, Settled::Done]
+    );
+    // It is done with, whoever asks.
+    assert_eq!(shard.ack(&[first]).await.unwrap(), [Settled::Done]);
+    tokio::time::sleep(LATER).await;
+    assert_eq!(receive(&shard, 1).await, []);
+}
+
+pub(crate) async fn what_is_given_back_comes_again_when_it_is_due(bed: Bed) {
+    let shard = bed.open().await;
+    send(&shard, NewMessage::new("a")).await;
+    let first = shard.receive(1, LONG, NOW).await.unwrap().remove(0);
+    assert_eq!(shard.nack(&[first.receipt], NOW).await.unwrap(), [Settled::Done]);
+    let second = shard.receive(1, LONG, NOW).await.unwrap().remove(0);
+    assert_eq!(second.attempts, 2);
+    assert_eq!(
+        shard.nack(&[second.receipt], LATER).await.unwrap(),
+        [Settled::Done]
+    );
+    assert_eq!(receive(&shard, 1).await, []);
+    let third = shard.receive(1, LONG, LATER * 4).await.unwrap().remove(0);
+    assert_eq!(third.attempts, 3);
+}
+
+pub(crate) async fn what_is_kept_for_longer_does_not_come_again(bed: Bed) {
+    let shard = bed.open().await;
+    send(&shard, NewMessage::new("a")).await;
+    let received = receive(&shard, 1).await.remove(0);
+    assert_eq!(
+        shard.extend(&[received.receipt], LONG).await.unwrap(),
+        [Settled::Done]
+    );
+    tokio::time::sleep(LATER).await;
+    assert_eq!(receive(&shard, 1).await, []);
+    assert_eq!(shard.ack(&[received.receipt]).await.unwrap(), [Settled::Done]);
+}
+
+pub(crate) async fn what_is_acknowledged_is_so_for_whoever_opens_the_store(bed: Bed) {
+    let shard = bed.open().await;
+    let sent = shard
+        .send((0..6).map(|number| NewMessage::new(number.to_string())).collect())
+        .await;
+    assert!(sent.iter().all(Result::is_ok));
+    let received = shard.receive(4, VISIBILITY, NOW).await.unwrap();
+    assert_eq!(bodies(&received), ["0", "1", "2", "3"]);
+    shard
+        .ack(&[received[1].receipt, received[2].receipt])
+        .await
+        .unwrap();
+    drop(shard);
+    let shard = bed.open().await;
+    // Who does not know the lease waits for longer than it was.
+    assert_eq!(bodies(&shard.receive(10, LONG, NOW).await.unwrap()), ["4", "5"]);
+    let margin = Duration::from_secs(6);
+    assert_eq!(
+        bodies(&shard.receive(10, LONG, margin).await.unwrap()),
+        ["0", "3"]
+    );
+}

@@ -1,0 +1,119 @@
+//! What was said to those who sent and received, in the order in which it was said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use recto_jobs::{Message, Sent};
+
+/// Something that happened, counted from 1.
+pub(crate) type Moment = u64;
+
+#[derive(Default)]
+pub(crate) struct History(Mutex<Said>);
+
+#[derive(Default)]
+struct Said {
+    moment: Moment,
+    /// What somebody tried to send.
+    tried: BTreeSet<String>,
+    /// Bodies that were confirmed, and by which message.
+    confirmed: BTreeMap<String, u128>,
+    /// Messages of which an acknowledgement was confirmed, and when.
+    done: BTreeMap<u128, Moment>,
+    /// Messages that somebody tried to be done with: they may be, though nobody was told.
+    acknowledged: BTreeSet<u128>,
+    /// Messages that were received, with their bodies.
+    received: BTreeMap<u128, String>,
+    deliveries: u64,
+    wrong: Option<String>,
+}
+
+impl History {
+    fn said(&self) -> std::sync::MutexGuard<'_, Said> {
+        self.0.lock().unwrap()
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        let mut said = self.said();
+        said.moment += 1;
+        said.moment
+    }
+
+    pub(crate) fn tries(&self, body: &str) {
+        self.said().tried.insert(body.to_owned());
+    }
+
+    pub(crate) fn confirms(&self, body: &str, sent: Sent) {
+        let (Sent::New(id) | Sent::Duplicate(id)) = sent;
+        let mut said = self.said();
+        let before = said.confirmed.insert(body.to_owned(), id.0);
+        if before.is_some_and(|before| before != id.0) {
+            said.wrong(format!("{body} was sent as two messages"));
+        }
+    }
+
+    /// A message was received by a request that began then.
+    pub(crate) fn receives(&self, message: &Message, began: Moment) {
+        let mut said = self.said();
+        let body = String::from_utf8(message.body.clone()).unwrap();
+        said.deliveries += 1;
+        if !said.tried.contains(&body) {
+            said.wrong(format!("{body} was received, and nobody sent it"));
+        }
+        if let Some(done) = said.done.get(&message.id.0).copied()
+            && done < began
+        {
+            said.wrong(format!("{body} was received after its acknowledgement"));
+        }
+        let other = said
+            .received
+            .iter()
+            .find(|(id, other)| **id != message.id.0 && **other == body);
+        if other.is_some() {
+            said.wrong(format!("{body} was received as two messages"));
+        }
+        said.received.insert(message.id.0, body);
+    }
+
+    pub(crate) fn acknowledges(&self, message: &Message) {
+        self.said().acknowledged.insert(message.id.0);
+    }
+
+    pub(crate) fn is_done(&self, message: &Message) {
+        let mut said = self.said();
+        said.moment += 1;
+        let moment = said.moment;
+        said.done.entry(message.id.0).or_insert(moment);
+    }
+
+    pub(crate) fn fails(&self, wrong: String) {
+        self.said().wrong(wrong);
+    }
+
+    /// What all came to.
+    pub(crate) fn end(&self) -> Result<String, String> {
+        let said = self.said();
+        if let Some(wrong) = &said.wrong {
+            return Err(wrong.clone());
+        }
+        for (body, id) in &said.confirmed {
+            if !said.acknowledged.contains(id) {
+                return Err(format!("{body} was confirmed, and is lost"));
+            }
+        }
+        Ok(format!(
+            "{} confirmed, {} deliveries, {} done with, {} moments",
+            said.confirmed.len(),
+            said.deliveries,
+            said.done.len(),
+            said.moment
+        ))
+    }
+}
+
+impl Said {
+    /// The first counts.
+    fn wrong(&mut self, wrong: String) {
+        self.wrong.get_or_insert(wrong);
+    }
+}

@@ -1,0 +1,194 @@
+//! One process: the engine, those who send by it, and those who receive.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_jobs::{Message, NewMessage, QueueErrorKind, QueueStore, Settled, Shard};
+use recto_model::Environment;
+use recto_queue::{Address, Place, Protocol, Seq, Shard as ShardNumber, Tenure};
+use recto_store::Store;
+use tokio::task::JoinHandle;
+
+use crate::clock::{Clocks, Random};
+use crate::history::History;
+
+pub(crate) const ADDRESS: Address = Address {
+    place: Place(3),
+    shard: ShardNumber(0),
+};
+/// Few enough for many segments.
+const SEGMENT_MESSAGES: Seq = 8;
+/// How long a request may take.
+const TIME: Duration = Duration::from_secs(3);
+/// For how long messages are kept.
+const MIN_VISIBILITY_MILLIS: u64 = 500;
+const MAX_VISIBILITY_MILLIS: u64 = 6_000;
+/// How many messages each sender sends.
+const MESSAGES: u64 = 12;
+/// How often it tries to, until it is said what became of them.
+const MAX_ATTEMPTS: u32 = 100;
+
+pub(crate) struct Process {
+    pub(crate) shard: Shard,
+    number: u64,
+    history: Rc<History>,
+    random: Rc<Random>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Process {
+    pub(crate) async fn start(
+        number: u64,
+        store: Arc<dyn Store>,
+        clocks: Clocks,
+        history: &Rc<History>,
+        seed: u64,
+    ) -> Option<Self> {
+        let environment = Environment::new(clocks);
+        let queues = QueueStore::open(store, environment, TIME).await.ok()?;
+        Some(Self {
+            shard: queues
+                .with_protocol(Protocol::with_segments_of(SEGMENT_MESSAGES))
+                .shard(ADDRESS, Tenure(1)),
+            number,
+            history: Rc::clone(history),
+            random: Rc::new(Random::new(seed)),
+            tasks: Vec::new(),
+        })
+    }
+
+    /// It sends, and receives until it ends.
+    pub(crate) fn work(&mut self) {
+        let (shard, history, random) = (
+            self.shard.clone(),
+            Rc::clone(&self.history),
+            Rc::clone(&self.random),
+        );
+        let number = self.number;
+        self.tasks.push(tokio::task::spawn_local(async move {
+            for first in (0..MESSAGES).step_by(3) {
+                send(&shard, &history, &random, number, first).await;
+                tokio::time::sleep(Duration::from_millis(random.below(2_000))).await;
+            }
+        }));
+        for _ in 0..2 {
+            let (shard, history, random) = (
+                self.shard.clone(),
+                Rc::clone(&self.history),
+                Rc::clone(&self.random),
+            );
+            self.tasks.push(tokio::task::spawn_local(async move {
+                loop {
+                    receive(&shard, &history, &random).await;
+                }
+            }));
+        }
+    }
+
+    /// Whoever asks is gone; what was sent to the store is not.
+    pub(crate) fn crash(&mut self) {
+        for task in self.tasks.drain(..) {
+            task.abort();
+        }
+    }
+}
+
+/// Sends three messages, each of a deduplication id, until it is said that they are.
+async fn send(shard: &Shard, history: &History, random: &Random, process: u64, first: u64) {
+    let bodies: Vec<_> = (first..first + 3)
+        .map(|number| format!("p{process} m{number}"))
+        .collect();
+    let message = |body: &String| NewMessage {
+        deduplication_id: Some(body.clone()),
+        delay: Duration::from_millis(if random.one_in(4) { random.below(5_000) } else { 0 }),
+        ..NewMessage::new(body.clone())
+    };
+    let mut left: Vec<(String, NewMessage)> =
+        bodies.iter().map(|body| (body.clone(), message(body))).collect();
+    for body in &bodies {
+        history.tries(body);
+    }
+    for _ in 0..MAX_ATTEMPTS {
+        let messages = left.iter().map(|(_, message)| message.clone()).collect();
+        let sent = shard.send(messages).await;
+        let results = left.drain(..).zip(sent);
+        let mut again = Vec::new();
+        for ((body, message), result) in results {
+            match result {
+                Ok(sent) => history.confirms(&body, sent),
+                Err(error) => {
+                    if matches!(
+                        error.kind(),
+                        QueueErrorKind::Corrupt | QueueErrorKind::InvalidArgument | QueueErrorKind::Full
+                    ) {
+                        history.fails(format!("{body} was refused: {error}"));
+                    }
+                    again.push((body, message));
+                }
+            }
+        }
+        left = again;
+        if left.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100 + random.below(400))).await;
+    }
+}
+
+/// Receives, and does with it what comes to mind.
+async fn receive(shard: &Shard, history: &History, random: &Random) {
+    let began = history.now();
+    let visibility = MIN_VISIBILITY_MILLIS + random.below(MAX_VISIBILITY_MILLIS);
+    let most = 1 + usize::try_from(random.below(4)).unwrap();
+    let wait = Duration::from_millis(random.below(1_500));
+    let receiving = shard.receive(most, Duration::from_millis(visibility), wait);
+    // Some do not wait for what they asked for.
+    let patience = Duration::from_millis(if random.one_in(6) {
+        random.below(300)
+    } else {
+        60_000
+    });
+    let received = match tokio::time::timeout(patience, receiving).await {
+        Ok(Ok(received)) => received,
+        Ok(Err(error)) => {
+            if error.kind() == QueueErrorKind::Corrupt {
+                history.fails(error.to_string());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            return;
+        }
+        Err(_) => return,
+    };
+    for message in &received {
+        history.receives(message, began);
+    }
+    // Some take longer than they may.
+    tokio::time::sleep(Duration::from_millis(random.below(visibility * 3 / 2))).await;
+    for message in received {
+        finish(shard, history, random, &message).await;
+    }
+}
+
+async fn finish(shard: &Shard, history: &History, random: &Random, message: &Message) {
+    let receipt = [message.receipt];
+    match random.below(10) {
+        0 => drop(
+            shard
+                .nack(&receipt, Duration::from_millis(random.below(1_000)))
+                .await,
+        ),
+        1 => drop(shard.extend(&receipt, Duration::from_secs(1)).await),
+        2 => {}
+        _ => {
+            history.acknowledges(message);
+            if shard
+                .ack(&receipt)
+                .await
+                .is_ok_and(|settled| settled == [Settled::Done])
+            {
+                history.is_done(message);
+            }
+        }
+    }
+}

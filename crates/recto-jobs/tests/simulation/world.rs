@@ -1,0 +1,172 @@
+//! One run: processes on a store that fails, which come, crash and are gone; and what is left when all is calm.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_model::Environment;
+use recto_store::faults::{FaultRates, FaultyStore};
+use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
+use recto_store::wrapper::StoreWrapper;
+use recto_store::{
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Store, StoreError, WriteOptions, WriteOutcome,
+};
+use tokio::task::LocalSet;
+use tokio::time::Instant;
+
+use crate::clock::{Clocks, Random};
+use crate::history::History;
+use crate::process::Process;
+
+const PROCESSES: u64 = 3;
+/// As much as clocks are apart at most: less than the margin of leases.
+const APART_MICROS: u64 = 4_000_000;
+/// For how long there are faults.
+const STORM: Duration = Duration::from_secs(25);
+/// How often it is looked for what is left, a second each time.
+const CALM_SECONDS: u32 = 60;
+
+/// A promise of the store that is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// Conditional writes are applied whatever is there.
+    Conditions,
+    /// Some changes of states are confirmed and not done.
+    States,
+    /// Some bodies are confirmed and not written.
+    Bodies,
+}
+
+/// One run by a seed: what it came to, to be compared, or why it is wrong.
+pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
+    LocalSet::new().run_until(storm(seed, broken)).await
+}
+
+async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
+    let (start, random) = (Instant::now(), Random::new(seed));
+    let limits = Limits {
+        remote: true,
+        transactions: false,
+        ..DEFAULT_LIMITS
+    };
+    let clocks = |off_micros, seed| Clocks {
+        start,
+        off_micros,
+        random: Random::new(seed),
+    };
+    let memory = MemoryStore::with_limits(Environment::new(clocks(0, seed)), limits);
+    let faulty = FaultyStore::new(Arc::new(memory), seed, FaultRates::NONE);
+    let store: Arc<dyn Store> = match broken {
+        None => Arc::new(faulty.clone()),
+        Some(broken) => Arc::new(Breaking {
+            inner: Arc::new(faulty.clone()),
+            broken,
+            random: Random::new(seed),
+        }),
+    };
+    let history = Rc::new(History::default());
+    let begin = async |number: u64| {
+        let apart = i64::try_from(random.below(APART_MICROS)).unwrap();
+        let clocks = clocks(apart, random.bits());
+        Process::start(number, Arc::clone(&store), clocks, &history, random.bits()).await
+    };
+    let mut processes = Vec::new();
+    for number in 0..PROCESSES {
+        processes.push(begin(number).await.expect("there are no faults yet"));
+    }
+    let mut rates = FaultRates::all(0.02 + 0.01 * random.below(4) as f64);
+    rates.delay = 0.3;
+    rates.max_delay = Duration::from_millis(200);
+    faulty.set_rates(rates);
+    processes.iter_mut().for_each(Process::work);
+    let mut next = PROCESSES;
+    while start.elapsed() < STORM {
+        tokio::time::sleep(Duration::from_millis(500 + random.below(4_000))).await;
+        let index = usize::try_from(random.below(PROCESSES)).unwrap();
+        processes[index].crash();
+        if let Some(mut process) = begin(next).await {
+            process.work();
+            processes[index] = process;
+        }
+        next += 1;
+    }
+    processes.iter_mut().for_each(Process::crash);
+    // What is on its way comes, or not; a call a time.
+    faulty.set_rates(FaultRates {
+        arrive: 0.5,
+        ..FaultRates::NONE
+    });
+    let last = begin(next)
+        .await
+        .ok_or("the store can be opened when it is calm")?;
+    drain(&last, &history).await?;
+    let segments = last.shard.segments().await.map_err(|error| error.to_string())?;
+    if segments > 2 {
+        return Err(format!("{segments} segments are left"));
+    }
+    history.end()
+}
+
+/// Receives and acknowledges all that is left.
+async fn drain(last: &Process, history: &History) -> Result<(), String> {
+    for _ in 0..CALM_SECONDS {
+        let began = history.now();
+        let second = Duration::from_secs(1);
+        let received = last.shard.receive(100, Duration::from_secs(30), second).await;
+        let received = received.map_err(|error| format!("{error}: {error:?}"))?;
+        for message in &received {
+            history.receives(message, began);
+            history.acknowledges(message);
+            let settled = last.shard.ack(&[message.receipt]).await;
+            if settled.map_err(|error| error.to_string())? == [recto_jobs::Settled::Done] {
+                history.is_done(message);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A store that breaks a promise.
+struct Breaking {
+    inner: Arc<dyn Store>,
+    broken: Broken,
+    random: Random,
+}
+
+#[async_trait::async_trait]
+impl StoreWrapper for Breaking {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    async fn on_cas(&self, mut cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        match self.broken {
+            Broken::Conditions => {
+                let outcome = self.inner.cas(cas.clone(), options).await?;
+                if let CasOutcome::NotApplied { current } = outcome {
+                    for (condition, current) in cas.conditions.iter_mut().zip(current) {
+                        condition.expected = current;
+                    }
+                    return self.inner.cas(cas, options).await;
+                }
+                Ok(outcome)
+            }
+            Broken::States if cas.table.name() == "recto_queue_state" && self.random.one_in(10) => {
+                Ok(CasOutcome::Applied)
+            }
+            _ => self.inner.cas(cas, options).await,
+        }
+    }
+
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        if self.broken == Broken::Bodies && self.random.one_in(10) {
+            return Ok(WriteOutcome::Done);
+        }
+        self.inner.write_many(writes, atomicity, options).await
+    }
+}

@@ -1,0 +1,48 @@
+//! When a message of a segment may be received next: for how long whoever finds none may wait.
+
+use crate::lease::Claim;
+use crate::limits::LEASE_MARGIN_MICROS;
+use crate::log::Entry;
+use crate::names::{Micros, Seq};
+use crate::state::{Pending, Standing, State, StateContext};
+
+impl State {
+    /// When a message may be received, by the wall clock of this process, as far as that is known; none: not before something is
+    /// sent, given back or done with. A claim that looks then may still find nothing: a message may have been acknowledged.
+    ///
+    /// Groups are not looked at: of an ordered queue it may be earlier than a message is in its turn.
+    pub fn due(&self, context: &StateContext<'_>) -> Option<Micros> {
+        if context.log.segment() != context.segment {
+            return None;
+        }
+        let is_mine = self.segment() == context.segment;
+        let messages = context.log.messages();
+        let open = messages.filter(|(seq, ..)| !is_mine || !self.resolved().has(*seq));
+        let due = open.filter_map(|(seq, _, entry)| {
+            let pending = self.pending().get(&seq).filter(|_| is_mine);
+            pending.map_or(Some(entry.not_before), |pending| pending.due(seq, entry, context))
+        });
+        due.min()
+    }
+}
+
+impl Pending {
+    fn due(&self, seq: Seq, entry: &Entry, context: &StateContext<'_>) -> Option<Micros> {
+        let is_exhausted = context.most_attempts.is_some_and(|most| self.attempts >= most);
+        let ends = match self.standing {
+            Standing::Leaving(_) => return None,
+            _ if is_exhausted => return None,
+            Standing::Waiting => self.until,
+            Standing::Claimed => {
+                let claim: Claim = (context.segment, seq, self.claim);
+                let of_others = self.until.saturating_add(LEASE_MARGIN_MICROS);
+                match context.leases.left(claim, context.clock) {
+                    None => of_others,
+                    Some(0) => entry.not_before,
+                    Some(left) => context.clock.wall.saturating_add(left),
+                }
+            }
+        };
+        Some(ends.max(entry.not_before))
+    }
+}
