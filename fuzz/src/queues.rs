@@ -6,9 +6,9 @@ use recto_queue::stored::{
     encode_registry_row, encode_ring, encode_state,
 };
 use recto_queue::{
-    BodyTable, ClaimId, Clock, HeadContext, HeadWish, Leases, Log, Place, Protocol, QueueId, QueueName,
-    QueueOptions, Reach, Receipt, Register, RegistryContext, RegistryWish, RingContext, RingWish, Segment,
-    State, StateContext, StateWish, StoredError, Tenure,
+    BodyTable, ClaimId, Clock, HeadContext, HeadWish, Leases, Log, Phase, Place, Protocol, QueueId,
+    QueueName, QueueOptions, Reach, Receipt, Register, RegistryContext, RegistryWish, RingContext, RingWish,
+    Segment, State, StateContext, StateWish, StoredError, Tenure,
 };
 
 use crate::memory::limited;
@@ -79,6 +79,7 @@ fn log(bytes: &[u8]) {
         return;
     };
     assert_eq!(encode_log_header(&log), *column);
+    assert_eq!(decode_log(header, &log, []).as_ref(), Ok(&log));
     let messages = log.messages().map(|(seq, ..)| seq);
     assert!(messages.eq(0..log.next()));
     if let Some(last) = log.next().checked_sub(1) {
@@ -150,12 +151,12 @@ fn ring(bytes: &[u8]) {
             now: NOW,
             protocol: Protocol::default(),
         };
-        for wish in ring
-            .next()
-            .map(RingWish::Add)
-            .into_iter()
-            .chain([RingWish::Begin(QueueId(1))])
-        {
+        let open = ring.tables().iter().find_map(|(table, phase)| match phase {
+            Phase::Open { life, .. } => Some(RingWish::Roll(*table, *life)),
+            _ => None,
+        });
+        let wishes = ring.next().map(RingWish::Add).into_iter().chain(open);
+        for wish in wishes.chain([RingWish::Begin(QueueId(1))]) {
             ring.work_out(&wish, false, &context);
         }
     }

@@ -1,28 +1,14 @@
 //! What a head names that is gone: who comes too late, and who finds registers that are not of one time.
 
-use super::{HERE, SOURCE, TENURE};
+use super::{HERE, SOURCE, TENURE, entry};
 use crate::{
     Address, BodyTable, Chunk, Entry, Fencing, Head, HeadAnswer, HeadContext, HeadWish, KeepAction,
-    KeepEvent, Live, Log, LogAnswer, LogRow, MessageId, MoveAction, MoveEvent, Moved, Moving, Phase, Place,
-    Protocol, Reach, Register, Rehoming, ReleaseAction, ReleaseEvent, Released, Releasing, Ring, Segment,
-    SendAction, SendAnswer, SendEvent, Sending, Settled, ShardAction, ShardEvent, State, StateAnswer,
-    StateWish, Target,
+    KeepEvent, Live, Log, LogAnswer, LogRow, MoveAction, MoveEvent, Moved, Moving, Phase, Place, Protocol,
+    Reach, Register, Rehoming, ReleaseAction, ReleaseEvent, Released, Releasing, Ring, Segment, SendAction,
+    SendAnswer, SendEvent, Sending, Settled, ShardAction, ShardEvent, State, StateAnswer, StateWish, Target,
 };
 
 const CHUNK: Chunk = Chunk(1);
-
-fn entry(id: u128) -> Entry {
-    Entry {
-        id: MessageId(id),
-        index: 0,
-        size: 1,
-        sent: 0,
-        not_before: 0,
-        group: None,
-        deduplication: None,
-        origin: None,
-    }
-}
 
 /// A head that was restored, and names a segment whose register another has.
 fn restored() -> (Segment, Live, Head) {
@@ -49,13 +35,20 @@ fn sending() -> Sending {
         TENURE,
         Reach::Near,
         CHUNK,
-        [entry(1)].into(),
+        [entry(1, 1)].into(),
         Protocol::default(),
     )
 }
 
 fn moving() -> Moving {
-    Moving::new(SOURCE, None, (HERE, TENURE), CHUNK, entry(1), Protocol::default())
+    Moving::new(
+        SOURCE,
+        None,
+        (HERE, TENURE),
+        CHUNK,
+        entry(1, 1),
+        Protocol::default(),
+    )
 }
 
 fn opening() -> HeadWish {
@@ -266,7 +259,7 @@ fn received(segment: Segment) -> (Log, State) {
     let origin = |seq| Some(crate::Origin { seq, ..SOURCE });
     let moved = [0, 1].map(|seq| Entry {
         origin: origin(seq),
-        ..entry(seq.into())
+        ..entry(seq.into(), 1)
     });
     let mut log = Log::absent();
     log.segment = segment;

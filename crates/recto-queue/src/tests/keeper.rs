@@ -1,18 +1,19 @@
 //! Who seals and releases, in the models.
 
+use super::SOURCE;
 use super::driver::{Driver, Next, Spot};
 use super::mover::spot_of;
 use super::store::{By, Reply, Request};
 use super::world::Now;
-use super::{HERE, SOURCE};
 use crate::{
-    HeadWish, Live, Log, LogAnswer, LogWish, ReleaseAction, ReleaseEvent, Released, Releasing, Segment,
-    ShardAction, ShardEvent,
+    Address, HeadWish, Live, Log, LogAnswer, LogWish, ReleaseAction, ReleaseEvent, Released, Releasing,
+    Segment, ShardAction, ShardEvent,
 };
 
 /// Looks through all live segments so often: it seals those that are open, if it is to, and releases what it can.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Keeper {
+    address: Address,
     passes: u8,
     left: Vec<(Segment, Live)>,
     log: Option<Log>,
@@ -23,8 +24,9 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    pub(crate) fn new(passes: u8) -> Self {
+    pub(crate) fn new(address: Address, passes: u8) -> Self {
         Self {
+            address,
             passes,
             left: Vec::new(),
             log: None,
@@ -37,7 +39,7 @@ impl Keeper {
     pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>) -> Option<Request> {
         if reply == Reply::Start {
             self.passes -= 1;
-            return Some(Request::ReadHead(HERE));
+            return Some(Request::ReadHead(self.address));
         }
         let next = self.driver.hears(reply, now);
         self.goes_on(next, now)
@@ -61,23 +63,24 @@ impl Keeper {
             Next::Other(Reply::Head(head)) => {
                 let live = head.live().iter().map(|(segment, live)| (*segment, *live));
                 self.left = live.rev().collect();
-                self.left
-                    .retain(|(segment, _)| !now.config.purges || *segment != SOURCE.segment);
+                let source = (SOURCE.address, SOURCE.segment);
+                let may = |segment| !now.config.purges || (self.address, segment) != source;
+                self.left.retain(|(segment, _)| may(*segment));
                 self.looks_at_next(now)
             }
             Next::Other(Reply::Log(log)) => {
                 let (_, live) = *self.left.last()?;
                 self.log = Some(log);
-                Some(Request::ReadState(HERE, live.register))
+                Some(Request::ReadState(self.address, live.register))
             }
             Next::Other(Reply::State(state)) => {
                 let (segment, _) = *self.left.last()?;
                 let log = self.log.take()?;
                 let protocol = now.config.protocol();
                 self.releasing = Some(if now.config.purges {
-                    Releasing::purging(HERE, segment, &log, &state, protocol)
+                    Releasing::purging(self.address, segment, &log, &state, protocol)
                 } else {
-                    Releasing::new(HERE, segment, &log, &state, protocol)
+                    Releasing::new(self.address, segment, &log, &state, protocol)
                 });
                 self.releases(ReleaseEvent::Begin, now)
             }
@@ -91,7 +94,7 @@ impl Keeper {
             let wish = LogWish::Seal;
             return self.asks(ShardAction::Log { live, segment, wish }, now);
         }
-        Some(Request::ReadLog(HERE, live.register))
+        Some(Request::ReadLog(self.address, live.register))
     }
 
     fn looks_at_another(&mut self, now: &Now<'_>) -> Option<Request> {
@@ -110,7 +113,7 @@ impl Keeper {
     }
 
     fn asks(&mut self, action: ShardAction, now: &Now<'_>) -> Option<Request> {
-        let next = self.driver.asks(HERE, action, now);
+        let next = self.driver.asks(self.address, action, now);
         self.goes_on(next, now)
     }
 
@@ -119,7 +122,7 @@ impl Keeper {
         let action = self.releasing.as_mut()?.step(event);
         self.purges = matches!(action, ReleaseAction::State(_));
         let own = Spot {
-            address: HERE,
+            address: self.address,
             segment,
             register: live.register,
         };
@@ -128,8 +131,8 @@ impl Keeper {
                 self.driver.asks_state(spot_of(origin), wish, By::Nobody, now)
             }
             ReleaseAction::State(wish) => self.driver.asks_state(own, wish, By::Purge, now),
-            ReleaseAction::Head(wish) => self.driver.asks(HERE, ShardAction::Head(vec![wish]), now),
-            ReleaseAction::Find(segment) => self.driver.asks(HERE, ShardAction::Find(segment), now),
+            ReleaseAction::Head(wish) => self.driver.asks(self.address, ShardAction::Head(vec![wish]), now),
+            ReleaseAction::Find(segment) => self.driver.asks(self.address, ShardAction::Find(segment), now),
             ReleaseAction::Over(released) => {
                 assert!(released != Released::Damaged, "nothing is damaged");
                 self.releasing = None;

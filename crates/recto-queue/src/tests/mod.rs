@@ -10,6 +10,7 @@
 
 mod driver;
 mod gone;
+mod heads;
 mod keeper;
 mod lease;
 mod mover;
@@ -20,13 +21,17 @@ mod ring_keeper;
 mod rounds;
 mod segment;
 mod sender;
+mod states;
 mod store;
 mod stored;
 mod stored_registry;
 mod worker;
 mod world;
 
-use crate::{Address, Entry, Fingerprint, MessageId, Origin, Place, Segment, Shard, Tenure};
+use crate::{
+    Address, Clock, Entry, Fingerprint, Leases, Log, MessageId, Origin, Place, Protocol, Segment, Shard,
+    StateContext, Tenure,
+};
 
 const Q1: &str = "Q1: no confirmed message is lost";
 const Q2: &str = "Q2: no message is claimed after its ack";
@@ -35,6 +40,7 @@ const Q4: &str = "Q4: a segment leaves the list sealed and resolved, and never r
 const Q5: &str = "Q5: no table is written in a new life while an earlier one may still be emptied";
 const Q6: &str = "Q6: a stale receipt acks nothing";
 const Q7: &str = "Q7: a group is received in order, one message at a time";
+const HELD: &str = "no message is claimed that another has, whose claim holds";
 const TWICE: &str = "nothing stands twice";
 
 /// The shard of the models.
@@ -44,6 +50,11 @@ const HERE: Address = Address {
 };
 /// By which use the queue of the models has its place.
 const TENURE: Tenure = Tenure(1);
+/// Another one, if there is.
+const THERE: Address = Address {
+    shard: Shard(1),
+    ..HERE
+};
 /// The message that is moved.
 const SOURCE: Origin = Origin {
     address: HERE,
@@ -62,6 +73,33 @@ fn usually(usual: u8, long: u8) -> u8 {
     if scale > 1 { long } else { usual }
 }
 
+/// A message, of which nothing matters but how it is called and how large it is.
+fn entry(id: u128, size: u32) -> Entry {
+    Entry {
+        id: MessageId(id),
+        index: 0,
+        size,
+        sent: 0,
+        not_before: 0,
+        group: None,
+        deduplication: None,
+        origin: None,
+    }
+}
+
+/// What somebody goes by who gave no claims, when the clocks show 0.
+fn state_context<'a>(log: &'a Log, leases: &'a Leases, protocol: Protocol) -> StateContext<'a> {
+    StateContext {
+        segment: Segment(1),
+        log,
+        most_attempts: None,
+        order: None,
+        leases,
+        clock: Clock::default(),
+        protocol,
+    }
+}
+
 /// A message of the models.
 fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
     Entry {
@@ -77,7 +115,8 @@ fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
 }
 
 /// The sources of the models.
-const MODELS: [&str; 5] = [
+const MODELS: [&str; 6] = [
+    include_str!("heads.rs"),
     include_str!("lease.rs"),
     include_str!("moving.rs"),
     include_str!("ring.rs"),

@@ -1,7 +1,7 @@
 //! Two who move a message of a sealed segment, workers who receive it here or there, and who releases segments.
 
 use super::world::Config;
-use super::{Q2, TWICE, usually};
+use super::{Q2, THERE, TWICE, entry, usually};
 use crate::rules::Rule;
 use crate::{LogAnswer, MoveAction, MoveEvent, Moved, Moving, Placed, ShardEvent, StateAnswer, Target};
 
@@ -59,6 +59,18 @@ fn moving_apart() -> Config {
     }
 }
 
+/// The same, and the segment of the other shard that the message may have come to is purged.
+fn moving_apart_and_purging() -> Config {
+    Config {
+        keepers: vec![1],
+        kept: THERE,
+        seals: true,
+        purges: true,
+        losses: usually(0, 1),
+        ..moving_apart()
+    }
+}
+
 /// A mover, and a worker that is late.
 fn moving_and_working() -> Config {
     Config {
@@ -86,19 +98,6 @@ fn a_message_with_a_deduplication_id_is_moved() {
     moving.holds("a mover, a deduplication id", &["moved"]);
 }
 
-fn entry() -> crate::Entry {
-    crate::Entry {
-        id: crate::MessageId(1),
-        index: 3,
-        size: 1,
-        sent: 0,
-        not_before: 0,
-        group: None,
-        deduplication: Some(crate::Fingerprint(1)),
-        origin: None,
-    }
-}
-
 #[test]
 fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
     let chunk = crate::Chunk(1);
@@ -112,11 +111,11 @@ fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
         None,
         (super::HERE, super::TENURE),
         chunk,
-        entry(),
+        entry(1, 1),
         crate::Protocol::default(),
     );
     moving.step(MoveEvent::Source(StateAnswer::Leaving(target)));
-    let placed = vec![Placed::Duplicate(entry().id)];
+    let placed = vec![Placed::Duplicate(crate::MessageId(1))];
     let action = moving.step(MoveEvent::Shard(ShardEvent::Log(LogAnswer::Appended(placed))));
     assert_eq!(action, MoveAction::Over(Moved::NotNow));
 }
@@ -144,6 +143,16 @@ fn a_message_is_moved_beside_a_worker() {
 #[test]
 fn a_message_that_two_move_to_two_shards_comes_to_one() {
     moving_apart().holds("two movers to two shards", &["moved", "moved to another shard"]);
+}
+
+#[test]
+fn a_message_that_was_moved_to_another_shard_and_purged_there_does_not_come_again() {
+    moving_apart_and_purging().holds("two movers, another shard purged", &["released"]);
+}
+
+#[test]
+fn without_settling_sources_in_other_shards() {
+    moving_apart_and_purging().breaks(Rule::OriginsSettledFirst, TWICE);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Senders, workers and keepers of one shard, whose registers recur.
 
+use super::worker::Act;
 use super::world::Config;
-use super::{Q1, Q3, Q4, Q6, Q7, TWICE, usually};
+use super::{HELD, Q1, Q3, Q4, Q6, Q7, TWICE, usually};
 use crate::rules::Rule;
 
 /// Two senders, and room for one message in a segment.
@@ -22,6 +23,27 @@ fn working() -> Config {
         losses: usually(1, 2),
         ticks: 1,
         ..Config::default()
+    }
+}
+
+/// Two workers who do this with a message at first, of whom one may take the other for dead.
+fn giving_back(act: Act) -> Config {
+    Config {
+        workers: vec![2, 2],
+        acts: vec![act],
+        ..working()
+    }
+}
+
+/// Two messages, of which one at a time may be pending.
+fn full_of_pending() -> Config {
+    Config {
+        senders: vec![vec![1, 2]],
+        workers: vec![2, 2],
+        segment_messages: 2,
+        pending: 1,
+        losses: usually(0, 1),
+        ..working()
     }
 }
 
@@ -115,6 +137,25 @@ fn workers_overtake_each_other() {
 }
 
 #[test]
+fn what_was_given_back_is_received_again() {
+    for act in [Act::Nack, Act::Extend, Act::GiveBack] {
+        let seen: &[_] = match act {
+            Act::GiveBack => &["all done"],
+            _ => &["all done", "received again"],
+        };
+        giving_back(act).holds(&format!("two workers, {act:?}"), seen);
+    }
+}
+
+#[test]
+fn where_as_much_is_pending_as_may_be_the_rest_waits() {
+    full_of_pending().holds(
+        "two workers, one pending",
+        &["all done", "as much is pending as may be"],
+    );
+}
+
+#[test]
 fn registers_recur() {
     let seen = ["all done", "a register has its second segment", "full"];
     recurring().holds("a register recurs", &seen);
@@ -181,6 +222,13 @@ fn without_resolving_before_release() {
 #[test]
 fn without_a_fence_of_receipts() {
     working().breaks(Rule::ReceiptFencedByClaim, Q6);
+}
+
+#[test]
+fn without_a_fence_of_what_is_given_back() {
+    for act in [Act::Nack, Act::GiveBack] {
+        giving_back(act).breaks(Rule::ReceiptFencedByClaim, HELD);
+    }
 }
 
 #[test]

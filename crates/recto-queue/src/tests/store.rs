@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{HERE, Q2, Q3, Q4, Q6, Q7, SOURCE, TENURE};
+use super::{HELD, HERE, Q2, Q3, Q4, Q6, Q7, SOURCE, TENURE};
+use crate::limits::LEASE_MARGIN_MICROS;
 use crate::rules::{Rule, Rules};
 use crate::{
-    Address, BodyTable, Chunk, ClaimId, Decision, Entry, Head, Life, Live, Log, LogRow, MessageId, Pending,
-    Phase, Reach, Register, RegisterNumber, Ring, Segment, Seq, Shard, Standing, State, Target, Version,
+    Address, BodyTable, Chunk, ClaimId, Decision, Entry, Head, Life, Live, Log, LogRow, MessageId, Micros,
+    Pending, Phase, Reach, Register, RegisterNumber, Ring, Segment, Seq, Shard, Standing, State, Target,
+    Version,
 };
 
 /// What is asked of the store.
@@ -70,6 +72,8 @@ pub(crate) struct Store {
     pub(crate) acked: BTreeSet<MessageId>,
     /// Messages of segments that were released.
     pub(crate) released: Vec<Copy>,
+    /// By whom a message is held, and until when: whatever is stored, only he can let go of it before.
+    held: BTreeMap<(Address, Segment, Seq), (ClaimId, Micros)>,
     pub(crate) broken: Option<&'static str>,
 }
 
@@ -134,6 +138,7 @@ impl Store {
             bodies: BTreeSet::new(),
             acked: BTreeSet::new(),
             released: Vec::new(),
+            held: BTreeMap::new(),
             broken: None,
         }
     }
@@ -208,7 +213,7 @@ impl Store {
     }
 
     /// Executes a request.
-    pub(crate) fn executes(&mut self, request: &Request, rules: Rules) -> Reply {
+    pub(crate) fn executes(&mut self, request: &Request, rules: Rules, now: Micros) -> Reply {
         match request {
             Request::ReadHead(address) => Reply::Head(self.shards[address].head.clone()),
             Request::ReadLog(address, register) => Reply::Log(self.shards[address].log(*register)),
@@ -240,6 +245,7 @@ impl Store {
                     return Reply::Decided(put.version(), Decision::Refused);
                 }
                 self.check_state((*address, *register), &before, put, *by);
+                self.check_claims(*address, &before, put, *by, now);
                 self.at(*address).states.insert(*register, put.clone());
                 Reply::Decided(put.version(), Decision::Applied)
             }
@@ -415,6 +421,28 @@ impl Store {
         if by != By::Nobody {
             self.acked.extend(acked);
         }
+    }
+
+    /// What is claimed nobody has, or had for as long as his claim holds.
+    fn check_claims(&mut self, address: Address, before: &State, put: &State, by: By, now: Micros) {
+        let at = |seq: &Seq| (address, put.segment, *seq);
+        for (seq, pending) in &put.pending {
+            let was = before.pending.get(seq).filter(|_| before.segment == put.segment);
+            let is_new = was.is_none_or(|was| was.claim != pending.claim);
+            let is_claimed = pending.standing == Standing::Claimed;
+            let held = self.held.get(&at(seq));
+            if is_new && is_claimed && held.is_some_and(|(_, until)| now < until + LEASE_MARGIN_MICROS) {
+                self.broken = Some(HELD);
+            }
+            if is_claimed && (is_new || by == By::Claim(pending.claim)) {
+                self.held.insert(at(seq), (pending.claim, pending.until));
+            }
+        }
+        self.held.retain(|(_, segment, seq), (claim, _)| {
+            let is_claimed = |pending: &Pending| pending.standing == Standing::Claimed;
+            let has_it = put.pending.get(seq).is_some_and(is_claimed);
+            *segment != put.segment || has_it || by != By::Claim(*claim)
+        });
     }
 }
 

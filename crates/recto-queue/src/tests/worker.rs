@@ -1,14 +1,25 @@
-//! Who receives and acks, in the models.
+//! Who receives, and acks or gives back, in the models.
 
 use std::collections::BTreeMap;
 
 use super::HERE;
 use super::driver::{Driver, Next, Spot};
 use super::store::{By, Reply, Request};
-use super::world::{Ghost, Now};
+use super::world::{Config, Ghost, Now};
 use crate::{ClaimId, Delivery, Head, Live, Log, Order, Segment, State, StateAnswer, StateWish};
 
-/// Looks through all live segments so often; what it receives it acks.
+/// What is done with a message that was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Act {
+    Ack,
+    /// It may be received again at once.
+    Nack,
+    /// It goes on with it.
+    Extend,
+    GiveBack,
+}
+
+/// Looks through all live segments so often; what it receives it acks in the end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Worker {
     name: u8,
@@ -20,11 +31,13 @@ pub(crate) struct Worker {
     left: Vec<(Segment, Live)>,
     driver: Driver,
     has: Vec<Delivery>,
-    acking: Option<ClaimId>,
+    /// What it does with them, the last one first.
+    acts: Vec<Act>,
+    acting: Option<(Act, ClaimId)>,
 }
 
 impl Worker {
-    pub(crate) fn new(name: u8, passes: u8) -> Self {
+    pub(crate) fn new(config: &Config, name: u8, passes: u8) -> Self {
         Self {
             name,
             passes,
@@ -34,13 +47,14 @@ impl Worker {
             left: Vec::new(),
             driver: Driver::new(),
             has: Vec::new(),
-            acking: None,
+            acts: config.acts.iter().rev().copied().collect(),
+            acting: None,
         }
     }
 
     pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
         match reply {
-            Reply::Start if !self.has.is_empty() => self.acks(now, ghosts),
+            Reply::Start if !self.has.is_empty() => self.acts(now, ghosts),
             Reply::Start => {
                 self.passes -= 1;
                 Some(Request::ReadHead(HERE))
@@ -87,10 +101,22 @@ impl Worker {
         self.asks(wish, By::Nobody, now, ghosts)
     }
 
-    fn acks(&mut self, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+    fn acts(&mut self, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
         let Delivery { seq, claim, .. } = *self.has.last()?;
-        self.acking = Some(claim);
-        self.asks(StateWish::Ack { seq, claim }, By::Claim(claim), now, ghosts)
+        let act = self.acts.pop().unwrap_or(Act::Ack);
+        self.acting = Some((act, claim));
+        let until = now.micros;
+        let wish = match act {
+            Act::Ack => StateWish::Ack { seq, claim },
+            Act::Nack => StateWish::Nack { seq, claim, until },
+            Act::Extend => StateWish::Extend {
+                seq,
+                claim,
+                until: until + 1,
+            },
+            Act::GiveBack => StateWish::GiveBack { seq, claim },
+        };
+        self.asks(wish, By::Claim(claim), now, ghosts)
     }
 
     fn asks(&mut self, wish: StateWish, by: By, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
@@ -115,10 +141,12 @@ impl Worker {
             Next::State(answer) => answer,
             other => panic!("{other:?}"),
         };
-        if let (StateAnswer::Done, Some(claim)) = (answer, self.acking) {
-            ghosts.push(Ghost::Acked(claim));
+        match (answer, self.acting.take()) {
+            // It works on it for longer.
+            (StateAnswer::Done, Some((Act::Extend, _))) => return None,
+            (StateAnswer::Done, Some((Act::Ack, claim))) => ghosts.push(Ghost::Acked(claim)),
+            _ => {}
         }
-        self.acking = None;
         self.has.clear();
         let (segment, _) = self.left.pop()?;
         let state = self.driver.forgets_state()?;

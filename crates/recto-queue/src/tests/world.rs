@@ -12,12 +12,13 @@ use super::mover::Mover;
 use super::ring_keeper::{RingKeeper, Task};
 use super::sender::Sender;
 use super::store::{Reply, Request, Store};
-use super::worker::Worker;
-use super::{HERE, Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE, entry_of};
+use super::worker::{Act, Worker};
+use super::{HELD, HERE, Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE, entry_of};
 use crate::limits::{REST_MICROS, WINDOW_MICROS};
 use crate::rules::{Rule, Rules};
 use crate::{
-    BodyTable, ClaimId, Fingerprint, MessageId, Micros, Phase, Placed, Protocol, Segment, Seq, Version,
+    Address, BodyTable, ClaimId, Fingerprint, MessageId, Micros, Phase, Placed, Protocol, Segment, Seq,
+    Version,
 };
 
 /// What may happen, and how often.
@@ -29,8 +30,11 @@ pub(crate) struct Config {
     pub(crate) senders: Vec<Vec<u8>>,
     /// For each worker, how often it looks.
     pub(crate) workers: Vec<u8>,
-    /// For each keeper, how often it looks.
+    /// What each does, one after the other, with what it receives. From then on it acks.
+    pub(crate) acts: Vec<Act>,
+    /// For each keeper, how often it looks at the shard that is kept.
     pub(crate) keepers: Vec<u8>,
+    pub(crate) kept: Address,
     /// How many move the message that is there from the start, if there are any.
     pub(crate) movers: u8,
     /// Whether each moves it to a shard of its own, the first one within the message's.
@@ -41,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) ring_keepers: Vec<Vec<Task>>,
     pub(crate) segment_messages: Seq,
     pub(crate) registers: usize,
+    /// How many messages of a segment are pending at most.
+    pub(crate) pending: usize,
     /// Of the ring.
     pub(crate) tables: u32,
     /// How many requests are of unknown outcome.
@@ -54,7 +60,7 @@ pub(crate) struct Config {
     pub(crate) deduplicates: bool,
     /// Whether keepers seal what is open.
     pub(crate) seals: bool,
-    /// Whether keepers purge all but the first segment.
+    /// Whether keepers purge, all but the segment of the message that is moved.
     pub(crate) purges: bool,
     /// How many of the processes lose answers.
     pub(crate) lossy: u8,
@@ -74,13 +80,16 @@ impl Default for Config {
             without: None,
             senders: Vec::new(),
             workers: Vec::new(),
+            acts: Vec::new(),
             keepers: Vec::new(),
+            kept: HERE,
             movers: 0,
             moves_apart: false,
             is_half_moved: false,
             ring_keepers: Vec::new(),
             segment_messages: 1,
             registers: 4,
+            pending: 8,
             tables: 2,
             losses: 0,
             crashes: 0,
@@ -200,11 +209,11 @@ impl World {
             .iter()
             .map(|messages| Role::Sender(Sender::new(messages)));
         let workers = (0..).zip(&config.workers);
-        let workers = workers.map(|(name, passes)| Role::Worker(Worker::new(name, *passes)));
+        let workers = workers.map(|(name, passes)| Role::Worker(Worker::new(config, name, *passes)));
         let keepers = config
             .keepers
             .iter()
-            .map(|passes| Role::Keeper(Keeper::new(*passes)));
+            .map(|passes| Role::Keeper(Keeper::new(config.kept, *passes)));
         let ring_keepers = (0..).zip(&config.ring_keepers);
         let ring_keepers = ring_keepers.map(|(name, tasks)| Role::RingKeeper(RingKeeper::new(name, tasks)));
         let movers = (0..config.movers).map(|name| Role::Mover(Box::new(Mover::new(config, name))));
@@ -360,6 +369,7 @@ impl Config {
         Protocol {
             segment_messages: self.segment_messages,
             registers: self.registers,
+            pending: self.pending,
             unused: 0,
             rules: self.rules(),
             ..Protocol::default()
@@ -423,7 +433,8 @@ impl Config {
     }
 }
 
-const INVARIANTS: [&str; 8] = [Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE];
+const INVARIANTS: [&str; 10] = [Q1, Q2, Q3, Q4, Q5, Q6, Q7, HELD, PENDING, TWICE];
+const PENDING: &str = "no more is pending than may be";
 
 /// What happened, one a line.
 fn told(happenings: &[Happening]) -> String {
@@ -476,12 +487,12 @@ impl Model for Config {
                 if let Some(first) =
                     first.filter(|first| matches!(first, Request::ReadHead(_) | Request::ReadRing))
                 {
-                    let reply = next.store.executes(&first, self.rules());
+                    let reply = next.store.executes(&first, self.rules(), next.now);
                     next.hears(index, reply, self);
                 }
             }
             Happening::Answered(index, request) => {
-                let reply = next.store.executes(&request, self.rules());
+                let reply = next.store.executes(&request, self.rules(), next.now);
                 next.hears(index, reply, self);
             }
             Happening::Lost(index, request) => {
@@ -493,7 +504,7 @@ impl Model for Config {
             Happening::Late(request) => {
                 let index = next.late.iter().position(|late| *late == request)?;
                 next.late.remove(index);
-                next.store.executes(&request, self.rules());
+                next.store.executes(&request, self.rules(), next.now);
             }
             Happening::Crashes(index) => {
                 next.crashes -= 1;
@@ -529,6 +540,30 @@ impl Model for Config {
             Property::always(Q4, |config, world: &World| config.not_broken(world, Q4)),
             Property::always(Q6, |config, world: &World| config.not_broken(world, Q6)),
             Property::always(Q7, |config, world: &World| config.not_broken(world, Q7)),
+            Property::always(HELD, |config, world: &World| config.not_broken(world, HELD)),
+            Property::always(PENDING, |config, world: &World| {
+                let mut shards = world.store.shards.values();
+                shards.all(|registers| {
+                    let mut states = registers.states.values();
+                    states.all(|state| state.pending.len() <= config.pending)
+                })
+            }),
+            Property::sometimes("as much is pending as may be", |config, world: &World| {
+                let mut shards = world.store.shards.values();
+                shards.any(|registers| {
+                    let mut states = registers.states.values();
+                    states.any(|state| state.pending.len() == config.pending)
+                })
+            }),
+            Property::sometimes("received again", |_, world: &World| {
+                let mut shards = world.store.shards.values();
+                shards.any(|registers| {
+                    let pending = registers.states.values().flat_map(|state| state.pending.values());
+                    pending
+                        .max_by_key(|pending| pending.attempts)
+                        .is_some_and(|pending| pending.attempts > 1)
+                })
+            }),
             Property::sometimes("all done", |config, world: &World| {
                 world.is_at_end()
                     && world.sent == world.store.acked

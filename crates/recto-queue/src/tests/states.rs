@@ -1,0 +1,282 @@
+//! A state, wish by wish: what may be received, and what became of it.
+
+use std::collections::BTreeMap;
+
+use super::{entry, state_context};
+use crate::limits::Protocol;
+use crate::{
+    BodyTable, Chunk, ClaimId, Clock, Entry, Fingerprint, Head, Leases, Live, Log, LogRow, Order, Reach,
+    Register, RegisterNumber, Segment, State, StateAnswer, StateContext, StateWish,
+};
+
+/// Works out one wish after the other on a state of three messages.
+struct States {
+    state: State,
+    log: Log,
+    leases: Leases,
+    most_attempts: Option<u16>,
+    clock: Clock,
+    protocol: Protocol,
+}
+
+impl States {
+    fn new(protocol: Protocol) -> Self {
+        let mut log = Log::absent();
+        log.segment = Segment(1);
+        let entries = [entry(1, 1), entry(2, 1), entry(3, 1)].into();
+        log.rows = BTreeMap::from([(
+            0,
+            LogRow {
+                chunk: Chunk(1),
+                entries,
+            },
+        )]);
+        Self {
+            state: State::absent(),
+            log,
+            leases: Leases::default(),
+            most_attempts: Some(2),
+            clock: Clock::default(),
+            protocol,
+        }
+    }
+
+    fn context(&self) -> StateContext<'_> {
+        StateContext {
+            most_attempts: self.most_attempts,
+            clock: self.clock,
+            ..state_context(&self.log, &self.leases, self.protocol)
+        }
+    }
+
+    fn is_told(&mut self, wish: StateWish) -> StateAnswer {
+        let mut state = self.state.clone();
+        let answer = state.work_out(&wish, false, &self.context());
+        self.state = state;
+        answer
+    }
+
+    fn claims(&mut self, claim: u128, most: u16) -> Vec<(u16, u16)> {
+        let until = self.clock.wall + 30;
+        let claim = ClaimId(claim);
+        match self.is_told(StateWish::Claim { claim, most, until }) {
+            StateAnswer::Claimed(deliveries) => {
+                deliveries.iter().map(|one| (one.seq, one.attempts)).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_given_back_comes_again_when_it_may() {
+    let mut states = States::new(Protocol::default());
+    assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
+    // The same claim once more is the same.
+    assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
+    let (seq, claim) = (0, ClaimId(1));
+    let nack = StateWish::Nack {
+        seq,
+        claim,
+        until: 100,
+    };
+    assert_eq!(states.is_told(nack), StateAnswer::Done);
+    assert_eq!(states.is_told(nack), StateAnswer::Done);
+    assert_eq!(
+        states.is_told(StateWish::Extend {
+            seq,
+            claim,
+            until: 200
+        }),
+        StateAnswer::Stale
+    );
+    assert_eq!(states.claims(2, 9), [(2, 1)]);
+    states.clock.wall = 100;
+    assert_eq!(states.claims(3, 9), [(0, 2)]);
+    assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Stale);
+    // Nobody was there to be given it: it does not count.
+    let claim = ClaimId(3);
+    assert_eq!(
+        states.is_told(StateWish::GiveBack { seq, claim }),
+        StateAnswer::Done
+    );
+    assert!(states.state.exhausted(&states.context()).is_empty());
+    assert_eq!(states.claims(4, 9), [(0, 2)]);
+    let claim = ClaimId(4);
+    assert_eq!(
+        states.is_told(StateWish::Nack {
+            seq,
+            claim,
+            until: 100
+        }),
+        StateAnswer::Done
+    );
+    assert_eq!(states.claims(5, 9), []);
+    assert_eq!(states.state.exhausted(&states.context()), [0]);
+    assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Done);
+    assert_eq!(
+        states.is_told(StateWish::Ack {
+            seq,
+            claim: ClaimId(77)
+        }),
+        StateAnswer::Done
+    );
+    let claim = ClaimId(2);
+    assert_eq!(
+        states.is_told(StateWish::GiveBack { seq: 2, claim }),
+        StateAnswer::Done
+    );
+    assert!(!states.state.pending().contains_key(&2));
+    assert_eq!(states.is_told(StateWish::Purge { count: 3 }), StateAnswer::Done);
+    assert_eq!(
+        (states.state.resolved().count(), states.claims(6, 9)),
+        (3, vec![])
+    );
+}
+
+#[test]
+fn a_delayed_message_waits_and_so_many_are_pending() {
+    let mut states = States::new(Protocol {
+        pending: 2,
+        ..Protocol::default()
+    });
+    let mut late = entry(1, 1);
+    late.not_before = 50;
+    let entries = [late, entry(2, 1), entry(3, 1)].into();
+    states.log.rows = BTreeMap::from([(
+        0,
+        LogRow {
+            chunk: Chunk(1),
+            entries,
+        },
+    )]);
+    assert_eq!(states.claims(1, 1), [(1, 1)]);
+    states.clock.wall = 50;
+    assert_eq!(states.claims(2, 9), [(0, 1)]);
+    assert_eq!(
+        states.is_told(StateWish::Ack {
+            seq: 0,
+            claim: ClaimId(2)
+        }),
+        StateAnswer::Done
+    );
+    assert_eq!(states.claims(3, 9), [(2, 1)]);
+    // A released segment's messages are done with.
+    states.state.segment = Segment(2);
+    assert_eq!(
+        states.is_told(StateWish::Ack {
+            seq: 1,
+            claim: ClaimId(1)
+        }),
+        StateAnswer::Gone
+    );
+}
+
+/// A state of which these are resolved, and its log of so many messages.
+fn resolved(places: impl Iterator<Item = u16>, count: usize) -> States {
+    let mut states = States::new(Protocol::default());
+    let entries = vec![entry(1, 1); count].into();
+    let row = LogRow {
+        chunk: Chunk(1),
+        entries,
+    };
+    states.log.rows = BTreeMap::from([(0, row)]);
+    states.state.segment = Segment(1);
+    for place in places {
+        states.state.resolved.add(place);
+    }
+    states
+}
+
+#[test]
+fn a_claim_looks_at_no_more_than_it_gives() {
+    let looks = |states: &mut States, most| {
+        super::LOOKED_AT.set(0);
+        let claimed = states.claims(1, most).len();
+        (claimed, super::LOOKED_AT.get())
+    };
+    assert_eq!(looks(&mut resolved(0..0, 4_096), 10), (10, 10));
+    assert_eq!(looks(&mut resolved(0..4_000, 4_096), 10), (10, 10));
+    let every_other = (0..4_096).step_by(2);
+    assert_eq!(looks(&mut resolved(every_other, 4_096), 10), (10, 10));
+    assert_eq!(looks(&mut resolved(0..4_096, 4_096), 10), (0, 0));
+    // Where no more may be pending, only what is pending already is looked at, and the next one.
+    let mut states = resolved(0..0, 4_096);
+    states.claims(9, 1_024);
+    assert_eq!(looks(&mut states, 10), (0, 1_025));
+}
+
+#[test]
+fn a_purge_takes_back_nothing() {
+    let mut states = resolved(5..7, 7);
+    assert_eq!(states.claims(1, 9).len(), 5);
+    assert_eq!(states.is_told(StateWish::Purge { count: 3 }), StateAnswer::Done);
+    assert_eq!(states.state.resolved().count(), 5);
+    assert!(states.state.resolved().has(6));
+    let pending: Vec<_> = states.state.pending().keys().copied().collect();
+    assert_eq!(pending, [3, 4]);
+}
+
+const NOBODY: [u16; 0] = [];
+
+#[test]
+fn a_group_waits_for_each_live_segment_before_and_for_those_that_nobody_read() {
+    let grouped = |id, group| Entry {
+        group: Some(Fingerprint(group)),
+        ..entry(id, 1)
+    };
+    let log_of = |segment, entries: &[Entry]| {
+        let mut log = Log::absent();
+        log.segment = Segment(segment);
+        log.is_sealed = true;
+        let row = LogRow {
+            chunk: Chunk(1),
+            entries: entries.into(),
+        };
+        log.rows.insert(0, row);
+        log
+    };
+    let mut head = Head::absent();
+    head.last = Segment(2);
+    for number in 1..=2 {
+        let live = Live {
+            register: RegisterNumber(number),
+            table: BodyTable(1),
+            reach: Reach::Near,
+            count: None,
+        };
+        head.live.insert(Segment(number.into()), live);
+    }
+    let (before, absent) = (log_of(1, &[grouped(1, 1)]), State::absent());
+    let mut states = States::new(Protocol::default());
+    states.log = log_of(2, &[grouped(2, 1), grouped(3, 2), grouped(4, 2)]);
+    let claims = |states: &States, order: &Order| {
+        let context = StateContext {
+            segment: Segment(2),
+            order: Some(order),
+            ..states.context()
+        };
+        let (claim, most, until) = (ClaimId(1), 9, 30);
+        let wish = StateWish::Claim { claim, most, until };
+        match State::absent().work_out(&wish, false, &context) {
+            StateAnswer::Claimed(deliveries) => deliveries.iter().map(|one| one.seq).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let protocol = Protocol::default();
+    let order = |head: &Head, segment, log: Option<&Log>, state: &State| {
+        Order::of(head, Segment(segment), |_| Some((log?, state)), protocol)
+    };
+    let mut done = State::absent();
+    done.segment = Segment(1);
+    done.resolved.add(0);
+    assert_eq!(claims(&states, &order(&head, 2, Some(&before), &absent)), [1]);
+    assert_eq!(claims(&states, &order(&head, 2, Some(&before), &done)), [0, 1]);
+    // Nobody read it; or the head is older than the segment, and may not have all that come before.
+    assert_eq!(claims(&states, &order(&head, 2, None, &done)), NOBODY);
+    assert_eq!(claims(&states, &order(&head, 3, Some(&before), &done)), NOBODY);
+    let other = log_of(9, &[]);
+    assert_eq!(claims(&states, &order(&head, 2, Some(&other), &done)), NOBODY);
+    head.live.remove(&Segment(1));
+    assert_eq!(claims(&states, &order(&head, 2, None, &done)), [0, 1]);
+}
