@@ -16,9 +16,8 @@ impl State {
             return None;
         }
         let is_mine = self.segment() == context.segment;
-        let messages = context.log.messages();
-        let open = messages.filter(|(seq, ..)| !is_mine || !self.resolved().has(*seq));
-        let due = open.filter_map(|(seq, _, entry)| {
+        let open = self.unresolved(context.segment, context.log);
+        let due = open.filter_map(|(seq, entry)| {
             let pending = self.pending().get(&seq).filter(|_| is_mine);
             pending.map_or(Some(entry.not_before), |pending| pending.due(seq, entry, context))
         });

@@ -351,7 +351,11 @@ impl State {
     }
 
     /// Messages of a segment's log that are not done with, oldest first.
-    fn unresolved<'a>(&'a self, segment: Segment, log: &'a Log) -> impl Iterator<Item = (Seq, &'a Entry)> {
+    pub(crate) fn unresolved<'a>(
+        &'a self,
+        segment: Segment,
+        log: &'a Log,
+    ) -> impl Iterator<Item = (Seq, &'a Entry)> {
         let resolved = if self.segment == segment {
             &self.resolved
         } else {

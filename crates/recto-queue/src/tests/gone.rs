@@ -89,15 +89,18 @@ fn who_sends_to_a_deleted_queue_is_told_so() {
 }
 
 #[test]
-fn who_sends_reads_the_ring_where_nobody_made_the_head_or_its_ring_is_newer() {
+fn who_finds_no_head_or_one_that_knows_a_newer_ring_reads_that_and_fences_by_it() {
+    let wishes = vec![HeadWish::Fence(7), opening()];
     for answer in [HeadAnswer::Absent, HeadAnswer::OldRing] {
-        let mut sending = sending();
-        let mut hears = |event| sending.step(SendEvent::Shard(event));
-        let read = hears(ShardEvent::Head(answer));
-        assert_eq!(read, SendAction::Shard(HERE, ShardAction::ReadRing));
-        let wishes = vec![HeadWish::Fence(7), opening()];
-        let asked = hears(ShardEvent::Ring(7));
-        assert_eq!(asked, SendAction::Shard(HERE, ShardAction::Head(wishes)));
+        for (event, asked) in [
+            (ShardEvent::Head(answer), ShardAction::ReadRing),
+            (ShardEvent::Ring(7), ShardAction::Head(wishes.clone())),
+        ] {
+            let sent = sending().step(SendEvent::Shard(event.clone()));
+            assert_eq!(sent, SendAction::Shard(HERE, asked.clone()));
+            let moved = moving().step(MoveEvent::Shard(event));
+            assert_eq!(moved, MoveAction::Shard(HERE, asked));
+        }
     }
 }
 
@@ -310,7 +313,7 @@ fn releasing_goes_on_where_it_failed() {
     ] {
         assert_eq!(releasing.step(event.clone()), action, "{event:?}");
     }
-    // What is not resolved is not released, but purged; and so is nothing that is open.
+    // What is not resolved is not released, but purged.
     state.resolved = crate::Resolved::default();
     let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
     assert_eq!(
@@ -324,15 +327,17 @@ fn releasing_goes_on_where_it_failed() {
     assert_eq!(purging.step(ReleaseEvent::Source(StateAnswer::Done)), purge);
     assert_eq!(purging.step(ReleaseEvent::Begin), purge);
     assert_eq!(purging.step(ReleaseEvent::State(StateAnswer::Done)), release);
+    // What is open is neither; nor is what nothing was written of: the log is still another one's.
+    let (before, _) = received(Segment(segment.0 - 1));
     let open = Log {
         is_sealed: false,
         ..log
     };
-    let mut purging = Releasing::purging(HERE, segment, &open, &state, Protocol::default());
-    assert_eq!(
-        purging.step(ReleaseEvent::Begin),
-        ReleaseAction::Over(Released::NotYet)
-    );
+    for log in [open, before] {
+        let mut purging = Releasing::purging(HERE, segment, &log, &state, Protocol::default());
+        let told = purging.step(ReleaseEvent::Begin);
+        assert_eq!(told, ReleaseAction::Over(Released::NotYet));
+    }
 }
 
 #[test]

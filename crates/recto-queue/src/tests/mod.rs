@@ -8,6 +8,7 @@
     reason = "how much was looked at, and the ways in which things break"
 )]
 
+mod claims;
 mod driver;
 mod gone;
 mod heads;

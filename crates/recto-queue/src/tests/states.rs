@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{entry, state_context};
+use super::{HERE, entry, state_context};
 use crate::limits::Protocol;
 use crate::{
     BodyTable, Chunk, ClaimId, Clock, Entry, Fingerprint, Head, Leases, Live, Log, LogRow, Order, Reach,
-    Register, RegisterNumber, Segment, State, StateAnswer, StateContext, StateWish,
+    Register, RegisterNumber, Segment, State, StateAnswer, StateContext, StateWish, Target,
 };
 
 /// Works out one wish after the other on a state of three messages.
@@ -217,6 +217,29 @@ fn a_purge_takes_back_nothing() {
     assert_eq!(pending, [3, 4]);
 }
 
+#[test]
+fn what_leaves_is_pending_too() {
+    let mut states = States::new(Protocol {
+        pending: 1,
+        ..Protocol::default()
+    });
+    let target = Target {
+        address: HERE,
+        segment: Segment(2),
+        chunk: Chunk(2),
+    };
+    let leave = |seq, claim| StateWish::Leave { seq, claim, target };
+    assert_eq!(states.claims(1, 1), [(0, 1)]);
+    assert_eq!(states.is_told(leave(1, None)), StateAnswer::Full);
+    // Claimed by another; and by who moves it, for which there is room.
+    assert_eq!(states.is_told(leave(0, None)), StateAnswer::Stale);
+    let leaving = StateAnswer::Leaving(target);
+    assert_eq!(states.is_told(leave(0, Some(ClaimId(1)))), leaving);
+    let left = StateWish::Left { seq: 0, target };
+    assert_eq!(states.is_told(left), StateAnswer::Done);
+    assert_eq!(states.is_told(leave(1, None)), leaving);
+}
+
 const NOBODY: [u16; 0] = [];
 
 #[test]
@@ -272,11 +295,16 @@ fn a_group_waits_for_each_live_segment_before_and_for_those_that_nobody_read() {
     done.resolved.add(0);
     assert_eq!(claims(&states, &order(&head, 2, Some(&before), &absent)), [1]);
     assert_eq!(claims(&states, &order(&head, 2, Some(&before), &done)), [0, 1]);
-    // Nobody read it; or the head is older than the segment, and may not have all that come before.
+    // Nobody read it.
     assert_eq!(claims(&states, &order(&head, 2, None, &done)), NOBODY);
-    assert_eq!(claims(&states, &order(&head, 3, Some(&before), &done)), NOBODY);
     let other = log_of(9, &[]);
     assert_eq!(claims(&states, &order(&head, 2, Some(&other), &done)), NOBODY);
+    // The head is older than the segment, and may not have all that come before.
+    let older = Head {
+        last: Segment(1),
+        ..head.clone()
+    };
+    assert_eq!(claims(&states, &order(&older, 2, Some(&before), &done)), NOBODY);
     head.live.remove(&Segment(1));
     assert_eq!(claims(&states, &order(&head, 2, None, &done)), [0, 1]);
 }

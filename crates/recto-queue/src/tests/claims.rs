@@ -1,0 +1,207 @@
+//! Claims of any state of any log: the same as by looking at each message, one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::{HERE, entry, state_context};
+use crate::limits::{LEASE_MARGIN_MICROS, Protocol};
+use crate::{
+    BodyTable, Chunk, ClaimId, Clock, Entry, Fingerprint, Head, Leases, Live, Log, LogRow, Order, Pending,
+    Reach, Register, RegisterNumber, Resolved, Segment, Seq, Standing, State, StateAnswer, StateContext,
+    StateWish, Target,
+};
+
+const SEGMENT: Segment = Segment(2);
+const NOW: i64 = 2 * LEASE_MARGIN_MICROS;
+/// No other has that name: those are called by their message's place.
+const CLAIM: ClaimId = ClaimId(u128::MAX);
+
+/// A message's group, from when on it may be received, whether it is resolved, and how it is pending, if it is.
+type Message = (Option<u8>, bool, bool, Option<(u16, i64, u8)>);
+
+fn messages() -> impl Strategy<Value = Vec<Message>> {
+    let group = proptest::option::of(0..4_u8);
+    let pending = proptest::option::weighted(0.4, (0..4_u16, 0..4_i64, 0..3_u8));
+    let message = (
+        group,
+        proptest::bool::weighted(0.2),
+        proptest::bool::weighted(0.7),
+        pending,
+    );
+    proptest::collection::vec(message, 0..200)
+}
+
+fn log_of(segment: Segment, entries: Vec<Entry>) -> Log {
+    let mut log = Log::absent();
+    log.segment = segment;
+    log.is_sealed = true;
+    if !entries.is_empty() {
+        let entries = entries.into();
+        let chunk = Chunk(1);
+        log.rows.insert(0, LogRow { chunk, entries });
+    }
+    log
+}
+
+fn in_group(group: Option<u8>) -> Entry {
+    Entry {
+        group: group.map(|group| Fingerprint(group.into())),
+        ..entry(1, 1)
+    }
+}
+
+/// The log of such messages, and its state.
+fn stored(messages: &[Message]) -> (Log, State) {
+    let entries = messages.iter().map(|(group, is_late, ..)| Entry {
+        not_before: if *is_late { NOW + 1 } else { NOW },
+        ..in_group(*group)
+    });
+    let log = log_of(SEGMENT, entries.collect());
+    let mut state = State::absent();
+    state.segment = SEGMENT;
+    for (seq, (.., is_resolved, pending)) in (0..).zip(messages) {
+        match pending {
+            _ if *is_resolved => state.resolved.add(seq),
+            Some((attempts, until, standing)) => {
+                let pending = Pending {
+                    attempts: *attempts,
+                    first_received: 0,
+                    claim: ClaimId(seq.into()),
+                    until: until * LEASE_MARGIN_MICROS,
+                    standing: standing_of(*standing),
+                };
+                state.pending.insert(seq, pending);
+            }
+            None => {}
+        }
+    }
+    (log, state)
+}
+
+fn standing_of(standing: u8) -> Standing {
+    match standing {
+        0 => Standing::Claimed,
+        1 => Standing::Waiting,
+        _ => Standing::Leaving(Target {
+            address: HERE,
+            segment: Segment(3),
+            chunk: Chunk(1),
+        }),
+    }
+}
+
+/// An order by which these groups must wait.
+fn order_of(blocked: &BTreeSet<u8>) -> Order {
+    let mut head = Head::absent();
+    head.last = SEGMENT;
+    let live = Live {
+        register: RegisterNumber(0),
+        table: BodyTable(1),
+        reach: Reach::Near,
+        count: None,
+    };
+    head.live = BTreeMap::from([(Segment(1), live), (SEGMENT, live)]);
+    let entries = blocked.iter().map(|group| in_group(Some(*group)));
+    let (log, state) = (log_of(Segment(1), entries.collect()), State::absent());
+    Order::of(&head, SEGMENT, |_| Some((&log, &state)), Protocol::default())
+}
+
+/// Whom a claim gets, message by message.
+fn expected(
+    messages: &[Message],
+    state: &State,
+    most: u16,
+    most_attempts: Option<u16>,
+    blocked: Option<&BTreeSet<u8>>,
+    limit: usize,
+) -> Vec<Seq> {
+    let (mut seen, mut claimed) = (BTreeSet::new(), Vec::new());
+    let mut pending_count = state.pending.len();
+    for (seq, (group, is_late, is_resolved, _)) in (0..).zip(messages) {
+        let must_wait = !is_resolved
+            && match (blocked, group) {
+                (Some(blocked), Some(group)) => !seen.insert(*group) || blocked.contains(group),
+                _ => false,
+            };
+        let pending = state.pending.get(&seq);
+        let is_held = pending.is_some_and(|pending| match pending.standing {
+            Standing::Claimed => NOW < pending.until + LEASE_MARGIN_MICROS,
+            Standing::Waiting => NOW < pending.until,
+            Standing::Leaving(_) => true,
+        });
+        let is_exhausted =
+            pending.is_some_and(|pending| most_attempts.is_some_and(|most| pending.attempts >= most));
+        let has_room = pending.is_some() || pending_count < limit;
+        let may = !(*is_resolved || must_wait || is_held || is_exhausted || *is_late);
+        if may && has_room && claimed.len() < usize::from(most) {
+            pending_count += usize::from(pending.is_none());
+            claimed.push(seq);
+        }
+    }
+    claimed
+}
+
+proptest! {
+    #[test]
+    fn a_claim_gets_what_looking_at_each_message_finds(
+        messages in messages(),
+        is_done_up_to in 0..200_usize,
+        most in 0..30_u16,
+        most_attempts in proptest::option::of(1..4_u16),
+        blocked in proptest::option::of(proptest::collection::btree_set(0..4_u8, 0..3)),
+        room in 0..30_usize,
+    ) {
+        let mut messages = messages;
+        for message in messages.iter_mut().take(is_done_up_to) {
+            message.2 = true;
+        }
+        let (log, mut state) = stored(&messages);
+        let order = blocked.as_ref().map(order_of);
+        let limit = state.pending.len() + room;
+        let protocol = Protocol { pending: limit, ..Protocol::default() };
+        let leases = Leases::default();
+        let context = StateContext {
+            segment: SEGMENT,
+            most_attempts,
+            order: order.as_ref(),
+            clock: Clock { wall: NOW, monotonic: 0 },
+            ..state_context(&log, &leases, protocol)
+        };
+        let wish = StateWish::Claim { claim: CLAIM, most, until: NOW + 1 };
+        let expected = expected(&messages, &state, most, most_attempts, blocked.as_ref(), limit);
+        let before = state.clone();
+        let answer = state.work_out(&wish, false, &context);
+        let StateAnswer::Claimed(deliveries) = &answer else {
+            panic!("{answer:?}");
+        };
+        let claimed: Vec<_> = deliveries.iter().map(|delivery| delivery.seq).collect();
+        prop_assert_eq!(&claimed, &expected);
+        for delivery in deliveries {
+            let attempts = before.pending.get(&delivery.seq).map_or(0, |pending| pending.attempts);
+            prop_assert_eq!(delivery.attempts, attempts + 1);
+        }
+        // Asked again it has the same, and nothing else is changed.
+        let (after, again) = (state.clone(), state.work_out(&wish, true, &context));
+        prop_assert_eq!(again, answer);
+        prop_assert_eq!(&state, &after);
+        state.pending.retain(|seq, _| !claimed.contains(seq));
+        let mut untouched = before;
+        untouched.pending.retain(|seq, _| !claimed.contains(seq));
+        prop_assert_eq!(state, untouched);
+    }
+
+    #[test]
+    fn what_is_missing_is_what_is_not_there(
+        places in proptest::collection::btree_set(0..300_u16, 0..300),
+        count in 0..300_u16,
+    ) {
+        let mut resolved = Resolved::default();
+        for place in &places {
+            resolved.add(*place);
+        }
+        let missing: Vec<_> = resolved.missing(count).collect();
+        let expected: Vec<_> = (0..count).filter(|place| !places.contains(place)).collect();
+        prop_assert_eq!(missing, expected);
+    }
+}
