@@ -151,10 +151,9 @@ impl Inner {
 
     /// What is open by what is known, if anything is.
     fn first_event(&self, reach: Reach) -> SendEvent {
-        let open = self.head.with_copy(|head| {
-            let head = head.filter(|head| head.serves(self.tenure));
-            head.and_then(|head| head.open(reach))
-        });
+        let open = self
+            .head
+            .with_copy(|head| head.and_then(|head| head.open(reach, self.tenure)));
         let opened = |(segment, live)| SendEvent::Shard(ShardEvent::Head(HeadAnswer::Open(segment, live)));
         open.map_or(SendEvent::Begin, opened)
     }

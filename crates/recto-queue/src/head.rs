@@ -161,8 +161,13 @@ impl Head {
         self.tenure <= tenure
     }
 
-    /// The one that takes such messages.
-    pub fn open(&self, reach: Reach) -> Option<(Segment, Live)> {
+    /// The segment that takes such messages of who knows this use of the place.
+    pub fn open(&self, reach: Reach, tenure: Tenure) -> Option<(Segment, Live)> {
+        self.opened(reach).filter(|_| self.serves(tenure))
+    }
+
+    /// The segment that takes such messages.
+    pub(crate) fn opened(&self, reach: Reach) -> Option<(Segment, Live)> {
         let mut open = self.live.iter();
         let open = open.find(|(_, live)| live.count.is_none() && live.reach == reach);
         open.map(|(segment, live)| (*segment, *live))
@@ -207,7 +212,7 @@ impl Head {
         if !self.serves(tenure) && context.protocol.rules.keeps(Rule::TenureNoOlderThanHead) {
             return HeadAnswer::NoQueue;
         }
-        if let Some((segment, live)) = self.open(reach) {
+        if let Some((segment, live)) = self.opened(reach) {
             return HeadAnswer::Open(segment, live);
         }
         if self.is_unfenced(context) && context.protocol.rules.keeps(Rule::HeadMadeByFence) {

@@ -26,9 +26,10 @@
 //! | [`sending`] | [`Sending`]: messages on their way into a shard |
 //! | [`moving`] | [`Moving`]: a message on its way to another segment |
 //! | [`releasing`] | [`Releasing`]: a segment leaves |
+//! | [`clearing`] | [`Purging`], [`Clearing`]: segments leave whatever their messages are |
 //! | [`stored`] | the bytes of all that |
 
-mod due;
+pub mod clearing;
 pub mod entering;
 pub mod head;
 pub mod keeping;
@@ -47,10 +48,12 @@ pub mod sending;
 pub mod state;
 pub mod stored;
 
+mod due;
 mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use clearing::{ClearAction, ClearEvent, Clearing, Purging, is_expired};
 pub use entering::{ShardAction, ShardEvent};
 pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting, Settled};
 pub use keeping::{Emptying, Fencing, KeepAction, KeepEvent, Rehoming};

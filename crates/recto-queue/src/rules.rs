@@ -55,6 +55,10 @@ pub(crate) enum Rule {
     RingNoOlderThanFence,
     /// Who knows an older use of a place than the head opens nothing: its queue was deleted.
     TenureNoOlderThanHead,
+    /// The heads of a deleted queue know that before its place is another's.
+    HeadsClosed,
+    /// Nothing is live in them then.
+    ClearedWhenEmpty,
     /// A head is made by a fence, by a ring that was read since the queue has its place: before, none was fenced.
     HeadMadeByFence,
     /// Every head learns that a table is closing before it counts as closed.

@@ -19,7 +19,8 @@ use crate::rules::Rule;
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendEvent {
-    /// It can begin, and nothing is known of the head. Otherwise what the copy has open can be told at once.
+    /// It can begin, and nothing is known of the head. Otherwise what the copy [has open](crate::Head::open) can be
+    /// told at once.
     Begin,
     /// The shard did as it was asked.
     Shard(ShardEvent),

@@ -71,7 +71,7 @@ pub fn decode_head(version: Version, bytes: &[u8]) -> Result<Head, StoredError> 
         let is_next = head.live.last_key_value().is_none_or(|(last, _)| *last < segment);
         reader.check(is_next, "its segments are not in order")?;
         reader.check((1..=head.last.0).contains(&segment.0), "it never had a segment")?;
-        let is_only = live.count.is_some() || head.open(live.reach).is_none();
+        let is_only = live.count.is_some() || head.opened(live.reach).is_none();
         reader.check(is_only, "it has two segments open for the same")?;
         check_register(&reader, &mut used, live.register, head.registers)?;
         head.live.insert(segment, live);

@@ -6,8 +6,9 @@ use super::store::{By, Reply, Request, SetsUp};
 use super::world::Now;
 use crate::{
     Action, Address, BodyTable, Clock, Event, Head, HeadContext, HeadWish, Leases, Live, Log, LogContext,
-    Order, Recent, Register, RegisterNumber, Ring, RingAnswer, RingContext, RingWish, Round, Segment,
-    ShardAction, ShardEvent, State, StateAnswer, StateContext, StateWish, Ticket, Version,
+    Order, Recent, Register, RegisterNumber, Registry, RegistryAnswer, RegistryContext, RegistryWish, Ring,
+    RingAnswer, RingContext, RingWish, Round, Segment, ShardAction, ShardEvent, State, StateAnswer,
+    StateContext, StateWish, Ticket, Version,
 };
 
 /// The rounds of a process.
@@ -27,6 +28,7 @@ pub(crate) struct Driver {
     /// The same.
     state: Option<(Spot, Round<State>)>,
     ring: Option<Round<Ring>>,
+    registry: Option<Round<Registry>>,
 }
 
 /// Where a state lies.
@@ -46,6 +48,7 @@ enum Waits {
     Log,
     State(By),
     Ring,
+    Registry,
     /// What a head says of a segment.
     Found(Segment),
     /// The ring as it is.
@@ -59,6 +62,7 @@ pub(crate) enum Next {
     Shard(ShardEvent),
     State(StateAnswer),
     Ring(RingAnswer),
+    Registry(RegistryAnswer),
     /// This answers nothing that was asked here.
     Other(Reply),
 }
@@ -75,6 +79,7 @@ impl Driver {
             log: None,
             state: None,
             ring: None,
+            registry: None,
         }
     }
 
@@ -140,6 +145,16 @@ impl Driver {
         self.tells_ring(asked([wish]), now)
     }
 
+    pub(crate) fn asks_registry(&mut self, wish: RegistryWish, now: &Now<'_>) -> Next {
+        self.waits = Waits::Registry;
+        self.tells_registry(asked([wish]), now)
+    }
+
+    /// What it knows of the registry, which it asked.
+    pub(crate) fn registry(&self) -> Option<&Registry> {
+        self.registry.as_ref()?.copy()
+    }
+
     pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>) -> Next {
         match (reply, self.waits) {
             (Reply::Written, Waits::Nothing) => Next::Shard(ShardEvent::Written),
@@ -158,6 +173,7 @@ impl Driver {
             (reply, Waits::Log) => self.tells_log(event_of(reply), now),
             (reply, Waits::State(_)) => self.tells_state(event_of(reply), now),
             (reply, Waits::Ring) => self.tells_ring(event_of(reply), now),
+            (reply, Waits::Registry) => self.tells_registry(event_of(reply), now),
         }
     }
 
@@ -260,6 +276,22 @@ impl Driver {
             }
         }
     }
+
+    fn tells_registry(&mut self, event: Event<Registry>, now: &Now<'_>) -> Next {
+        let context = RegistryContext {
+            now: now.micros,
+            protocol: now.config.protocol(),
+        };
+        let new = || Round::new(now.config.protocol());
+        match last(self.registry.get_or_insert_with(new).step(event, &context)) {
+            Action::Read => Next::Asks(Request::ReadRegistry),
+            Action::Cas { expected, put } => Next::Asks(Request::CasRegistry(expected, put)),
+            Action::Answer(_, answer) => {
+                self.waits = Waits::Nothing;
+                Next::Registry(answer)
+            }
+        }
+    }
 }
 
 /// What is asked, in this order.
@@ -298,6 +330,15 @@ impl Replied for Ring {
     fn of(reply: Reply) -> Option<Self> {
         match reply {
             Reply::Ring(found) => Some(found),
+            _ => None,
+        }
+    }
+}
+
+impl Replied for Registry {
+    fn of(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Registry(found) => Some(found),
             _ => None,
         }
     }

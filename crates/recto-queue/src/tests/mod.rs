@@ -9,6 +9,7 @@
 )]
 
 mod claims;
+mod clearer;
 mod driver;
 mod gone;
 mod heads;
@@ -16,6 +17,7 @@ mod keeper;
 mod lease;
 mod mover;
 mod moving;
+mod places;
 mod registry;
 mod ring;
 mod ring_keeper;
@@ -30,8 +32,8 @@ mod worker;
 mod world;
 
 use crate::{
-    Address, Clock, Entry, Fingerprint, Leases, Log, MessageId, Origin, Place, Protocol, Segment, Shard,
-    StateContext, Tenure,
+    Address, Clock, Entry, Fingerprint, Leases, Log, MessageId, Origin, Place, Protocol, QueueId, Segment,
+    Shard, StateContext, Tenure,
 };
 
 const Q1: &str = "Q1: no confirmed message is lost";
@@ -43,6 +45,7 @@ const Q6: &str = "Q6: a stale receipt acks nothing";
 const Q7: &str = "Q7: a group is received in order, one message at a time";
 const HELD: &str = "no message is claimed that another has, whose claim holds";
 const TWICE: &str = "nothing stands twice";
+const OTHERS: &str = "nothing of one queue stands in another";
 
 /// The shard of the models.
 const HERE: Address = Address {
@@ -56,6 +59,8 @@ const THERE: Address = Address {
     shard: Shard(1),
     ..HERE
 };
+/// The queue of the models.
+const QUEUE: QueueId = QueueId(1);
 /// The message that is moved.
 const SOURCE: Origin = Origin {
     address: HERE,
@@ -116,10 +121,11 @@ fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
 }
 
 /// The sources of the models.
-const MODELS: [&str; 6] = [
+const MODELS: [&str; 7] = [
     include_str!("heads.rs"),
     include_str!("lease.rs"),
     include_str!("moving.rs"),
+    include_str!("places.rs"),
     include_str!("ring.rs"),
     include_str!("rounds.rs"),
     include_str!("segment.rs"),

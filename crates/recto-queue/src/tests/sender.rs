@@ -6,7 +6,7 @@ use super::world::{Ghost, Now};
 use super::{HERE, TENURE, entry_of};
 use crate::{
     Chunk, HeadAnswer, Log, MessageId, RegisterNumber, Segment, SendAction, SendAnswer, SendEvent, Sending,
-    ShardAction, ShardEvent, reach,
+    ShardAction, ShardEvent, Tenure, reach,
 };
 
 /// A sender of a few messages, each by itself.
@@ -18,6 +18,8 @@ pub(crate) struct Sender {
     sending: Option<Sending>,
     driver: Driver,
     is_unplaced: bool,
+    /// By which use it knows the queue's place.
+    tenure: Tenure,
     /// What is to be asked when the logs before were read.
     asks: Option<ShardAction>,
     unread: Vec<(Segment, RegisterNumber)>,
@@ -33,8 +35,17 @@ impl Sender {
             sending: None,
             driver: Driver::new(),
             is_unplaced: true,
+            tenure: TENURE,
             asks: None,
             unread: Vec::new(),
+        }
+    }
+
+    /// The same, to a queue that has its place by another use.
+    pub(crate) fn by(tenure: Tenure, messages: &[u8]) -> Self {
+        Self {
+            tenure,
+            ..Self::new(messages)
         }
     }
 
@@ -60,13 +71,16 @@ impl Sender {
         let chunk = Chunk(u128::from(self.message));
         let mut sending = Sending::new(
             HERE,
-            TENURE,
+            self.tenure,
             reach(&entry),
             chunk,
             [entry].into(),
             now.config.protocol(),
         );
-        let open = self.driver.head(HERE).and_then(|head| head.open(reach(&entry)));
+        let open = self
+            .driver
+            .head(HERE)
+            .and_then(|head| head.open(reach(&entry), self.tenure));
         let action = sending.step(open.map_or(SendEvent::Begin, |(segment, live)| {
             SendEvent::Shard(ShardEvent::Head(HeadAnswer::Open(segment, live)))
         }));

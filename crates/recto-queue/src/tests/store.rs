@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{HELD, HERE, Q2, Q3, Q4, Q6, Q7, SOURCE, TENURE};
+use super::{HELD, HERE, Q2, Q3, Q4, Q6, Q7, QUEUE, SOURCE, TENURE};
 use crate::limits::LEASE_MARGIN_MICROS;
 use crate::rules::{Rule, Rules};
 use crate::{
     Address, BodyTable, Chunk, ClaimId, Decision, Entry, Head, Life, Live, Log, LogRow, MessageId, Micros,
-    Pending, Phase, Reach, Register, RegisterNumber, Ring, Segment, Seq, Shard, Standing, State, Target,
-    Version,
+    Pending, Phase, Protocol, QueueName, QueueOptions, Reach, Register, RegisterNumber, Registry,
+    RegistryContext, RegistryWish, Ring, Segment, Seq, Shard, Standing, State, Target, Version,
 };
 
 /// What is asked of the store.
@@ -27,6 +27,8 @@ pub(crate) enum Request {
     ReadPlaces,
     ReadRing,
     CasRing(Version, Ring),
+    ReadRegistry,
+    CasRegistry(Version, Registry),
     /// A segment's bodies, from one table to another.
     Copy(Address, Segment, BodyTable, BodyTable),
     Empty(BodyTable),
@@ -53,6 +55,7 @@ pub(crate) enum Reply {
     Log(Log),
     State(State),
     Ring(Ring),
+    Registry(Registry),
     /// The conditional write that puts this version.
     Decided(Version, Decision),
     Written,
@@ -66,6 +69,7 @@ pub(crate) enum Reply {
 pub(crate) struct Store {
     pub(crate) is_placed: bool,
     pub(crate) ring: Ring,
+    pub(crate) registry: Registry,
     pub(crate) shards: BTreeMap<Address, Registers>,
     pub(crate) bodies: BTreeSet<(BodyTable, Address, Segment, Chunk)>,
     /// Messages that are durably done with.
@@ -132,6 +136,7 @@ impl Store {
                     .map(|table| (BodyTable(table), phase(table)))
                     .collect(),
             },
+            registry: registry(),
             shards: (0..shards)
                 .map(|shard| (address(shard), Registers::of(head.clone())))
                 .collect(),
@@ -267,6 +272,14 @@ impl Store {
                 self.ring = put.clone();
                 Reply::Decided(put.version(), Decision::Applied)
             }
+            Request::ReadRegistry => Reply::Registry(self.registry.clone()),
+            Request::CasRegistry(expected, put) => {
+                if self.registry.version() != *expected {
+                    return Reply::Decided(put.version(), Decision::Refused);
+                }
+                self.registry = put.clone();
+                Reply::Decided(put.version(), Decision::Applied)
+            }
             Request::Copy(address, segment, from, to) => {
                 let here = (*from, *address, *segment);
                 let there = self
@@ -291,9 +304,11 @@ impl Store {
             | Request::ReadLog(..)
             | Request::ReadState(..)
             | Request::ReadRing
+            | Request::ReadRegistry
             | Request::ReadPlaces => true,
             Request::TakePlace => self.is_placed,
             Request::CasRing(expected, _) => *expected != self.ring.version(),
+            Request::CasRegistry(expected, _) => *expected != self.registry.version(),
             Request::Copy(..) => false,
             // What is retired is never written again.
             Request::Empty(table) => self.ring.tables().get(table) == Some(&Phase::Retired),
@@ -317,6 +332,7 @@ impl Store {
         let version = match request {
             Request::CasHead(.., put) => put.version(),
             Request::CasRing(_, put) => put.version(),
+            Request::CasRegistry(_, put) => put.version(),
             Request::Empty(_) => 0,
             Request::CasLog(.., put, _) => put.version(),
             Request::CasState(.., put, _) => put.version(),
@@ -444,6 +460,27 @@ impl Store {
             *segment != put.segment || has_it || by != By::Claim(*claim)
         });
     }
+}
+
+/// With the queue of the models.
+fn registry() -> Registry {
+    let context = RegistryContext {
+        now: 0,
+        protocol: Protocol::default(),
+    };
+    let mut registry = Registry::absent();
+    let options = QueueOptions {
+        shards: 1,
+        ..QueueOptions::default()
+    };
+    let create = RegistryWish::Create {
+        id: QUEUE,
+        name: QueueName::new("name", "queue").expect("a name"),
+        options,
+    };
+    registry.work_out(&create, false, &context);
+    registry.raise();
+    registry
 }
 
 /// A message as it was sent, or as it was moved: there may be one of each.

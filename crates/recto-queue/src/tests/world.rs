@@ -7,13 +7,14 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
+use super::clearer::Clearer;
 use super::keeper::Keeper;
 use super::mover::Mover;
 use super::ring_keeper::{RingKeeper, Task};
 use super::sender::Sender;
 use super::store::{Reply, Request, Store};
 use super::worker::{Act, Worker};
-use super::{HELD, HERE, Q1, Q2, Q3, Q4, Q5, Q6, Q7, TWICE, entry_of};
+use super::{HELD, HERE, OTHERS, Q1, Q2, Q3, Q4, Q5, Q6, Q7, QUEUE, TWICE, entry_of};
 use crate::limits::{REST_MICROS, WINDOW_MICROS};
 use crate::rules::{Rule, Rules};
 use crate::{
@@ -41,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) moves_apart: bool,
     /// Whether somebody began with that before, and stopped.
     pub(crate) is_half_moved: bool,
+    /// How many delete the queue, and make another one.
+    pub(crate) clearers: u8,
     /// For each keeper of the ring, what it is to do.
     pub(crate) ring_keepers: Vec<Vec<Task>>,
     pub(crate) segment_messages: Seq,
@@ -86,6 +89,7 @@ impl Default for Config {
             movers: 0,
             moves_apart: false,
             is_half_moved: false,
+            clearers: 0,
             ring_keepers: Vec::new(),
             segment_messages: 1,
             registers: 4,
@@ -136,6 +140,7 @@ enum Role {
     Keeper(Keeper),
     RingKeeper(RingKeeper),
     Mover(Box<Mover>),
+    Clearer(Box<Clearer>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -188,6 +193,7 @@ impl Process {
             Role::Keeper(keeper) => keeper.is_over(),
             Role::RingKeeper(keeper) => keeper.is_over(),
             Role::Mover(mover) => mover.is_over(),
+            Role::Clearer(clearer) => clearer.is_over(),
         }
     }
 
@@ -198,6 +204,7 @@ impl Process {
             Role::Keeper(keeper) => keeper.hears(reply, now),
             Role::RingKeeper(keeper) => keeper.hears(reply, now),
             Role::Mover(mover) => mover.hears(reply, now),
+            Role::Clearer(clearer) => clearer.hears(reply, now, ghosts),
         };
     }
 }
@@ -217,6 +224,7 @@ impl World {
         let ring_keepers = (0..).zip(&config.ring_keepers);
         let ring_keepers = ring_keepers.map(|(name, tasks)| Role::RingKeeper(RingKeeper::new(name, tasks)));
         let movers = (0..config.movers).map(|name| Role::Mover(Box::new(Mover::new(config, name))));
+        let clearers = (0..config.clearers).map(|name| Role::Clearer(Box::new(Clearer::new(name))));
         let process = |role| Process {
             role,
             request: None,
@@ -229,6 +237,7 @@ impl World {
                 .chain(keepers)
                 .chain(ring_keepers)
                 .chain(movers)
+                .chain(clearers)
                 .map(process)
                 .collect(),
             late: Vec::new(),
@@ -315,6 +324,18 @@ impl World {
         ids.sort_unstable();
         ids.dedup();
         ids.len() == count && (!config.deduplicates || config.ticks > 0 || first <= 1)
+    }
+
+    /// What stands where another queue has the place is that one's.
+    fn keeps_queues_apart(&self) -> bool {
+        let is_others = self.store.registry.queue(QUEUE).is_none();
+        let is_free = self
+            .store
+            .registry
+            .place(HERE.place)
+            .is_some_and(|row| row.deleting().is_none());
+        let messages = self.store.messages();
+        !(is_others && is_free) || messages.iter().all(|message| message.id >= Clearer::FIRST)
     }
 
     /// Whether a lease, or a register's rest, is to end.
@@ -433,7 +454,7 @@ impl Config {
     }
 }
 
-const INVARIANTS: [&str; 10] = [Q1, Q2, Q3, Q4, Q5, Q6, Q7, HELD, PENDING, TWICE];
+const INVARIANTS: [&str; 11] = [Q1, Q2, Q3, Q4, Q5, Q6, Q7, HELD, PENDING, TWICE, OTHERS];
 const PENDING: &str = "no more is pending than may be";
 
 /// What happened, one a line.
@@ -535,6 +556,9 @@ impl Model for Config {
             Property::always(Q5, |config, world: &World| {
                 world.empties_nothing_in_use() || !config.is_first()
             }),
+            Property::always(OTHERS, |config, world: &World| {
+                world.keeps_queues_apart() || !config.is_first()
+            }),
             Property::always(Q2, |config, world: &World| config.not_broken(world, Q2)),
             Property::always(Q3, |config, world: &World| config.not_broken(world, Q3)),
             Property::always(Q4, |config, world: &World| config.not_broken(world, Q4)),
@@ -568,6 +592,12 @@ impl Model for Config {
                 world.is_at_end()
                     && world.sent == world.store.acked
                     && world.sent.len() == config.senders.iter().map(Vec::len).sum::<usize>()
+            }),
+            Property::sometimes("sent to the next queue", |_, world: &World| {
+                world.sent.contains(&Clearer::FIRST)
+            }),
+            Property::sometimes("told that there is no queue", |_, world: &World| {
+                world.has_no_queue
             }),
             Property::sometimes("a register has its second segment", |_, world: &World| {
                 let head = &world.store.shards[&HERE].head;
