@@ -9,6 +9,7 @@ use crate::state::{Pending, Standing, State, StateContext};
 impl State {
     /// When a message may be received, by the wall clock of this process, as far as that is known; none: not before something is
     /// sent, given back or done with. A claim that looks then may still find nothing: a message may have been acknowledged.
+    /// Of those that may be received by now the first one is looked for, whichever was the first to be due.
     ///
     /// Groups are not looked at: of an ordered queue it may be earlier than a message is in its turn.
     pub fn due(&self, context: &StateContext<'_>) -> Option<Micros> {
@@ -16,12 +17,17 @@ impl State {
             return None;
         }
         let is_mine = self.segment() == context.segment;
-        let open = self.unresolved(context.segment, context.log);
-        let due = open.filter_map(|(seq, entry)| {
+        let mut first: Option<Micros> = None;
+        for (seq, entry) in self.unresolved(context.segment, context.log) {
             let pending = self.pending().get(&seq).filter(|_| is_mine);
-            pending.map_or(Some(entry.not_before), |pending| pending.due(seq, entry, context))
-        });
-        due.min()
+            let due = pending.map_or(Some(entry.not_before), |pending| pending.due(seq, entry, context));
+            let Some(due) = due else { continue };
+            if due <= context.clock.wall {
+                return Some(due);
+            }
+            first = Some(first.map_or(due, |first| first.min(due)));
+        }
+        first
     }
 }
 

@@ -49,6 +49,7 @@ pub mod state;
 pub mod stored;
 
 mod due;
+mod rows;
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::limits::{Protocol, WINDOW_MICROS};
 use crate::names::{Address, Chunk, Fingerprint, MessageId, Micros, Segment, Seq, Version};
 use crate::round::Register;
+use crate::rows::Rows;
 use crate::rules::Rule;
 
 /// One message, as the log has it. The body lies elsewhere.
@@ -56,8 +57,7 @@ pub struct Log {
     pub(crate) segment: Segment,
     pub(crate) bytes: u64,
     pub(crate) is_sealed: bool,
-    /// By the place of the first entry.
-    pub(crate) rows: BTreeMap<Seq, LogRow>,
+    pub(crate) rows: Rows,
 }
 
 /// Deduplication ids of the window in the segments before, which are sealed: with each the message that has it and when it
@@ -147,7 +147,7 @@ impl Log {
             segment,
             bytes: 0,
             is_sealed: false,
-            rows: BTreeMap::new(),
+            rows: Rows::default(),
         }
     }
 
@@ -163,14 +163,14 @@ impl Log {
 
     /// The place of the next message.
     pub fn next(&self) -> Seq {
-        let last = self.rows.last_key_value();
+        let last = self.rows.last();
         last.map_or(0, |(first, row)| first + row.entries.len() as Seq)
     }
 
     /// All messages, with their chunks and places.
     pub fn messages(&self) -> impl Iterator<Item = (Seq, Chunk, &Entry)> {
         self.rows.iter().flat_map(|(first, row)| {
-            let places = *first..;
+            let places = first..;
             places
                 .zip(row.entries.iter())
                 .map(|(seq, entry)| (seq, row.chunk, entry))
@@ -181,7 +181,7 @@ impl Log {
     pub fn message(&self, seq: Seq) -> Option<(Chunk, &Entry)> {
         #[cfg(test)]
         crate::tests::LOOKED_AT.set(crate::tests::LOOKED_AT.get() + 1);
-        let (first, row) = self.rows.range(..=seq).next_back()?;
+        let (first, row) = self.rows.at(seq)?;
         let entry = row.entries.get(usize::from(seq - first))?;
         Some((row.chunk, entry))
     }
@@ -194,7 +194,7 @@ impl Log {
         } else {
             0
         };
-        self.rows.range(first..).map(|(first, row)| (*first, row))
+        self.rows.from(first)
     }
 
     /// The deduplication ids that it has, for [`LogContext::recent`] of the segments behind it.
@@ -205,12 +205,11 @@ impl Log {
 
     fn append(&mut self, chunk: Chunk, entries: &[Entry], context: &LogContext<'_>) -> LogAnswer {
         let rules = context.protocol.rules;
-        if rules.keeps(Rule::SettledByChunk) {
-            let own = self.rows.iter().find(|(_, row)| row.chunk == chunk);
-            if let Some((first, row)) = own {
-                let row = (*first, row.clone());
-                return LogAnswer::Appended(self.placed(entries, row, context));
-            }
+        if rules.keeps(Rule::SettledByChunk)
+            && let Some((first, row)) = self.rows.of_chunk(chunk)
+        {
+            let row = (first, row.clone());
+            return LogAnswer::Appended(self.placed(entries, row, context));
         }
         if self.is_sealed && rules.keeps(Rule::SealedIsFinal) {
             return LogAnswer::Sealed(self.next());
@@ -240,7 +239,7 @@ impl Log {
         let first = self.next();
         let placed = self.placed(entries, (first, row.clone()), context);
         if !row.entries.is_empty() {
-            self.rows.insert(first, row);
+            self.rows.push(first, row);
         }
         LogAnswer::Appended(placed)
     }

@@ -1,11 +1,10 @@
 //! A log: its static column, and its rows.
 
-use std::collections::BTreeMap;
-
 use super::{Reader, StoredError, push_address};
 use crate::limits::{MAX_SEGMENT_BYTES, MAX_SEGMENT_MESSAGES};
 use crate::log::{Entry, Log, LogRow, Origin};
 use crate::names::{Chunk, Fingerprint, MessageId, Segment, Seq, Version};
+use crate::rows::Rows;
 
 /// The version of the form of a log and of its rows.
 pub const LOG_FORMAT_VERSION: u8 = 1;
@@ -165,7 +164,7 @@ pub fn decode_log<'b>(
     let known = if from > 0 {
         copy.rows.clone()
     } else {
-        BTreeMap::new()
+        Rows::default()
     };
     let mut log = Log {
         version: header.version,
@@ -187,7 +186,7 @@ pub fn decode_log<'b>(
             check(first == log.next(), "its rows do not follow each other")?;
             let is_within = row.entries.len() <= usize::from(header.next - first);
             check(is_within, "its rows have more")?;
-            log.rows.insert(first, row);
+            log.rows.push(first, row);
         }
     }
     check(log.next() == header.next, "it has fewer rows than it says")?;

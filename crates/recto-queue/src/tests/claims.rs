@@ -39,7 +39,7 @@ fn log_of(segment: Segment, entries: Vec<Entry>) -> Log {
     if !entries.is_empty() {
         let entries = entries.into();
         let chunk = Chunk(1);
-        log.rows.insert(0, LogRow { chunk, entries });
+        log.rows.push(0, LogRow { chunk, entries });
     }
     log
 }

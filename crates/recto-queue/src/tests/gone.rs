@@ -267,7 +267,7 @@ fn received(segment: Segment) -> (Log, State) {
     let mut log = Log::absent();
     log.segment = segment;
     log.is_sealed = true;
-    log.rows.insert(
+    log.rows.push(
         0,
         LogRow {
             chunk: CHUNK,

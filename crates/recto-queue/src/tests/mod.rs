@@ -22,6 +22,7 @@ mod registry;
 mod ring;
 mod ring_keeper;
 mod rounds;
+mod rows;
 mod segment;
 mod sender;
 mod states;

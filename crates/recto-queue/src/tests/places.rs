@@ -76,7 +76,7 @@ fn log_of(sent: i64, not_before: i64) -> Log {
     log.segment = Segment(1);
     let entries = [entry].into();
     let chunk = Chunk(1);
-    log.rows.insert(0, LogRow { chunk, entries });
+    log.rows.push(0, LogRow { chunk, entries });
     log
 }
 

@@ -51,7 +51,7 @@ fn what_waits_goes_together() {
             .is_empty()
     );
     let both = put(&round.step(Event::Read(Log::absent()), &context));
-    assert_eq!((both.version, both.next(), both.rows.len()), (1, 3, 2));
+    assert_eq!((both.version, both.next(), both.rows.iter().count()), (1, 3, 2));
     assert!(
         round
             .step(Event::Asked(vec![append(4, &[entry(4, 1)])]), &context)
@@ -152,7 +152,7 @@ fn acks_elsewhere(protocol: Protocol) -> Vec<Action<State>> {
         chunk: Chunk(1),
         entries: [entry(1, 1)].into(),
     };
-    log.rows.insert(0, row);
+    log.rows.push(0, row);
     let leases = Leases::default();
     let context = state_context(&log, &leases, protocol);
     let (mut here, mut there) = (Round::<State>::new(protocol), Round::<State>::new(protocol));
@@ -210,7 +210,7 @@ fn of_two_messages_with_one_deduplication_id_the_later_one_counts() {
             chunk: Chunk(1),
             entries: [entry].into(),
         };
-        log.rows.insert(0, row);
+        log.rows.push(0, row);
         log
     };
     let (old, new) = (log_of(sent(1, 0)), log_of(sent(2, WINDOW_MICROS)));

@@ -1,9 +1,8 @@
 //! A state, wish by wish: what may be received, and what became of it.
 
-use std::collections::BTreeMap;
-
 use super::{HERE, entry, state_context};
 use crate::limits::Protocol;
+use crate::rows::Rows;
 use crate::{
     BodyTable, Chunk, ClaimId, Clock, Entry, Fingerprint, Head, Leases, Live, Log, LogRow, Order, Reach,
     Register, RegisterNumber, Segment, State, StateAnswer, StateContext, StateWish, Target,
@@ -24,7 +23,7 @@ impl States {
         let mut log = Log::absent();
         log.segment = Segment(1);
         let entries = [entry(1, 1), entry(2, 1), entry(3, 1)].into();
-        log.rows = BTreeMap::from([(
+        log.rows = Rows::from_iter([(
             0,
             LogRow {
                 chunk: Chunk(1),
@@ -143,7 +142,7 @@ fn a_delayed_message_waits_and_so_many_are_pending() {
     let mut late = entry(1, 1);
     late.not_before = 50;
     let entries = [late, entry(2, 1), entry(3, 1)].into();
-    states.log.rows = BTreeMap::from([(
+    states.log.rows = Rows::from_iter([(
         0,
         LogRow {
             chunk: Chunk(1),
@@ -180,7 +179,7 @@ fn resolved(places: impl Iterator<Item = u16>, count: usize) -> States {
         chunk: Chunk(1),
         entries,
     };
-    states.log.rows = BTreeMap::from([(0, row)]);
+    states.log.rows = Rows::from_iter([(0, row)]);
     states.state.segment = Segment(1);
     for place in places {
         states.state.resolved.add(place);
@@ -204,6 +203,25 @@ fn a_claim_looks_at_no_more_than_it_gives() {
     let mut states = resolved(0..0, 4_096);
     states.claims(9, 1_024);
     assert_eq!(looks(&mut states, 10), (0, 1_025));
+}
+
+#[test]
+fn what_is_due_is_looked_for_no_longer_than_until_it_is_found() {
+    let looks = |states: &States| {
+        super::LOOKED_AT.set(0);
+        let due = states.state.due(&states.context());
+        (due, super::LOOKED_AT.get())
+    };
+    assert_eq!(looks(&resolved(0..4_000, 4_096)), (Some(0), 1));
+    assert_eq!(looks(&resolved(0..4_096, 4_096)), (None, 0));
+    // What is claimed is looked at, and what is free behind it found.
+    let mut states = resolved(0..4_000, 4_096);
+    states.claims(1, 10);
+    assert_eq!(looks(&states), (Some(0), 11));
+    // Where all are claimed, it is when the first claim is over for others.
+    states.claims(2, 96);
+    let of_others = 30 + crate::limits::LEASE_MARGIN_MICROS;
+    assert_eq!(looks(&states), (Some(of_others), 96));
 }
 
 #[test]
@@ -256,7 +274,7 @@ fn a_group_waits_for_each_live_segment_before_and_for_those_that_nobody_read() {
             chunk: Chunk(1),
             entries: entries.into(),
         };
-        log.rows.insert(0, row);
+        log.rows.push(0, row);
         log
     };
     let mut head = Head::absent();

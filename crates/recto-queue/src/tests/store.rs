@@ -208,7 +208,7 @@ impl Store {
         log.segment = segment;
         log.is_sealed = live.count.is_some();
         let entries = [entry].into();
-        log.rows.insert(SOURCE.seq, LogRow { chunk, entries });
+        log.rows.push(SOURCE.seq, LogRow { chunk, entries });
         registers.logs.insert(live.register, log);
         self.bodies.insert((live.table, HERE, segment, chunk));
     }

@@ -1,11 +1,10 @@
 //! The bytes that outlive a process: written and read as ever, and anything else is an error.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 use recto_model::golden::bytes_of_hex;
 
 use crate::ring::{Owner, Phase};
+use crate::rows::Rows;
 use crate::stored::{
     Receipt, StoredError, decode_head, decode_log, decode_log_header, decode_log_row, decode_registry,
     decode_registry_row, decode_ring, decode_state, encode_head, encode_log_header, encode_log_row,
@@ -385,7 +384,7 @@ fn a_logs_rows_follow_each_other_and_those_of_other_segments_are_passed_over() {
         segment: Segment(9),
         bytes: 5,
         is_sealed: false,
-        rows: BTreeMap::from([(0, row(2)), (2, row(3))]),
+        rows: Rows::from_iter([(0, row(2)), (2, row(3))]),
     };
     let bytes = encode_log_header(&log);
     let (two, three) = (
