@@ -16,6 +16,11 @@ use crate::place::{QueueStore, is_passing, write_options};
 
 /// How many wishes may wait for one register. Who comes then is refused.
 const MAX_WAITING: usize = 65_536;
+/// How often in a row others are let run, and nothing is asked, before those who asked are served: whoever was answered just now
+/// has to hear of it, and to ask for the next thing.
+const QUIET_TURNS: u32 = 4;
+/// How often others are let run at most.
+const MAX_TURNS: u32 = 64;
 
 /// How a register lies in the store, and by what its wishes are worked out.
 #[async_trait]
@@ -55,7 +60,11 @@ pub(crate) struct Rounds<G: Ground> {
 
 struct Inner<R: Register> {
     round: Round<R>,
+    /// What the machine was not told yet.
+    asked: Vec<(Ticket, R::Wish)>,
     waiting: BTreeMap<Ticket, Waiting<R>>,
+    /// Whether a task serves those who wait.
+    is_driven: bool,
     last_ticket: u64,
     /// Why the last request failed.
     failure: Option<QueueError>,
@@ -162,7 +171,7 @@ impl<G: Ground> Rounds<G> {
             );
             return Err(error.with_hint("send fewer at a time, or wait until those are done"));
         }
-        let mut asked = Vec::with_capacity(wishes.len());
+        let mut tickets = Vec::with_capacity(wishes.len());
         let mut answers = Vec::with_capacity(wishes.len());
         for wish in wishes {
             inner.last_ticket += 1;
@@ -174,13 +183,13 @@ impl<G: Ground> Rounds<G> {
             };
             inner.waiting.insert(ticket, waiting);
             answers.push(answer);
-            asked.push((ticket, wish));
+            tickets.push(ticket);
+            inner.asked.push((ticket, wish));
         }
-        let tickets = asked.iter().map(|(ticket, _)| *ticket).collect();
-        let work = self.step(&mut inner, Event::Asked(asked));
+        let is_driven = std::mem::replace(&mut inner.is_driven, true);
         drop(inner);
-        if let Some(work) = work {
-            tokio::spawn(Arc::clone(self).drive(work));
+        if !is_driven {
+            tokio::spawn(Arc::clone(self).drive());
         }
         Ok((tickets, answers))
     }
@@ -191,7 +200,7 @@ impl<G: Ground> Rounds<G> {
         let mut is_unsent = true;
         for ticket in tickets {
             // One that was answered meanwhile is as good as sent: the others of its round are not told.
-            if inner.round.withdraw(*ticket) {
+            if inner.withdraw(*ticket) {
                 inner.waiting.remove(ticket);
             } else {
                 is_unsent = false;
@@ -236,8 +245,35 @@ impl<G: Ground> Rounds<G> {
         work
     }
 
+    /// Serves those who ask until nobody does.
+    async fn drive(self: Arc<Self>) {
+        while let Some(asked) = self.gather().await {
+            let work = self.step(&mut self.lock(), Event::Asked(asked));
+            if let Some(work) = work {
+                self.work(work).await;
+            }
+        }
+    }
+
+    /// Lets all ask who are about to, so that one conditional write carries what they ask; none: nobody asks.
+    async fn gather(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Wish)>> {
+        let (mut quiet_turns, mut count) = (0, self.lock().asked.len());
+        for _ in 0..MAX_TURNS {
+            tokio::task::yield_now().await;
+            let before = std::mem::replace(&mut count, self.lock().asked.len());
+            quiet_turns = if count == before { quiet_turns + 1 } else { 0 };
+            if quiet_turns == QUIET_TURNS {
+                break;
+            }
+        }
+        let mut inner = self.lock();
+        let asked = std::mem::take(&mut inner.asked);
+        inner.is_driven = !asked.is_empty();
+        inner.is_driven.then_some(asked)
+    }
+
     /// Asks the store until there is nothing to ask, or nobody waits.
-    async fn drive(self: Arc<Self>, mut work: Work) {
+    async fn work(&self, mut work: Work) {
         let mut failures = 0;
         loop {
             let heard = match &work {
@@ -343,15 +379,30 @@ impl<R: Register> Inner<R> {
     fn new(protocol: Protocol) -> Self {
         Self {
             round: Round::new(protocol),
+            asked: Vec::new(),
             waiting: BTreeMap::new(),
+            is_driven: false,
             last_ticket: 0,
             failure: None,
+        }
+    }
+
+    /// Nobody waits for this any longer. Whether it was not sent, and never will be.
+    fn withdraw(&mut self, ticket: Ticket) -> bool {
+        let unheard = self.asked.iter().position(|(asked, _)| *asked == ticket);
+        match unheard {
+            Some(index) => {
+                self.asked.remove(index);
+                true
+            }
+            None => self.round.withdraw(ticket),
         }
     }
 
     /// Nobody can be served: all who wait are told why, and who comes next begins by reading.
     fn fail(&mut self, error: &QueueError, protocol: Protocol) {
         self.round = Round::new(protocol);
+        self.asked.clear();
         for (_, waiting) in std::mem::take(&mut self.waiting) {
             let _ = waiting.told.send(Err(error.clone()));
         }
