@@ -73,19 +73,30 @@ pub struct Purging {
     address: Address,
     segment: Segment,
     live: Live,
+    /// Whether what leaves is done with, too.
+    is_deleted: bool,
     releasing: Option<Releasing>,
     protocol: Protocol,
 }
 
 impl Purging {
-    /// Of a segment that the head of this shard has.
+    /// Of a segment that the head of this shard has. What leaves it is gone on with first.
     pub fn new(address: Address, segment: Segment, live: Live, protocol: Protocol) -> Self {
         Self {
             address,
             segment,
             live,
+            is_deleted: false,
             releasing: None,
             protocol,
+        }
+    }
+
+    /// Of one whose queue was deleted.
+    fn of_deleted(address: Address, segment: Segment, live: Live, protocol: Protocol) -> Self {
+        Self {
+            is_deleted: true,
+            ..Self::new(address, segment, live, protocol)
         }
     }
 
@@ -100,7 +111,11 @@ impl Purging {
             ClearEvent::Head(..) | ClearEvent::Log(_) => return ClearAction::Read(self.segment, self.live),
             ClearEvent::Read(log, state) => {
                 let (address, segment, protocol) = (self.address, self.segment, self.protocol);
-                let releasing = Releasing::purging(address, segment, &log, &state, protocol);
+                let releasing = if self.is_deleted {
+                    Releasing::clearing(address, segment, &log, &state, protocol)
+                } else {
+                    Releasing::purging(address, segment, &log, &state, protocol)
+                };
                 self.releasing = Some(releasing);
                 ReleaseEvent::Begin
             }
@@ -185,7 +200,7 @@ impl Clearing {
         };
         let purging = self
             .purging
-            .insert(Purging::new(self.address, *segment, *live, self.protocol));
+            .insert(Purging::of_deleted(self.address, *segment, *live, self.protocol));
         purging.step(ClearEvent::Begin)
     }
 

@@ -171,7 +171,7 @@ impl Moving {
                 self.asks(mark, ShardAction::Find(mark.segment))
             }
             StateAnswer::Done | StateAnswer::Gone => MoveAction::Over(Moved::Done),
-            StateAnswer::Stale | StateAnswer::Full | StateAnswer::Claimed(_) => {
+            StateAnswer::Stale | StateAnswer::NoMessage | StateAnswer::Full | StateAnswer::Claimed(_) => {
                 MoveAction::Over(Moved::NotNow)
             }
         }

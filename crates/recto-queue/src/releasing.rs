@@ -49,10 +49,21 @@ pub enum ReleaseAction {
 pub enum Released {
     /// The segment is off the list.
     Done,
-    /// Not yet: it is open, or not all of it is done with.
+    /// Not yet: it is open, or not all of it is done with; or something leaves that is to be gone on with first.
     NotYet,
     /// The head names a segment that its register has no more: they are not of one time.
     Damaged,
+}
+
+/// What becomes of messages that are not done with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Purges {
+    /// They keep the segment on the list.
+    Nothing,
+    /// They are done with, if they do not leave.
+    WhatStays,
+    /// They are done with.
+    All,
 }
 
 /// A segment leaves the list, done with or purged, when whatever was moved here is resolved where it was.
@@ -65,7 +76,7 @@ pub struct Releasing {
     is_whole: bool,
     count: Seq,
     resolved: u32,
-    purges: bool,
+    purges: Purges,
     /// The last one first.
     sources: Vec<(Origin, Target)>,
     protocol: Protocol,
@@ -93,16 +104,30 @@ impl Releasing {
             } else {
                 0
             },
-            purges: false,
+            purges: Purges::Nothing,
             sources: sources.filter(|_| is_settled).collect(),
             protocol,
         }
     }
 
-    /// The same, whatever its messages are: none of them is received any more.
+    /// The same, whatever its messages are: none of them is received any more. One that leaves is gone on with first.
     pub fn purging(address: Address, segment: Segment, log: &Log, state: &State, protocol: Protocol) -> Self {
         Self {
-            purges: true,
+            purges: Purges::WhatStays,
+            ..Self::new(address, segment, log, state, protocol)
+        }
+    }
+
+    /// The same, of a queue that was deleted: what leaves is done with, too.
+    pub fn clearing(
+        address: Address,
+        segment: Segment,
+        log: &Log,
+        state: &State,
+        protocol: Protocol,
+    ) -> Self {
+        Self {
+            purges: Purges::All,
             ..Self::new(address, segment, log, state, protocol)
         }
     }
@@ -115,6 +140,7 @@ impl Releasing {
                 self.sources.pop();
             }
             ReleaseEvent::State(StateAnswer::Gone) => self.is_gone = true,
+            ReleaseEvent::State(StateAnswer::Leaving(_)) => return ReleaseAction::Over(Released::NotYet),
             ReleaseEvent::State(_) => self.resolved = u32::from(self.count),
             ReleaseEvent::Head(HeadAnswer::Done) | ReleaseEvent::Found(None) => {
                 return ReleaseAction::Over(Released::Done);
@@ -131,7 +157,8 @@ impl Releasing {
         if self.is_gone {
             return ReleaseAction::Find(self.segment);
         }
-        let may = (self.is_whole || !rules.keeps(Rule::ReleaseOnlySealed)) && (is_resolved || self.purges);
+        let may = (self.is_whole || !rules.keeps(Rule::ReleaseOnlySealed))
+            && (is_resolved || self.purges != Purges::Nothing);
         if !may {
             return ReleaseAction::Over(Released::NotYet);
         }
@@ -140,7 +167,11 @@ impl Releasing {
             return ReleaseAction::Source(*origin, StateWish::Left { seq, target });
         }
         if !is_resolved {
-            return ReleaseAction::State(StateWish::Purge { count: self.count });
+            let count = self.count;
+            return ReleaseAction::State(match self.purges {
+                Purges::All => StateWish::Clear { count },
+                _ => StateWish::Purge { count },
+            });
         }
         let (segment, resolved) = (self.segment, self.resolved);
         ReleaseAction::Head(HeadWish::Release(Settled { segment, resolved }))

@@ -33,6 +33,8 @@ pub(crate) enum Rule {
     ReceiptFencedByClaim,
     /// No receipt counts for a message that leaves.
     LeavingIsFenced,
+    /// A purge resolves nothing that is on its way elsewhere: it would come there all the same.
+    PurgeKeepsWhatLeaves,
     /// A message is marked where it was before it is appended elsewhere.
     MarkedFirst,
     /// A mark is changed only if it is as it was seen.

@@ -126,9 +126,17 @@ pub enum StateWish {
         /// Where to it was moved.
         target: Target,
     },
-    /// All messages are done with, whoever has them. What was moved here and is not resolved where it was is not settled by
-    /// that: [`Releasing`](crate::Releasing) does, before the segment leaves the list.
+    /// The message is done with, whoever has it: a receipt that is out finds it so. One that leaves is elsewhere, or will be:
+    /// it stays.
+    Remove(Seq),
+    /// The same of all messages. What was moved here and is not resolved where it was is not settled by that:
+    /// [`Releasing`](crate::Releasing) does, before the segment leaves the list.
     Purge {
+        /// How many the sealed log has.
+        count: Seq,
+    },
+    /// All messages are done with, those that leave too: the queue was deleted.
+    Clear {
         /// How many the sealed log has.
         count: Seq,
     },
@@ -143,8 +151,10 @@ pub enum StateAnswer {
     Done,
     /// The message was received again since, or moves.
     Stale,
-    /// The message is moved there.
+    /// The message is moved there; of all messages, one is.
     Leaving(Target),
+    /// There is no such message in the log as it is known.
+    NoMessage,
     /// As many messages are pending as a segment may have.
     Full,
     /// Another segment has the register: this one is released, all its messages are done with.
@@ -275,13 +285,35 @@ impl State {
             StateWish::Leave { seq, claim, target } => self.leave(seq, claim, target, context),
             StateWish::Redirect { seq, from, target } => self.redirect(seq, from, target, context),
             StateWish::Left { seq, target } => self.left(seq, target),
-            StateWish::Purge { count } => {
+            StateWish::Remove(seq) => self.remove(seq, context),
+            StateWish::Purge { count } if context.protocol.rules.keeps(Rule::PurgeKeepsWhatLeaves) => {
+                let leaving = (0..count).filter_map(|seq| self.purge(seq)).last();
+                leaving.map_or(StateAnswer::Done, StateAnswer::Leaving)
+            }
+            StateWish::Purge { count } | StateWish::Clear { count } => {
                 for seq in 0..count {
                     self.resolve(seq);
                 }
                 StateAnswer::Done
             }
         }
+    }
+
+    fn remove(&mut self, seq: Seq, context: &StateContext<'_>) -> StateAnswer {
+        let log = context.log;
+        if log.segment != context.segment || log.message(seq).is_none() {
+            return StateAnswer::NoMessage;
+        }
+        self.purge(seq).map_or(StateAnswer::Done, StateAnswer::Leaving)
+    }
+
+    /// Resolves a message, if it does not leave; otherwise tells where to.
+    fn purge(&mut self, seq: Seq) -> Option<Target> {
+        if let Some(Standing::Leaving(target)) = self.pending.get(&seq).map(|pending| pending.standing) {
+            return Some(target);
+        }
+        self.resolve(seq);
+        None
     }
 
     fn claim(&mut self, claim: ClaimId, most: u16, until: Micros, context: &StateContext<'_>) -> StateAnswer {
@@ -548,8 +580,9 @@ impl StateWish {
     /// The one message it is about.
     fn seq(&self) -> Option<Seq> {
         match *self {
-            Self::Claim { .. } | Self::Purge { .. } => None,
-            Self::Ack { seq, .. }
+            Self::Claim { .. } | Self::Purge { .. } | Self::Clear { .. } => None,
+            Self::Remove(seq)
+            | Self::Ack { seq, .. }
             | Self::Nack { seq, .. }
             | Self::Extend { seq, .. }
             | Self::GiveBack { seq, .. }

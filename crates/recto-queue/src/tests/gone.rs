@@ -326,7 +326,22 @@ fn releasing_goes_on_where_it_failed() {
     assert_eq!(purging.step(ReleaseEvent::Source(StateAnswer::Done)), settles(0));
     assert_eq!(purging.step(ReleaseEvent::Source(StateAnswer::Done)), purge);
     assert_eq!(purging.step(ReleaseEvent::Begin), purge);
+    let leaving = StateAnswer::Leaving(Target {
+        address: HERE,
+        segment,
+        chunk: Chunk(1),
+    });
+    let not_yet = ReleaseAction::Over(Released::NotYet);
+    assert_eq!(
+        purging.step(ReleaseEvent::State(leaving)),
+        not_yet,
+        "that is gone on with first"
+    );
     assert_eq!(purging.step(ReleaseEvent::State(StateAnswer::Done)), release);
+    let mut clearing = Releasing::clearing(HERE, segment, &log, &state, Protocol::default());
+    clearing.step(ReleaseEvent::Source(StateAnswer::Done));
+    let clear = ReleaseAction::State(StateWish::Clear { count: 2 });
+    assert_eq!(clearing.step(ReleaseEvent::Source(StateAnswer::Done)), clear);
     // What is open is neither; nor is what nothing was written of: the log is still another one's.
     let (before, _) = received(Segment(segment.0 - 1));
     let open = Log {

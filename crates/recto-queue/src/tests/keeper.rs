@@ -64,7 +64,8 @@ impl Keeper {
                 let live = head.live().iter().map(|(segment, live)| (*segment, *live));
                 self.left = live.rev().collect();
                 let source = (SOURCE.address, SOURCE.segment);
-                let may = |segment| !now.config.purges || (self.address, segment) != source;
+                let spares = now.config.purges && !now.config.purges_source;
+                let may = |segment| !spares || (self.address, segment) != source;
                 self.left.retain(|(segment, _)| may(*segment));
                 self.looks_at_next(now)
             }

@@ -71,6 +71,19 @@ fn moving_apart_and_purging() -> Config {
     }
 }
 
+/// A mover, a worker, and a keeper that purges the segment which the message leaves.
+fn moving_and_purging_the_source() -> Config {
+    Config {
+        movers: 1,
+        workers: vec![1],
+        keepers: vec![1],
+        purges: true,
+        purges_source: true,
+        losses: usually(0, 1),
+        ..moving()
+    }
+}
+
 /// A mover, and a worker that is late.
 fn moving_and_working() -> Config {
     Config {
@@ -128,6 +141,16 @@ fn a_message_is_moved_once_though_its_segment_is_released() {
 #[test]
 fn a_message_that_was_moved_and_purged_does_not_come_again() {
     moving_and_purging().holds("a mover, a segment purged", &["released"]);
+}
+
+#[test]
+fn a_message_that_leaves_is_not_purged() {
+    moving_and_purging_the_source().holds("a mover, its segment purged", &["moved", "released", "all acked"]);
+}
+
+#[test]
+fn without_keeping_what_leaves() {
+    moving_and_purging_the_source().breaks(Rule::PurgeKeepsWhatLeaves, Q2);
 }
 
 #[test]

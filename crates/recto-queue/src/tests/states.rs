@@ -326,3 +326,46 @@ fn a_group_waits_for_each_live_segment_before_and_for_those_that_nobody_read() {
     head.live.remove(&Segment(1));
     assert_eq!(claims(&states, &order(&head, 2, None, &done)), [0, 1]);
 }
+
+#[test]
+fn a_message_is_removed_whoever_has_it() {
+    let mut states = States::new(Protocol::default());
+    assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
+    let claim = ClaimId(1);
+    assert_eq!(states.is_told(StateWish::Remove(0)), StateAnswer::Done);
+    assert_eq!(states.is_told(StateWish::Remove(2)), StateAnswer::Done);
+    assert_eq!(states.is_told(StateWish::Remove(2)), StateAnswer::Done);
+    // The receipt that is out finds it done with.
+    let (seq, until) = (0, 90);
+    assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Done);
+    assert_eq!(
+        states.is_told(StateWish::Extend { seq, claim, until }),
+        StateAnswer::Done
+    );
+    // A place that no message has yet would be lost to the next.
+    assert_eq!(states.is_told(StateWish::Remove(3)), StateAnswer::NoMessage);
+    let target = Target {
+        address: HERE,
+        segment: Segment(2),
+        chunk: Chunk(9),
+    };
+    let (seq, claim) = (1, Some(claim));
+    let leaves = StateWish::Leave { seq, claim, target };
+    assert_eq!(states.is_told(leaves), StateAnswer::Leaving(target));
+    assert_eq!(states.is_told(StateWish::Remove(1)), StateAnswer::Leaving(target));
+    let purge = StateWish::Purge { count: 3 };
+    assert_eq!(states.is_told(purge), StateAnswer::Leaving(target));
+    assert_eq!(states.state.resolved().count(), 2, "it is on its way");
+    assert_eq!(states.is_told(StateWish::Clear { count: 3 }), StateAnswer::Done);
+    assert_eq!(
+        (states.state.resolved().count(), states.state.pending().len()),
+        (3, 0)
+    );
+    states.log.segment = Segment(0);
+    states.state = State::absent();
+    assert_eq!(
+        states.is_told(StateWish::Remove(0)),
+        StateAnswer::NoMessage,
+        "nothing is known of it"
+    );
+}

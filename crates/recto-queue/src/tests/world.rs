@@ -65,6 +65,8 @@ pub(crate) struct Config {
     pub(crate) seals: bool,
     /// Whether keepers purge, all but the segment of the message that is moved.
     pub(crate) purges: bool,
+    /// Whether they purge that, too.
+    pub(crate) purges_source: bool,
     /// How many of the processes lose answers.
     pub(crate) lossy: u8,
     /// Whether only answers on emptying are lost.
@@ -102,6 +104,7 @@ impl Default for Config {
             deduplicates: false,
             seals: false,
             purges: false,
+            purges_source: false,
             lossy: u8::MAX,
             only_emptying_is_lost: false,
             shares_ring: false,
