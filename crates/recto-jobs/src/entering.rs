@@ -10,9 +10,8 @@ use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::shard::Inner;
 use crate::tables::body_partition;
 
-/// What comes: messages under one chunk.
+/// What comes: messages under one chunk, which the protocol names.
 pub(crate) struct Load {
-    pub(crate) chunk: Chunk,
     pub(crate) bodies: Arc<[Body]>,
     /// Whether a message has a deduplication id.
     pub(crate) is_deduplicated: bool,
@@ -35,8 +34,8 @@ impl Inner {
                 let found = self.find(segment).await.map_err(not_entered)?;
                 Ok(ShardEvent::Found(found))
             }
-            ShardAction::Write { live, segment, .. } => {
-                self.write_bodies(live, segment, load, time).await?;
+            ShardAction::Write { live, segment, chunk } => {
+                self.write_bodies(live, segment, chunk, load, time).await?;
                 Ok(ShardEvent::Written)
             }
             ShardAction::Log { live, segment, wish } => {
@@ -52,14 +51,21 @@ impl Inner {
     }
 
     /// Writes bodies before the append, unless they are put with it.
-    async fn write_bodies(&self, live: Live, segment: Segment, load: &Load, time: Duration) -> Result<()> {
+    async fn write_bodies(
+        &self,
+        live: Live,
+        segment: Segment,
+        chunk: Chunk,
+        load: &Load,
+        time: Duration,
+    ) -> Result<()> {
         if self.queues.store.limits().transactions {
             return Ok(());
         }
         let indexed = (0..).zip(load.bodies.iter().map(Body::as_bytes));
         let partition = body_partition(self.address, segment);
         let tables = &self.queues.tables;
-        let write = tables.put_bodies(live.table, partition, load.chunk, indexed);
+        let write = tables.put_bodies(live.table, partition, chunk, indexed);
         let written = tokio::time::timeout(time, self.queues.write(vec![write])).await;
         written.unwrap_or_else(|_| Err(not_in_time()))
     }
@@ -73,10 +79,12 @@ impl Inner {
         time: Duration,
     ) -> Result<LogAnswer> {
         let log = Arc::clone(&self.segment(segment, live).log);
-        if self.queues.store.limits().transactions {
+        if let LogWish::Append { chunk, .. } = &wish
+            && self.queues.store.limits().transactions
+        {
             let mut bodies = log.ground.bodies.lock().unwrap_or_else(PoisonError::into_inner);
             bodies.retain(|_, bodies| bodies.strong_count() > 0);
-            bodies.insert(load.chunk, Arc::downgrade(&load.bodies));
+            bodies.insert(*chunk, Arc::downgrade(&load.bodies));
         }
         let mut answers = log.ask(vec![wish], Some(&load.bodies), time).await?;
         answers.pop().ok_or_else(QueueError::closed)

@@ -19,13 +19,16 @@
 //! | `bodies` | the bytes of bodies, and where they lie |
 //! | `segment` | what is known of one live segment |
 //! | `entering` | what sending asks of a shard |
-//! | `send`, `receive`, `settle`, `release` | the operations |
+//! | `reading` | bodies are read |
+//! | `send`, `receive`, `settle`, `release`, `moving` | the operations |
 
 mod bodies;
 mod entering;
 pub mod error;
 pub mod message;
+mod moving;
 mod place;
+mod reading;
 mod receive;
 mod registers;
 mod release;
@@ -38,5 +41,6 @@ mod tables;
 
 pub use error::{QueueError, QueueErrorKind, Result};
 pub use message::{Message, NewMessage, Sent, Settled};
+pub use moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
 pub use place::QueueStore;
-pub use shard::Shard;
+pub use shard::{DeadLetters, Shard};

@@ -129,7 +129,8 @@ pub enum Sent {
 /// What became of a receipt that was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// It is so, durably; or the message was done with before.
+    /// It is so, durably; or the message was done with before in this queue, by another receiver or by being moved to the dead
+    /// letters.
     Done,
     /// The message was received again since, or moves: nothing was done.
     Stale,

@@ -4,18 +4,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use recto_queue::limits::MAX_VISIBILITY_SECONDS;
-use recto_queue::{ClaimId, Delivery, Live, Micros, Receipt, StateAnswer, StateWish};
-use recto_store::PointRead;
+use recto_queue::{ClaimId, Delivery, Entry, Live, Micros, Receipt, StateAnswer, StateWish};
 use tokio::sync::oneshot;
 
 use crate::bodies::Content;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::{MAX_BATCH, Message};
-use crate::place::body_options;
 use crate::segment::LiveSegment;
 use crate::settle::{What, micros};
 use crate::shard::{Inner, Shard};
-use crate::tables::{body_clustering, body_partition};
 
 /// The longest that a receive waits.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
@@ -109,6 +106,7 @@ impl Inner {
             }
             let segment = self.segment(*number, *live);
             segment.load(self.is_shared()).await?;
+            self.bury(&segment, *live);
             match segment.due() {
                 Some(due) if due <= self.queues.environment.now_micros() => {
                     let messages = self.claim(&segment, *live, wanted, visibility).await?;
@@ -154,7 +152,7 @@ impl Inner {
         Ok(messages.into_iter().filter(holds).collect())
     }
 
-    /// The messages that were claimed.
+    /// The messages that were claimed. One whose body cannot be read is left out, unless it is the only one: it comes again.
     async fn with_bodies(
         &self,
         segment: &LiveSegment,
@@ -164,54 +162,42 @@ impl Inner {
         let entry = |delivery: &Delivery| {
             segment.with_log(|log| log.message(delivery.seq).map(|(chunk, entry)| (chunk, *entry)))
         };
-        let entries: Vec<_> = deliveries
+        let (known, entries): (Vec<_>, Vec<_>) = deliveries
             .iter()
             .filter_map(|one| Some((*one, entry(one)??)))
-            .collect();
-        let table = self.queues.tables.bodies(live.table);
-        let reads: Vec<_> = entries
-            .iter()
-            .map(|(_, (chunk, entry))| PointRead {
-                table: Arc::clone(&table),
-                partition: body_partition(self.address, segment.number),
-                clustering: body_clustering(*chunk, entry.index),
-            })
-            .collect();
-        let snapshot = self.queues.store.snapshot()?;
-        let found = snapshot.get_many(&reads, &body_options()).await?;
-        let body_column = table.key_len();
+            .unzip();
+        let contents = self.contents(segment.number, live, &entries).await?;
         let mut messages = Vec::with_capacity(entries.len());
-        for ((delivery, (_, entry)), found) in entries.into_iter().zip(found) {
-            let body = found
-                .rows
-                .iter()
-                .next()
-                .and_then(|row| row.get(body_column).map(<[u8]>::to_vec));
-            let Some(body) = body else {
-                let message = format!("the body of message {:032x} is missing", entry.id.0);
-                return Err(QueueError::new(QueueErrorKind::Corrupt, message).with_hint(
-                    "something else than Recto wrote to the tables of bodies: restore them from a backup",
-                ));
-            };
-            let content = Content::decode(&body)?;
-            messages.push(Message {
-                id: entry.id,
-                body: content.body,
-                attributes: content.attributes,
-                group: content.group,
-                deduplication_id: content.deduplication_id,
-                sent_at: entry.sent,
-                first_received_at: delivery.first_received,
-                attempts: delivery.attempts,
-                receipt: Receipt {
-                    address: self.address,
-                    tenure: self.tenure,
-                    segment: segment.number,
-                    seq: delivery.seq,
-                    claim: delivery.claim,
-                },
-            });
+        let mut wrong = None;
+        for ((delivery, (_, entry)), content) in known.into_iter().zip(entries).zip(contents) {
+            match content {
+                Ok(content) => messages.push(self.message(segment, delivery, &entry, content)),
+                Err(error) => wrong = Some(error),
+            }
         }
-        Ok(messages)
+        match wrong {
+            Some(error) if messages.is_empty() => Err(error),
+            _ => Ok(messages),
+        }
+    }
+
+    fn message(&self, segment: &LiveSegment, delivery: Delivery, entry: &Entry, content: Content) -> Message {
+        Message {
+            id: entry.id,
+            body: content.body,
+            attributes: content.attributes,
+            group: content.group,
+            deduplication_id: content.deduplication_id,
+            sent_at: entry.sent,
+            first_received_at: delivery.first_received,
+            attempts: delivery.attempts,
+            receipt: Receipt {
+                address: self.address,
+                tenure: self.tenure,
+                segment: segment.number,
+                seq: delivery.seq,
+                claim: delivery.claim,
+            },
+        }
     }
 }

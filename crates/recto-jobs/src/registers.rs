@@ -1,7 +1,7 @@
 //! How heads, logs and states lie in their tables, and by what they are worked out.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use async_trait::async_trait;
 use recto_model::{Bound, Cells, RowRef, Slice, Table};
@@ -15,6 +15,7 @@ use crate::bodies::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::QueueStore;
 use crate::rounds::{Ground, Request, Rounds};
+use crate::shard::DeadLetters;
 use crate::tables::{
     COMPARED, CONTENT, body_partition, head_partition, mutation, register_partition, row_clustering,
 };
@@ -51,6 +52,7 @@ pub(crate) struct StateGround {
     pub(crate) register: RegisterNumber,
     pub(crate) log: Arc<Rounds<LogGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
+    pub(crate) dead_letters: Arc<RwLock<Option<DeadLetters>>>,
 }
 
 #[async_trait]
@@ -196,12 +198,13 @@ impl StateGround {
     /// What claims are worked out by, as it is known now.
     pub(crate) fn with_context<T>(&self, work: impl FnOnce(&StateContext<'_>) -> T) -> T {
         let absent = Log::absent();
+        let dead_letters = *self.dead_letters.read().unwrap_or_else(PoisonError::into_inner);
         self.log.with_copy(|log| {
             let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
             work(&StateContext {
                 segment: self.segment,
                 log: log.unwrap_or(&absent),
-                most_attempts: None,
+                most_attempts: dead_letters.map(|dead_letters| dead_letters.attempts),
                 order: None,
                 leases: &leases,
                 clock: self.queues.clock(),

@@ -1,19 +1,26 @@
 //! What is known of one live segment.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use recto_queue::{Address, Head, Leases, Log, Micros, Recent, RegisterNumber, Segment, State};
+use recto_queue::{
+    Address, Head, Leases, Log, Micros, Pending, Receipt, Recent, RegisterNumber, Segment, Seq, Standing,
+    State,
+};
 
 use crate::error::Result;
 use crate::place::QueueStore;
 use crate::registers::{LogGround, StateGround, read_log};
 use crate::rounds::Rounds;
+use crate::shard::DeadLetters;
 
 /// A live segment, as this process knows it.
 pub(crate) struct LiveSegment {
     pub(crate) number: Segment,
     pub(crate) log: Arc<Rounds<LogGround>>,
     pub(crate) state: Arc<Rounds<StateGround>>,
+    /// Whether messages of it are being moved away.
+    pub(crate) is_burying: AtomicBool,
 }
 
 impl LiveSegment {
@@ -24,6 +31,7 @@ impl LiveSegment {
         number: Segment,
         register: RegisterNumber,
         leases: &Arc<Mutex<Leases>>,
+        dead_letters: &Arc<RwLock<Option<DeadLetters>>>,
     ) -> Self {
         let log = Rounds::new(LogGround {
             queues: queues.clone(),
@@ -40,8 +48,14 @@ impl LiveSegment {
             register,
             log: Arc::clone(&log),
             leases: Arc::clone(leases),
+            dead_letters: Arc::clone(dead_letters),
         });
-        Self { number, log, state }
+        Self {
+            number,
+            log,
+            state,
+            is_burying: AtomicBool::new(false),
+        }
     }
 
     /// Reads log and state unless they are known; anew where others may have written to them since, if that is asked for.
@@ -72,6 +86,31 @@ impl LiveSegment {
             Some(state.resolved().count())
         });
         count.is_some_and(|count| resolved.unwrap_or(0) == u32::from(count))
+    }
+
+    /// Messages that were received as often as they may be, and those that somebody began to move: with the attempts of each.
+    pub(crate) fn leaving(&self) -> Vec<(Seq, u16)> {
+        self.state.with_copy(|state| {
+            let Some(state) = state.filter(|state| state.segment() == self.number) else {
+                return Vec::new();
+            };
+            let exhausted = self.state.ground.with_context(|context| state.exhausted(context));
+            let is_leaving = |pending: &Pending| matches!(pending.standing, Standing::Leaving(_));
+            let leaving = state.pending().iter();
+            leaving
+                .filter(|(seq, pending)| is_leaving(pending) || exhausted.contains(*seq))
+                .map(|(seq, pending)| (*seq, pending.attempts))
+                .collect()
+        })
+    }
+
+    /// How often the message of a receipt was received, if that is the newest of it.
+    pub(crate) fn attempts(&self, receipt: &Receipt) -> Option<u16> {
+        self.state.with_copy(|state| {
+            let state = state.filter(|state| state.segment() == self.number)?;
+            let pending = state.pending().get(&receipt.seq)?;
+            (pending.claim == receipt.claim).then_some(pending.attempts)
+        })
     }
 
     /// Its log, if what is known is this segment's.

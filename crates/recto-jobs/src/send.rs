@@ -129,14 +129,14 @@ impl Inner {
     async fn append(&self, append: Append) -> Result<Vec<Placed>> {
         let until = self.queues.deadline(self.queues.request_timeout);
         let load = Load {
-            chunk: Chunk(self.queues.random()),
             is_deduplicated: append.entries.iter().any(|entry| entry.deduplication.is_some()),
             bodies: append.bodies.into(),
         };
         let (count, protocol) = (append.entries.len(), self.queues.protocol);
+        let chunk = Chunk(self.queues.random());
         let (reach, entries) = (append.reach, append.entries.into());
         let (address, tenure) = (self.address, self.tenure);
-        let mut sending = Sending::new(address, tenure, reach, load.chunk, entries, protocol);
+        let mut sending = Sending::new(address, tenure, reach, chunk, entries, protocol);
         let mut event = self.first_event(reach);
         loop {
             match sending.step(event) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use recto_queue::{Clock, Micros, Receipt, Segment, StateAnswer, StateWish};
+use recto_queue::{Clock, Live, Micros, Moved, Receipt, Segment, StateAnswer, StateWish};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::Settled;
@@ -29,13 +29,27 @@ impl Shard {
         self.settle(receipts, What::Ack).await
     }
 
-    /// Gives messages back, to be received again after so long.
+    /// Gives messages back, to be received again after so long; with `error`, if there is one, as the reason. One that was
+    /// received as often as it may be goes to the dead letters with it.
     ///
     /// # Errors
     /// As of [`ack`](Self::ack).
-    pub async fn nack(&self, receipts: &[Receipt], delay: Duration) -> Result<Vec<Settled>> {
-        let delay = micros(delay);
-        self.settle(receipts, What::Nack { delay }).await
+    pub async fn nack(&self, receipts: &[Receipt], delay: Duration, error: &str) -> Result<Vec<Settled>> {
+        let (shard, shown, error) = (self.clone(), receipts.to_vec(), error.to_owned());
+        let buried = tokio::spawn(async move { shard.0.bury_last(&shown, &error).await }).await;
+        let buried = buried.unwrap_or_else(|_| Err(QueueError::closed()))?;
+        let is_left = |index: &usize| !buried[*index];
+        let left: Vec<_> = (0..receipts.len()).filter(is_left).collect();
+        let mut settled = vec![Settled::Done; receipts.len()];
+        if !left.is_empty() {
+            let shown: Vec<_> = left.iter().map(|index| receipts[*index]).collect();
+            let delay = micros(delay);
+            let each = self.settle(&shown, What::Nack { delay }).await?;
+            for (index, each) in left.into_iter().zip(each) {
+                settled[index] = each;
+            }
+        }
+        Ok(settled)
     }
 
     /// Keeps messages for so long from now.
@@ -55,6 +69,39 @@ impl Shard {
 }
 
 impl Inner {
+    /// Moves those that were received as often as they may be to the dead letters; which were.
+    async fn bury_last(self: &Arc<Self>, receipts: &[Receipt], error: &str) -> Result<Vec<bool>> {
+        self.check_receipts(receipts)?;
+        let mut buried = Vec::with_capacity(receipts.len());
+        let head = self.head(false).await?;
+        for receipt in receipts {
+            let live = head.live().get(&receipt.segment);
+            buried.push(match live {
+                Some(live) => self.bury_if_last(receipt, *live, error).await?,
+                None => false,
+            });
+        }
+        Ok(buried)
+    }
+
+    async fn bury_if_last(self: &Arc<Self>, receipt: &Receipt, live: Live, error: &str) -> Result<bool> {
+        let dead_letters = *self.dead_letters.read().unwrap_or_else(PoisonError::into_inner);
+        let segment = self.segment(receipt.segment, live);
+        segment.load(false).await?;
+        let attempts = segment.attempts(receipt);
+        let (Some(dead_letters), Some(attempts)) = (dead_letters, attempts) else {
+            return Ok(false);
+        };
+        if attempts < dead_letters.attempts {
+            return Ok(false);
+        }
+        let claim = Some(receipt.claim);
+        let moved = self
+            .bury_one(&segment, live, receipt.seq, attempts, claim, error)
+            .await?;
+        Ok(moved == Some(Moved::Done))
+    }
+
     /// Does that with each of the messages; of other shards there may be none among them.
     pub(crate) async fn settle(self: &Arc<Self>, receipts: &[Receipt], what: What) -> Result<Vec<Settled>> {
         let mut by_segment: BTreeMap<Segment, Vec<usize>> = BTreeMap::new();

@@ -1,9 +1,9 @@
 //! One part of a queue, with an order of its own.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use recto_queue::{Address, Head, Leases, Live, Segment, Tenure};
+use recto_queue::{Address, Head, Leases, Live, Segment, Seq, Tenure};
 use tokio::sync::Notify;
 
 use crate::error::Result;
@@ -14,6 +14,15 @@ use crate::segment::LiveSegment;
 
 /// Live segments of which a process keeps what it knows; of the others it reads it again.
 const MAX_KNOWN_SEGMENTS: usize = 64;
+
+/// What becomes of messages that are received too often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeadLetters {
+    /// How often a message is received before.
+    pub attempts: u16,
+    /// Where it goes: to a shard of the queue that has its place by this use.
+    pub to: (Address, Tenure),
+}
 
 /// A shard, as this process knows it. Cheap to clone.
 #[derive(Clone)]
@@ -26,6 +35,10 @@ pub(crate) struct Inner {
     pub(crate) tenure: Tenure,
     pub(crate) head: Arc<Rounds<HeadGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
+    /// What becomes of messages that are received too often.
+    pub(crate) dead_letters: Arc<RwLock<Option<DeadLetters>>>,
+    /// Messages that are on their way elsewhere by this process.
+    pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
     /// Something may be received that could not before.
     pub(crate) news: Notify,
     known: Mutex<Known>,
@@ -39,7 +52,17 @@ struct Known {
 }
 
 impl Shard {
-    /// How many messages the sealed segments have, and how many segments are open: exact where nothing is being sent.
+    /// From now on messages that are received too often are moved there; none: they are received again and again.
+    pub fn set_dead_letters(&self, dead_letters: Option<DeadLetters>) {
+        let mut known = self
+            .0
+            .dead_letters
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *known = dead_letters;
+    }
+
+    /// How many segments are live.
     ///
     /// # Errors
     /// The head cannot be read.
@@ -61,6 +84,8 @@ impl Inner {
             tenure,
             head,
             leases: Arc::default(),
+            dead_letters: Arc::default(),
+            moving: Mutex::default(),
             news: Notify::new(),
             known: Mutex::default(),
         }
@@ -97,7 +122,14 @@ impl Inner {
             known.forget_one();
         }
         let (queues, address) = (&self.queues, self.address);
-        let segment = LiveSegment::new(queues, address, number, live.register, &self.leases);
+        let segment = LiveSegment::new(
+            queues,
+            address,
+            number,
+            live.register,
+            &self.leases,
+            &self.dead_letters,
+        );
         let segment = Arc::new(segment);
         known.segments.insert(number, (turn, Arc::clone(&segment)));
         segment

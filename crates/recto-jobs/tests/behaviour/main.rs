@@ -1,6 +1,7 @@
 //! What a shard does, as its users see it, on each kind of store.
 #![allow(clippy::unwrap_used)]
 
+mod dead;
 mod receiving;
 mod segments;
 mod sending;
@@ -65,7 +66,9 @@ behaviours! {
     settling::a_receipt_holds_until_the_message_is_received_again,
     settling::what_is_given_back_comes_again_when_it_is_due,
     settling::what_is_kept_for_longer_does_not_come_again,
-    settling::what_is_acknowledged_is_so_for_whoever_opens_the_store;
+    settling::what_is_acknowledged_is_so_for_whoever_opens_the_store,
+    dead::what_is_received_too_often_is_a_dead_letter,
+    dead::the_last_error_goes_with_a_dead_letter;
     sending::a_deduplication_id_is_known_in_the_segments_behind,
     segments::segments_go_when_all_of_their_messages_are_done_with,
     segments::what_is_left_in_the_first_segment_is_received_first,

@@ -92,7 +92,10 @@ pub(crate) async fn who_goes_away_gives_back_what_it_received(bed: Bed) {
         let polled = futures::poll!(&mut receiving);
         drop(receiving);
         if let std::task::Poll::Ready(messages) = polled {
-            shard.nack(&[messages.unwrap()[0].receipt], NOW).await.unwrap();
+            shard
+                .nack(&[messages.unwrap()[0].receipt], NOW, "")
+                .await
+                .unwrap();
         }
     }
     let received = shard

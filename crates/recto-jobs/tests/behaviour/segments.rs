@@ -52,7 +52,7 @@ pub(crate) async fn what_is_left_in_the_first_segment_is_received_first(bed: Bed
     for _ in 0..5 {
         shard.receive(1_000, LONG, NOW).await.unwrap();
     }
-    shard.nack(&[first.receipt], NOW).await.unwrap();
+    shard.nack(&[first.receipt], NOW, "").await.unwrap();
     let again = shard.receive(1, LONG, NOW).await.unwrap();
     assert_eq!(bodies(&again), ["0"]);
 }

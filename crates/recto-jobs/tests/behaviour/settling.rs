@@ -18,7 +18,7 @@ pub(crate) async fn a_receipt_holds_until_the_message_is_received_again(bed: Bed
     tokio::time::sleep(LATER).await;
     let second = receive(&shard, 1).await.remove(0).receipt;
     assert_eq!(shard.ack(&[first]).await.unwrap(), [Settled::Stale]);
-    assert_eq!(shard.nack(&[first], NOW).await.unwrap(), [Settled::Stale]);
+    assert_eq!(shard.nack(&[first], NOW, "").await.unwrap(), [Settled::Stale]);
     assert_eq!(shard.extend(&[first], LONG).await.unwrap(), [Settled::Stale]);
     assert_eq!(
         shard.ack(&[second, second]).await.unwrap(),
@@ -34,11 +34,14 @@ pub(crate) async fn what_is_given_back_comes_again_when_it_is_due(bed: Bed) {
     let shard = bed.open().await;
     send(&shard, NewMessage::new("a")).await;
     let first = shard.receive(1, LONG, NOW).await.unwrap().remove(0);
-    assert_eq!(shard.nack(&[first.receipt], NOW).await.unwrap(), [Settled::Done]);
+    assert_eq!(
+        shard.nack(&[first.receipt], NOW, "").await.unwrap(),
+        [Settled::Done]
+    );
     let second = shard.receive(1, LONG, NOW).await.unwrap().remove(0);
     assert_eq!(second.attempts, 2);
     assert_eq!(
-        shard.nack(&[second.receipt], LATER).await.unwrap(),
+        shard.nack(&[second.receipt], LATER, "").await.unwrap(),
         [Settled::Done]
     );
     assert_eq!(receive(&shard, 1).await, []);

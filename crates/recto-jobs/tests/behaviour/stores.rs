@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
-use recto_jobs::{QueueStore, Shard};
+use recto_jobs::{DeadLetters, QueueStore, Shard};
 use recto_model::Environment;
 use recto_model::environment::Source;
 use recto_queue::{Address, Place, Shard as ShardNumber, Tenure};
@@ -16,6 +16,10 @@ use tokio::time::Instant;
 
 const ADDRESS: Address = Address {
     place: Place(7),
+    shard: ShardNumber(0),
+};
+const DEAD: Address = Address {
+    place: Place(8),
     shard: ShardNumber(0),
 };
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,8 +36,23 @@ pub(crate) struct Bed {
 impl Bed {
     /// A shard, as a process that just came knows it: nothing of it.
     pub(crate) async fn open(&self) -> Shard {
-        let opened = QueueStore::open(Arc::clone(&self.store), self.environment.clone(), REQUEST_TIMEOUT);
-        opened.await.unwrap().shard(ADDRESS, Tenure(1))
+        self.open_store().await.shard(ADDRESS, Tenure(1))
+    }
+
+    /// The same, and the queue where its dead letters go after so many attempts.
+    pub(crate) async fn open_with_dead_letters(&self, attempts: u16) -> (Shard, Shard) {
+        let store = self.open_store().await;
+        let (shard, dead) = (store.shard(ADDRESS, Tenure(1)), store.shard(DEAD, Tenure(1)));
+        let to = (DEAD, Tenure(1));
+        shard.set_dead_letters(Some(DeadLetters { attempts, to }));
+        (shard, dead)
+    }
+
+    async fn open_store(&self) -> QueueStore {
+        let (store, environment) = (Arc::clone(&self.store), self.environment.clone());
+        QueueStore::open(store, environment, REQUEST_TIMEOUT)
+            .await
+            .unwrap()
     }
 
     /// The rows of a table.

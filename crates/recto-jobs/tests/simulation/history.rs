@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use recto_jobs::{Message, Sent};
+use recto_queue::Place;
 
 /// Something that happened, counted from 1.
 pub(crate) type Moment = u64;
@@ -18,8 +19,10 @@ struct Said {
     tried: BTreeSet<String>,
     /// Bodies that were confirmed, and by which message.
     confirmed: BTreeMap<String, u128>,
-    /// Messages of which an acknowledgement was confirmed, and when.
+    /// Messages of which an acknowledgement was confirmed in its time, and when.
     done: BTreeMap<u128, Moment>,
+    /// The same, late: in that queue a message is done with that was moved to another.
+    done_there: BTreeMap<(Place, u128), Moment>,
     /// Messages that somebody tried to be done with: they may be, though nobody was told.
     acknowledged: BTreeSet<u128>,
     /// Messages that were received, with their bodies.
@@ -60,9 +63,10 @@ impl History {
         if !said.tried.contains(&body) {
             said.wrong(format!("{body} was received, and nobody sent it"));
         }
-        if let Some(done) = said.done.get(&message.id.0).copied()
-            && done < began
-        {
+        let place = message.receipt.address.place;
+        let done = said.done.get(&message.id.0);
+        let there = said.done_there.get(&(place, message.id.0));
+        if done.or(there).is_some_and(|done| *done < began) {
             said.wrong(format!("{body} was received after its acknowledgement"));
         }
         let other = said
@@ -79,11 +83,16 @@ impl History {
         self.said().acknowledged.insert(message.id.0);
     }
 
-    pub(crate) fn is_done(&self, message: &Message) {
+    /// An acknowledgement was confirmed: while the message was its receiver's, or late.
+    pub(crate) fn is_done(&self, message: &Message, in_time: bool) {
         let mut said = self.said();
         said.moment += 1;
         let moment = said.moment;
-        said.done.entry(message.id.0).or_insert(moment);
+        if in_time {
+            said.done.entry(message.id.0).or_insert(moment);
+        }
+        let there = (message.receipt.address.place, message.id.0);
+        said.done_there.entry(there).or_insert(moment);
     }
 
     pub(crate) fn fails(&self, wrong: String) {

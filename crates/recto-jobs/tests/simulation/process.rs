@@ -4,11 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_jobs::{Message, NewMessage, QueueErrorKind, QueueStore, Settled, Shard};
+use recto_jobs::{DeadLetters, Message, NewMessage, QueueErrorKind, QueueStore, Settled, Shard};
 use recto_model::Environment;
 use recto_queue::{Address, Place, Protocol, Seq, Shard as ShardNumber, Tenure};
 use recto_store::Store;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::clock::{Clocks, Random};
 use crate::history::History;
@@ -19,6 +20,12 @@ pub(crate) const ADDRESS: Address = Address {
 };
 /// Few enough for many segments.
 const SEGMENT_MESSAGES: Seq = 8;
+const DEAD: Address = Address {
+    place: Place(4),
+    shard: ShardNumber(0),
+};
+/// How often a message is received before it goes there.
+const ATTEMPTS: u16 = 3;
 /// How long a request may take.
 const TIME: Duration = Duration::from_secs(3);
 /// For how long messages are kept.
@@ -31,6 +38,8 @@ const MAX_ATTEMPTS: u32 = 100;
 
 pub(crate) struct Process {
     pub(crate) shard: Shard,
+    /// Where messages go that are received too often.
+    pub(crate) dead: Shard,
     number: u64,
     history: Rc<History>,
     random: Rc<Random>,
@@ -47,10 +56,15 @@ impl Process {
     ) -> Option<Self> {
         let environment = Environment::new(clocks);
         let queues = QueueStore::open(store, environment, TIME).await.ok()?;
+        let queues = queues.with_protocol(Protocol::with_segments_of(SEGMENT_MESSAGES));
+        let (shard, dead) = (queues.shard(ADDRESS, Tenure(1)), queues.shard(DEAD, Tenure(1)));
+        shard.set_dead_letters(Some(DeadLetters {
+            attempts: ATTEMPTS,
+            to: (DEAD, Tenure(1)),
+        }));
         Some(Self {
-            shard: queues
-                .with_protocol(Protocol::with_segments_of(SEGMENT_MESSAGES))
-                .shard(ADDRESS, Tenure(1)),
+            shard,
+            dead,
             number,
             history: Rc::clone(history),
             random: Rc::new(Random::new(seed)),
@@ -72,12 +86,8 @@ impl Process {
                 tokio::time::sleep(Duration::from_millis(random.below(2_000))).await;
             }
         }));
-        for _ in 0..2 {
-            let (shard, history, random) = (
-                self.shard.clone(),
-                Rc::clone(&self.history),
-                Rc::clone(&self.random),
-            );
+        for from in [&self.shard, &self.shard, &self.dead] {
+            let (shard, history, random) = (from.clone(), Rc::clone(&self.history), Rc::clone(&self.random));
             self.tasks.push(tokio::task::spawn_local(async move {
                 loop {
                     receive(&shard, &history, &random).await;
@@ -142,6 +152,7 @@ async fn receive(shard: &Shard, history: &History, random: &Random) {
     let visibility = MIN_VISIBILITY_MILLIS + random.below(MAX_VISIBILITY_MILLIS);
     let most = 1 + usize::try_from(random.below(4)).unwrap();
     let wait = Duration::from_millis(random.below(1_500));
+    let begun = Instant::now();
     let receiving = shard.receive(most, Duration::from_millis(visibility), wait);
     // Some do not wait for what they asked for.
     let patience = Duration::from_millis(if random.one_in(6) {
@@ -166,16 +177,17 @@ async fn receive(shard: &Shard, history: &History, random: &Random) {
     // Some take longer than they may.
     tokio::time::sleep(Duration::from_millis(random.below(visibility * 3 / 2))).await;
     for message in received {
-        finish(shard, history, random, &message).await;
+        let kept_until = begun + Duration::from_millis(visibility);
+        finish(shard, history, random, &message, kept_until).await;
     }
 }
 
-async fn finish(shard: &Shard, history: &History, random: &Random, message: &Message) {
+async fn finish(shard: &Shard, history: &History, random: &Random, message: &Message, kept_until: Instant) {
     let receipt = [message.receipt];
     match random.below(10) {
         0 => drop(
             shard
-                .nack(&receipt, Duration::from_millis(random.below(1_000)))
+                .nack(&receipt, Duration::from_millis(random.below(1_000)), "")
                 .await,
         ),
         1 => drop(shard.extend(&receipt, Duration::from_secs(1)).await),
@@ -187,7 +199,7 @@ async fn finish(shard: &Shard, history: &History, random: &Random, message: &Mes
                 .await
                 .is_ok_and(|settled| settled == [Settled::Done])
             {
-                history.is_done(message);
+                history.is_done(message, Instant::now() < kept_until);
             }
         }
     }

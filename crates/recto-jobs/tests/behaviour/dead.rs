@@ -1,0 +1,66 @@
+//! Messages that are received too often.
+
+use recto_jobs::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, NewMessage, Settled};
+
+use crate::stores::Bed;
+use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
+
+pub(crate) async fn what_is_received_too_often_is_a_dead_letter(bed: Bed) {
+    let (shard, dead) = bed.open_with_dead_letters(2).await;
+    let message = NewMessage {
+        attributes: [("kind".to_owned(), "picture".to_owned())].into(),
+        group: Some("g".into()),
+        ..NewMessage::new("a")
+    };
+    send(&shard, message).await;
+    send(&shard, NewMessage::new("b")).await;
+    let first = receive(&shard, 1).await.remove(0);
+    let second = shard.receive(1, VISIBILITY, NOW).await.unwrap().remove(0);
+    shard.ack(&[second.receipt]).await.unwrap();
+    let again = shard.receive(1, VISIBILITY, LATER * 4).await.unwrap().remove(0);
+    assert_eq!((again.id, again.attempts), (first.id, 2));
+    tokio::time::sleep(LATER).await;
+    // Whoever looks has it moved, whether anybody waits there or not.
+    assert_eq!(receive(&shard, 1).await, []);
+    let letters = dead.receive(5, LONG, LATER * 8).await.unwrap();
+    assert_eq!(bodies(&letters), ["a"]);
+    let letter = &letters[0];
+    assert_eq!(
+        (letter.id, letter.attempts, letter.group.as_deref()),
+        (first.id, 1, Some("g"))
+    );
+    assert_eq!(letter.attributes["kind"], "picture");
+    assert_eq!(letter.attributes[ATTEMPTS_ATTRIBUTE], "2");
+    assert!(letter.attributes[ERROR_ATTRIBUTE].contains("not acknowledged in time"));
+    assert_eq!(
+        shard.ack(&[again.receipt]).await.unwrap(),
+        [Settled::Done],
+        "it is done with there"
+    );
+    dead.ack(&[letter.receipt]).await.unwrap();
+    tokio::time::sleep(LATER).await;
+    assert_eq!(
+        (receive(&shard, 1).await, receive(&dead, 1).await),
+        (vec![], vec![])
+    );
+}
+
+pub(crate) async fn the_last_error_goes_with_a_dead_letter(bed: Bed) {
+    let (shard, dead) = bed.open_with_dead_letters(2).await;
+    send(&shard, NewMessage::new("a")).await;
+    let first = receive(&shard, 1).await.remove(0);
+    assert_eq!(
+        shard.nack(&[first.receipt], NOW, "the first time").await.unwrap(),
+        [Settled::Done]
+    );
+    let second = receive(&shard, 1).await.remove(0);
+    let long = "\u{e4}".repeat(4_000);
+    assert_eq!(
+        shard.nack(&[second.receipt], LONG, &long).await.unwrap(),
+        [Settled::Done]
+    );
+    // At once.
+    let letter = receive(&dead, 1).await.remove(0);
+    assert_eq!(letter.attributes[ERROR_ATTRIBUTE], "\u{e4}".repeat(2_048));
+    assert_eq!(receive(&shard, 1).await, []);
+}
