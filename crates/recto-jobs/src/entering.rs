@@ -26,7 +26,7 @@ impl Inner {
         match action {
             ShardAction::Head(wishes) => {
                 let mut answers = self.head.ask(wishes, None, time).await.map_err(not_entered)?;
-                answers.pop().map(ShardEvent::Head).ok_or_else(QueueError::closed)
+                answers.pop().map(ShardEvent::Head).ok_or_else(QueueError::ended)
             }
             // There is none where all bodies lie in table 0.
             ShardAction::ReadRing => Ok(ShardEvent::Ring(0)),
@@ -42,7 +42,13 @@ impl Inner {
                 if load.is_deduplicated {
                     let head = self.head(false).await.map_err(not_entered)?;
                     let known = self.segment(segment, live);
-                    known.know_recent(&head).await.map_err(not_entered)?;
+                    let recent = tokio::time::timeout(time, known.know_recent(&head)).await;
+                    recent
+                        .unwrap_or_else(|_| Err(not_in_time()))
+                        .map_err(not_entered)?;
+                }
+                if time.is_zero() {
+                    return Err(not_in_time());
                 }
                 let answer = self.ask_log(live, segment, wish, load, time).await?;
                 Ok(ShardEvent::Log(answer))
@@ -78,7 +84,9 @@ impl Inner {
         load: &Load,
         time: Duration,
     ) -> Result<LogAnswer> {
-        let log = Arc::clone(&self.segment(segment, live).log);
+        // Held as long as it is asked, so that nobody opens it a second time meanwhile.
+        let segment = self.segment(segment, live);
+        let log = &segment.log;
         if let LogWish::Append { chunk, .. } = &wish
             && self.queues.store.limits().transactions
         {
@@ -87,7 +95,7 @@ impl Inner {
             bodies.insert(*chunk, Arc::downgrade(&load.bodies));
         }
         let mut answers = log.ask(vec![wish], Some(&load.bodies), time).await?;
-        answers.pop().ok_or_else(QueueError::closed)
+        answers.pop().ok_or_else(QueueError::ended)
     }
 }
 

@@ -81,8 +81,16 @@ impl QueueError {
             .with_hint("create it again, and open it anew")
     }
 
-    pub(crate) fn closed() -> Self {
-        Self::new(QueueErrorKind::Unavailable, "the queue was closed")
+    /// Whoever did it ended before it was said what became of it.
+    pub(crate) fn ended() -> Self {
+        let message = "what was asked ended before its answer: it may be done, now or later";
+        Self::new(QueueErrorKind::OutcomeUnknown, message)
+    }
+
+    /// Part of what was asked is done, or may be.
+    pub(crate) fn in_part(self) -> Self {
+        let message = format!("{self}: some of it may be done, now or later");
+        Self::new(QueueErrorKind::OutcomeUnknown, message).with_source(self)
     }
 }
 

@@ -91,7 +91,7 @@ impl NewMessage {
 fn refused(number: usize, field: &str, what: &str) -> QueueError {
     let message = format!("message {number}, {field}: {what}");
     QueueError::new(QueueErrorKind::InvalidArgument, message)
-        .with_hint("nothing was sent; send the others without it")
+        .with_hint("this one was not sent; the others were")
 }
 
 /// A message that was received.

@@ -17,8 +17,8 @@ use crate::tables::Tables;
 
 /// How long one request to the store may take; whoever waits may wait for several.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// Bytes of a log that are read at once: more than a whole one has.
-const MAX_LOG_BYTES: u64 = 32 << 20;
+/// Bytes of a log that are read at once: about as many as a whole one has.
+const MAX_READ_BYTES: u64 = 32 << 20;
 /// About how long to wait before a request is sent for the second time; each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 /// About the longest such wait.
@@ -46,7 +46,8 @@ pub struct QueueStore {
 }
 
 impl QueueStore {
-    /// Takes a store, and makes the tables that it does not have. A request to a queue may take `request_timeout`, the waiting
+    /// Takes a store, and makes the tables that it does not have: once in a process, since where no other process changes what
+    /// is stored, what is known of it is not read again. A request to a queue may take `request_timeout`, the waiting
     /// of a receive not counted.
     ///
     /// # Errors
@@ -56,6 +57,7 @@ impl QueueStore {
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Self> {
+        store.check_decisions()?;
         let open = Self {
             store,
             environment,
@@ -148,7 +150,7 @@ impl QueueStore {
         let limits = self.store.limits();
         ReadOptions {
             consistency: limits.remote.then_some(ConsistencyLevel::LocalSerial),
-            max_bytes: MAX_LOG_BYTES,
+            max_bytes: MAX_READ_BYTES,
             ..body_options()
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use recto_queue::limits::MAX_VISIBILITY_SECONDS;
 use recto_queue::{ClaimId, Delivery, Entry, Live, Micros, Receipt, StateAnswer, StateWish};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::bodies::Content;
@@ -14,6 +15,8 @@ use crate::segment::LiveSegment;
 use crate::settle::{What, micros};
 use crate::shard::{Inner, Shard};
 
+/// The shortest that a message is its receiver's.
+const MIN_VISIBILITY: Duration = Duration::from_millis(1);
 /// The longest that a receive waits.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
 /// How long is waited at most before it is looked again, whatever is known of when something is due.
@@ -39,7 +42,10 @@ impl Shard {
             let mut news = std::pin::pin!(self.0.news.notified());
             // What comes while it is looked is not missed.
             news.as_mut().enable();
-            let look = self.look(most, micros(visibility)).await?;
+            let look = self
+                .look(most, micros(visibility))
+                .await
+                .inspect_err(|_| self.0.news.notify_one())?;
             let left = self.0.queues.left(until);
             if !look.messages.is_empty() || left.is_zero() {
                 return Ok(look.messages);
@@ -58,27 +64,51 @@ impl Shard {
         }
     }
 
-    /// Looks once, in a task of its own: whoever does not listen any more gives back what it would have been told.
+    /// Looks once, in a task of its own: what nobody takes is given back.
     async fn look(&self, most: usize, visibility: Micros) -> Result<Look> {
         let (tell, told) = oneshot::channel();
         let inner = Arc::clone(&self.0);
         tokio::spawn(async move {
             let look = inner.look(most, visibility).await;
-            if let Err(Ok(look)) = tell.send(look) {
-                let receipts: Vec<_> = look.messages.iter().map(|message| message.receipt).collect();
-                // What cannot be given back is received again when its lease is over.
-                let _ = inner.settle(&receipts, What::GiveBack).await;
-            }
+            let held = look.map(|mut look| {
+                inner.keep_held(&mut look.messages);
+                Held {
+                    inner: Arc::clone(&inner),
+                    look: Some(look),
+                }
+            });
+            // Who does not listen any more drops it.
+            let _ = tell.send(held);
         });
-        told.await.unwrap_or_else(|_| Err(QueueError::closed()))
+        let held = told.await.unwrap_or_else(|_| Err(QueueError::ended()))?;
+        held.take().ok_or_else(QueueError::ended)
+    }
+}
+
+/// What was found, until its receiver has it.
+struct Held {
+    inner: Arc<Inner>,
+    look: Option<Look>,
+}
+
+impl Held {
+    fn take(mut self) -> Option<Look> {
+        self.look.take()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let messages = self.look.take().map(|look| look.messages).unwrap_or_default();
+        self.inner
+            .give_back(messages.iter().map(|message| message.receipt).collect());
     }
 }
 
 fn check(most: usize, visibility: Duration, wait: Duration) -> Result<()> {
+    check_visibility(visibility)?;
     let what = if most == 0 || most > MAX_BATCH {
         format!("{most} messages: 1 to {MAX_BATCH} are received at once")
-    } else if visibility.is_zero() || visibility > Duration::from_secs(MAX_VISIBILITY_SECONDS.into()) {
-        format!("a visibility of {visibility:?}: it is above 0 and at most 12 hours")
     } else if wait > MAX_WAIT {
         format!("a wait of {wait:?}: 20 s are the longest")
     } else {
@@ -87,8 +117,20 @@ fn check(most: usize, visibility: Duration, wait: Duration) -> Result<()> {
     Err(QueueError::new(QueueErrorKind::InvalidArgument, what).with_hint("nothing was received"))
 }
 
+/// Whether a message may be its receiver's for so long.
+pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
+    let most = Duration::from_secs(MAX_VISIBILITY_SECONDS.into());
+    if (MIN_VISIBILITY..=most).contains(&visibility) {
+        return Ok(());
+    }
+    let what = format!("a visibility of {visibility:?}: it is 1 ms at least, and 12 hours at most");
+    Err(QueueError::new(QueueErrorKind::InvalidArgument, what).with_hint("nothing was done"))
+}
+
 impl Inner {
     async fn look(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
+        // Whether the store is open, though nothing may be asked of it.
+        self.queues.store.snapshot()?;
         let head = self.head(true).await?;
         if !head.serves(self.tenure) {
             return Err(QueueError::deleted());
@@ -100,23 +142,46 @@ impl Inner {
         for (number, live) in head.live() {
             let wanted = most - look.messages.len();
             if wanted == 0 {
-                // Whoever waits finds the rest.
-                self.news.notify_one();
                 break;
             }
             let segment = self.segment(*number, *live);
-            segment.load(self.is_shared()).await?;
-            self.bury(&segment, *live);
-            match segment.due() {
-                Some(due) if due <= self.queues.environment.now_micros() => {
-                    let messages = self.claim(&segment, *live, wanted, visibility).await?;
-                    look.messages.extend(messages);
-                }
-                Some(due) => look.due = Some(look.due.map_or(due, |other| other.min(due))),
-                None => self.release_if_done(&segment).await,
+            let looked = self.look_at(&mut look, &segment, *live, wanted, visibility).await;
+            match looked {
+                // What was received before is handed out; whoever looks next hears of it.
+                Err(_) if !look.messages.is_empty() => break,
+                looked => looked?,
             }
         }
+        if look.messages.len() == most {
+            // Whoever waits finds the rest.
+            self.news.notify_one();
+        }
         Ok(look)
+    }
+
+    async fn look_at(
+        self: &Arc<Self>,
+        look: &mut Look,
+        segment: &Arc<LiveSegment>,
+        live: Live,
+        wanted: usize,
+        visibility: Micros,
+    ) -> Result<()> {
+        segment.load(self.is_shared()).await?;
+        self.bury(segment, live);
+        match segment.due() {
+            Some(due) if due <= self.queues.environment.now_micros() => {
+                look.messages
+                    .extend(self.claim(segment, live, wanted, visibility).await?);
+            }
+            Some(due) => look.due = Some(look.due.map_or(due, |other| other.min(due))),
+            None if segment.is_done() => {
+                let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
+                tokio::spawn(async move { shard.release_if_done(&segment).await });
+            }
+            None => {}
+        }
+        Ok(())
     }
 
     async fn claim(
@@ -133,7 +198,12 @@ impl Inner {
             most: u16::try_from(most).unwrap_or(u16::MAX),
             until: sent.wall.saturating_add(visibility),
         };
-        let answer = segment.state.ask_one(wish, self.queues.request_timeout).await?;
+        let time = self.queues.request_timeout;
+        let answer = segment.state.ask_one(wish, time).await.inspect_err(|error| {
+            if error.kind() == QueueErrorKind::OutcomeUnknown {
+                self.unclaim(segment, wish);
+            }
+        })?;
         let heard = self.queues.clock();
         let StateAnswer::Claimed(deliveries) = answer else {
             return Ok(Vec::new());
@@ -144,12 +214,53 @@ impl Inner {
                 leases.given((segment.number, delivery.seq, claim), visibility, sent, heard);
             }
         }
-        let messages = self.with_bodies(segment, live, &deliveries).await?;
+        let messages = self.with_bodies(segment, live, &deliveries).await;
+        messages.inspect_err(|_| self.give_back(self.receipts(segment, &deliveries)))
+    }
+
+    /// Leaves out what was not handed out in time: it is another's by now, or soon.
+    fn keep_held(&self, messages: &mut Vec<Message>) {
         let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.queues.clock();
-        // What was not handed out in time is another's by now, or soon.
-        let holds = |message: &Message| leases.holds((segment.number, message.receipt.seq, claim), now);
-        Ok(messages.into_iter().filter(holds).collect())
+        messages.retain(|message| {
+            let Receipt {
+                segment, seq, claim, ..
+            } = message.receipt;
+            leases.holds((segment, seq, claim), now)
+        });
+    }
+
+    /// A claim of which it is not known whether it was made: what it has is given back when it is.
+    fn unclaim(self: &Arc<Self>, segment: &Arc<LiveSegment>, wish: StateWish) {
+        let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
+        tokio::spawn(async move {
+            let time = shard.queues.request_timeout;
+            if let Ok(StateAnswer::Claimed(deliveries)) = segment.state.ask_one(wish, time).await {
+                shard.give_back(shard.receipts(&segment, &deliveries));
+            }
+        });
+    }
+
+    fn receipts(&self, segment: &LiveSegment, deliveries: &[Delivery]) -> Vec<Receipt> {
+        let receipt = |delivery: &Delivery| Receipt {
+            address: self.address,
+            tenure: self.tenure,
+            segment: segment.number,
+            seq: delivery.seq,
+            claim: delivery.claim,
+        };
+        deliveries.iter().map(receipt).collect()
+    }
+
+    /// Gives messages back that nobody was given. What cannot be given back is received again when its lease is over.
+    fn give_back(self: &Arc<Self>, receipts: Vec<Receipt>) {
+        if receipts.is_empty() {
+            return;
+        }
+        let shard = Arc::clone(self);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { shard.settle(&receipts, What::GiveBack).await.map(drop) });
+        }
     }
 
     /// The messages that were claimed. One whose body cannot be read is left out, unless it is the only one: it comes again.

@@ -253,19 +253,28 @@ async fn read_log_once(
         return Err(damaged(table));
     };
     let header = stored::decode_log_header(version, content)?;
-    let slice = Slice {
+    // Behind what this segment has there may be more, of segments that had the register before.
+    let mut slice = Slice {
         from: Bound::Before(row_clustering(header.needed_from(copy))),
+        to: Bound::Before(row_clustering(header.next())),
         ..Slice::from_start(table, partition, MAX_LOG_ROWS)
     };
-    let read = snapshot.slice(&slice, &options).await?;
     let column = table.columns().len() - 1;
     let row = |row: RowRef<'_>| {
         let first = row.get(table.partition().len())?;
         let first = i32::from_be_bytes(first.try_into().ok()?);
         Some((Seq::try_from(first).ok()?, row.get(column)?.to_vec()))
     };
-    let rows: Option<Vec<_>> = read.rows.iter().map(row).collect();
-    let rows = rows.ok_or_else(|| damaged(table))?;
+    let mut rows = Vec::new();
+    loop {
+        let read = snapshot.slice(&slice, &options).await?;
+        let read_rows: Option<Vec<_>> = read.rows.iter().map(row).collect();
+        rows.extend(read_rows.ok_or_else(|| damaged(table))?);
+        match rows.last() {
+            Some((first, _)) if !read.exhausted => slice.from = Bound::After(row_clustering(*first)),
+            _ => break,
+        }
+    }
     let rows = rows.iter().map(|(first, row)| (*first, &row[..]));
     Ok(stored::decode_log(header, copy, rows)?)
 }

@@ -63,7 +63,7 @@ impl Inner {
 
     /// What the head says of a segment, read as every conditional write that was decided left it.
     pub(crate) async fn find(&self, number: recto_queue::Segment) -> Result<Option<Live>> {
-        let head = self.head(true).await?;
+        let head = self.head.read().await?;
         Ok(head.live().get(&number).copied())
     }
 

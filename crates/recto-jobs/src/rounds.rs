@@ -66,6 +66,8 @@ struct Inner<R: Register> {
     /// Whether a task serves those who wait.
     is_driven: bool,
     last_ticket: u64,
+    /// Whether something of which somebody still waits to hear was sent, and may be done.
+    is_in_doubt: bool,
     /// Why the last request failed.
     failure: Option<QueueError>,
 }
@@ -128,7 +130,7 @@ impl<G: Ground> Rounds<G> {
         time: Duration,
     ) -> Result<<G::Register as Register>::Answer> {
         let mut answers = self.ask(vec![wish], None, time).await?;
-        answers.pop().ok_or_else(QueueError::closed)
+        answers.pop().ok_or_else(QueueError::ended)
     }
 
     /// Asks several, one at least, in one round; what is said of each. Bodies are kept until nothing puts them any more.
@@ -147,7 +149,7 @@ impl<G: Ground> Rounds<G> {
             Ok(answers) => {
                 let each = answers
                     .into_iter()
-                    .map(|one| one.map_err(|_| QueueError::closed())?);
+                    .map(|one| one.map_err(|_| QueueError::ended())?);
                 each.collect()
             }
             Err(_) => Err(self.give_up(&tickets)),
@@ -247,12 +249,14 @@ impl<G: Ground> Rounds<G> {
 
     /// Serves those who ask until nobody does.
     async fn drive(self: Arc<Self>) {
+        let mut ending = Ending(Some(&self));
         while let Some(asked) = self.gather().await {
             let work = self.step(&mut self.lock(), Event::Asked(asked));
             if let Some(work) = work {
                 self.work(work).await;
             }
         }
+        ending.0 = None;
     }
 
     /// Lets all ask who are about to, so that one conditional write carries what they ask; none: nobody asks.
@@ -303,10 +307,17 @@ impl<G: Ground> Rounds<G> {
         let next = match heard {
             Ok(Some(event)) => {
                 let is_unknown = matches!(event, Event::Decided(_, Decision::Unknown));
+                inner.is_in_doubt |= is_unknown;
+                if !is_unknown {
+                    inner.failure = None;
+                }
                 match self.step(&mut inner, event) {
                     Some(work) if is_unknown => Next::Again(Some(work)),
                     Some(work) => Next::Ask(work),
-                    None => Next::Over,
+                    None => {
+                        inner.is_in_doubt = false;
+                        Next::Over
+                    }
                 }
             }
             Ok(None) => Next::Again(None),
@@ -327,7 +338,7 @@ impl<G: Ground> Rounds<G> {
         let is_waited_for = inner.waiting.values().any(|waiting| !waiting.told.is_closed());
         if matches!(next, Next::Again(_)) && !is_waited_for {
             // Whoever comes next begins by reading.
-            inner.fail(&QueueError::closed(), protocol);
+            inner.fail(&QueueError::ended(), protocol);
             return Next::Over;
         }
         next
@@ -361,6 +372,20 @@ impl<G: Ground> Rounds<G> {
     }
 }
 
+/// Whoever asks the store for a register: when that ends before its time, with its runtime or by a panic, all who wait hear so.
+struct Ending<'r, G: Ground>(Option<&'r Rounds<G>>);
+
+impl<G: Ground> Drop for Ending<'_, G> {
+    fn drop(&mut self) {
+        if let Some(rounds) = self.0 {
+            let protocol = rounds.ground.queue_store().protocol;
+            let mut inner = rounds.lock();
+            inner.is_driven = false;
+            inner.fail(&QueueError::ended(), protocol);
+        }
+    }
+}
+
 /// The outcome of a transaction of one conditional write and plain writes, as that of the conditional write.
 fn as_of_one(outcome: TransactionOutcome) -> CasOutcome {
     match outcome {
@@ -383,6 +408,7 @@ impl<R: Register> Inner<R> {
             waiting: BTreeMap::new(),
             is_driven: false,
             last_ticket: 0,
+            is_in_doubt: false,
             failure: None,
         }
     }
@@ -403,8 +429,11 @@ impl<R: Register> Inner<R> {
     fn fail(&mut self, error: &QueueError, protocol: Protocol) {
         self.round = Round::new(protocol);
         self.asked.clear();
+        let is_in_doubt = std::mem::take(&mut self.is_in_doubt);
         for (_, waiting) in std::mem::take(&mut self.waiting) {
-            let _ = waiting.told.send(Err(error.clone()));
+            let error = error.clone();
+            let error = if is_in_doubt { error.in_part() } else { error };
+            let _ = waiting.told.send(Err(error));
         }
     }
 }

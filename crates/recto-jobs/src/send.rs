@@ -13,7 +13,7 @@ use crate::shard::{Inner, Shard};
 
 /// Bytes of messages that are sent by one append, unless one alone has more.
 const MAX_APPEND_BYTES: usize = 4 << 20;
-/// Messages that are received wake at most so many who wait; those wake the next.
+/// Messages that are sent wake at most so many who wait; those wake the next.
 const MAX_WOKEN: usize = 64;
 
 /// Messages that are sent together: all of them or none.
@@ -42,7 +42,7 @@ impl Shard {
             let (numbers, shard) = (append.numbers.clone(), self.clone());
             let ids: Vec<_> = append.entries.iter().map(|entry| entry.id).collect();
             let sent = tokio::spawn(async move { shard.0.append(append).await }).await;
-            let sent = sent.unwrap_or_else(|_| Err(QueueError::closed()));
+            let sent = sent.unwrap_or_else(|_| Err(QueueError::ended()));
             for (index, number) in numbers.into_iter().enumerate() {
                 results[number] = Some(match &sent {
                     Ok(placed) => Ok(match placed[index] {
@@ -53,7 +53,7 @@ impl Shard {
                 });
             }
         }
-        let none = || Err(QueueError::closed());
+        let none = || Err(QueueError::ended());
         results
             .into_iter()
             .map(|result| result.unwrap_or_else(none))
@@ -118,7 +118,8 @@ impl Inner {
             index: 0,
             size: u32::try_from(message.bytes()).unwrap_or(u32::MAX),
             sent,
-            not_before: sent.saturating_add(delay),
+            // Without a delay no clock is asked.
+            not_before: if delay == 0 { 0 } else { sent.saturating_add(delay) },
             group: message.group.as_deref().map(fingerprint),
             deduplication: message.deduplication_id.as_deref().map(fingerprint),
             origin: None,

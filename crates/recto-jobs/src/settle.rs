@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use recto_queue::limits::MAX_DELAY_SECONDS;
 use recto_queue::{Clock, Live, Micros, Moved, Receipt, Segment, StateAnswer, StateWish};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::Settled;
+use crate::receive::check_visibility;
 use crate::segment::LiveSegment;
 use crate::shard::{Inner, Shard};
 
@@ -35,9 +37,14 @@ impl Shard {
     /// # Errors
     /// As of [`ack`](Self::ack).
     pub async fn nack(&self, receipts: &[Receipt], delay: Duration, error: &str) -> Result<Vec<Settled>> {
+        if delay > Duration::from_secs(MAX_DELAY_SECONDS.into()) {
+            let message = format!("a delay of {} s: 30 days are the longest", delay.as_secs());
+            let error = QueueError::new(QueueErrorKind::InvalidArgument, message);
+            return Err(error.with_hint("nothing was given back"));
+        }
         let (shard, shown, error) = (self.clone(), receipts.to_vec(), error.to_owned());
         let buried = tokio::spawn(async move { shard.0.bury_last(&shown, &error).await }).await;
-        let buried = buried.unwrap_or_else(|_| Err(QueueError::closed()))?;
+        let buried = buried.unwrap_or_else(|_| Err(QueueError::ended()))?;
         let is_left = |index: &usize| !buried[*index];
         let left: Vec<_> = (0..receipts.len()).filter(is_left).collect();
         let mut settled = vec![Settled::Done; receipts.len()];
@@ -57,6 +64,7 @@ impl Shard {
     /// # Errors
     /// As of [`ack`](Self::ack).
     pub async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<Settled>> {
+        check_visibility(visibility)?;
         let visibility = micros(visibility);
         self.settle(receipts, What::Extend { visibility }).await
     }
@@ -64,7 +72,7 @@ impl Shard {
     async fn settle(&self, receipts: &[Receipt], what: What) -> Result<Vec<Settled>> {
         let (shard, receipts) = (self.clone(), receipts.to_vec());
         let settled = tokio::spawn(async move { shard.0.settle(&receipts, what).await }).await;
-        settled.unwrap_or_else(|_| Err(QueueError::closed()))
+        settled.unwrap_or_else(|_| Err(QueueError::ended()))
     }
 }
 
@@ -116,22 +124,28 @@ impl Inner {
             .keys()
             .any(|segment| !head.live().contains_key(segment))
         {
-            head = self.head(true).await?;
+            head = self.head.read().await?;
         }
+        let mut is_begun = false;
         for (number, indexes) in by_segment {
             let Some(live) = head.live().get(&number) else {
                 continue;
             };
             let segment = self.segment(number, *live);
             let shown: Vec<_> = indexes.iter().map(|index| receipts[*index]).collect();
-            let answers = self.settle_in(&segment, &shown, what).await?;
+            let answers = self.settle_in(&segment, &shown, what).await;
+            let answers = answers.map_err(|error| if is_begun { error.in_part() } else { error })?;
+            is_begun = true;
             for (index, answer) in indexes.into_iter().zip(answers) {
                 settled[index] = match answer {
                     StateAnswer::Stale | StateAnswer::Leaving(_) => Settled::Stale,
                     _ => Settled::Done,
                 };
             }
-            self.release_if_done(&segment).await;
+            if segment.is_done() {
+                let shard = Arc::clone(self);
+                tokio::spawn(async move { shard.release_if_done(&segment).await });
+            }
         }
         Ok(settled)
     }
@@ -141,7 +155,9 @@ impl Inner {
         match receipts.iter().position(is_foreign) {
             None => Ok(()),
             Some(number) => {
-                let message = format!("receipt {number} is of another queue: nothing was done");
+                let message = format!(
+                    "receipt {number} is of another queue, or of another part of this one: nothing was done"
+                );
                 let error = QueueError::new(QueueErrorKind::InvalidArgument, message);
                 Err(error.with_hint("show each receipt to the queue that the message was received from"))
             }
@@ -155,6 +171,13 @@ impl Inner {
         what: What,
     ) -> Result<Vec<StateAnswer>> {
         let sent = self.queues.clock();
+        if matches!(what, What::Extend { .. }) {
+            // Until it is known how long it holds, it does for as long as others take it to.
+            let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            for receipt in receipts {
+                leases.forget((receipt.segment, receipt.seq, receipt.claim));
+            }
+        }
         let wishes = receipts.iter().map(|receipt| wish(receipt, what, sent)).collect();
         let answers = segment
             .state
@@ -173,9 +196,7 @@ impl Inner {
             }
         }
         drop(leases);
-        if what != What::Ack {
-            self.news.notify_one();
-        }
+        self.news.notify_one();
         Ok(answers)
     }
 }

@@ -23,6 +23,8 @@ const PROCESSES: u64 = 3;
 const APART_MICROS: u64 = 4_000_000;
 /// For how long there are faults.
 const STORM: Duration = Duration::from_secs(25);
+/// How long a request takes at most that was sent when its process crashed.
+const ENDED: Duration = Duration::from_secs(1);
 /// How often it is looked for what is left, a second each time.
 const CALM_SECONDS: u32 = 60;
 
@@ -44,11 +46,14 @@ pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, Str
 
 async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     let (start, random) = (Instant::now(), Random::new(seed));
+    // One process alone, on a store with transactions, as the embedded one is; or several.
+    let is_alone = broken.is_none() && random.one_in(3);
     let limits = Limits {
-        remote: true,
-        transactions: false,
+        remote: !is_alone,
+        transactions: is_alone,
         ..DEFAULT_LIMITS
     };
+    let count = if is_alone { 1 } else { PROCESSES };
     let clocks = |off_micros, seed| Clocks {
         start,
         off_micros,
@@ -71,19 +76,27 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         Process::start(number, Arc::clone(&store), clocks, &history, random.bits()).await
     };
     let mut processes = Vec::new();
-    for number in 0..PROCESSES {
+    for number in 0..count {
         processes.push(begin(number).await.expect("there are no faults yet"));
     }
     let mut rates = FaultRates::all(0.02 + 0.01 * random.below(4) as f64);
+    if is_alone {
+        // What it sends is applied, or not, before it ends.
+        (rates.late, rates.repeat) = (0.0, 0.0);
+    }
     rates.delay = 0.3;
     rates.max_delay = Duration::from_millis(200);
     faulty.set_rates(rates);
     processes.iter_mut().for_each(Process::work);
-    let mut next = PROCESSES;
+    let mut next = count;
     while start.elapsed() < STORM {
         tokio::time::sleep(Duration::from_millis(500 + random.below(4_000))).await;
-        let index = usize::try_from(random.below(PROCESSES)).unwrap();
+        let index = usize::try_from(random.below(count)).unwrap();
         processes[index].crash();
+        if is_alone {
+            // Nobody opens the store before what the other sent has ended.
+            tokio::time::sleep(ENDED).await;
+        }
         if let Some(mut process) = begin(next).await {
             process.work();
             processes[index] = process;
@@ -91,6 +104,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         next += 1;
     }
     processes.iter_mut().for_each(Process::crash);
+    tokio::time::sleep(ENDED).await;
     // What is on its way comes, or not; a call a time.
     faulty.set_rates(FaultRates {
         arrive: 0.5,

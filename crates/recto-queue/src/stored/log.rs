@@ -121,6 +121,11 @@ pub struct LogHeader {
 }
 
 impl LogHeader {
+    /// The place behind the last message.
+    pub fn next(&self) -> Seq {
+        self.next
+    }
+
     /// From which place on rows are needed beside those of a copy that was read before. If they were not read together with
     /// this from there on, both are read again.
     pub fn needed_from(&self, copy: &Log) -> Seq {
