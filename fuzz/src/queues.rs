@@ -133,7 +133,15 @@ fn head(bytes: &[u8]) {
         };
         let tenure = Tenure(u64::MAX);
         for reach in [Reach::Near, Reach::Far] {
-            head.work_out(&HeadWish::Open { reach, tenure }, false, &context);
+            head.work_out(
+                &HeadWish::Open {
+                    reach,
+                    tenure,
+                    table: None,
+                },
+                false,
+                &context,
+            );
         }
         head.work_out(&HeadWish::Close(tenure), false, &context);
         assert!(

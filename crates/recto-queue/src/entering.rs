@@ -63,6 +63,8 @@ pub(crate) struct Entering {
     pub(crate) address: Address,
     tenure: Tenure,
     reach: Reach,
+    /// The table of a work unit.
+    pub(crate) own: Option<BodyTable>,
     segment: Option<(Address, Segment)>,
     table: Option<BodyTable>,
 }
@@ -88,6 +90,7 @@ impl Entering {
             address,
             tenure,
             reach,
+            own: None,
             segment: None,
             table: None,
         }
@@ -95,9 +98,12 @@ impl Entering {
 
     /// Asks for an open segment, after what is to be said before.
     pub(crate) fn asks(&self, before: Option<HeadWish>) -> ShardAction {
-        let (reach, tenure) = (self.reach, self.tenure);
-        let wishes = before.into_iter().chain([HeadWish::Open { reach, tenure }]);
-        ShardAction::Head(wishes.collect())
+        let open = HeadWish::Open {
+            reach: self.reach,
+            tenure: self.tenure,
+            table: self.own,
+        };
+        ShardAction::Head(before.into_iter().chain([open]).collect())
     }
 
     /// What the head's answer comes to.

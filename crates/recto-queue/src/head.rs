@@ -66,6 +66,8 @@ pub enum HeadWish {
         reach: Reach,
         /// By which use of the place.
         tenure: Tenure,
+        /// In the table that a work unit has to itself; none: where the ring is open.
+        table: Option<BodyTable>,
     },
     /// The segment's log is sealed.
     Sealed {
@@ -208,7 +210,13 @@ impl Head {
         self.ring == 0 && context.table != BodyTable(0)
     }
 
-    fn open_next(&mut self, reach: Reach, tenure: Tenure, context: &HeadContext) -> HeadAnswer {
+    fn open_next(
+        &mut self,
+        reach: Reach,
+        tenure: Tenure,
+        table: Option<BodyTable>,
+        context: &HeadContext,
+    ) -> HeadAnswer {
         if !self.serves(tenure) && context.protocol.rules.keeps(Rule::TenureNoOlderThanHead) {
             return HeadAnswer::NoQueue;
         }
@@ -234,7 +242,7 @@ impl Head {
         self.last = next;
         let live = Live {
             register,
-            table: context.table,
+            table: table.unwrap_or(context.table),
             reach,
             count: None,
         };
@@ -338,7 +346,7 @@ impl Register for Head {
 
     fn work_out(&mut self, wish: &HeadWish, _: bool, context: &HeadContext) -> HeadAnswer {
         match *wish {
-            HeadWish::Open { reach, tenure } => self.open_next(reach, tenure, context),
+            HeadWish::Open { reach, tenure, table } => self.open_next(reach, tenure, table, context),
             HeadWish::Sealed { segment, count } => self.sealed(segment, count),
             HeadWish::Release(settled) => self.release(settled, context),
             HeadWish::Rehome {

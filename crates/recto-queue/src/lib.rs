@@ -27,6 +27,7 @@
 //! | [`moving`] | [`Moving`]: a message on its way to another segment |
 //! | [`releasing`] | [`Releasing`]: a segment leaves |
 //! | [`clearing`] | [`Purging`], [`Clearing`]: segments leave whatever their messages are |
+//! | [`units`] | [`Ending`]: tables of work units that have ended |
 //! | [`stored`] | the bytes of all that |
 
 pub mod clearing;
@@ -47,6 +48,7 @@ pub mod round;
 pub mod sending;
 pub mod state;
 pub mod stored;
+pub mod units;
 
 mod due;
 mod rows;
@@ -75,3 +77,4 @@ pub use round::{Action, Decision, Event, Register, Round};
 pub use sending::{SendAction, SendAnswer, SendEvent, Sending, reach};
 pub use state::{Delivery, Order, Pending, Standing, State, StateAnswer, StateContext, StateWish, Target};
 pub use stored::{LogHeader, Receipt, StoredError};
+pub use units::{Ending, UnitAction, UnitEvent};

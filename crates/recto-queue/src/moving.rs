@@ -15,7 +15,7 @@ use crate::entering::{Entered, Entering, ShardAction, ShardEvent};
 use crate::head::{HeadWish, Live, Reach};
 use crate::limits::Protocol;
 use crate::log::{Entry, LogAnswer, LogWish, Origin, Placed};
-use crate::names::{Address, Chunk, ClaimId, Segment, Tenure};
+use crate::names::{Address, BodyTable, Chunk, ClaimId, Segment, Tenure};
 use crate::rules::Rule;
 use crate::state::{StateAnswer, StateWish, Target};
 
@@ -98,6 +98,13 @@ impl Moving {
             live: None,
             protocol,
         }
+    }
+
+    /// The same, to a work unit, which has this table to itself.
+    #[must_use]
+    pub fn in_table(mut self, table: BodyTable) -> Self {
+        self.entering.own = Some(table);
+        self
     }
 
     /// What is to be done about what happened.

@@ -73,6 +73,8 @@ pub(crate) enum Rule {
     EmptiedUnreferenced,
     /// What was fenced, or counted, in one life of a table is not believed of another.
     BelievedInItsLife,
+    /// That a unit has ended is said by a registry that was read after the ring: before, it may not have begun.
+    EndedByLaterRegistry,
     /// Emptying is sent once.
     EmptiedOnce,
     /// Nobody empties a table whose emptying another has begun.

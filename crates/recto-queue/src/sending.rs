@@ -13,7 +13,7 @@ use crate::entering::{Entered, Entering, ShardAction, ShardEvent};
 use crate::head::{HeadWish, Live, Reach};
 use crate::limits::{FAR_MICROS, Protocol};
 use crate::log::{Entry, LogAnswer, LogWish, Placed};
-use crate::names::{Address, Chunk, Segment, Tenure};
+use crate::names::{Address, BodyTable, Chunk, Segment, Tenure};
 use crate::rules::Rule;
 
 /// What happened.
@@ -91,6 +91,13 @@ impl Sending {
             open: None,
             protocol,
         }
+    }
+
+    /// The same, to a work unit, which has this table to itself.
+    #[must_use]
+    pub fn in_table(mut self, table: BodyTable) -> Self {
+        self.entering.own = Some(table);
+        self
     }
 
     /// What is to be done about what happened.

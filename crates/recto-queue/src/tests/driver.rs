@@ -150,6 +150,11 @@ impl Driver {
         self.tells_registry(asked([wish]), now)
     }
 
+    /// What it knows of the ring, which it asked.
+    pub(crate) fn ring(&self) -> Option<&Ring> {
+        self.ring.as_ref()?.copy()
+    }
+
     /// What it knows of the registry, which it asked.
     pub(crate) fn registry(&self) -> Option<&Registry> {
         self.registry.as_ref()?.copy()

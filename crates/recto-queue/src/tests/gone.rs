@@ -55,6 +55,7 @@ fn opening() -> HeadWish {
     HeadWish::Open {
         reach: Reach::Near,
         tenure: TENURE,
+        table: None,
     }
 }
 

@@ -6,7 +6,11 @@ use crate::{BodyTable, Head, HeadAnswer, HeadContext, HeadWish, Reach, Register,
 
 fn opening(reach: Reach) -> HeadWish {
     let tenure = super::TENURE;
-    HeadWish::Open { reach, tenure }
+    HeadWish::Open {
+        reach,
+        tenure,
+        table: None,
+    }
 }
 
 fn released(segment: Segment, resolved: u32) -> HeadWish {
@@ -102,9 +106,17 @@ fn opens_by_an_old_registry(rules: Rules) -> HeadAnswer {
     assert_eq!(asks(HeadWish::Close(deletion)), HeadAnswer::Done);
     assert_eq!(asks(HeadWish::Close(old)), HeadAnswer::Done);
     assert_eq!(asks(HeadWish::Fence(1)), HeadAnswer::Done);
-    let opened = asks(HeadWish::Open { reach, tenure: new });
+    let opened = asks(HeadWish::Open {
+        reach,
+        tenure: new,
+        table: None,
+    });
     assert!(matches!(opened, HeadAnswer::Open(Segment(1), _)));
-    let answer = asks(HeadWish::Open { reach, tenure: old });
+    let answer = asks(HeadWish::Open {
+        reach,
+        tenure: old,
+        table: None,
+    });
     assert!(head.serves(new) && !head.serves(deletion));
     answer
 }

@@ -29,6 +29,7 @@ mod states;
 mod store;
 mod stored;
 mod stored_registry;
+mod unit;
 mod worker;
 mod world;
 

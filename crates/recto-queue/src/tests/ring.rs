@@ -101,6 +101,26 @@ fn making() -> Config {
     }
 }
 
+/// A work unit begins while somebody looks for units that have ended, and empties what he finds.
+fn beginning() -> Config {
+    Config {
+        senders: vec![],
+        has_unit: true,
+        tables: 3,
+        ..keeping(&[&[Empty(2)]])
+    }
+}
+
+#[test]
+fn a_unit_begins_beside_a_keeper() {
+    beginning().holds("a unit begins", &["sent into a unit"]);
+}
+
+#[test]
+fn without_the_registry_after_the_ring() {
+    beginning().breaks(Rule::EndedByLaterRegistry, Q1);
+}
+
 #[test]
 fn a_table_is_emptied_beside_a_sender() {
     turning().holds("a table is emptied", &["a table is free again", "rehomed"]);

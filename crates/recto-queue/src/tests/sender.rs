@@ -5,8 +5,8 @@ use super::store::{Reply, Request};
 use super::world::{Ghost, Now};
 use super::{HERE, TENURE, entry_of};
 use crate::{
-    Chunk, HeadAnswer, Log, MessageId, RegisterNumber, Segment, SendAction, SendAnswer, SendEvent, Sending,
-    ShardAction, ShardEvent, Tenure, reach,
+    BodyTable, Chunk, HeadAnswer, Log, MessageId, RegisterNumber, Segment, SendAction, SendAnswer, SendEvent,
+    Sending, ShardAction, ShardEvent, Tenure, reach,
 };
 
 /// A sender of a few messages, each by itself.
@@ -20,6 +20,8 @@ pub(crate) struct Sender {
     is_unplaced: bool,
     /// By which use it knows the queue's place.
     tenure: Tenure,
+    /// The table of the unit that it sends into.
+    table: Option<BodyTable>,
     /// What is to be asked when the logs before were read.
     asks: Option<ShardAction>,
     unread: Vec<(Segment, RegisterNumber)>,
@@ -36,6 +38,7 @@ impl Sender {
             driver: Driver::new(),
             is_unplaced: true,
             tenure: TENURE,
+            table: None,
             asks: None,
             unread: Vec::new(),
         }
@@ -47,6 +50,12 @@ impl Sender {
             tenure,
             ..Self::new(messages)
         }
+    }
+
+    /// Into a work unit.
+    pub(crate) fn in_table(mut self, table: BodyTable) -> Self {
+        self.table = Some(table);
+        self
     }
 
     /// What it asks next, now that it heard this.
@@ -77,6 +86,9 @@ impl Sender {
             [entry].into(),
             now.config.protocol(),
         );
+        if let Some(table) = self.table {
+            sending = sending.in_table(table);
+        }
         let open = self
             .driver
             .head(HERE)

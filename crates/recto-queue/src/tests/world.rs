@@ -13,6 +13,7 @@ use super::mover::Mover;
 use super::ring_keeper::{RingKeeper, Task};
 use super::sender::Sender;
 use super::store::{Reply, Request, Store};
+use super::unit::{UnitEnder, UnitSender};
 use super::worker::{Act, Worker};
 use super::{HELD, HERE, OTHERS, Q1, Q2, Q3, Q4, Q5, Q6, Q7, QUEUE, TWICE, entry_of};
 use crate::limits::{REST_MICROS, WINDOW_MICROS};
@@ -42,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) moves_apart: bool,
     /// Whether somebody began with that before, and stopped.
     pub(crate) is_half_moved: bool,
+    /// Whether somebody begins a work unit and sends into it, and another looks for units that have ended.
+    pub(crate) has_unit: bool,
     /// How many delete the queue, and make another one.
     pub(crate) clearers: u8,
     /// For each keeper of the ring, what it is to do.
@@ -91,6 +94,7 @@ impl Default for Config {
             movers: 0,
             moves_apart: false,
             is_half_moved: false,
+            has_unit: false,
             clearers: 0,
             ring_keepers: Vec::new(),
             segment_messages: 1,
@@ -144,6 +148,8 @@ enum Role {
     RingKeeper(RingKeeper),
     Mover(Box<Mover>),
     Clearer(Box<Clearer>),
+    UnitSender(Box<UnitSender>),
+    UnitEnder(Box<UnitEnder>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -197,6 +203,8 @@ impl Process {
             Role::RingKeeper(keeper) => keeper.is_over(),
             Role::Mover(mover) => mover.is_over(),
             Role::Clearer(clearer) => clearer.is_over(),
+            Role::UnitSender(sender) => sender.is_over(),
+            Role::UnitEnder(ender) => ender.is_over(),
         }
     }
 
@@ -208,6 +216,8 @@ impl Process {
             Role::RingKeeper(keeper) => keeper.hears(reply, now),
             Role::Mover(mover) => mover.hears(reply, now),
             Role::Clearer(clearer) => clearer.hears(reply, now, ghosts),
+            Role::UnitSender(sender) => sender.hears(reply, now, ghosts),
+            Role::UnitEnder(ender) => ender.hears(reply, now),
         };
     }
 }
@@ -228,6 +238,11 @@ impl World {
         let ring_keepers = ring_keepers.map(|(name, tasks)| Role::RingKeeper(RingKeeper::new(name, tasks)));
         let movers = (0..config.movers).map(|name| Role::Mover(Box::new(Mover::new(config, name))));
         let clearers = (0..config.clearers).map(|name| Role::Clearer(Box::new(Clearer::new(name))));
+        let units = [
+            Role::UnitSender(Box::new(UnitSender::new())),
+            Role::UnitEnder(Box::new(UnitEnder::new())),
+        ];
+        let units = units.into_iter().filter(|_| config.has_unit);
         let process = |role| Process {
             role,
             request: None,
@@ -241,6 +256,7 @@ impl World {
                 .chain(ring_keepers)
                 .chain(movers)
                 .chain(clearers)
+                .chain(units)
                 .map(process)
                 .collect(),
             late: Vec::new(),
@@ -598,6 +614,9 @@ impl Model for Config {
             }),
             Property::sometimes("sent to the next queue", |_, world: &World| {
                 world.sent.contains(&Clearer::FIRST)
+            }),
+            Property::sometimes("sent into a unit", |config, world: &World| {
+                config.has_unit && world.sent.contains(&MessageId(1))
             }),
             Property::sometimes("told that there is no queue", |_, world: &World| {
                 world.has_no_queue
