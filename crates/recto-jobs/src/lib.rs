@@ -11,6 +11,8 @@
 //! |---|---|
 //! | [`error`] | [`QueueError`] |
 //! | [`message`] | [`NewMessage`], [`Message`], what became of them |
+//! | `queues` | [`Queues`]: made, changed, deleted, found |
+//! | `registry` | how the registry of queues lies in its table |
 //! | [`shard`] | [`Shard`]: send, receive, ack, nack, extend |
 //! | `place` | [`QueueStore`]: the store, its tables and clocks, as all shards share them |
 //! | `tables` | the tables of registers and bodies |
@@ -20,17 +22,20 @@
 //! | `segment` | what is known of one live segment |
 //! | `entering` | what sending asks of a shard |
 //! | `reading` | bodies are read |
-//! | `send`, `receive`, `settle`, `release`, `moving` | the operations |
+//! | `send`, `receive`, `settle`, `release`, `moving`, `clear` | the operations |
 
 mod bodies;
+mod clear;
 mod entering;
 pub mod error;
 pub mod message;
 mod moving;
 mod place;
+mod queues;
 mod reading;
 mod receive;
 mod registers;
+mod registry;
 mod release;
 mod rounds;
 mod segment;
@@ -43,4 +48,5 @@ pub use error::{QueueError, QueueErrorKind, Result};
 pub use message::{Message, NewMessage, Sent, Settled};
 pub use moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
 pub use place::QueueStore;
+pub use queues::{Created, Queue, Queues};
 pub use shard::{DeadLetters, Shard};

@@ -322,7 +322,7 @@ fn replace_row(table: &Arc<Table>, partition: Cells, before: Version, put: Versi
 }
 
 /// That it is of this version; 0: that it was never written.
-fn condition(row: RowAddress, before: Version) -> CasCondition {
+pub(crate) fn condition(row: RowAddress, before: Version) -> CasCondition {
     CasCondition {
         row,
         column: COMPARED,
@@ -330,11 +330,11 @@ fn condition(row: RowAddress, before: Version) -> CasCondition {
     }
 }
 
-fn as_version(cell: &[u8]) -> Option<Version> {
+pub(crate) fn as_version(cell: &[u8]) -> Option<Version> {
     cell.try_into().ok().map(Version::from_be_bytes)
 }
 
-fn damaged(table: &Table) -> QueueError {
+pub(crate) fn damaged(table: &Table) -> QueueError {
     let message = format!("a row of table {} is damaged: cells are missing", table.name());
     QueueError::new(QueueErrorKind::Corrupt, message).with_hint(
         "something else than Recto wrote to this table: restore it from a backup, or delete the queue",

@@ -68,7 +68,12 @@ impl Inner {
     }
 
     /// Asks the state of a message where it was before it was moved.
-    async fn ask_source(&self, origin: Origin, wish: StateWish, time: Duration) -> Result<StateAnswer> {
+    pub(crate) async fn ask_source(
+        &self,
+        origin: Origin,
+        wish: StateWish,
+        time: Duration,
+    ) -> Result<StateAnswer> {
         let source = self.queues.shard_at(origin.address);
         match source.find(origin.segment).await? {
             Some(live) => {

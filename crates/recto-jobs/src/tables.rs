@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table, Type};
-use recto_queue::{Address, BodyTable, Chunk, RegisterNumber, Segment, Seq};
+use recto_queue::{Address, BodyTable, Chunk, Place, RegisterNumber, Segment, Seq};
 use recto_store::{Mutation, Operation, PartitionWrite, Stamp};
 
+const REGISTRY: &str = "recto_queue";
 const HEADS: &str = "recto_queue_shard";
 const LOGS: &str = "recto_queue_log";
 const STATES: &str = "recto_queue_state";
@@ -25,6 +26,7 @@ pub(crate) const CONTENT: u16 = 1;
 /// The tables of queues.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
+    pub(crate) registry: Arc<Table>,
     pub(crate) heads: Arc<Table>,
     pub(crate) logs: Arc<Table>,
     pub(crate) states: Arc<Table>,
@@ -35,6 +37,7 @@ pub(crate) struct Tables {
 impl Tables {
     pub(crate) fn new() -> Self {
         Self {
+            registry: Arc::new(registry()),
             heads: Arc::new(heads()),
             logs: Arc::new(logs()),
             states: Arc::new(states()),
@@ -43,8 +46,14 @@ impl Tables {
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> [&Arc<Table>; 4] {
-        [&self.heads, &self.logs, &self.states, &self.bodies]
+    pub(crate) fn all(&self) -> [&Arc<Table>; 5] {
+        [
+            &self.registry,
+            &self.heads,
+            &self.logs,
+            &self.states,
+            &self.bodies,
+        ]
     }
 
     /// The table of bodies of this number.
@@ -94,6 +103,16 @@ pub(crate) fn mutation(operation: Operation, stamp: Option<Stamp>) -> Mutation {
     }
 }
 
+/// The partition of the registry.
+pub(crate) fn registry_partition() -> Cells {
+    std::iter::once(Some(&b"registry"[..])).collect()
+}
+
+/// The key of a place in its partition.
+pub(crate) fn place_clustering(place: Place) -> Cells {
+    std::iter::once(Some(&place.0.cast_signed().to_be_bytes()[..])).collect()
+}
+
 /// The partition of a shard's head.
 pub(crate) fn head_partition(address: Address) -> Cells {
     [&place(address), &shard(address)]
@@ -133,6 +152,18 @@ fn place(address: Address) -> [u8; 4] {
 
 fn shard(address: Address) -> [u8; 4] {
     i32::from(address.shard.0).to_be_bytes()
+}
+
+fn registry() -> Table {
+    let of_all = ColumnKind::Static(WriteKind::Cas);
+    let columns = vec![
+        column("kind", Type::Text, ColumnKind::Partition),
+        column("place", Type::Int, ASCENDING),
+        column("version", Type::BigInt, of_all),
+        column("content", Type::Blob, of_all),
+        column("row", Type::Blob, CAS),
+    ];
+    made(REGISTRY, columns, TableOptions::default())
 }
 
 fn heads() -> Table {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod dead;
+mod queues;
 mod receiving;
 mod segments;
 mod sending;
@@ -21,7 +22,7 @@ const NOW: Duration = Duration::ZERO;
 /// As long as no test takes.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Of the first on each store; of the others, which take many messages, on the one that is made for that.
+/// Of the first on each store; of the others, which take many messages or the whole store, on the embedded one.
 macro_rules! behaviours {
     ($($module:ident::$name:ident),+; $($many:ident::$of_many:ident),+ $(,)?) => {
         mod memory {
@@ -70,6 +71,10 @@ behaviours! {
     dead::what_is_received_too_often_is_a_dead_letter,
     dead::the_last_error_goes_with_a_dead_letter;
     sending::a_deduplication_id_is_known_in_the_segments_behind,
+    queues::a_queue_is_made_once,
+    queues::a_queue_is_changed_as_it_was_seen,
+    queues::who_knows_a_deleted_queue_does_nothing_to_the_next,
+    queues::what_is_purged_is_not_received,
     segments::segments_go_when_all_of_their_messages_are_done_with,
     segments::what_is_left_in_the_first_segment_is_received_first,
 }

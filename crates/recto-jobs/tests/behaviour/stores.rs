@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
-use recto_jobs::{DeadLetters, QueueStore, Shard};
+use recto_jobs::{DeadLetters, QueueStore, Queues, Shard};
 use recto_model::Environment;
 use recto_model::environment::Source;
 use recto_queue::{Address, Place, Shard as ShardNumber, Tenure};
@@ -46,6 +46,11 @@ impl Bed {
         let to = (DEAD, Tenure(1));
         shard.set_dead_letters(Some(DeadLetters { attempts, to }));
         (shard, dead)
+    }
+
+    pub(crate) async fn open_queues(&self) -> Queues {
+        let (store, environment) = (Arc::clone(&self.store), self.environment.clone());
+        Queues::open(store, environment, REQUEST_TIMEOUT).await.unwrap()
     }
 
     async fn open_store(&self) -> QueueStore {

@@ -1,0 +1,99 @@
+//! Messages leave whatever became of them: a queue is purged, or was deleted.
+
+use std::sync::Arc;
+
+use recto_queue::{ClearAction, ClearEvent, Clearing, LogWish, Purging, Released, StateAnswer, Tenure};
+
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::shard::{Inner, Shard};
+
+impl Shard {
+    /// Every message that is there now is received no more. How many segments they stood in.
+    ///
+    /// # Errors
+    /// The store cannot be reached: some may be gone; whoever does it again goes on.
+    pub async fn purge(&self) -> Result<usize> {
+        let shard = self.clone();
+        let purged = tokio::spawn(async move { shard.0.purge().await }).await;
+        purged.unwrap_or_else(|_| Err(QueueError::ended()))
+    }
+}
+
+/// What clears: a segment, or a shard.
+enum Machine {
+    Purging(Purging),
+    Clearing(Clearing),
+}
+
+impl Inner {
+    async fn purge(self: &Arc<Self>) -> Result<usize> {
+        let head = self.head.read().await?;
+        if !head.serves(self.tenure) {
+            return Err(QueueError::deleted());
+        }
+        for (number, live) in head.live() {
+            let purging = Purging::new(self.address, *number, *live, self.queues.protocol);
+            self.clears(Machine::Purging(purging)).await?;
+        }
+        Ok(head.live().len())
+    }
+
+    /// Clears the shard of a queue that was deleted by that.
+    pub(crate) async fn clear(self: &Arc<Self>, deletion: Tenure) -> Result<()> {
+        let clearing = Clearing::new(self.address, deletion, self.queues.protocol);
+        self.clears(Machine::Clearing(clearing)).await
+    }
+
+    async fn clears(self: &Arc<Self>, mut machine: Machine) -> Result<()> {
+        let time = self.queues.request_timeout;
+        let mut event = ClearEvent::Begin;
+        loop {
+            let action = match &mut machine {
+                Machine::Purging(purging) => purging.step(event),
+                Machine::Clearing(clearing) => clearing.step(event),
+            };
+            event = match action {
+                ClearAction::Head(wish) => {
+                    let answer = self.head.ask_one(wish, time).await?;
+                    ClearEvent::Head(answer, self.head.read().await?)
+                }
+                ClearAction::Seal(number, live) => {
+                    let segment = self.segment(number, live);
+                    ClearEvent::Log(segment.log.ask_one(LogWish::Seal, time).await?)
+                }
+                ClearAction::Read(number, live) => {
+                    let segment = self.segment(number, live);
+                    let log = segment.log.read().await?;
+                    ClearEvent::Read(log, segment.state.read().await?)
+                }
+                ClearAction::Source(origin, wish) => {
+                    ClearEvent::Source(self.ask_source(origin, wish, time).await?)
+                }
+                ClearAction::State(number, live, wish) => {
+                    let segment = self.segment(number, live);
+                    let answer = segment.state.ask_one(wish, time).await?;
+                    if let StateAnswer::Leaving(_) = answer {
+                        // It is gone on with when somebody looks.
+                        self.bury(&segment, live);
+                    }
+                    ClearEvent::State(answer)
+                }
+                ClearAction::Find(number) => ClearEvent::Found(self.find(number).await?),
+                ClearAction::Over(released) => return over(released),
+            };
+        }
+    }
+}
+
+fn over(released: Released) -> Result<()> {
+    match released {
+        Released::Damaged => Err(QueueError::new(
+            QueueErrorKind::Corrupt,
+            "what is stored of the queue is not of one time: a segment was not purged",
+        )
+        .with_hint(
+            "some of its tables were restored and others not: restore all of them, or delete the queue",
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,111 @@
+//! How the registry of queues lies in its table.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use recto_model::{Bound, RowRef, Slice};
+use recto_queue::{Action, Event, Place, Register, Registry, RegistryContext, Round, stored};
+use recto_store::{Cas, Operation, RowAddress};
+
+use crate::error::{QueueErrorKind, Result};
+use crate::place::QueueStore;
+use crate::registers::{as_version, condition, damaged};
+use crate::rounds::{Ground, Request};
+use crate::tables::{COMPARED, CONTENT, mutation, place_clustering, registry_partition};
+
+/// Rows that are read at once.
+const READ_ROWS: u32 = 1_000;
+/// How often a registry is read that does not hold: its static column and its rows are read one after the other.
+const MAX_READS: u32 = 3;
+
+/// The registry of a keyspace.
+pub(crate) struct RegistryGround {
+    pub(crate) queues: QueueStore,
+}
+
+#[async_trait]
+impl Ground for RegistryGround {
+    type Register = Registry;
+
+    fn queue_store(&self) -> &QueueStore {
+        &self.queues
+    }
+
+    fn step(&self, round: &mut Round<Registry>, event: Event<Registry>) -> Vec<Action<Registry>> {
+        let context = RegistryContext {
+            now: self.queues.environment.now_micros(),
+            protocol: self.queues.protocol,
+        };
+        round.step(event, &context)
+    }
+
+    async fn read(&self, _: Option<Registry>) -> Result<Registry> {
+        let mut reads = 1;
+        loop {
+            match self.read_once().await {
+                Err(error) if error.kind() == QueueErrorKind::Corrupt && reads < MAX_READS => reads += 1,
+                read => return read,
+            }
+        }
+    }
+
+    fn request(&self, before: &Registry, put: &Registry) -> Request {
+        let version = put.version().to_be_bytes();
+        let header = stored::encode_registry(put);
+        let of_all = Operation::PatchStatic {
+            columns: vec![COMPARED, CONTENT],
+            cells: [&version[..], &header].into_iter().map(Some).collect(),
+        };
+        let rows = put.changed().map(|(place, row)| Operation::Put {
+            clustering: place_clustering(place),
+            cells: std::iter::once(Some(&stored::encode_registry_row(row)[..])).collect(),
+            replace: true,
+        });
+        Request {
+            cas: Cas {
+                table: Arc::clone(&self.queues.tables.registry),
+                partition: registry_partition(),
+                conditions: vec![condition(RowAddress::Static, before.version())],
+                mutations: std::iter::once(of_all)
+                    .chain(rows)
+                    .map(|operation| mutation(operation, None))
+                    .collect(),
+            },
+            plain: Vec::new(),
+        }
+    }
+}
+
+impl RegistryGround {
+    async fn read_once(&self) -> Result<Registry> {
+        let table = &self.queues.tables.registry;
+        let (options, partition) = (self.queues.read_options(), registry_partition());
+        let snapshot = self.queues.store.snapshot()?;
+        let of_all = snapshot.get_statics(table, &partition, &options).await?;
+        let Some(of_all) = of_all.rows.iter().next() else {
+            return Ok(Registry::absent());
+        };
+        let cell = |column: u16| of_all.get(usize::from(column));
+        let (Some(version), Some(header)) = (cell(COMPARED).and_then(as_version), cell(CONTENT)) else {
+            return Err(damaged(table));
+        };
+        let row = |row: RowRef<'_>| {
+            let place = row.get(table.partition().len())?;
+            let place = i32::from_be_bytes(place.try_into().ok()?).cast_unsigned();
+            Some((Place(place), row.get(table.columns().len() - 1)?.to_vec()))
+        };
+        let mut rows = Vec::new();
+        let mut slice = Slice::from_start(table, partition, READ_ROWS);
+        loop {
+            let read = snapshot.slice(&slice, &options).await?;
+            let found: Option<Vec<_>> = read.rows.iter().map(row).collect();
+            rows.extend(found.ok_or_else(|| damaged(table))?);
+            match rows.last() {
+                Some((last, _)) if !read.exhausted => slice.from = Bound::After(place_clustering(*last)),
+                _ => break,
+            }
+        }
+        let rows = rows.iter().map(|(place, row)| (*place, &row[..]));
+        Ok(stored::decode_registry(version, header, rows)?)
+    }
+}

@@ -1,0 +1,174 @@
+//! Queues are made, changed and deleted.
+
+use recto_jobs::{Created, ERROR_ATTRIBUTE, NewMessage, Queue, QueueError, QueueErrorKind, Queues, Sent};
+use recto_queue::options::DeadLetters;
+use recto_queue::{QueueName, QueueOptions};
+
+use crate::stores::Bed;
+use crate::{LONG, NOW, bodies, receive, send};
+
+async fn made(queues: &Queues, name: &str, options: QueueOptions) -> Queue {
+    match queues.create(name, options).await.unwrap() {
+        Created::New(queue) => queue,
+        Created::There(_) => panic!("there is no queue {name} yet"),
+    }
+}
+
+fn with_dead_letters(queue: &str) -> QueueOptions {
+    let queue = QueueName::new("queue", queue).unwrap();
+    let dead_letters = Some(DeadLetters { queue, attempts: 1 });
+    QueueOptions {
+        dead_letters,
+        ..QueueOptions::default()
+    }
+}
+
+fn assert_refused<T>(result: Result<T, QueueError>, kind: QueueErrorKind, says: &str) {
+    let Err(error) = result else {
+        panic!("it is refused: {says}")
+    };
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(
+        error.to_string().contains(says) && error.hint().is_some(),
+        "{error:?}"
+    );
+}
+
+pub(crate) async fn a_queue_is_made_once(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let first = made(&queues, "jobs", QueueOptions::default()).await;
+    let again = queues.create("jobs", QueueOptions::default()).await.unwrap();
+    assert!(matches!(again, Created::There(queue) if queue.id == first.id));
+    let others = QueueOptions {
+        visibility_seconds: 7,
+        ..QueueOptions::default()
+    };
+    assert_refused(
+        queues.create("jobs", others).await,
+        QueueErrorKind::InvalidArgument,
+        "its options are others",
+    );
+    let long = "x".repeat(81);
+    for name in ["", "a b", "\u{e4}", "a.b", long.as_str()] {
+        let refused = queues.create(name, QueueOptions::default()).await;
+        assert_refused(refused, QueueErrorKind::InvalidArgument, "`name`");
+    }
+    let no_such = queues.create("more", with_dead_letters("nowhere")).await;
+    assert_refused(
+        no_such,
+        QueueErrorKind::InvalidArgument,
+        "there is no queue nowhere",
+    );
+    made(&queues, "a", QueueOptions::default()).await;
+    let names: Vec<_> = bed.open_queues().await.list().await.unwrap();
+    let names: Vec<_> = names.iter().map(|queue| queue.name.as_str()).collect();
+    assert_eq!(names, ["a", "jobs"]);
+    assert_refused(
+        queues.find("other").await,
+        QueueErrorKind::NotFound,
+        "there is no queue other",
+    );
+}
+
+pub(crate) async fn a_queue_is_changed_as_it_was_seen(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let queue = made(&queues, "jobs", QueueOptions::default()).await;
+    let dead = made(&queues, "dead", QueueOptions::default()).await;
+    let options = with_dead_letters("dead");
+    let changed = queues
+        .change(queue.id, Some(queue.changed), options.clone())
+        .await
+        .unwrap();
+    assert!(changed > queue.changed);
+    let late = queues
+        .change(queue.id, Some(queue.changed), QueueOptions::default())
+        .await;
+    assert_refused(late, QueueErrorKind::InvalidArgument, "changed since");
+    let fixed = QueueOptions {
+        is_ordered: true,
+        ..options.clone()
+    };
+    assert_refused(
+        queues.change(queue.id, None, fixed).await,
+        QueueErrorKind::InvalidArgument,
+        "`ordered`",
+    );
+    assert_eq!(
+        queues.find("jobs").await.unwrap().options.dead_letters,
+        options.dead_letters
+    );
+    // Those who use it go by that.
+    send(&queue.shard, NewMessage::new("a")).await;
+    let received = queue.shard.receive(1, LONG, NOW).await.unwrap().remove(0);
+    queue
+        .shard
+        .nack(&[received.receipt], NOW, "no disk")
+        .await
+        .unwrap();
+    let letter = receive(&dead.shard, 1).await.remove(0);
+    assert_eq!(letter.attributes[ERROR_ATTRIBUTE], "no disk");
+    assert_refused(
+        queues.delete(dead.id).await,
+        QueueErrorKind::InvalidArgument,
+        "queue jobs sends its dead letters there",
+    );
+}
+
+pub(crate) async fn who_knows_a_deleted_queue_does_nothing_to_the_next(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let old = made(&queues, "jobs", QueueOptions::default()).await;
+    send(&old.shard, NewMessage::new("old")).await;
+    send(&old.shard, NewMessage::new("older")).await;
+    let received = old.shard.receive(1, LONG, NOW).await.unwrap().remove(0);
+    queues.delete(old.id).await.unwrap();
+    assert_refused(
+        queues.find("jobs").await,
+        QueueErrorKind::NotFound,
+        "there is no queue jobs",
+    );
+    assert_refused(
+        queues.delete(old.id).await,
+        QueueErrorKind::NotFound,
+        "was deleted",
+    );
+    let new = made(&queues, "jobs", QueueOptions::default()).await;
+    assert_ne!(new.id, old.id);
+    assert_eq!(receive(&new.shard, 10).await, []);
+    send(&new.shard, NewMessage::new("new")).await;
+    let sent = old.shard.send(vec![NewMessage::new("late")]).await.remove(0);
+    assert_refused(sent, QueueErrorKind::NotFound, "was deleted");
+    assert_refused(
+        old.shard.receive(1, LONG, NOW).await,
+        QueueErrorKind::NotFound,
+        "was deleted",
+    );
+    assert_refused(
+        new.shard.ack(&[received.receipt]).await,
+        QueueErrorKind::InvalidArgument,
+        "is of another queue",
+    );
+    assert_eq!(bodies(&receive(&new.shard, 10).await), ["new"]);
+    assert_eq!(
+        bed.count_rows("recto_queue").await,
+        1,
+        "it has the place of the other"
+    );
+}
+
+pub(crate) async fn what_is_purged_is_not_received(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let queue = made(&queues, "jobs", QueueOptions::default()).await;
+    let sent = queue.shard.send(vec![NewMessage::new("a"); 20]).await;
+    assert!(sent.iter().all(|sent| matches!(sent, Ok(Sent::New(_)))));
+    let received = queue.shard.receive(3, LONG, NOW).await.unwrap();
+    assert_eq!(queue.shard.purge().await.unwrap(), 1);
+    assert_eq!(queue.shard.receive(10, LONG, NOW).await.unwrap(), []);
+    // Whoever has one is done with it in vain.
+    queue.shard.ack(&[received[0].receipt]).await.unwrap();
+    assert_eq!(bed.count_rows("recto_queue_body_0").await, 0);
+    send(&queue.shard, NewMessage::new("b")).await;
+    assert_eq!(
+        bodies(&receive(&bed.open_queues().await.find("jobs").await.unwrap().shard, 10).await),
+        ["b"]
+    );
+}
