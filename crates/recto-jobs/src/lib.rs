@@ -18,6 +18,7 @@
 //! | `tables` | the tables of registers and bodies |
 //! | `registers` | how heads, logs and states lie in their tables |
 //! | `rounds` | one conditional write at a time of one register |
+//! | `trains` | conditional writes of several registers that leave together |
 //! | `bodies` | the bytes of bodies, and where they lie |
 //! | `segment` | what is known of one live segment |
 //! | `entering` | what sending asks of a shard |
@@ -43,6 +44,7 @@ mod send;
 mod settle;
 pub mod shard;
 mod tables;
+mod trains;
 
 pub use error::{QueueError, QueueErrorKind, Result};
 pub use message::{Message, NewMessage, Sent, Settled};

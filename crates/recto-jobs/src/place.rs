@@ -14,6 +14,7 @@ use recto_store::{
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::shard::{Inner, Shard};
 use crate::tables::Tables;
+use crate::trains::Trains;
 
 /// How long one request to the store may take; whoever waits may wait for several.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
@@ -41,6 +42,8 @@ pub struct QueueStore {
     pub(crate) protocol: Protocol,
     /// How long a request may take, the waiting of a receive not counted.
     pub(crate) request_timeout: Duration,
+    /// Conditional writes that are under way.
+    pub(crate) trains: Arc<Trains>,
     /// Those that somebody uses: each is known once.
     shards: Arc<Mutex<HashMap<Address, Weak<Inner>>>>,
 }
@@ -64,6 +67,7 @@ impl QueueStore {
             tables: Tables::new(),
             protocol: Protocol::default(),
             request_timeout,
+            trains: Arc::default(),
             shards: Arc::default(),
         };
         for table in open.tables.all() {

@@ -261,6 +261,10 @@ impl<G: Ground> Rounds<G> {
 
     /// Lets all ask who are about to, so that one conditional write carries what they ask; none: nobody asks.
     async fn gather(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Wish)>> {
+        let queues = self.ground.queue_store();
+        if !queues.store.limits().remote {
+            queues.trains.wait().await;
+        }
         let (mut quiet_turns, mut count) = (0, self.lock().asked.len());
         for _ in 0..MAX_TURNS {
             tokio::task::yield_now().await;
@@ -350,6 +354,7 @@ impl<G: Ground> Rounds<G> {
         let (store, options) = (&queues.store, write_options());
         let cas = request.cas.clone();
         let decided = |decision| Ok(Some(Event::Decided(version, decision)));
+        let _departed = queues.trains.depart();
         let outcome = if request.plain.is_empty() {
             store.cas(cas, options).await
         } else {
