@@ -50,7 +50,21 @@ impl NewMessage {
     }
 
     /// Whether it may be sent; `number` is where it stands among those that are sent together.
-    pub(crate) fn check(&self, number: usize) -> Result<()> {
+    pub(crate) fn check(&self, number: usize, is_ordered: bool) -> Result<()> {
+        if is_ordered && self.group.is_none() {
+            return Err(refused(
+                number,
+                "group",
+                "it has none: in an ordered queue each message has",
+            ));
+        }
+        if is_ordered && !self.delay.is_zero() {
+            return Err(refused(
+                number,
+                "delay",
+                "in an ordered queue no message has one of its own",
+            ));
+        }
         let names = [
             ("group", &self.group),
             ("deduplication_id", &self.deduplication_id),

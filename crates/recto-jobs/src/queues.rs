@@ -168,6 +168,7 @@ impl Queues {
     fn known(&self, registry: &Registry, place: Place, row: &PlaceRow, queue: &recto_queue::Queue) -> Queue {
         let address = |place| Address { place, shard: ONLY };
         let shard = self.queues.shard(address(place), row.tenure);
+        shard.set_ordered(queue.options.is_ordered);
         let dead_letters = queue.options.dead_letters.as_ref();
         shard.set_dead_letters(dead_letters.and_then(|dead_letters| {
             let (place, row, _) = registry.named(dead_letters.queue.as_str())?;

@@ -1,10 +1,14 @@
 //! Receiving.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use recto_queue::limits::MAX_VISIBILITY_SECONDS;
-use recto_queue::{ClaimId, Delivery, Entry, Live, Micros, Receipt, StateAnswer, StateWish};
+use recto_queue::{
+    ClaimId, Delivery, Entry, Head, Live, Log, Micros, Order, Receipt, Segment, State, StateAnswer, StateWish,
+};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -139,13 +143,22 @@ impl Inner {
             messages: Vec::new(),
             due: None,
         };
+        let is_ordered = self.is_ordered.load(Ordering::Relaxed);
+        // What is known of the segments before, if that matters.
+        let mut before: BTreeMap<Segment, (Log, State)> = BTreeMap::new();
         for (number, live) in head.live() {
             let wanted = most - look.messages.len();
             if wanted == 0 {
                 break;
             }
             let segment = self.segment(*number, *live);
+            if is_ordered {
+                segment.set_order(self.order(&head, *number, &before));
+            }
             let looked = self.look_at(&mut look, &segment, *live, wanted, visibility).await;
+            if is_ordered {
+                before.extend(segment.copies().map(|copies| (*number, copies)));
+            }
             match looked {
                 // What was received before is handed out; whoever looks next hears of it.
                 Err(_) if !look.messages.is_empty() => break,
@@ -157,6 +170,12 @@ impl Inner {
             self.news.notify_one();
         }
         Ok(look)
+    }
+
+    /// Which groups must wait in a segment.
+    fn order(&self, head: &Head, segment: Segment, before: &BTreeMap<Segment, (Log, State)>) -> Order {
+        let copies = |number| before.get(&number).map(|(log, state)| (log, state));
+        Order::of(head, segment, copies, self.queues.protocol)
     }
 
     async fn look_at(

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use async_trait::async_trait;
 use recto_model::{Bound, Cells, RowRef, Slice, Table};
 use recto_queue::{
-    Action, Address, BodyTable, Chunk, Event, Head, HeadContext, Leases, Log, LogContext, Recent, Register,
-    RegisterNumber, Round, Segment, Seq, State, StateContext, Version, stored,
+    Action, Address, BodyTable, Chunk, Event, Head, HeadContext, Leases, Log, LogContext, Order, Recent,
+    Register, RegisterNumber, Round, Segment, Seq, State, StateContext, Version, stored,
 };
 use recto_store::{Cas, CasCondition, Operation, PointRead, RowAddress};
 
@@ -53,6 +53,8 @@ pub(crate) struct StateGround {
     pub(crate) log: Arc<Rounds<LogGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
     pub(crate) dead_letters: Arc<RwLock<Option<DeadLetters>>>,
+    /// In an ordered queue, which groups must wait, by what was known when it was looked last.
+    pub(crate) order: Mutex<Option<Arc<Order>>>,
 }
 
 #[async_trait]
@@ -198,6 +200,7 @@ impl StateGround {
     /// What claims are worked out by, as it is known now.
     pub(crate) fn with_context<T>(&self, work: impl FnOnce(&StateContext<'_>) -> T) -> T {
         let absent = Log::absent();
+        let order = self.order.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let dead_letters = *self.dead_letters.read().unwrap_or_else(PoisonError::into_inner);
         self.log.with_copy(|log| {
             let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +208,7 @@ impl StateGround {
                 segment: self.segment,
                 log: log.unwrap_or(&absent),
                 most_attempts: dead_letters.map(|dead_letters| dead_letters.attempts),
-                order: None,
+                order: order.as_deref(),
                 leases: &leases,
                 clock: self.queues.clock(),
                 protocol: self.queues.protocol,

@@ -1,11 +1,11 @@
 //! What is known of one live segment.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use recto_queue::{
-    Address, Head, Leases, Log, Micros, Pending, Receipt, Recent, RegisterNumber, Segment, Seq, Standing,
-    State,
+    Address, Head, Leases, Log, Micros, Order, Pending, Receipt, Recent, RegisterNumber, Segment, Seq,
+    Standing, State,
 };
 
 use crate::error::Result;
@@ -49,6 +49,7 @@ impl LiveSegment {
             log: Arc::clone(&log),
             leases: Arc::clone(leases),
             dead_letters: Arc::clone(dead_letters),
+            order: Mutex::default(),
         });
         Self {
             number,
@@ -67,6 +68,18 @@ impl LiveSegment {
             self.state.read().await?;
         }
         Ok(())
+    }
+
+    /// Which groups must wait, from now on.
+    pub(crate) fn set_order(&self, order: Order) {
+        let known = &self.state.ground.order;
+        *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(order));
+    }
+
+    /// What is known of log and state.
+    pub(crate) fn copies(&self) -> Option<(Log, State)> {
+        let log = self.log.with_copy(|log| Some(log?.clone()))?;
+        Some((log, self.state.with_copy(|state| Some(state?.clone()))?))
     }
 
     /// When a message may be received, as far as that is known; none: not before something is done to one of them.

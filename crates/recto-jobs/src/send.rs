@@ -1,5 +1,7 @@
 //! Sending.
 
+use std::sync::atomic::Ordering;
+
 use recto_queue::{
     Chunk, Entry, Fingerprint, HeadAnswer, MessageId, Micros, Placed, Reach, SendAction, SendAnswer,
     SendEvent, Sending, ShardEvent, reach,
@@ -65,7 +67,8 @@ impl Shard {
         let sent = self.0.queues.environment.now_micros();
         let mut appends: Vec<Append> = Vec::new();
         for (number, message) in messages.iter().enumerate() {
-            if let Err(error) = message.check(number) {
+            let is_ordered = self.0.is_ordered.load(Ordering::Relaxed);
+            if let Err(error) = message.check(number, is_ordered) {
                 results[number] = Some(Err(error));
                 continue;
             }

@@ -1,6 +1,7 @@
 //! One part of a queue, with an order of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use recto_queue::{Address, Head, Leases, Live, Segment, Seq, Tenure};
@@ -37,6 +38,8 @@ pub(crate) struct Inner {
     pub(crate) leases: Arc<Mutex<Leases>>,
     /// What becomes of messages that are received too often.
     pub(crate) dead_letters: Arc<RwLock<Option<DeadLetters>>>,
+    /// Whether messages have groups, each of which is received in order.
+    pub(crate) is_ordered: AtomicBool,
     /// Messages that are on their way elsewhere by this process.
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
     /// Something may be received that could not before.
@@ -62,6 +65,12 @@ impl Shard {
         *known = dead_letters;
     }
 
+    /// From now on each message has a group, and of each group one is received at a time, in the order in which they were sent;
+    /// or not.
+    pub fn set_ordered(&self, is_ordered: bool) {
+        self.0.is_ordered.store(is_ordered, Ordering::Relaxed);
+    }
+
     /// How many segments are live.
     ///
     /// # Errors
@@ -85,6 +94,7 @@ impl Inner {
             head,
             leases: Arc::default(),
             dead_letters: Arc::default(),
+            is_ordered: AtomicBool::new(false),
             moving: Mutex::default(),
             news: Notify::new(),
             known: Mutex::default(),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod dead;
+mod ordered;
 mod queues;
 mod receiving;
 mod segments;
@@ -68,9 +69,12 @@ behaviours! {
     settling::what_is_given_back_comes_again_when_it_is_due,
     settling::what_is_kept_for_longer_does_not_come_again,
     settling::what_is_acknowledged_is_so_for_whoever_opens_the_store,
+    ordered::of_a_group_one_message_is_received_at_a_time,
+    ordered::who_has_no_group_is_not_sent,
     dead::what_is_received_too_often_is_a_dead_letter,
     dead::the_last_error_goes_with_a_dead_letter;
     sending::a_deduplication_id_is_known_in_the_segments_behind,
+    ordered::a_group_is_in_order_across_segments,
     queues::a_queue_is_made_once,
     queues::a_queue_is_changed_as_it_was_seen,
     queues::who_knows_a_deleted_queue_does_nothing_to_the_next,

@@ -55,6 +55,24 @@ impl History {
         }
     }
 
+    /// A message of an ordered queue was received: those of its group that were confirmed before it are done with, or somebody
+    /// tried to be.
+    pub(crate) fn receives_in_order(&self, message: &Message) {
+        let mut said = self.said();
+        let body = String::from_utf8(message.body.clone()).unwrap();
+        let (group, number) = body.split_once(" m").unwrap();
+        let number: u64 = number.parse().unwrap();
+        let before = (0..number).map(|number| format!("{group} m{number}"));
+        let mut passed = before.filter(|before| {
+            let id = said.confirmed.get(before);
+            id.is_some_and(|id| !said.acknowledged.contains(id))
+        });
+        let passed = passed.next();
+        if let Some(passed) = passed {
+            said.wrong(format!("{body} was received before {passed}"));
+        }
+    }
+
     /// A message was received by a request that began then.
     pub(crate) fn receives(&self, message: &Message, began: Moment) {
         let mut said = self.said();

@@ -40,6 +40,7 @@ pub(crate) struct Process {
     pub(crate) shard: Shard,
     /// Where messages go that are received too often.
     pub(crate) dead: Shard,
+    is_ordered: bool,
     number: u64,
     history: Rc<History>,
     random: Rc<Random>,
@@ -53,18 +54,22 @@ impl Process {
         clocks: Clocks,
         history: &Rc<History>,
         seed: u64,
+        is_ordered: bool,
     ) -> Option<Self> {
         let environment = Environment::new(clocks);
         let queues = QueueStore::open(store, environment, TIME).await.ok()?;
         let queues = queues.with_protocol(Protocol::with_segments_of(SEGMENT_MESSAGES));
         let (shard, dead) = (queues.shard(ADDRESS, Tenure(1)), queues.shard(DEAD, Tenure(1)));
-        shard.set_dead_letters(Some(DeadLetters {
+        shard.set_ordered(is_ordered);
+        // What is moved away lets those behind it pass.
+        shard.set_dead_letters((!is_ordered).then_some(DeadLetters {
             attempts: ATTEMPTS,
             to: (DEAD, Tenure(1)),
         }));
         Some(Self {
             shard,
             dead,
+            is_ordered,
             number,
             history: Rc::clone(history),
             random: Rc::new(Random::new(seed)),
@@ -79,10 +84,10 @@ impl Process {
             Rc::clone(&self.history),
             Rc::clone(&self.random),
         );
-        let number = self.number;
+        let (number, is_ordered) = (self.number, self.is_ordered);
         self.tasks.push(tokio::task::spawn_local(async move {
             for first in (0..MESSAGES).step_by(3) {
-                send(&shard, &history, &random, number, first).await;
+                send(&shard, &history, &random, (number, is_ordered), first).await;
                 tokio::time::sleep(Duration::from_millis(random.below(2_000))).await;
             }
         }));
@@ -90,7 +95,7 @@ impl Process {
             let (shard, history, random) = (from.clone(), Rc::clone(&self.history), Rc::clone(&self.random));
             self.tasks.push(tokio::task::spawn_local(async move {
                 loop {
-                    receive(&shard, &history, &random).await;
+                    receive(&shard, &history, &random, is_ordered).await;
                 }
             }));
         }
@@ -105,13 +110,19 @@ impl Process {
 }
 
 /// Sends three messages, each of a deduplication id, until it is said that they are.
-async fn send(shard: &Shard, history: &History, random: &Random, process: u64, first: u64) {
+async fn send(shard: &Shard, history: &History, random: &Random, by: (u64, bool), first: u64) {
+    let (process, is_ordered) = by;
     let bodies: Vec<_> = (first..first + 3)
         .map(|number| format!("p{process} m{number}"))
         .collect();
     let message = |body: &String| NewMessage {
         deduplication_id: Some(body.clone()),
-        delay: Duration::from_millis(if random.one_in(4) { random.below(5_000) } else { 0 }),
+        group: is_ordered.then(|| format!("p{process}")),
+        delay: Duration::from_millis(if !is_ordered && random.one_in(4) {
+            random.below(5_000)
+        } else {
+            0
+        }),
         ..NewMessage::new(body.clone())
     };
     let mut left: Vec<(String, NewMessage)> =
@@ -147,7 +158,7 @@ async fn send(shard: &Shard, history: &History, random: &Random, process: u64, f
 }
 
 /// Receives, and does with it what comes to mind.
-async fn receive(shard: &Shard, history: &History, random: &Random) {
+async fn receive(shard: &Shard, history: &History, random: &Random, is_ordered: bool) {
     let began = history.now();
     let visibility = MIN_VISIBILITY_MILLIS + random.below(MAX_VISIBILITY_MILLIS);
     let most = 1 + usize::try_from(random.below(4)).unwrap();
@@ -173,6 +184,9 @@ async fn receive(shard: &Shard, history: &History, random: &Random) {
     };
     for message in &received {
         history.receives(message, began);
+        if is_ordered {
+            history.receives_in_order(message);
+        }
     }
     // Some take longer than they may.
     tokio::time::sleep(Duration::from_millis(random.below(visibility * 3 / 2))).await;

@@ -53,6 +53,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         transactions: is_alone,
         ..DEFAULT_LIMITS
     };
+    let is_ordered = broken.is_none() && random.one_in(3);
     let count = if is_alone { 1 } else { PROCESSES };
     let clocks = |off_micros, seed| Clocks {
         start,
@@ -73,7 +74,8 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     let begin = async |number: u64| {
         let apart = i64::try_from(random.below(APART_MICROS)).unwrap();
         let clocks = clocks(apart, random.bits());
-        Process::start(number, Arc::clone(&store), clocks, &history, random.bits()).await
+        let (store, seed) = (Arc::clone(&store), random.bits());
+        Process::start(number, store, clocks, &history, seed, is_ordered).await
     };
     let mut processes = Vec::new();
     for number in 0..count {
@@ -113,7 +115,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     let last = begin(next)
         .await
         .ok_or("the store can be opened when it is calm")?;
-    drain(&last, &history).await?;
+    drain(&last, &history, is_ordered).await?;
     for shard in [&last.shard, &last.dead] {
         let segments = shard.segments().await.map_err(|error| error.to_string())?;
         if segments > 1 {
@@ -124,7 +126,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
 }
 
 /// Receives and acknowledges all that is left.
-async fn drain(last: &Process, history: &History) -> Result<(), String> {
+async fn drain(last: &Process, history: &History, is_ordered: bool) -> Result<(), String> {
     for _ in 0..CALM_SECONDS {
         let began = history.now();
         let second = Duration::from_secs(1);
@@ -133,6 +135,9 @@ async fn drain(last: &Process, history: &History) -> Result<(), String> {
             let received = received.map_err(|error| format!("{error}: {error:?}"))?;
             for message in &received {
                 history.receives(message, began);
+                if is_ordered {
+                    history.receives_in_order(message);
+                }
                 history.acknowledges(message);
                 let settled = shard.ack(&[message.receipt]).await;
                 if settled.map_err(|error| error.to_string())? == [recto_jobs::Settled::Done] {

@@ -1,0 +1,97 @@
+//! Messages of a group come in order.
+
+use recto_jobs::{NewMessage, QueueErrorKind, Shard};
+
+use crate::stores::Bed;
+use crate::{LATER, LONG, NOW, VISIBILITY, bodies};
+
+fn of(group: &str, body: &str) -> NewMessage {
+    NewMessage {
+        group: Some(group.into()),
+        ..NewMessage::new(body)
+    }
+}
+
+async fn ordered(bed: &Bed) -> Shard {
+    let shard = bed.open().await;
+    shard.set_ordered(true);
+    shard
+}
+
+pub(crate) async fn of_a_group_one_message_is_received_at_a_time(bed: Bed) {
+    let shard = ordered(&bed).await;
+    let sent = [
+        of("a", "a1"),
+        of("b", "b1"),
+        of("a", "a2"),
+        of("a", "a3"),
+        of("b", "b2"),
+    ];
+    assert!(shard.send(sent.to_vec()).await.iter().all(Result::is_ok));
+    let first = shard.receive(10, VISIBILITY, NOW).await.unwrap();
+    assert_eq!(bodies(&first), ["a1", "b1"]);
+    assert_eq!(shard.receive(10, LONG, NOW).await.unwrap(), []);
+    shard.ack(&[first[0].receipt]).await.unwrap();
+    let second = shard.receive(10, LONG, NOW).await.unwrap();
+    assert_eq!(bodies(&second), ["a2"]);
+    // What is not done with comes again before what is behind it.
+    tokio::time::sleep(LATER).await;
+    assert_eq!(bodies(&shard.receive(10, LONG, NOW).await.unwrap()), ["b1"]);
+    shard.nack(&[second[0].receipt], LATER, "").await.unwrap();
+    assert_eq!(shard.receive(10, LONG, NOW).await.unwrap(), []);
+    assert_eq!(bodies(&shard.receive(10, LONG, LATER * 8).await.unwrap()), ["a2"]);
+}
+
+pub(crate) async fn who_has_no_group_is_not_sent(bed: Bed) {
+    let shard = ordered(&bed).await;
+    let delayed = NewMessage {
+        delay: LATER,
+        ..of("a", "a1")
+    };
+    for (field, message) in [("group", NewMessage::new("x")), ("delay", delayed)] {
+        let refused = shard.send(vec![message]).await.remove(0).unwrap_err();
+        assert_eq!(refused.kind(), QueueErrorKind::InvalidArgument);
+        assert!(
+            refused.to_string().starts_with(&format!("message 0, {field}: ")),
+            "{refused}"
+        );
+    }
+    assert_eq!(shard.receive(10, LONG, NOW).await.unwrap(), []);
+}
+
+pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {
+    const MESSAGES: usize = 5_000;
+    let shard = ordered(&bed).await;
+    for first in (0..MESSAGES).step_by(1_000) {
+        // Of ten groups, and one more that has its first message in the first segment and its last in the last.
+        let group = |number: usize| {
+            if number.is_multiple_of(4_999) {
+                "long".to_owned()
+            } else {
+                (number % 10).to_string()
+            }
+        };
+        let messages = (first..first + 1_000).map(|number| of(&group(number), &number.to_string()));
+        assert!(shard.send(messages.collect()).await.iter().all(Result::is_ok));
+    }
+    assert_eq!(shard.segments().await.unwrap(), 2);
+    let held = shard.receive(1, LONG, NOW).await.unwrap();
+    assert_eq!(bodies(&held), ["0"]);
+    let mut received = 1;
+    loop {
+        let some = shard.receive(100, LONG, NOW).await.unwrap();
+        assert!(
+            some.iter()
+                .all(|message| message.group.as_deref() != Some("long"))
+        );
+        if some.is_empty() {
+            break;
+        }
+        received += some.len();
+        let receipts: Vec<_> = some.iter().map(|message| message.receipt).collect();
+        shard.ack(&receipts).await.unwrap();
+    }
+    assert_eq!(received, MESSAGES - 1);
+    shard.ack(&[held[0].receipt]).await.unwrap();
+    assert_eq!(bodies(&shard.receive(10, LONG, NOW).await.unwrap()), ["4999"]);
+}
