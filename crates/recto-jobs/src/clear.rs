@@ -1,6 +1,7 @@
 //! Messages leave whatever became of them: a queue is purged, or was deleted.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use recto_queue::{ClearAction, ClearEvent, Clearing, LogWish, Purging, Released, StateAnswer, Tenure};
 
@@ -27,10 +28,8 @@ enum Machine {
 
 impl Inner {
     async fn purge(self: &Arc<Self>) -> Result<usize> {
+        self.serving().await?;
         let head = self.head.read().await?;
-        if !head.serves(self.tenure) {
-            return Err(QueueError::deleted());
-        }
         for (number, live) in head.live() {
             let purging = Purging::new(self.address, *number, *live, self.queues.protocol);
             self.clears(Machine::Purging(purging)).await?;
@@ -40,6 +39,12 @@ impl Inner {
 
     /// Clears the shard of a queue that was deleted by that.
     pub(crate) async fn clear(self: &Arc<Self>, deletion: Tenure) -> Result<()> {
+        for shard in self.queues.known_at(self.address) {
+            if shard.tenure < deletion {
+                shard.is_deleted.store(true, Ordering::Release);
+                shard.news.notify_waiters();
+            }
+        }
         let clearing = Clearing::new(self.address, deletion, self.queues.protocol);
         self.clears(Machine::Clearing(clearing)).await
     }

@@ -91,8 +91,9 @@ impl Inner {
             && self.queues.store.limits().transactions
         {
             let mut bodies = log.ground.bodies.lock().unwrap_or_else(PoisonError::into_inner);
-            bodies.retain(|_, bodies| bodies.strong_count() > 0);
-            bodies.insert(*chunk, Arc::downgrade(&load.bodies));
+            bodies.retain(|_, waiting| waiting.iter().any(|bodies| bodies.strong_count() > 0));
+            let waiting = bodies.entry(*chunk).or_default();
+            waiting.push(Arc::downgrade(&load.bodies));
         }
         let mut answers = log.ask(vec![wish], Some(&load.bodies), time).await?;
         answers.pop().ok_or_else(QueueError::ended)

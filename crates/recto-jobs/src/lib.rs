@@ -13,6 +13,7 @@
 //! | [`message`] | [`NewMessage`], [`Message`], what became of them |
 //! | `queues` | [`Queues`]: made, changed, deleted, found |
 //! | `registry` | how the registry of queues lies in its table |
+//! | [`inspect`] | what there is, seen without receiving it; single messages taken out, or moved back |
 //! | [`shard`] | [`Shard`]: send, receive, ack, nack, extend |
 //! | `place` | [`QueueStore`]: the store, its tables and clocks, as all shards share them |
 //! | `tables` | the tables of registers and bodies |
@@ -29,6 +30,7 @@ mod bodies;
 mod clear;
 mod entering;
 pub mod error;
+pub mod inspect;
 pub mod message;
 mod moving;
 mod place;
@@ -47,6 +49,7 @@ mod tables;
 mod trains;
 
 pub use error::{QueueError, QueueErrorKind, Result};
+pub use inspect::{Peeked, PeekedStanding, Position, Stats};
 pub use message::{Message, NewMessage, Sent, Settled};
 pub use moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
 pub use place::QueueStore;

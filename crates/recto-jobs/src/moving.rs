@@ -31,13 +31,12 @@ impl Inner {
         if leaving.is_empty() || segment.is_burying.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
+        let (shard, burying) = (Arc::clone(self), Burying(Arc::clone(segment)));
         tokio::spawn(async move {
             for (seq, attempts) in leaving {
-                let buried = shard.bury_one(&segment, live, seq, attempts, None, NOT_GIVEN_BACK);
+                let buried = shard.bury_one(&burying.0, live, seq, attempts, None, NOT_GIVEN_BACK);
                 let _ = buried.await;
             }
-            segment.is_burying.store(false, Ordering::Release);
         });
     }
 
@@ -52,7 +51,12 @@ impl Inner {
         error: &str,
     ) -> Result<Option<Moved>> {
         let dead_letters = *self.dead_letters.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(dead_letters) = dead_letters else {
+        // What is on its way goes on, though there are no dead letters any more.
+        let marked = segment.target(seq).map(|target| {
+            let target = self.queues.shard_at(target.address);
+            (target.address, target.tenure)
+        });
+        let Some(to) = dead_letters.map(|dead_letters| dead_letters.to).or(marked) else {
             return Ok(None);
         };
         let attributes = [
@@ -63,8 +67,7 @@ impl Inner {
             let attributes = attributes.map(|(name, value)| (name.to_owned(), value));
             content.attributes.extend(attributes);
         };
-        self.move_one(segment, live, seq, claim, dead_letters.to, change)
-            .await
+        self.move_one(segment, live, seq, claim, to, change).await
     }
 
     /// Moves one message to another queue, its body changed so; none: it is on its way, or was not known here.
@@ -106,6 +109,8 @@ impl Inner {
         load: &Load,
     ) -> Result<Moved> {
         let time = self.queues.request_timeout;
+        // Known as long as the message is on its way there.
+        let mut target = self.queues.shard(moving.address(), tenure).0;
         let mut event = MoveEvent::Begin;
         loop {
             event = match moving.step(event) {
@@ -117,13 +122,17 @@ impl Inner {
                     MoveEvent::Source(answer)
                 }
                 MoveAction::Shard(address, action) => {
-                    let target = self.queues.shard(address, tenure).0;
+                    if target.address != address {
+                        target = self.queues.shard_at(address);
+                    }
                     let event = target.enter(action, load, time).await?;
                     target.news.notify_one();
                     MoveEvent::Shard(event)
                 }
                 MoveAction::Over(moved) => {
                     self.release_if_done(segment).await;
+                    // Others of its group may wait for that.
+                    self.news.notify_one();
                     return Ok(moved);
                 }
             };
@@ -138,6 +147,15 @@ fn shortened(error: &str) -> &str {
         end -= 1;
     }
     &error[..end]
+}
+
+/// Messages of a segment are being moved away.
+struct Burying(Arc<LiveSegment>);
+
+impl Drop for Burying {
+    fn drop(&mut self) {
+        self.0.is_burying.store(false, Ordering::Release);
+    }
 }
 
 /// A message that this process moves.

@@ -27,6 +27,9 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// How often making a table is tried.
 const MAX_TABLE_ATTEMPTS: u32 = 10;
 
+/// Shards, by where they are and by which use of their place.
+type Shards = HashMap<(Address, Tenure), Weak<Inner>>;
+
 /// Until when somebody waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
@@ -45,7 +48,7 @@ pub struct QueueStore {
     /// Conditional writes that are under way.
     pub(crate) trains: Arc<Trains>,
     /// Those that somebody uses: each is known once.
-    shards: Arc<Mutex<HashMap<Address, Weak<Inner>>>>,
+    shards: Arc<Mutex<Shards>>,
 }
 
 impl QueueStore {
@@ -61,11 +64,16 @@ impl QueueStore {
         request_timeout: Duration,
     ) -> Result<Self> {
         store.check_decisions()?;
+        let is_alone = !store.limits().remote;
         let open = Self {
             store,
             environment,
             tables: Tables::new(),
-            protocol: Protocol::default(),
+            protocol: if is_alone {
+                Protocol::default().alone()
+            } else {
+                Protocol::default()
+            },
             request_timeout,
             trains: Arc::default(),
             shards: Arc::default(),
@@ -76,11 +84,11 @@ impl QueueStore {
         Ok(open)
     }
 
-    /// By other limits.
+    /// With segments of so few messages.
     #[cfg(feature = "testing")]
     #[must_use]
-    pub fn with_protocol(mut self, protocol: Protocol) -> Self {
-        self.protocol = protocol;
+    pub fn with_segments_of(mut self, messages: recto_queue::Seq) -> Self {
+        self.protocol = self.protocol.with_segments_of(messages);
         self
     }
 
@@ -104,22 +112,30 @@ impl QueueStore {
     /// here.
     pub fn shard(&self, address: Address, tenure: Tenure) -> Shard {
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = shards.get(&address).and_then(Weak::upgrade);
-        if let Some(known) = known.filter(|known| known.tenure == tenure) {
+        if let Some(known) = shards.get(&(address, tenure)).and_then(Weak::upgrade) {
             return Shard(known);
         }
         // So that it grows with what is used, and not with what ever was.
         shards.retain(|_, shard| shard.strong_count() > 0);
         let shard = Arc::new(Inner::new(self, address, tenure));
-        shards.insert(address, Arc::downgrade(&shard));
+        shards.insert((address, tenure), Arc::downgrade(&shard));
         Shard(shard)
     }
 
-    /// The shard at this address, whichever queue has its place.
-    pub(crate) fn shard_at(&self, address: Address) -> Arc<Inner> {
+    /// The shards at this address that are known here, whichever queue had its place.
+    pub(crate) fn known_at(&self, address: Address) -> Vec<Arc<Inner>> {
         let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = shards.get(&address).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| Arc::new(Inner::new(self, address, Tenure::default())))
+        let here = shards.iter().filter(|((other, _), _)| *other == address);
+        here.filter_map(|(_, shard)| shard.upgrade()).collect()
+    }
+
+    /// The shard at this address, of the newest queue there that is known here.
+    pub(crate) fn shard_at(&self, address: Address) -> Arc<Inner> {
+        let newest = self
+            .known_at(address)
+            .into_iter()
+            .max_by_key(|shard| shard.tenure);
+        newest.unwrap_or_else(|| self.shard(address, Tenure::default()).0)
     }
 
     /// What the clocks show.

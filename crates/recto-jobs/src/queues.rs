@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::Environment;
+use recto_queue::options::Deduplication;
 use recto_queue::{
     Address, Held, Place, PlaceRow, QueueId, QueueName, QueueOptions, Registry, RegistryAnswer, RegistryWish,
     Shard as ShardNumber, Version,
@@ -83,13 +84,14 @@ impl Queues {
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Created> {
         let name = QueueName::new("name", name).map_err(refused)?;
         let options = QueueOptions { shards: 1, ..options };
+        let id = QueueId(self.queues.random());
         let wish = RegistryWish::Create {
-            id: QueueId(self.queues.random()),
+            id,
             name: name.clone(),
             options,
         };
         match self.ask(wish).await? {
-            RegistryAnswer::Created(_) => Ok(Created::New(self.find(name.as_str()).await?)),
+            RegistryAnswer::Created(_) => Ok(Created::New(self.queue(id).await?)),
             RegistryAnswer::Exists(_) => Ok(Created::There(self.find(name.as_str()).await?)),
             RegistryAnswer::Differs(_) => Err(QueueError::new(
                 QueueErrorKind::InvalidArgument,
@@ -138,6 +140,15 @@ impl Queues {
         }
     }
 
+    /// Moves dead letters back to a queue, or messages anywhere else, at most so many; how many were.
+    ///
+    /// # Errors
+    /// As of [`Shard::redrive`].
+    pub async fn redrive(&self, from: &Queue, to: &Queue, most: usize) -> Result<usize> {
+        let target = &to.shard.0;
+        from.shard.redrive((target.address, target.tenure), most).await
+    }
+
     /// All queues, by name.
     ///
     /// # Errors
@@ -165,10 +176,18 @@ impl Queues {
         Ok(self.known(&registry, place, row, queue))
     }
 
+    /// The queue of this id.
+    async fn queue(&self, id: QueueId) -> Result<Queue> {
+        let registry = self.registry.read().await?;
+        let (place, row, queue) = registry.queue(id).ok_or_else(QueueError::deleted)?;
+        Ok(self.known(&registry, place, row, queue))
+    }
+
     fn known(&self, registry: &Registry, place: Place, row: &PlaceRow, queue: &recto_queue::Queue) -> Queue {
         let address = |place| Address { place, shard: ONLY };
         let shard = self.queues.shard(address(place), row.tenure);
         shard.set_ordered(queue.options.is_ordered);
+        shard.set_deduplication_by_group(queue.options.deduplication == Deduplication::Group);
         let dead_letters = queue.options.dead_letters.as_ref();
         shard.set_dead_letters(dead_letters.and_then(|dead_letters| {
             let (place, row, _) = registry.named(dead_letters.queue.as_str())?;
@@ -190,19 +209,24 @@ impl Queues {
         self.registry.ask_one(wish, self.queues.request_timeout).await
     }
 
-    /// Clears the places of queues that were deleted, so that others can have them.
+    /// Clears the places of queues that were deleted, so that others can have them. One where that fails stays as it is, and is
+    /// tried again.
     async fn clear_deleted(&self) -> Result<()> {
         let registry = self.registry.read().await?;
         for (place, row) in registry.places() {
-            let Held::Deleting { .. } = row.held else {
-                continue;
-            };
-            for shard in row.shards() {
-                let cleared = self.queues.shard(Address { place, shard }, row.tenure);
-                cleared.0.clear(row.tenure).await?;
+            if let Held::Deleting { .. } = row.held {
+                let _ = self.clear(place, row).await;
             }
-            self.ask(RegistryWish::Cleared(place, row.tenure)).await?;
         }
+        Ok(())
+    }
+
+    async fn clear(&self, place: Place, row: &PlaceRow) -> Result<()> {
+        for shard in row.shards() {
+            let cleared = self.queues.shard(Address { place, shard }, row.tenure);
+            cleared.0.clear(row.tenure).await?;
+        }
+        self.ask(RegistryWish::Cleared(place, row.tenure)).await?;
         Ok(())
     }
 }

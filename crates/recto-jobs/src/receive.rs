@@ -133,12 +133,7 @@ pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
 
 impl Inner {
     async fn look(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
-        // Whether the store is open, though nothing may be asked of it.
-        self.queues.store.snapshot()?;
-        let head = self.head(true).await?;
-        if !head.serves(self.tenure) {
-            return Err(QueueError::deleted());
-        }
+        let head = self.serving().await?;
         let mut look = Look {
             messages: Vec::new(),
             due: None,
@@ -306,7 +301,8 @@ impl Inner {
             }
         }
         match wrong {
-            Some(error) if messages.is_empty() => Err(error),
+            // Bodies go with their segment: by a purge, or when others are done with all of it.
+            Some(error) if messages.is_empty() && self.find(segment.number).await?.is_some() => Err(error),
             _ => Ok(messages),
         }
     }

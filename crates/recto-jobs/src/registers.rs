@@ -40,8 +40,9 @@ pub(crate) struct LogGround {
     pub(crate) register: RegisterNumber,
     /// Deduplication ids of the segments before, once somebody needed them.
     pub(crate) recent: OnceLock<Recent>,
-    /// Bodies on their way, which are put with the log's rows where the store has transactions. Whoever waits for that keeps them.
-    pub(crate) bodies: Mutex<HashMap<Chunk, Weak<[Body]>>>,
+    /// Bodies on their way, which are put with the log's rows where the store has transactions: of each who waits for that, and
+    /// keeps them.
+    pub(crate) bodies: Mutex<HashMap<Chunk, Vec<Weak<[Body]>>>>,
 }
 
 /// The state of a live segment.
@@ -147,7 +148,8 @@ impl Ground for LogGround {
                 replace: true,
             };
             mutations.push(mutation(put, None));
-            if let Some(bodies) = bodies.get(&row.chunk).and_then(Weak::upgrade) {
+            let mut waiting = bodies.get(&row.chunk).into_iter().flatten();
+            if let Some(bodies) = waiting.find_map(Weak::upgrade) {
                 let own = row.entries.iter().filter_map(|entry| {
                     let body = bodies.get(usize::from(entry.index))?;
                     Some((entry.index, body.as_bytes()))

@@ -191,7 +191,9 @@ impl<G: Ground> Rounds<G> {
         let is_driven = std::mem::replace(&mut inner.is_driven, true);
         drop(inner);
         if !is_driven {
-            tokio::spawn(Arc::clone(self).drive());
+            // Made here: a task may end before it begins.
+            let ending = Ending(Some(Arc::clone(self)));
+            tokio::spawn(Arc::clone(self).drive(ending));
         }
         Ok((tickets, answers))
     }
@@ -248,8 +250,7 @@ impl<G: Ground> Rounds<G> {
     }
 
     /// Serves those who ask until nobody does.
-    async fn drive(self: Arc<Self>) {
-        let mut ending = Ending(Some(&self));
+    async fn drive(self: Arc<Self>, mut ending: Ending<G>) {
         while let Some(asked) = self.gather().await {
             let work = self.step(&mut self.lock(), Event::Asked(asked));
             if let Some(work) = work {
@@ -378,11 +379,11 @@ impl<G: Ground> Rounds<G> {
 }
 
 /// Whoever asks the store for a register: when that ends before its time, with its runtime or by a panic, all who wait hear so.
-struct Ending<'r, G: Ground>(Option<&'r Rounds<G>>);
+struct Ending<G: Ground>(Option<Arc<Rounds<G>>>);
 
-impl<G: Ground> Drop for Ending<'_, G> {
+impl<G: Ground> Drop for Ending<G> {
     fn drop(&mut self) {
-        if let Some(rounds) = self.0 {
+        if let Some(rounds) = self.0.take() {
             let protocol = rounds.ground.queue_store().protocol;
             let mut inner = rounds.lock();
             inner.is_driven = false;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use recto_queue::{
     Address, Head, Leases, Log, Micros, Order, Pending, Receipt, Recent, RegisterNumber, Segment, Seq,
-    Standing, State,
+    Standing, State, Target,
 };
 
 use crate::error::Result;
@@ -70,6 +70,11 @@ impl LiveSegment {
         Ok(())
     }
 
+    /// Whether nothing is under way here. The state knows the log.
+    pub(crate) fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.log) == 2 && Arc::strong_count(&self.state) == 1
+    }
+
     /// Which groups must wait, from now on.
     pub(crate) fn set_order(&self, order: Order) {
         let known = &self.state.ground.order;
@@ -114,6 +119,17 @@ impl LiveSegment {
                 .filter(|(seq, pending)| is_leaving(pending) || exhausted.contains(*seq))
                 .map(|(seq, pending)| (*seq, pending.attempts))
                 .collect()
+        })
+    }
+
+    /// Where a message is on its way to.
+    pub(crate) fn target(&self, seq: Seq) -> Option<Target> {
+        self.state.with_copy(|state| {
+            let state = state.filter(|state| state.segment() == self.number)?;
+            match state.pending().get(&seq)?.standing {
+                Standing::Leaving(target) => Some(target),
+                _ => None,
+            }
         })
     }
 

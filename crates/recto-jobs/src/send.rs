@@ -124,7 +124,11 @@ impl Inner {
             // Without a delay no clock is asked.
             not_before: if delay == 0 { 0 } else { sent.saturating_add(delay) },
             group: message.group.as_deref().map(fingerprint),
-            deduplication: message.deduplication_id.as_deref().map(fingerprint),
+            deduplication: message.deduplication_id.as_deref().map(|id| {
+                let is_by_group = self.deduplicates_by_group.load(Ordering::Relaxed);
+                let group = message.group.as_deref().filter(|_| is_by_group);
+                group.map_or_else(|| fingerprint(id), |group| fingerprint_in(group, id))
+            }),
             origin: None,
         }
     }
@@ -204,4 +208,11 @@ fn fingerprint(name: &str) -> Fingerprint {
         .finalize_xof()
         .fill(&mut bytes);
     Fingerprint(u128::from_be_bytes(bytes))
+}
+
+/// The same of a deduplication id in a group.
+fn fingerprint_in(group: &str, id: &str) -> Fingerprint {
+    let length = group.len();
+    // No two pairs have one text.
+    fingerprint(&format!("{length}:{group}{id}"))
 }

@@ -84,9 +84,14 @@ impl Inner {
         let head = self.head(false).await?;
         for receipt in receipts {
             let live = head.live().get(&receipt.segment);
-            buried.push(match live {
-                Some(live) => self.bury_if_last(receipt, *live, error).await?,
-                None => false,
+            let moved = match live {
+                Some(live) => self.bury_if_last(receipt, *live, error).await,
+                None => Ok(false),
+            };
+            buried.push(match moved {
+                // What cannot be read stays where it is.
+                Err(error) if error.kind() == QueueErrorKind::Corrupt => false,
+                moved => moved.map_err(QueueError::in_part)?,
             });
         }
         Ok(buried)

@@ -38,8 +38,12 @@ pub(crate) struct Inner {
     pub(crate) leases: Arc<Mutex<Leases>>,
     /// What becomes of messages that are received too often.
     pub(crate) dead_letters: Arc<RwLock<Option<DeadLetters>>>,
+    /// Whether the queue was deleted, and what is known here is not so any more.
+    pub(crate) is_deleted: AtomicBool,
     /// Whether messages have groups, each of which is received in order.
     pub(crate) is_ordered: AtomicBool,
+    /// Whether messages of different groups with one deduplication id are different.
+    pub(crate) deduplicates_by_group: AtomicBool,
     /// Messages that are on their way elsewhere by this process.
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
     /// Something may be received that could not before.
@@ -71,6 +75,11 @@ impl Shard {
         self.0.is_ordered.store(is_ordered, Ordering::Relaxed);
     }
 
+    /// From now on deduplication ids are told apart by group; or not.
+    pub fn set_deduplication_by_group(&self, is_by_group: bool) {
+        self.0.deduplicates_by_group.store(is_by_group, Ordering::Relaxed);
+    }
+
     /// How many segments are live.
     ///
     /// # Errors
@@ -94,7 +103,9 @@ impl Inner {
             head,
             leases: Arc::default(),
             dead_letters: Arc::default(),
+            is_deleted: AtomicBool::new(false),
             is_ordered: AtomicBool::new(false),
+            deduplicates_by_group: AtomicBool::new(false),
             moving: Mutex::default(),
             news: Notify::new(),
             known: Mutex::default(),
@@ -155,7 +166,7 @@ impl Known {
     /// Forgets the one that was looked for longest ago, unless it is in use.
     fn forget_one(&mut self) {
         let idle = self.segments.iter();
-        let idle = idle.filter(|(_, (_, segment))| Arc::strong_count(segment) == 1);
+        let idle = idle.filter(|(_, (_, segment))| Arc::strong_count(segment) == 1 && segment.is_idle());
         let oldest = idle.min_by_key(|(_, (used, _))| *used).map(|(number, _)| *number);
         if let Some(oldest) = oldest {
             self.segments.remove(&oldest);

@@ -193,6 +193,10 @@ impl Clearing {
     }
 
     fn looks(&mut self, head: &Head) -> ClearAction {
+        if !head.serves(self.tenure) {
+            // Another has cleared it before, and the place is the next queue's.
+            return ClearAction::Over(Released::Done);
+        }
         let first = head.live.iter().next();
         let first = first.filter(|_| self.protocol.rules.keeps(Rule::ClearedWhenEmpty));
         let Some((segment, live)) = first else {
@@ -213,6 +217,8 @@ impl Clearing {
             Some(count) => HeadWish::Release(Settled {
                 segment,
                 resolved: count.into(),
+                // Nothing says that none has.
+                has_ids: true,
             }),
             None => HeadWish::Sealed { segment, count: 0 },
         })

@@ -7,6 +7,9 @@ use crate::names::{BodyTable, Micros, RegisterNumber, Segment, Seq, Tenure, Vers
 use crate::round::Register;
 use crate::rules::Rule;
 
+/// When a register was released that needs no rest.
+const LONG_AGO: Micros = Micros::MIN;
+
 /// The head of a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Head {
@@ -102,6 +105,8 @@ pub struct Settled {
     pub(crate) segment: Segment,
     /// How many of its messages its state has as resolved.
     pub(crate) resolved: u32,
+    /// Whether a message of it has a deduplication id.
+    pub(crate) has_ids: bool,
 }
 
 /// What is said of that.
@@ -270,7 +275,11 @@ impl Head {
     }
 
     fn release(&mut self, settled: Settled, context: &HeadContext) -> HeadAnswer {
-        let Settled { segment, resolved } = settled;
+        let Settled {
+            segment,
+            resolved,
+            has_ids,
+        } = settled;
         let rules = context.protocol.rules;
         let Some(live) = self.live.get(&segment) else {
             return HeadAnswer::Done;
@@ -285,7 +294,11 @@ impl Head {
         self.resting.push(Resting {
             register: live.register,
             segment,
-            since: context.now,
+            since: if has_ids || context.protocol.rests_always {
+                context.now
+            } else {
+                LONG_AGO
+            },
         });
         self.live.remove(&segment);
         HeadAnswer::Done

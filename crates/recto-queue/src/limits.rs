@@ -68,8 +68,22 @@ pub struct Protocol {
     pub(crate) registers: usize,
     pub(crate) carried: usize,
     pub(crate) unused: Micros,
+    /// Whether registers rest that no deduplication id needs: what is in doubt is told by what lies there.
+    pub(crate) rests_always: bool,
     pub(crate) places: usize,
     pub(crate) rules: Rules,
+}
+
+impl Protocol {
+    /// For a store where one process alone makes changes, and hears of each what became of it: a register rests only for
+    /// deduplication ids, so that space is taken by what is there, and not by what was within minutes.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self {
+            rests_always: false,
+            ..self
+        }
+    }
 }
 
 impl Default for Protocol {
@@ -82,6 +96,7 @@ impl Default for Protocol {
             registers: MAX_REGISTERS,
             carried: MAX_CARRIED,
             unused: UNUSED_MICROS,
+            rests_always: true,
             places: MAX_PLACES,
             rules: Rules::default(),
         }
@@ -101,10 +116,11 @@ impl Protocol {
 #[cfg(feature = "testing")]
 impl Protocol {
     /// With segments of so few messages, for tests of what goes by it.
-    pub fn with_segments_of(messages: Seq) -> Self {
+    #[must_use]
+    pub fn with_segments_of(self, messages: Seq) -> Self {
         Self {
             segment_messages: messages,
-            ..Self::default()
+            ..self
         }
     }
 }

@@ -107,6 +107,11 @@ impl Moving {
         self
     }
 
+    /// Where the message is to go.
+    pub fn address(&self) -> Address {
+        self.entering.address
+    }
+
     /// What is to be done about what happened.
     pub fn step(&mut self, event: MoveEvent) -> MoveAction {
         match event {

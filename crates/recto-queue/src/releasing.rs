@@ -76,6 +76,7 @@ pub struct Releasing {
     is_whole: bool,
     count: Seq,
     resolved: u32,
+    has_ids: bool,
     purges: Purges,
     /// The last one first.
     sources: Vec<(Origin, Target)>,
@@ -104,6 +105,7 @@ impl Releasing {
             } else {
                 0
             },
+            has_ids: log.fingerprints().next().is_some(),
             purges: Purges::Nothing,
             sources: sources.filter(|_| is_settled).collect(),
             protocol,
@@ -173,7 +175,10 @@ impl Releasing {
                 _ => StateWish::Purge { count },
             });
         }
-        let (segment, resolved) = (self.segment, self.resolved);
-        ReleaseAction::Head(HeadWish::Release(Settled { segment, resolved }))
+        ReleaseAction::Head(HeadWish::Release(Settled {
+            segment: self.segment,
+            resolved: self.resolved,
+            has_ids: self.has_ids,
+        }))
     }
 }

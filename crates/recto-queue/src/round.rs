@@ -90,7 +90,8 @@ pub struct Round<R: Register> {
 struct Waiting<W> {
     ticket: Ticket,
     wish: W,
-    was_sent: bool,
+    /// Whether it was in a conditional write of unknown outcome.
+    may_be_done: bool,
     /// Whether the copy was read since it was asked.
     is_fresh: bool,
 }
@@ -145,7 +146,7 @@ impl<R: Register> Round<R> {
         let unsent = self
             .waiting
             .iter()
-            .position(|one| one.ticket == ticket && !one.was_sent);
+            .position(|one| one.ticket == ticket && !one.may_be_done);
         unsent.is_some_and(|index| {
             self.waiting.remove(index);
             true
@@ -159,7 +160,7 @@ impl<R: Register> Round<R> {
                 let wishes = wishes.into_iter().map(|(ticket, wish)| Waiting {
                     ticket,
                     wish,
-                    was_sent: false,
+                    may_be_done: false,
                     is_fresh: false,
                 });
                 self.waiting.extend(wishes);
@@ -205,7 +206,7 @@ impl<R: Register> Round<R> {
         let count = self.waiting.len().min(self.protocol.carried);
         let answers: Vec<_> = self.waiting[..count]
             .iter()
-            .map(|one| put.work_out(&one.wish, one.was_sent, context))
+            .map(|one| put.work_out(&one.wish, one.may_be_done, context))
             .collect();
         if put == *copy {
             let is_stale = self.waiting[..count].iter().any(|one| !one.is_fresh);
@@ -219,10 +220,7 @@ impl<R: Register> Round<R> {
         }
         put.raise();
         let expected = copy.version();
-        let mut carried: Vec<_> = self.waiting.drain(..count).collect();
-        for one in &mut carried {
-            one.was_sent = true;
-        }
+        let carried = self.waiting.drain(..count).collect();
         let cas = Action::Cas {
             expected,
             put: put.clone(),
@@ -246,6 +244,10 @@ impl<R: Register> Round<R> {
                     expected: flight.expected,
                     put: flight.put.clone(),
                 };
+                let mut flight = flight;
+                for one in &mut flight.carried {
+                    one.may_be_done = true;
+                }
                 self.step = Step::Deciding(flight);
                 vec![cas]
             }

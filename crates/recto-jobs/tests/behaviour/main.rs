@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod dead;
+mod inspecting;
 mod ordered;
 mod queues;
 mod receiving;
@@ -15,9 +16,9 @@ use std::time::Duration;
 use recto_jobs::{Message, NewMessage, Sent, Shard};
 
 /// For how long messages are kept in most tests, and how long it takes until they are received again.
-const VISIBILITY: Duration = Duration::from_millis(400);
+const VISIBILITY: Duration = Duration::from_secs(1);
 /// Long enough for that.
-const LATER: Duration = Duration::from_millis(500);
+const LATER: Duration = Duration::from_millis(1_200);
 /// No waiting.
 const NOW: Duration = Duration::ZERO;
 /// As long as no test takes.
@@ -69,12 +70,15 @@ behaviours! {
     settling::what_is_given_back_comes_again_when_it_is_due,
     settling::what_is_kept_for_longer_does_not_come_again,
     settling::what_is_acknowledged_is_so_for_whoever_opens_the_store,
+    inspecting::messages_are_looked_at_and_counted,
+    inspecting::one_message_is_taken_out,
     ordered::of_a_group_one_message_is_received_at_a_time,
     ordered::who_has_no_group_is_not_sent,
     dead::what_is_received_too_often_is_a_dead_letter,
     dead::the_last_error_goes_with_a_dead_letter;
     sending::a_deduplication_id_is_known_in_the_segments_behind,
     ordered::a_group_is_in_order_across_segments,
+    inspecting::dead_letters_go_back,
     queues::a_queue_is_made_once,
     queues::a_queue_is_changed_as_it_was_seen,
     queues::who_knows_a_deleted_queue_does_nothing_to_the_next,

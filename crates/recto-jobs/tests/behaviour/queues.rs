@@ -135,13 +135,13 @@ pub(crate) async fn who_knows_a_deleted_queue_does_nothing_to_the_next(bed: Bed)
     assert_ne!(new.id, old.id);
     assert_eq!(receive(&new.shard, 10).await, []);
     send(&new.shard, NewMessage::new("new")).await;
-    let sent = old.shard.send(vec![NewMessage::new("late")]).await.remove(0);
-    assert_refused(sent, QueueErrorKind::NotFound, "was deleted");
     assert_refused(
         old.shard.receive(1, LONG, NOW).await,
         QueueErrorKind::NotFound,
         "was deleted",
     );
+    let sent = old.shard.send(vec![NewMessage::new("late")]).await.remove(0);
+    assert_refused(sent, QueueErrorKind::NotFound, "was deleted");
     assert_refused(
         new.shard.ack(&[received.receipt]).await,
         QueueErrorKind::InvalidArgument,

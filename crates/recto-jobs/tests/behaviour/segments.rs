@@ -16,10 +16,8 @@ async fn fill(shard: &Shard) {
     }
 }
 
-pub(crate) async fn segments_go_when_all_of_their_messages_are_done_with(bed: Bed) {
-    let shard = bed.open().await;
-    fill(&shard).await;
-    assert_eq!(shard.segments().await.unwrap(), 3);
+/// Receives and acknowledges all of them.
+async fn drain(shard: &Shard) {
     let mut next = 0;
     while next < MESSAGES {
         let received = shard.receive(700, LONG, NOW).await.unwrap();
@@ -35,8 +33,19 @@ pub(crate) async fn segments_go_when_all_of_their_messages_are_done_with(bed: Be
         let receipts: Vec<_> = received.iter().map(|message| message.receipt).collect();
         shard.ack(&receipts).await.unwrap();
     }
+}
+
+pub(crate) async fn segments_go_when_all_of_their_messages_are_done_with(bed: Bed) {
+    let shard = bed.open().await;
+    fill(&shard).await;
+    assert_eq!(shard.segments().await.unwrap(), 3);
+    drain(&shard).await;
+    fill(&shard).await;
+    drain(&shard).await;
     // The one that is open stays.
     assert_eq!(shard.segments().await.unwrap(), 1);
+    // Three segments were live at once; all others had the registers of those before.
+    assert_eq!(bed.count_rows("recto_queue_state").await, 3);
     let bodies_left = bed.count_rows("recto_queue_body_0").await;
     assert!(
         bodies_left <= 4_096,

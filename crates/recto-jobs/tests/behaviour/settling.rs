@@ -78,7 +78,7 @@ pub(crate) async fn what_is_acknowledged_is_so_for_whoever_opens_the_store(bed: 
     let shard = bed.open().await;
     // Who does not know the lease waits for longer than it was.
     assert_eq!(bodies(&shard.receive(10, LONG, NOW).await.unwrap()), ["4", "5"]);
-    let margin = Duration::from_secs(6);
+    let margin = Duration::from_secs(8);
     assert_eq!(
         bodies(&shard.receive(10, LONG, margin).await.unwrap()),
         ["0", "3"]

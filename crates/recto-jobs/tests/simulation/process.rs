@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use recto_jobs::{DeadLetters, Message, NewMessage, QueueErrorKind, QueueStore, Settled, Shard};
 use recto_model::Environment;
-use recto_queue::{Address, Place, Protocol, Seq, Shard as ShardNumber, Tenure};
+use recto_queue::{Address, Place, Seq, Shard as ShardNumber, Tenure};
 use recto_store::Store;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -58,7 +58,7 @@ impl Process {
     ) -> Option<Self> {
         let environment = Environment::new(clocks);
         let queues = QueueStore::open(store, environment, TIME).await.ok()?;
-        let queues = queues.with_protocol(Protocol::with_segments_of(SEGMENT_MESSAGES));
+        let queues = queues.with_segments_of(SEGMENT_MESSAGES);
         let (shard, dead) = (queues.shard(ADDRESS, Tenure(1)), queues.shard(DEAD, Tenure(1)));
         shard.set_ordered(is_ordered);
         // What is moved away lets those behind it pass.

@@ -293,7 +293,11 @@ fn releasing_goes_on_where_it_failed() {
         };
         ReleaseAction::Source(crate::Origin { seq, ..SOURCE }, StateWish::Left { seq, target })
     };
-    let release = ReleaseAction::Head(HeadWish::Release(Settled { segment, resolved: 2 }));
+    let release = ReleaseAction::Head(HeadWish::Release(Settled {
+        segment,
+        resolved: 2,
+        has_ids: false,
+    }));
     let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
     // Each that fails is asked again, and none that was answered.
     for (event, action) in [

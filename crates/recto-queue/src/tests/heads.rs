@@ -14,7 +14,11 @@ fn opening(reach: Reach) -> HeadWish {
 }
 
 fn released(segment: Segment, resolved: u32) -> HeadWish {
-    HeadWish::Release(Settled { segment, resolved })
+    HeadWish::Release(Settled {
+        segment,
+        resolved,
+        has_ids: true,
+    })
 }
 
 fn head_context(ring: u64, now: i64) -> HeadContext {
@@ -133,4 +137,35 @@ fn without_the_tenure_of_a_place() {
         matches!(answer, HeadAnswer::Open(Segment(1), _)),
         "what is the new queue's"
     );
+}
+
+#[test]
+fn a_register_rests_for_deduplication_ids_and_for_what_is_in_doubt() {
+    let second = |protocol: Protocol, has_ids| {
+        let context = HeadContext {
+            protocol,
+            ..head_context(1, 1_000_000_000)
+        };
+        let mut head = Head::absent();
+        let mut asks = |wish: HeadWish| head.work_out(&wish, false, &context);
+        asks(HeadWish::Fence(1));
+        asks(opening(Reach::Near));
+        let (segment, count, resolved) = (Segment(1), 2, 2);
+        asks(HeadWish::Sealed { segment, count });
+        let settled = Settled {
+            segment,
+            resolved,
+            has_ids,
+        };
+        assert_eq!(asks(HeadWish::Release(settled)), HeadAnswer::Done);
+        match asks(opening(Reach::Near)) {
+            HeadAnswer::Open(segment, live) => (segment.0, live.register.0),
+            other => panic!("{other:?}"),
+        }
+    };
+    let protocol = Protocol::default();
+    assert_eq!(second(protocol, true), (2, 1));
+    assert_eq!(second(protocol, false), (2, 1));
+    assert_eq!(second(protocol.alone(), true), (2, 1));
+    assert_eq!(second(protocol.alone(), false), (2, 0));
 }

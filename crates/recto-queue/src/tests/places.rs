@@ -136,3 +136,25 @@ fn a_deleted_queue_is_cleared_of_what_is_gone() {
     assert_eq!(clearing.step(told(&head)), ClearAction::Over(Released::Done));
     assert!(head.live().is_empty());
 }
+
+#[test]
+fn who_is_late_leaves_the_next_queue_alone() {
+    let live = Live {
+        register: RegisterNumber(0),
+        table: BodyTable(1),
+        reach: Reach::Near,
+        count: None,
+    };
+    let mut head = Head::absent();
+    head.live.insert(Segment(1), live);
+    for (next, expected) in [
+        (2, ClearAction::Seal(Segment(1), live)),
+        (3, ClearAction::Over(Released::Done)),
+    ] {
+        head.tenure = Tenure(next);
+        let mut clearing = Clearing::new(super::HERE, Tenure(2), Protocol::default());
+        clearing.step(ClearEvent::Begin);
+        let told = ClearEvent::Head(HeadAnswer::Done, head.clone());
+        assert_eq!(clearing.step(told), expected);
+    }
+}
