@@ -190,7 +190,7 @@ pub(crate) async fn records_expire(recto: Recto) {
     };
     subject
         .collection
-        .put_for(&row(1), Duration::from_secs(2))
+        .put_for(&row(1), Duration::from_secs(6))
         .await
         .unwrap();
     subject
@@ -206,7 +206,7 @@ pub(crate) async fn records_expire(recto: Recto) {
         ),
         "1, 2, 3"
     );
-    tokio::time::sleep(Duration::from_millis(3_200)).await;
+    tokio::time::sleep(Duration::from_millis(7_200)).await;
     let page = subject.text(r#"sensor = "expire""#, "").first(1).await.unwrap();
     assert_eq!(
         words(&page, &["slot"]),
@@ -425,7 +425,7 @@ pub(crate) async fn an_appended_record_lives_for_the_longer_time(recto: Recto) {
     events.put_for(&prolonged, seconds(2)).await.unwrap();
     events.put_for(&prolonged, seconds(1_000)).await.unwrap();
     events.put_for(&kept, seconds(2)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(3_200)).await;
+    tokio::time::sleep(Duration::from_millis(7_200)).await;
     let page = subject.text(r#"stream = "lives""#, "").await.unwrap();
     let expected = if recto.store().limits().sees_conflicts {
         "1, 2"
