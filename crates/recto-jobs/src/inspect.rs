@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use recto_queue::{
-    Address, Chunk, Entry, Live, MessageId, Micros, Moved, Pending, Segment, Seq, Standing, StateAnswer,
-    StateWish, Tenure,
+    Chunk, Entry, Live, MessageId, Micros, Moved, Pending, Segment, Seq, Standing, StateAnswer, StateWish,
 };
 
 use crate::error::{QueueError, QueueErrorKind, Result};
@@ -14,6 +13,7 @@ use crate::message::MAX_BATCH;
 use crate::moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
 use crate::segment::LiveSegment;
 use crate::shard::{Inner, Shard};
+use crate::totals::Totals;
 
 /// Segments whose messages are counted one by one. Of those behind them all that were sent are.
 const MAX_COUNTED_SEGMENTS: usize = 64;
@@ -33,6 +33,10 @@ pub struct Stats {
     pub segments: usize,
     /// Whether that is so, or what is done with was not looked at everywhere.
     pub is_exact: bool,
+    /// How many wait for a message in this process now.
+    pub receivers_waiting: u64,
+    /// What this process did here since it opened the store.
+    pub totals: Totals,
 }
 
 /// A message that was looked at, and not received.
@@ -105,6 +109,8 @@ impl Shard {
         let mut stats = Stats {
             segments: head.live().len(),
             is_exact: head.live().len() <= MAX_COUNTED_SEGMENTS,
+            receivers_waiting: self.receivers_waiting(),
+            totals: self.totals(),
             ..Stats::default()
         };
         for (number, live) in head.live().iter().take(MAX_COUNTED_SEGMENTS) {
@@ -128,7 +134,7 @@ impl Shard {
     /// A number is not right; the store cannot be read.
     pub async fn peek(&self, most: usize) -> Result<Vec<Peeked>> {
         if most == 0 || most > MAX_BATCH {
-            let message = format!("{most} messages: 1 to {MAX_BATCH} are looked at at once");
+            let message = format!("most: {most} messages: 1 to {MAX_BATCH} are looked at at once");
             return Err(QueueError::new(QueueErrorKind::InvalidArgument, message));
         }
         let inner = &self.0;
@@ -177,14 +183,14 @@ impl Shard {
         removed.unwrap_or_else(|_| Err(QueueError::ended()))
     }
 
-    /// Moves messages that nobody has received to the queue that has its place by this use, the oldest first, at most so many:
-    /// what was said of them as dead letters is left out. How many were moved.
+    /// Moves messages that nobody has received to another shard, the oldest first, at most so many, or all that there are: what was
+    /// said of them as dead letters is left out. To one that is ordered only those go that have a group. How many were moved.
     ///
     /// # Errors
-    /// The store cannot be reached, or the other queue takes no more: some may be moved.
-    pub async fn redrive(&self, to: (Address, Tenure), most: usize) -> Result<usize> {
-        let shard = self.clone();
-        let moved = tokio::spawn(async move { shard.0.redrive(to, most).await }).await;
+    /// The store cannot be reached, a body is damaged or missing, or the other queue takes no more, or was deleted: some may be moved.
+    pub async fn redrive(&self, to: &Self, most: Option<usize>) -> Result<usize> {
+        let (shard, to) = (self.clone(), to.clone());
+        let moved = tokio::spawn(async move { shard.0.redrive(&to.0, most).await }).await;
         moved.unwrap_or_else(|_| Err(QueueError::ended()))
     }
 }
@@ -254,22 +260,51 @@ impl Inner {
         Ok(answer == StateAnswer::Done)
     }
 
-    async fn redrive(self: &Arc<Self>, to: (Address, Tenure), most: usize) -> Result<usize> {
-        let head = self.serving().await?;
+    async fn redrive(self: &Arc<Self>, to: &Arc<Self>, most: Option<usize>) -> Result<usize> {
+        let (head, is_ordered) = (self.serving().await?, to.options.get().is_ordered);
+        let to = (to.address, to.tenure);
         let mut count = 0;
         for (number, live) in head.live() {
             let (segment, seen) = self.seen(*number, *live).await?;
-            for seen in seen.iter().filter(|seen| seen.pending.is_none()) {
-                if count == most {
+            let goes = |seen: &&Seen| seen.pending.is_none() && (!is_ordered || seen.entry.group.is_some());
+            for seen in seen.iter().filter(goes) {
+                if most == Some(count) {
                     return Ok(count);
                 }
                 let moved = self.move_one(&segment, *live, seen.seq, None, to, |content| {
                     content.attributes.remove(ERROR_ATTRIBUTE);
                     content.attributes.remove(ATTEMPTS_ATTRIBUTE);
                 });
-                count += usize::from(moved.await? == Some(Moved::Done));
+                match moved.await.map_err(QueueError::in_part)? {
+                    Some(Moved::Done) => count += 1,
+                    // It was received meanwhile, or somebody else moves it.
+                    Some(Moved::NotNow) | None => {}
+                    Some(other) => return Err(not_taken(other, count)),
+                }
             }
         }
         Ok(count)
     }
+}
+
+/// Why a redrive ended early.
+fn not_taken(moved: Moved, count: usize) -> QueueError {
+    let (kind, why, hint) = match moved {
+        Moved::Full => (
+            QueueErrorKind::Full,
+            "the other queue holds as much as it may",
+            "receive and acknowledge messages there, and move the rest again",
+        ),
+        Moved::NoQueue => (
+            QueueErrorKind::NotFound,
+            "the other queue was deleted",
+            "name another queue, or create it again",
+        ),
+        _ => (
+            QueueErrorKind::Corrupt,
+            "what is stored of the other queue is not of one time",
+            "some of its tables were restored and others not: restore all of them, or delete the queue",
+        ),
+    };
+    QueueError::new(kind, format!("{why}: {count} messages were moved, and no more")).with_hint(hint)
 }

@@ -14,7 +14,9 @@
 //! | `queues` | [`Queues`]: made, changed, deleted, found |
 //! | `registry` | how the registry of queues lies in its table |
 //! | [`inspect`] | what there is, seen without receiving it; single messages taken out, or moved back |
+//! | [`options`] | [`ShardOptions`]: what a shard goes by |
 //! | [`shard`] | [`Shard`]: send, receive, ack, nack, extend |
+//! | [`totals`] | [`Totals`]: what was done here, counted |
 //! | `place` | [`QueueStore`]: the store, its tables and clocks, as all shards share them |
 //! | `tables` | the tables of registers and bodies |
 //! | `registers` | how heads, logs and states lie in their tables |
@@ -33,6 +35,7 @@ pub mod error;
 pub mod inspect;
 pub mod message;
 mod moving;
+pub mod options;
 mod place;
 mod queues;
 mod reading;
@@ -46,12 +49,15 @@ mod send;
 mod settle;
 pub mod shard;
 mod tables;
+pub mod totals;
 mod trains;
 
 pub use error::{QueueError, QueueErrorKind, Result};
-pub use inspect::{Peeked, PeekedStanding, Position, Stats};
+pub use inspect::{Peeked, PeekedContent, PeekedStanding, Position, Stats};
 pub use message::{Message, NewMessage, Sent, Settled};
 pub use moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
+pub use options::{DeadLetters, ShardOptions};
 pub use place::QueueStore;
 pub use queues::{Created, Queue, Queues};
-pub use shard::{DeadLetters, Shard};
+pub use shard::Shard;
+pub use totals::Totals;

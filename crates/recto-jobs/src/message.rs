@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use recto_queue::limits::{MAX_BODY_BYTES, MAX_DELAY_SECONDS};
+use recto_queue::limits::MAX_DELAY_SECONDS;
 use recto_queue::{MessageId, Micros, Receipt};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::options::ShardOptions;
 
 /// The most attributes of a message.
 pub(crate) const MAX_ATTRIBUTES: usize = 64;
@@ -22,8 +23,9 @@ pub struct NewMessage {
     pub body: Vec<u8>,
     /// Names and values, as text: at most 64.
     pub attributes: BTreeMap<String, String>,
-    /// For how long it is not received, at most 30 days.
-    pub delay: Duration,
+    /// For how long it is not received, at most 30 days; none: for as long as its queue says. In an ordered queue no message has
+    /// one of its own.
+    pub delay: Option<Duration>,
     /// Messages of one group of an ordered queue are received in order.
     pub group: Option<String>,
     /// Within five minutes no other message of this id is sent.
@@ -49,16 +51,16 @@ impl NewMessage {
         self.body.len() + attributes.sum::<usize>() + names.map(String::len).sum::<usize>()
     }
 
-    /// Whether it may be sent; `number` is where it stands among those that are sent together.
-    pub(crate) fn check(&self, number: usize, is_ordered: bool) -> Result<()> {
-        if is_ordered && self.group.is_none() {
+    /// Whether it may be sent to a queue that is like that; `number` is where it stands among those that are sent together.
+    pub(crate) fn check(&self, number: usize, options: &ShardOptions) -> Result<()> {
+        if options.is_ordered && self.group.is_none() {
             return Err(refused(
                 number,
                 "group",
                 "it has none: in an ordered queue each message has",
             ));
         }
-        if is_ordered && !self.delay.is_zero() {
+        if options.is_ordered && self.delay.is_some() {
             return Err(refused(
                 number,
                 "delay",
@@ -87,15 +89,14 @@ impl NewMessage {
             );
             return Err(refused(number, "attributes", &what));
         }
-        if self.delay > Duration::from_secs(MAX_DELAY_SECONDS.into()) {
-            let what = format!("a delay of {} s: 30 days are the longest", self.delay.as_secs());
+        let delay = self.delay.unwrap_or_default();
+        if delay > Duration::from_secs(MAX_DELAY_SECONDS.into()) {
+            let what = format!("a delay of {} s: 30 days are the longest", delay.as_secs());
             return Err(refused(number, "delay", &what));
         }
-        if self.bytes() > MAX_BODY_BYTES as usize {
-            let what = format!(
-                "{} bytes with attributes and names: {MAX_BODY_BYTES} are the most",
-                self.bytes()
-            );
+        if self.bytes() > options.body_bytes as usize {
+            let (bytes, most) = (self.bytes(), options.body_bytes);
+            let what = format!("{bytes} bytes with attributes and names: {most} are the most in this queue");
             return Err(refused(number, "body", &what));
         }
         Ok(())

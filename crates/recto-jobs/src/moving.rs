@@ -50,7 +50,7 @@ impl Inner {
         claim: Option<ClaimId>,
         error: &str,
     ) -> Result<Option<Moved>> {
-        let dead_letters = *self.dead_letters.read().unwrap_or_else(PoisonError::into_inner);
+        let dead_letters = self.options.get().dead_letters;
         // What is on its way goes on, though there are no dead letters any more.
         let marked = segment.target(seq).map(|target| {
             let target = self.queues.shard_at(target.address);
@@ -67,7 +67,11 @@ impl Inner {
             let attributes = attributes.map(|(name, value)| (name.to_owned(), value));
             content.attributes.extend(attributes);
         };
-        self.move_one(segment, live, seq, claim, to, change).await
+        let moved = self.move_one(segment, live, seq, claim, to, change).await?;
+        self.counters
+            .dead_lettered
+            .add(usize::from(moved == Some(Moved::Done)));
+        Ok(moved)
     }
 
     /// Moves one message to another queue, its body changed so; none: it is on its way, or was not known here.

@@ -1,30 +1,35 @@
 //! All queues of a store: made, changed, deleted, found.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use recto_model::Environment;
-use recto_queue::options::Deduplication;
 use recto_queue::{
-    Address, Held, Place, PlaceRow, QueueId, QueueName, QueueOptions, Registry, RegistryAnswer, RegistryWish,
-    Shard as ShardNumber, Version,
+    Address, Place, PlaceRow, QueueId, QueueName, QueueOptions, Register as _, Registry, RegistryAnswer,
+    RegistryWish, Shard as ShardNumber, Version,
 };
 use recto_store::Store;
 
 use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::options::ShardOptions;
 use crate::place::QueueStore;
 use crate::registry::RegistryGround;
 use crate::rounds::Rounds;
-use crate::shard::{DeadLetters, Shard};
+use crate::shard::Shard;
 
 /// Where the one shard of a queue is, in a store that needs no more.
 const ONLY: ShardNumber = ShardNumber(0);
 
 /// The queues of a store. Cheap to clone.
 #[derive(Clone)]
-pub struct Queues {
+pub struct Queues(Arc<Inner>);
+
+struct Inner {
     queues: QueueStore,
     registry: Arc<Rounds<RegistryGround>>,
+    /// Of the queues that were looked for: so that what is known of one outlives who uses it.
+    kept: Mutex<HashMap<QueueId, Shard>>,
 }
 
 /// A queue, as it was when it was looked for. Cheap to clone.
@@ -70,7 +75,11 @@ impl Queues {
         let registry = Rounds::new(RegistryGround {
             queues: queues.clone(),
         });
-        let open = Self { queues, registry };
+        let open = Self(Arc::new(Inner {
+            queues,
+            registry,
+            kept: Mutex::default(),
+        }));
         // What a process that ended had begun to delete.
         open.clear_deleted().await?;
         Ok(open)
@@ -84,7 +93,7 @@ impl Queues {
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Created> {
         let name = QueueName::new("name", name).map_err(refused)?;
         let options = QueueOptions { shards: 1, ..options };
-        let id = QueueId(self.queues.random());
+        let id = QueueId(self.0.queues.random());
         let wish = RegistryWish::Create {
             id,
             name: name.clone(),
@@ -122,7 +131,7 @@ impl Queues {
         match self.ask(wish).await? {
             RegistryAnswer::Changed(version) => {
                 // Whoever uses it goes by that.
-                self.list().await?;
+                self.queue(queue).await.map_err(QueueError::in_part)?;
                 Ok(version)
             }
             other => Err(unexpected(&other)),
@@ -135,18 +144,29 @@ impl Queues {
     /// There is no such queue, or another one sends its dead letters there.
     pub async fn delete(&self, queue: QueueId) -> Result<()> {
         match self.ask(RegistryWish::Delete(queue)).await? {
-            RegistryAnswer::Done => self.clear_deleted().await,
+            RegistryAnswer::Done => {
+                self.kept().remove(&queue);
+                self.clear_deleted().await
+            }
             other => Err(unexpected(&other)),
         }
     }
 
-    /// Moves dead letters back to a queue, or messages anywhere else, at most so many; how many were.
+    /// Moves dead letters back to a queue, or messages anywhere else, at most so many, or all that there are; how many were. To a
+    /// queue that is ordered only those go that have a group.
     ///
     /// # Errors
-    /// As of [`Shard::redrive`].
-    pub async fn redrive(&self, from: &Queue, to: &Queue, most: usize) -> Result<usize> {
-        let target = &to.shard.0;
-        from.shard.redrive((target.address, target.tenure), most).await
+    /// Both are the same queue; and as of [`Shard::redrive`].
+    pub async fn redrive(&self, from: &Queue, to: &Queue, most: Option<usize>) -> Result<usize> {
+        if from.id == to.id {
+            let message = format!(
+                "to: messages of {} are there already: nothing was moved",
+                from.name
+            );
+            return Err(QueueError::new(QueueErrorKind::InvalidArgument, message)
+                .with_hint("name the queue that they are to be moved to"));
+        }
+        from.shard.redrive(&to.shard, most).await
     }
 
     /// All queues, by name.
@@ -154,11 +174,13 @@ impl Queues {
     /// # Errors
     /// The registry cannot be read.
     pub async fn list(&self) -> Result<Vec<Queue>> {
-        let registry = self.registry.read().await?;
-        let queues = registry.queues();
-        let mut all: Vec<_> = queues
-            .map(|(place, row, queue)| self.known(&registry, place, row, queue))
-            .collect();
+        let mut all: Vec<_> = self
+            .with_registry(|registry| {
+                let queues = registry.queues();
+                let known = queues.map(|(place, row, queue)| self.known(registry, place, row, queue));
+                known.collect()
+            })
+            .await?;
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
@@ -168,34 +190,49 @@ impl Queues {
     /// # Errors
     /// There is none.
     pub async fn find(&self, name: &str) -> Result<Queue> {
-        let registry = self.registry.read().await?;
-        let Some((place, row, queue)) = registry.named(name) else {
-            let error = QueueError::new(QueueErrorKind::NotFound, format!("there is no queue {name}"));
-            return Err(error.with_hint("create it first, or look at the names of those there are"));
-        };
-        Ok(self.known(&registry, place, row, queue))
+        let found = self.with_registry(|registry| {
+            let (place, row, queue) = registry.named(name)?;
+            Some(self.known(registry, place, row, queue))
+        });
+        found.await?.ok_or_else(|| {
+            QueueError::new(QueueErrorKind::NotFound, format!("there is no queue {name}"))
+                .with_hint("create it first, or look at the names of those there are")
+        })
     }
 
     /// The queue of this id.
     async fn queue(&self, id: QueueId) -> Result<Queue> {
-        let registry = self.registry.read().await?;
-        let (place, row, queue) = registry.queue(id).ok_or_else(QueueError::deleted)?;
-        Ok(self.known(&registry, place, row, queue))
+        let found = self.with_registry(|registry| {
+            let (place, row, queue) = registry.queue(id)?;
+            Some(self.known(registry, place, row, queue))
+        });
+        found.await?.ok_or_else(QueueError::deleted)
+    }
+
+    /// Looks at the registry as it is known; read, if it is not, or if others may have changed it.
+    async fn with_registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> Result<T> {
+        let rounds = &self.0.registry;
+        if self.0.queues.store.limits().remote || rounds.with_copy(|registry| registry.is_none()) {
+            return Ok(look(&rounds.read().await?));
+        }
+        rounds.with_copy(|registry| Ok(look(registry.unwrap_or(&Registry::absent()))))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<QueueId, Shard>> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self, registry: &Registry, place: Place, row: &PlaceRow, queue: &recto_queue::Queue) -> Queue {
         let address = |place| Address { place, shard: ONLY };
-        let shard = self.queues.shard(address(place), row.tenure);
-        shard.set_ordered(queue.options.is_ordered);
-        shard.set_deduplication_by_group(queue.options.deduplication == Deduplication::Group);
+        let shard = self.0.queues.shard(address(place), row.tenure);
         let dead_letters = queue.options.dead_letters.as_ref();
-        shard.set_dead_letters(dead_letters.and_then(|dead_letters| {
+        let dead_letters = dead_letters.and_then(|dead_letters| {
             let (place, row, _) = registry.named(dead_letters.queue.as_str())?;
-            Some(DeadLetters {
-                attempts: dead_letters.attempts,
-                to: (address(place), row.tenure),
-            })
-        }));
+            Some((address(place), row.tenure))
+        });
+        let options = ShardOptions::of(&queue.options, registry.version(), dead_letters);
+        shard.set_options(options);
+        self.kept().entry(queue.id).or_insert_with(|| shard.clone());
         Queue {
             id: queue.id,
             name: queue.name.clone(),
@@ -206,24 +243,27 @@ impl Queues {
     }
 
     async fn ask(&self, wish: RegistryWish) -> Result<RegistryAnswer> {
-        self.registry.ask_one(wish, self.queues.request_timeout).await
+        self.0.registry.ask_one(wish, self.0.queues.request_timeout).await
     }
 
     /// Clears the places of queues that were deleted, so that others can have them. One where that fails stays as it is, and is
     /// tried again.
     async fn clear_deleted(&self) -> Result<()> {
-        let registry = self.registry.read().await?;
-        for (place, row) in registry.places() {
-            if let Held::Deleting { .. } = row.held {
-                let _ = self.clear(place, row).await;
-            }
+        let deleting = self.with_registry(|registry| {
+            let places = registry.places().filter(|(_, row)| row.deleting().is_some());
+            places
+                .map(|(place, row)| (place, row.clone()))
+                .collect::<Vec<_>>()
+        });
+        for (place, row) in deleting.await? {
+            let _ = self.clear(place, &row).await;
         }
         Ok(())
     }
 
     async fn clear(&self, place: Place, row: &PlaceRow) -> Result<()> {
         for shard in row.shards() {
-            let cleared = self.queues.shard(Address { place, shard }, row.tenure);
+            let cleared = self.0.queues.shard(Address { place, shard }, row.tenure);
             cleared.0.clear(row.tenure).await?;
         }
         self.ask(RegistryWish::Cleared(place, row.tenure)).await?;

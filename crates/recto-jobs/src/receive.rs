@@ -1,7 +1,6 @@
 //! Receiving.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -19,8 +18,8 @@ use crate::segment::LiveSegment;
 use crate::settle::{What, micros};
 use crate::shard::{Inner, Shard};
 
-/// The shortest that a message is its receiver's.
-const MIN_VISIBILITY: Duration = Duration::from_millis(1);
+/// The shortest that a message is its receiver's: it has to be handed out within that.
+const MIN_VISIBILITY: Duration = Duration::from_millis(100);
 /// The longest that a receive waits.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
 /// How long is waited at most before it is looked again, whatever is known of when something is due.
@@ -34,23 +33,30 @@ struct Look {
 }
 
 impl Shard {
-    /// Receives at most so many messages, the oldest first; each is this caller's for `visibility`, counted from before this was
-    /// asked. Waits for so long, if there is none. A caller that goes away before it has them gives them back.
+    /// Receives at most so many messages, the oldest first; each is this caller's for `visibility`, or for as long as its queue
+    /// says, counted from before this was asked. Waits for so long, if there is none. A caller that goes away before it has them
+    /// gives them back.
     ///
     /// # Errors
     /// A number is not right; the store cannot be reached; a body is damaged or missing.
-    pub async fn receive(&self, most: usize, visibility: Duration, wait: Duration) -> Result<Vec<Message>> {
+    pub async fn receive(
+        &self,
+        most: usize,
+        visibility: Option<Duration>,
+        wait: Duration,
+    ) -> Result<Vec<Message>> {
         check(most, visibility, wait)?;
         let until = self.0.queues.deadline(wait);
+        let _waits = self.0.counters.waits();
         loop {
             let mut news = std::pin::pin!(self.0.news.notified());
             // What comes while it is looked is not missed.
             news.as_mut().enable();
-            let look = self
-                .look(most, micros(visibility))
-                .await
-                .inspect_err(|_| self.0.news.notify_one())?;
+            let kept = visibility.unwrap_or(self.options().visibility);
+            let look = self.look(most, micros(kept)).await;
+            let look = look.inspect_err(|_| self.0.news.notify_one())?;
             let left = self.0.queues.left(until);
+            self.0.counters.received.add(look.messages.len());
             if !look.messages.is_empty() || left.is_zero() {
                 return Ok(look.messages);
             }
@@ -109,12 +115,12 @@ impl Drop for Held {
     }
 }
 
-fn check(most: usize, visibility: Duration, wait: Duration) -> Result<()> {
-    check_visibility(visibility)?;
+fn check(most: usize, visibility: Option<Duration>, wait: Duration) -> Result<()> {
+    visibility.map_or(Ok(()), check_visibility)?;
     let what = if most == 0 || most > MAX_BATCH {
-        format!("{most} messages: 1 to {MAX_BATCH} are received at once")
+        format!("most: {most} messages: 1 to {MAX_BATCH} are received at once")
     } else if wait > MAX_WAIT {
-        format!("a wait of {wait:?}: 20 s are the longest")
+        format!("wait: {wait:?}: 20 s are the longest")
     } else {
         return Ok(());
     };
@@ -127,7 +133,7 @@ pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
     if (MIN_VISIBILITY..=most).contains(&visibility) {
         return Ok(());
     }
-    let what = format!("a visibility of {visibility:?}: it is 1 ms at least, and 12 hours at most");
+    let what = format!("visibility: {visibility:?}: it is 100 ms at least, and 12 hours at most");
     Err(QueueError::new(QueueErrorKind::InvalidArgument, what).with_hint("nothing was done"))
 }
 
@@ -138,7 +144,7 @@ impl Inner {
             messages: Vec::new(),
             due: None,
         };
-        let is_ordered = self.is_ordered.load(Ordering::Relaxed);
+        let is_ordered = self.options.get().is_ordered;
         // What is known of the segments before, if that matters.
         let mut before: BTreeMap<Segment, (Log, State)> = BTreeMap::new();
         for (number, live) in head.live() {
@@ -232,16 +238,21 @@ impl Inner {
         messages.inspect_err(|_| self.give_back(self.receipts(segment, &deliveries)))
     }
 
-    /// Leaves out what was not handed out in time: it is another's by now, or soon.
-    fn keep_held(&self, messages: &mut Vec<Message>) {
-        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.queues.clock();
-        messages.retain(|message| {
-            let Receipt {
-                segment, seq, claim, ..
-            } = message.receipt;
-            leases.holds((segment, seq, claim), now)
-        });
+    /// Leaves out what was not handed out in time: it is another's by now, or soon. Where it is not yet it is given back, so that
+    /// nothing becomes a dead letter that nobody ever had.
+    fn keep_held(self: &Arc<Self>, messages: &mut Vec<Message>) {
+        let mut late = Vec::new();
+        {
+            let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = self.queues.clock();
+            messages.retain(|message| {
+                let receipt = message.receipt;
+                let holds = leases.holds((receipt.segment, receipt.seq, receipt.claim), now);
+                late.extend((!holds).then_some(receipt));
+                holds
+            });
+        }
+        self.give_back(late);
     }
 
     /// A claim of which it is not known whether it was made: what it has is given back when it is.

@@ -1,7 +1,7 @@
 //! How heads, logs and states lie in their tables, and by what they are worked out.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use recto_model::{Bound, Cells, RowRef, Slice, Table};
@@ -13,9 +13,9 @@ use recto_store::{Cas, CasCondition, Operation, PointRead, RowAddress};
 
 use crate::bodies::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::options::NewestOptions;
 use crate::place::QueueStore;
 use crate::rounds::{Ground, Request, Rounds};
-use crate::shard::DeadLetters;
 use crate::tables::{
     COMPARED, CONTENT, body_partition, head_partition, mutation, register_partition, row_clustering,
 };
@@ -53,7 +53,7 @@ pub(crate) struct StateGround {
     pub(crate) register: RegisterNumber,
     pub(crate) log: Arc<Rounds<LogGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
-    pub(crate) dead_letters: Arc<RwLock<Option<DeadLetters>>>,
+    pub(crate) options: Arc<NewestOptions>,
     /// In an ordered queue, which groups must wait, by what was known when it was looked last.
     pub(crate) order: Mutex<Option<Arc<Order>>>,
 }
@@ -203,7 +203,7 @@ impl StateGround {
     pub(crate) fn with_context<T>(&self, work: impl FnOnce(&StateContext<'_>) -> T) -> T {
         let absent = Log::absent();
         let order = self.order.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let dead_letters = *self.dead_letters.read().unwrap_or_else(PoisonError::into_inner);
+        let dead_letters = self.options.get().dead_letters;
         self.log.with_copy(|log| {
             let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
             work(&StateContext {

@@ -1,7 +1,7 @@
 //! What is known of one live segment.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use recto_queue::{
     Address, Head, Leases, Log, Micros, Order, Pending, Receipt, Recent, RegisterNumber, Segment, Seq,
@@ -9,10 +9,10 @@ use recto_queue::{
 };
 
 use crate::error::Result;
+use crate::options::NewestOptions;
 use crate::place::QueueStore;
 use crate::registers::{LogGround, StateGround, read_log};
 use crate::rounds::Rounds;
-use crate::shard::DeadLetters;
 
 /// A live segment, as this process knows it.
 pub(crate) struct LiveSegment {
@@ -31,7 +31,7 @@ impl LiveSegment {
         number: Segment,
         register: RegisterNumber,
         leases: &Arc<Mutex<Leases>>,
-        dead_letters: &Arc<RwLock<Option<DeadLetters>>>,
+        options: &Arc<NewestOptions>,
     ) -> Self {
         let log = Rounds::new(LogGround {
             queues: queues.clone(),
@@ -48,7 +48,7 @@ impl LiveSegment {
             register,
             log: Arc::clone(&log),
             leases: Arc::clone(leases),
-            dead_letters: Arc::clone(dead_letters),
+            options: Arc::clone(options),
             order: Mutex::default(),
         });
         Self {

@@ -1,7 +1,5 @@
 //! Sending.
 
-use std::sync::atomic::Ordering;
-
 use recto_queue::{
     Chunk, Entry, Fingerprint, HeadAnswer, MessageId, Micros, Placed, Reach, SendAction, SendAnswer,
     SendEvent, Sending, ShardEvent, reach,
@@ -11,6 +9,8 @@ use crate::bodies::Body;
 use crate::entering::Load;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::{MAX_BATCH, NewMessage, Sent};
+use crate::options::ShardOptions;
+use crate::settle::micros;
 use crate::shard::{Inner, Shard};
 
 /// Bytes of messages that are sent by one append, unless one alone has more.
@@ -65,14 +65,14 @@ impl Shard {
     /// Those that are right, as few appends as may be; the others have their results.
     fn appends(&self, messages: &[NewMessage], results: &mut [Option<Result<Sent>>]) -> Vec<Append> {
         let sent = self.0.queues.environment.now_micros();
+        let options = self.options();
         let mut appends: Vec<Append> = Vec::new();
         for (number, message) in messages.iter().enumerate() {
-            let is_ordered = self.0.is_ordered.load(Ordering::Relaxed);
-            if let Err(error) = message.check(number, is_ordered) {
+            if let Err(error) = message.check(number, &options) {
                 results[number] = Some(Err(error));
                 continue;
             }
-            let mut entry = self.0.entry(message, sent);
+            let mut entry = self.0.entry(message, sent, &options);
             let reach = reach(&entry);
             let is_last = |append: &&Append| append.reach == reach;
             let has_room = appends
@@ -114,8 +114,8 @@ impl Append {
 }
 
 impl Inner {
-    fn entry(&self, message: &NewMessage, sent: Micros) -> Entry {
-        let delay = Micros::try_from(message.delay.as_micros()).unwrap_or(Micros::MAX);
+    fn entry(&self, message: &NewMessage, sent: Micros, options: &ShardOptions) -> Entry {
+        let delay = micros(message.delay.unwrap_or(options.delay));
         Entry {
             id: MessageId(self.queues.random()),
             index: 0,
@@ -125,8 +125,8 @@ impl Inner {
             not_before: if delay == 0 { 0 } else { sent.saturating_add(delay) },
             group: message.group.as_deref().map(fingerprint),
             deduplication: message.deduplication_id.as_deref().map(|id| {
-                let is_by_group = self.deduplicates_by_group.load(Ordering::Relaxed);
-                let group = message.group.as_deref().filter(|_| is_by_group);
+                let group = message.group.as_deref();
+                let group = group.filter(|_| options.deduplicates_by_group);
                 group.map_or_else(|| fingerprint(id), |group| fingerprint_in(group, id))
             }),
             origin: None,
@@ -169,6 +169,8 @@ impl Inner {
     fn sent(&self, answer: SendAnswer, count: usize) -> Result<Vec<Placed>> {
         match answer {
             SendAnswer::Sent(_, placed) => {
+                let is_new = |placed: &&Placed| matches!(placed, Placed::At(_));
+                self.counters.sent.add(placed.iter().filter(is_new).count());
                 for _ in 0..count.min(MAX_WOKEN) {
                     self.news.notify_one();
                 }

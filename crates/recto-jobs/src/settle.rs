@@ -38,7 +38,7 @@ impl Shard {
     /// As of [`ack`](Self::ack).
     pub async fn nack(&self, receipts: &[Receipt], delay: Duration, error: &str) -> Result<Vec<Settled>> {
         if delay > Duration::from_secs(MAX_DELAY_SECONDS.into()) {
-            let message = format!("a delay of {} s: 30 days are the longest", delay.as_secs());
+            let message = format!("delay: {} s: 30 days are the longest", delay.as_secs());
             let error = QueueError::new(QueueErrorKind::InvalidArgument, message);
             return Err(error.with_hint("nothing was given back"));
         }
@@ -46,6 +46,8 @@ impl Shard {
         let buried = tokio::spawn(async move { shard.0.bury_last(&shown, &error).await }).await;
         let buried = buried.unwrap_or_else(|_| Err(QueueError::ended()))?;
         let is_left = |index: &usize| !buried[*index];
+        let count = buried.iter().filter(|is_buried| **is_buried).count();
+        self.0.counters.given_back.add(count);
         let left: Vec<_> = (0..receipts.len()).filter(is_left).collect();
         let mut settled = vec![Settled::Done; receipts.len()];
         if !left.is_empty() {
@@ -98,7 +100,7 @@ impl Inner {
     }
 
     async fn bury_if_last(self: &Arc<Self>, receipt: &Receipt, live: Live, error: &str) -> Result<bool> {
-        let dead_letters = *self.dead_letters.read().unwrap_or_else(PoisonError::into_inner);
+        let dead_letters = self.options.get().dead_letters;
         let segment = self.segment(receipt.segment, live);
         segment.load(false).await?;
         let attempts = segment.attempts(receipt);
@@ -184,6 +186,11 @@ impl Inner {
             }
         }
         let wishes = receipts.iter().map(|receipt| wish(receipt, what, sent)).collect();
+        let open = segment.state.with_copy(|state| {
+            let state = state.filter(|state| state.segment() == segment.number);
+            let is_open = |receipt: &Receipt| state.is_some_and(|state| !state.resolved().has(receipt.seq));
+            receipts.iter().map(is_open).collect::<Vec<_>>()
+        });
         let answers = segment
             .state
             .ask(wishes, None, self.queues.request_timeout)
@@ -201,6 +208,16 @@ impl Inner {
             }
         }
         drop(leases);
+        // What was done with before is not counted again, as far as that is known.
+        let done = open
+            .iter()
+            .zip(&answers)
+            .filter(|(is_open, answer)| **is_open && **answer == StateAnswer::Done);
+        match what {
+            What::Ack => self.counters.acked.add(done.count()),
+            What::Nack { .. } => self.counters.given_back.add(done.count()),
+            What::Extend { .. } | What::GiveBack => {}
+        }
         self.news.notify_one();
         Ok(answers)
     }

@@ -1,29 +1,22 @@
 //! One part of a queue, with an order of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use recto_queue::{Address, Head, Leases, Live, Segment, Seq, Tenure};
 use tokio::sync::Notify;
 
 use crate::error::Result;
+use crate::options::{NewestOptions, ShardOptions};
 use crate::place::QueueStore;
 use crate::registers::HeadGround;
 use crate::rounds::Rounds;
 use crate::segment::LiveSegment;
+use crate::totals::{Counters, Totals};
 
 /// Live segments of which a process keeps what it knows; of the others it reads it again.
 const MAX_KNOWN_SEGMENTS: usize = 64;
-
-/// What becomes of messages that are received too often.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeadLetters {
-    /// How often a message is received before.
-    pub attempts: u16,
-    /// Where it goes: to a shard of the queue that has its place by this use.
-    pub to: (Address, Tenure),
-}
 
 /// A shard, as this process knows it. Cheap to clone.
 #[derive(Clone)]
@@ -36,14 +29,12 @@ pub(crate) struct Inner {
     pub(crate) tenure: Tenure,
     pub(crate) head: Arc<Rounds<HeadGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
-    /// What becomes of messages that are received too often.
-    pub(crate) dead_letters: Arc<RwLock<Option<DeadLetters>>>,
+    /// What the queue is like.
+    pub(crate) options: Arc<NewestOptions>,
+    /// What was done here.
+    pub(crate) counters: Counters,
     /// Whether the queue was deleted, and what is known here is not so any more.
     pub(crate) is_deleted: AtomicBool,
-    /// Whether messages have groups, each of which is received in order.
-    pub(crate) is_ordered: AtomicBool,
-    /// Whether messages of different groups with one deduplication id are different.
-    pub(crate) deduplicates_by_group: AtomicBool,
     /// Messages that are on their way elsewhere by this process.
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
     /// Something may be received that could not before.
@@ -59,25 +50,24 @@ struct Known {
 }
 
 impl Shard {
-    /// From now on messages that are received too often are moved there; none: they are received again and again.
-    pub fn set_dead_letters(&self, dead_letters: Option<DeadLetters>) {
-        let mut known = self
-            .0
-            .dead_letters
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        *known = dead_letters;
+    /// From now on that holds for all who use the shard here, unless a newer registry said something else.
+    pub fn set_options(&self, options: ShardOptions) {
+        self.0.options.set(options);
     }
 
-    /// From now on each message has a group, and of each group one is received at a time, in the order in which they were sent;
-    /// or not.
-    pub fn set_ordered(&self, is_ordered: bool) {
-        self.0.is_ordered.store(is_ordered, Ordering::Relaxed);
+    /// What holds now.
+    pub fn options(&self) -> ShardOptions {
+        self.0.options.get()
     }
 
-    /// From now on deduplication ids are told apart by group; or not.
-    pub fn set_deduplication_by_group(&self, is_by_group: bool) {
-        self.0.deduplicates_by_group.store(is_by_group, Ordering::Relaxed);
+    /// What this process did here since it opened the store.
+    pub fn totals(&self) -> Totals {
+        self.0.counters.totals()
+    }
+
+    /// How many wait here for a message now.
+    pub fn receivers_waiting(&self) -> u64 {
+        self.0.counters.receivers()
     }
 
     /// How many segments are live.
@@ -102,10 +92,9 @@ impl Inner {
             tenure,
             head,
             leases: Arc::default(),
-            dead_letters: Arc::default(),
+            options: Arc::default(),
+            counters: Counters::default(),
             is_deleted: AtomicBool::new(false),
-            is_ordered: AtomicBool::new(false),
-            deduplicates_by_group: AtomicBool::new(false),
             moving: Mutex::default(),
             news: Notify::new(),
             known: Mutex::default(),
@@ -149,7 +138,7 @@ impl Inner {
             number,
             live.register,
             &self.leases,
-            &self.dead_letters,
+            &self.options,
         );
         let segment = Arc::new(segment);
         known.segments.insert(number, (turn, Arc::clone(&segment)));

@@ -55,7 +55,7 @@ async fn send(shard: Shard, first: u64) {
 
 async fn work(shard: Shard) {
     loop {
-        let received = shard.receive(3, VISIBILITY, VISIBILITY).await.unwrap();
+        let received = shard.receive(3, Some(VISIBILITY), VISIBILITY).await.unwrap();
         for message in received {
             let body = String::from_utf8(message.body).unwrap();
             println!("received {body}");
@@ -148,7 +148,7 @@ fn what_was_confirmed_outlives_who_is_killed() {
         let shard = open(&path).await;
         let mut left = BTreeSet::new();
         loop {
-            let received = shard.receive(1_000, WAIT * 10, WAIT).await.unwrap();
+            let received = shard.receive(1_000, Some(WAIT * 10), WAIT).await.unwrap();
             if received.is_empty() {
                 return left;
             }

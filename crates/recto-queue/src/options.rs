@@ -30,7 +30,7 @@ pub struct QueueName(Arc<str>);
 /// What a queue is like. By default as queues of SQS are, but that messages are kept until they are done with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QueueOptions {
-    /// For how long a message is its receiver's, if that says nothing else: 0 to 43,200 s, else 30.
+    /// For how long a message is its receiver's, if that says nothing else: 1 to 43,200 s, else 30.
     pub visibility_seconds: u32,
     /// How much later than sent a message is due, if its sender says nothing else: 0 to 2,592,000 s, else 0; in an ordered queue
     /// 900 at most.
@@ -227,7 +227,7 @@ impl QueueOptions {
         within(
             "visibility_seconds",
             self.visibility_seconds,
-            0..=MAX_VISIBILITY_SECONDS,
+            1..=MAX_VISIBILITY_SECONDS,
         )?;
         within("delay_seconds", self.delay_seconds, 0..=MAX_DELAY_SECONDS)?;
         within("shards", self.shards.into(), 1..=MAX_SHARDS.into())?;

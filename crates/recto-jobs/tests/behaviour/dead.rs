@@ -15,14 +15,18 @@ pub(crate) async fn what_is_received_too_often_is_a_dead_letter(bed: Bed) {
     send(&shard, message).await;
     send(&shard, NewMessage::new("b")).await;
     let first = receive(&shard, 1).await.remove(0);
-    let second = shard.receive(1, VISIBILITY, NOW).await.unwrap().remove(0);
+    let second = shard.receive(1, Some(VISIBILITY), NOW).await.unwrap().remove(0);
     shard.ack(&[second.receipt]).await.unwrap();
-    let again = shard.receive(1, VISIBILITY, LATER * 4).await.unwrap().remove(0);
+    let again = shard
+        .receive(1, Some(VISIBILITY), LATER * 4)
+        .await
+        .unwrap()
+        .remove(0);
     assert_eq!((again.id, again.attempts), (first.id, 2));
     tokio::time::sleep(LATER).await;
     // Whoever looks has it moved, whether anybody waits there or not.
     assert_eq!(receive(&shard, 1).await, []);
-    let letters = dead.receive(5, LONG, LATER * 8).await.unwrap();
+    let letters = dead.receive(5, Some(LONG), LATER * 8).await.unwrap();
     assert_eq!(bodies(&letters), ["a"]);
     let letter = &letters[0];
     assert_eq!(

@@ -17,7 +17,7 @@ pub(crate) async fn messages_are_looked_at_and_counted(bed: Bed) {
     );
     send(&shard, NewMessage::new("a")).await;
     let delayed = NewMessage {
-        delay: LONG,
+        delay: Some(LONG),
         ..NewMessage::new("b")
     };
     let oldest = shard.peek(1).await.unwrap()[0].sent_at;
@@ -28,7 +28,7 @@ pub(crate) async fn messages_are_looked_at_and_counted(bed: Bed) {
             .iter()
             .all(Result::is_ok)
     );
-    let received = shard.receive(1, LONG, NOW).await.unwrap();
+    let received = shard.receive(1, Some(LONG), NOW).await.unwrap();
     let stats = shard.stats().await.unwrap();
     assert_eq!(
         (stats.messages, stats.in_flight, stats.delayed, stats.segments),
@@ -68,13 +68,13 @@ pub(crate) async fn one_message_is_taken_out(bed: Bed) {
             .iter()
             .all(Result::is_ok)
     );
-    let received = shard.receive(1, LONG, NOW).await.unwrap();
+    let received = shard.receive(1, Some(LONG), NOW).await.unwrap();
     let peeked = shard.peek(10).await.unwrap();
     for one in &peeked[..2] {
         assert!(shard.remove(one.position).await.unwrap());
         assert!(!shard.remove(one.position).await.unwrap(), "it is gone");
     }
-    assert_eq!(bodies(&shard.receive(10, LONG, NOW).await.unwrap()), ["c"]);
+    assert_eq!(bodies(&shard.receive(10, Some(LONG), NOW).await.unwrap()), ["c"]);
     assert_eq!(shard.ack(&[received[0].receipt]).await.unwrap(), [Settled::Done]);
     assert_eq!(shard.stats().await.unwrap().messages, 1);
 }
@@ -106,19 +106,19 @@ pub(crate) async fn dead_letters_go_back(bed: Bed) {
             .iter()
             .all(Result::is_ok)
     );
-    for message in jobs.shard.receive(3, LONG, NOW).await.unwrap() {
+    for message in jobs.shard.receive(3, Some(LONG), NOW).await.unwrap() {
         jobs.shard.nack(&[message.receipt], NOW, "no disk").await.unwrap();
     }
     assert_eq!(dead.shard.stats().await.unwrap().messages, 3);
-    let held = dead.shard.receive(1, LONG, NOW).await.unwrap();
-    assert_eq!(queues.redrive(&dead, &jobs, 1).await.unwrap(), 1);
+    let held = dead.shard.receive(1, Some(LONG), NOW).await.unwrap();
+    assert_eq!(queues.redrive(&dead, &jobs, Some(1)).await.unwrap(), 1);
     assert_eq!(
-        queues.redrive(&dead, &jobs, 10).await.unwrap(),
+        queues.redrive(&dead, &jobs, None).await.unwrap(),
         1,
         "one is somebody's"
     );
     tokio::time::sleep(LATER).await;
-    let again = jobs.shard.receive(10, LONG, NOW).await.unwrap();
+    let again = jobs.shard.receive(10, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&again), ["b", "c"]);
     assert!(
         again

@@ -3,6 +3,7 @@
 
 mod dead;
 mod inspecting;
+mod options;
 mod ordered;
 mod queues;
 mod receiving;
@@ -79,6 +80,12 @@ behaviours! {
     sending::a_deduplication_id_is_known_in_the_segments_behind,
     ordered::a_group_is_in_order_across_segments,
     inspecting::dead_letters_go_back,
+    options::what_a_queue_says_holds_where_nothing_else_is_said,
+    options::in_an_ordered_queue_its_delay_holds,
+    options::what_is_changed_holds_for_all_at_once,
+    options::dead_letters_go_where_the_queue_of_that_name_is_now,
+    options::what_is_done_is_counted,
+    options::what_cannot_be_moved_back_stays,
     queues::a_queue_is_made_once,
     queues::a_queue_is_changed_as_it_was_seen,
     queues::who_knows_a_deleted_queue_does_nothing_to_the_next,
@@ -95,7 +102,7 @@ async fn send(shard: &Shard, message: NewMessage) -> Sent {
 
 /// What is there now, at most so many.
 async fn receive(shard: &Shard, most: usize) -> Vec<Message> {
-    shard.receive(most, VISIBILITY, NOW).await.unwrap()
+    shard.receive(most, Some(VISIBILITY), NOW).await.unwrap()
 }
 
 /// Their bodies, as text.

@@ -1,6 +1,6 @@
 //! Messages of a group come in order.
 
-use recto_jobs::{NewMessage, QueueErrorKind, Shard};
+use recto_jobs::{NewMessage, QueueErrorKind, Shard, ShardOptions};
 
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, VISIBILITY, bodies};
@@ -14,7 +14,10 @@ fn of(group: &str, body: &str) -> NewMessage {
 
 async fn ordered(bed: &Bed) -> Shard {
     let shard = bed.open().await;
-    shard.set_ordered(true);
+    shard.set_options(ShardOptions {
+        is_ordered: true,
+        ..shard.options()
+    });
     shard
 }
 
@@ -28,24 +31,27 @@ pub(crate) async fn of_a_group_one_message_is_received_at_a_time(bed: Bed) {
         of("b", "b2"),
     ];
     assert!(shard.send(sent.to_vec()).await.iter().all(Result::is_ok));
-    let first = shard.receive(10, VISIBILITY, NOW).await.unwrap();
+    let first = shard.receive(10, Some(VISIBILITY), NOW).await.unwrap();
     assert_eq!(bodies(&first), ["a1", "b1"]);
-    assert_eq!(shard.receive(10, LONG, NOW).await.unwrap(), []);
+    assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
     shard.ack(&[first[0].receipt]).await.unwrap();
-    let second = shard.receive(10, LONG, NOW).await.unwrap();
+    let second = shard.receive(10, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&second), ["a2"]);
     // What is not done with comes again before what is behind it.
     tokio::time::sleep(LATER).await;
-    assert_eq!(bodies(&shard.receive(10, LONG, NOW).await.unwrap()), ["b1"]);
+    assert_eq!(bodies(&shard.receive(10, Some(LONG), NOW).await.unwrap()), ["b1"]);
     shard.nack(&[second[0].receipt], LATER, "").await.unwrap();
-    assert_eq!(shard.receive(10, LONG, NOW).await.unwrap(), []);
-    assert_eq!(bodies(&shard.receive(10, LONG, LATER * 8).await.unwrap()), ["a2"]);
+    assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
+    assert_eq!(
+        bodies(&shard.receive(10, Some(LONG), LATER * 8).await.unwrap()),
+        ["a2"]
+    );
 }
 
 pub(crate) async fn who_has_no_group_is_not_sent(bed: Bed) {
     let shard = ordered(&bed).await;
     let delayed = NewMessage {
-        delay: LATER,
+        delay: Some(LATER),
         ..of("a", "a1")
     };
     for (field, message) in [("group", NewMessage::new("x")), ("delay", delayed)] {
@@ -56,7 +62,7 @@ pub(crate) async fn who_has_no_group_is_not_sent(bed: Bed) {
             "{refused}"
         );
     }
-    assert_eq!(shard.receive(10, LONG, NOW).await.unwrap(), []);
+    assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
 }
 
 pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {
@@ -75,11 +81,11 @@ pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {
         assert!(shard.send(messages.collect()).await.iter().all(Result::is_ok));
     }
     assert_eq!(shard.segments().await.unwrap(), 2);
-    let held = shard.receive(1, LONG, NOW).await.unwrap();
+    let held = shard.receive(1, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&held), ["0"]);
     let mut received = 1;
     loop {
-        let some = shard.receive(100, LONG, NOW).await.unwrap();
+        let some = shard.receive(100, Some(LONG), NOW).await.unwrap();
         assert!(
             some.iter()
                 .all(|message| message.group.as_deref() != Some("long"))
@@ -93,5 +99,8 @@ pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {
     }
     assert_eq!(received, MESSAGES - 1);
     shard.ack(&[held[0].receipt]).await.unwrap();
-    assert_eq!(bodies(&shard.receive(10, LONG, NOW).await.unwrap()), ["4999"]);
+    assert_eq!(
+        bodies(&shard.receive(10, Some(LONG), NOW).await.unwrap()),
+        ["4999"]
+    );
 }

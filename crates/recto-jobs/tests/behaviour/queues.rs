@@ -7,7 +7,7 @@ use recto_queue::{QueueName, QueueOptions};
 use crate::stores::Bed;
 use crate::{LONG, NOW, bodies, receive, send};
 
-async fn made(queues: &Queues, name: &str, options: QueueOptions) -> Queue {
+pub(crate) async fn made(queues: &Queues, name: &str, options: QueueOptions) -> Queue {
     match queues.create(name, options).await.unwrap() {
         Created::New(queue) => queue,
         Created::There(_) => panic!("there is no queue {name} yet"),
@@ -23,7 +23,7 @@ fn with_dead_letters(queue: &str) -> QueueOptions {
     }
 }
 
-fn assert_refused<T>(result: Result<T, QueueError>, kind: QueueErrorKind, says: &str) {
+pub(crate) fn assert_refused<T>(result: Result<T, QueueError>, kind: QueueErrorKind, says: &str) {
     let Err(error) = result else {
         panic!("it is refused: {says}")
     };
@@ -99,7 +99,7 @@ pub(crate) async fn a_queue_is_changed_as_it_was_seen(bed: Bed) {
     );
     // Those who use it go by that.
     send(&queue.shard, NewMessage::new("a")).await;
-    let received = queue.shard.receive(1, LONG, NOW).await.unwrap().remove(0);
+    let received = queue.shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     queue
         .shard
         .nack(&[received.receipt], NOW, "no disk")
@@ -119,7 +119,7 @@ pub(crate) async fn who_knows_a_deleted_queue_does_nothing_to_the_next(bed: Bed)
     let old = made(&queues, "jobs", QueueOptions::default()).await;
     send(&old.shard, NewMessage::new("old")).await;
     send(&old.shard, NewMessage::new("older")).await;
-    let received = old.shard.receive(1, LONG, NOW).await.unwrap().remove(0);
+    let received = old.shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     queues.delete(old.id).await.unwrap();
     assert_refused(
         queues.find("jobs").await,
@@ -136,7 +136,7 @@ pub(crate) async fn who_knows_a_deleted_queue_does_nothing_to_the_next(bed: Bed)
     assert_eq!(receive(&new.shard, 10).await, []);
     send(&new.shard, NewMessage::new("new")).await;
     assert_refused(
-        old.shard.receive(1, LONG, NOW).await,
+        old.shard.receive(1, Some(LONG), NOW).await,
         QueueErrorKind::NotFound,
         "was deleted",
     );
@@ -160,9 +160,9 @@ pub(crate) async fn what_is_purged_is_not_received(bed: Bed) {
     let queue = made(&queues, "jobs", QueueOptions::default()).await;
     let sent = queue.shard.send(vec![NewMessage::new("a"); 20]).await;
     assert!(sent.iter().all(|sent| matches!(sent, Ok(Sent::New(_)))));
-    let received = queue.shard.receive(3, LONG, NOW).await.unwrap();
+    let received = queue.shard.receive(3, Some(LONG), NOW).await.unwrap();
     assert_eq!(queue.shard.purge().await.unwrap(), 1);
-    assert_eq!(queue.shard.receive(10, LONG, NOW).await.unwrap(), []);
+    assert_eq!(queue.shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
     // Whoever has one is done with it in vain.
     queue.shard.ack(&[received[0].receipt]).await.unwrap();
     assert_eq!(bed.count_rows("recto_queue_body_0").await, 0);

@@ -14,7 +14,7 @@ pub(crate) async fn what_is_not_acknowledged_comes_again(bed: Bed) {
     let first = receive(&shard, 1).await;
     assert_eq!(receive(&shard, 1).await, []);
     // Who waits has it as soon as it may.
-    let second = shard.receive(1, VISIBILITY, LATER * 4).await.unwrap();
+    let second = shard.receive(1, Some(VISIBILITY), LATER * 4).await.unwrap();
     assert_eq!((second[0].id, second[0].attempts), (first[0].id, 2));
     assert_eq!(second[0].first_received_at, first[0].first_received_at);
     assert_ne!(second[0].receipt, first[0].receipt);
@@ -26,11 +26,11 @@ pub(crate) async fn numbers_that_are_not_right_are_refused(bed: Bed) {
     for (most, visibility, wait) in [
         (0, VISIBILITY, NOW),
         (1_001, VISIBILITY, NOW),
-        (1, NOW, NOW),
+        (1, Duration::from_millis(99), NOW),
         (1, Duration::from_secs(43_201), NOW),
         (1, VISIBILITY, Duration::from_secs(21)),
     ] {
-        let error = shard.receive(most, visibility, wait).await.unwrap_err();
+        let error = shard.receive(most, Some(visibility), wait).await.unwrap_err();
         assert_eq!(error.kind(), QueueErrorKind::InvalidArgument, "{error}");
     }
     assert_eq!(receive(&shard, 1_000).await[0].attempts, 1);
@@ -40,7 +40,7 @@ pub(crate) async fn who_waits_is_told_of_what_is_sent(bed: Bed) {
     let shard = bed.open().await;
     let waiting = {
         let shard = shard.clone();
-        tokio::spawn(async move { shard.receive(5, LONG, Duration::from_secs(20)).await })
+        tokio::spawn(async move { shard.receive(5, Some(LONG), Duration::from_secs(20)).await })
     };
     tokio::time::sleep(LATER).await;
     assert!(!waiting.is_finished());
@@ -48,7 +48,7 @@ pub(crate) async fn who_waits_is_told_of_what_is_sent(bed: Bed) {
     let received = waiting.await.unwrap().unwrap();
     assert_eq!(bodies(&received), ["a"]);
     // And who waits in vain hears that there is nothing.
-    assert_eq!(shard.receive(5, LONG, LATER).await.unwrap(), []);
+    assert_eq!(shard.receive(5, Some(LONG), LATER).await.unwrap(), []);
 }
 
 pub(crate) async fn each_message_is_received_by_one_of_many_who_wait(bed: Bed) {
@@ -60,7 +60,7 @@ pub(crate) async fn each_message_is_received_by_one_of_many_who_wait(bed: Bed) {
             tokio::spawn(async move {
                 let mut received = Vec::new();
                 loop {
-                    let more = shard.receive(2, LONG, LATER * 2).await.unwrap();
+                    let more = shard.receive(2, Some(LONG), LATER * 2).await.unwrap();
                     if more.is_empty() {
                         return received;
                     }
@@ -86,7 +86,7 @@ pub(crate) async fn who_goes_away_gives_back_what_it_received(bed: Bed) {
     let shard = bed.open().await;
     send(&shard, NewMessage::new("a")).await;
     for _ in 0..20 {
-        let receiving = shard.receive(1, LONG, NOW);
+        let receiving = shard.receive(1, Some(LONG), NOW);
         // It is gone before it is answered: once polled, it is under way.
         let mut receiving = Box::pin(receiving);
         let polled = futures::poll!(&mut receiving);
@@ -99,7 +99,7 @@ pub(crate) async fn who_goes_away_gives_back_what_it_received(bed: Bed) {
         }
     }
     let received = shard
-        .receive(1, VISIBILITY, Duration::from_secs(5))
+        .receive(1, Some(VISIBILITY), Duration::from_secs(5))
         .await
         .unwrap();
     assert_eq!(

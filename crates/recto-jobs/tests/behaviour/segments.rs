@@ -20,7 +20,7 @@ async fn fill(shard: &Shard) {
 async fn drain(shard: &Shard) {
     let mut next = 0;
     while next < MESSAGES {
-        let received = shard.receive(700, LONG, NOW).await.unwrap();
+        let received = shard.receive(700, Some(LONG), NOW).await.unwrap();
         let expected: Vec<_> = (next..next + received.len())
             .map(|number| number.to_string())
             .collect();
@@ -51,17 +51,17 @@ pub(crate) async fn segments_go_when_all_of_their_messages_are_done_with(bed: Be
         bodies_left <= 4_096,
         "bodies go with their segment: {bodies_left} are left"
     );
-    assert_eq!(shard.receive(1, LONG, NOW).await.unwrap(), []);
+    assert_eq!(shard.receive(1, Some(LONG), NOW).await.unwrap(), []);
 }
 
 pub(crate) async fn what_is_left_in_the_first_segment_is_received_first(bed: Bed) {
     let shard = bed.open().await;
     fill(&shard).await;
-    let first = shard.receive(1, LONG, NOW).await.unwrap().remove(0);
+    let first = shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     for _ in 0..5 {
-        shard.receive(1_000, LONG, NOW).await.unwrap();
+        shard.receive(1_000, Some(LONG), NOW).await.unwrap();
     }
     shard.nack(&[first.receipt], NOW, "").await.unwrap();
-    let again = shard.receive(1, LONG, NOW).await.unwrap();
+    let again = shard.receive(1, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&again), ["0"]);
 }

@@ -15,7 +15,7 @@ pub(crate) async fn messages_come_back_as_they_were_sent(bed: Bed) {
         attributes: BTreeMap::from([("kind".into(), "picture".into()), ("empty".into(), String::new())]),
         group: Some("g".into()),
         deduplication_id: Some("d".into()),
-        delay: Duration::ZERO,
+        delay: Some(Duration::ZERO),
     };
     let sent = shard.send(vec![message.clone(), NewMessage::new("")]).await;
     let ids: Vec<_> = sent.into_iter().map(Result::unwrap).collect();
@@ -54,7 +54,7 @@ pub(crate) async fn what_is_not_right_is_refused_by_number_and_field(bed: Bed) {
         (
             "delay",
             NewMessage {
-                delay: LONG * 10_000,
+                delay: Some(LONG * 10_000),
                 ..NewMessage::new("a")
             },
         ),
@@ -147,7 +147,7 @@ pub(crate) async fn a_deduplication_id_is_known_in_the_segments_behind(bed: Bed)
 pub(crate) async fn what_is_delayed_comes_later(bed: Bed) {
     let shard = bed.open().await;
     let of = |delay: Duration, body: &str| NewMessage {
-        delay,
+        delay: Some(delay),
         ..NewMessage::new(body)
     };
     let sent = shard
@@ -158,8 +158,11 @@ pub(crate) async fn what_is_delayed_comes_later(bed: Bed) {
         ])
         .await;
     assert!(sent.iter().all(Result::is_ok));
-    assert_eq!(bodies(&shard.receive(10, LONG, NOW).await.unwrap()), ["now"]);
-    let waited = shard.receive(10, LONG, LATER * 4).await.unwrap();
+    assert_eq!(
+        bodies(&shard.receive(10, Some(LONG), NOW).await.unwrap()),
+        ["now"]
+    );
+    let waited = shard.receive(10, Some(LONG), LATER * 4).await.unwrap();
     assert_eq!(bodies(&waited), ["later"]);
     // Due in more than a quarter of an hour: kept apart.
     assert_eq!(shard.segments().await.unwrap(), 2);

@@ -33,19 +33,19 @@ pub(crate) async fn a_receipt_holds_until_the_message_is_received_again(bed: Bed
 pub(crate) async fn what_is_given_back_comes_again_when_it_is_due(bed: Bed) {
     let shard = bed.open().await;
     send(&shard, NewMessage::new("a")).await;
-    let first = shard.receive(1, LONG, NOW).await.unwrap().remove(0);
+    let first = shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     assert_eq!(
         shard.nack(&[first.receipt], NOW, "").await.unwrap(),
         [Settled::Done]
     );
-    let second = shard.receive(1, LONG, NOW).await.unwrap().remove(0);
+    let second = shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     assert_eq!(second.attempts, 2);
     assert_eq!(
         shard.nack(&[second.receipt], LATER, "").await.unwrap(),
         [Settled::Done]
     );
     assert_eq!(receive(&shard, 1).await, []);
-    let third = shard.receive(1, LONG, LATER * 4).await.unwrap().remove(0);
+    let third = shard.receive(1, Some(LONG), LATER * 4).await.unwrap().remove(0);
     assert_eq!(third.attempts, 3);
 }
 
@@ -68,7 +68,7 @@ pub(crate) async fn what_is_acknowledged_is_so_for_whoever_opens_the_store(bed: 
         .send((0..6).map(|number| NewMessage::new(number.to_string())).collect())
         .await;
     assert!(sent.iter().all(Result::is_ok));
-    let received = shard.receive(4, VISIBILITY, NOW).await.unwrap();
+    let received = shard.receive(4, Some(VISIBILITY), NOW).await.unwrap();
     assert_eq!(bodies(&received), ["0", "1", "2", "3"]);
     shard
         .ack(&[received[1].receipt, received[2].receipt])
@@ -77,10 +77,13 @@ pub(crate) async fn what_is_acknowledged_is_so_for_whoever_opens_the_store(bed: 
     drop(shard);
     let shard = bed.open().await;
     // Who does not know the lease waits for longer than it was.
-    assert_eq!(bodies(&shard.receive(10, LONG, NOW).await.unwrap()), ["4", "5"]);
+    assert_eq!(
+        bodies(&shard.receive(10, Some(LONG), NOW).await.unwrap()),
+        ["4", "5"]
+    );
     let margin = Duration::from_secs(8);
     assert_eq!(
-        bodies(&shard.receive(10, LONG, margin).await.unwrap()),
+        bodies(&shard.receive(10, Some(LONG), margin).await.unwrap()),
         ["0", "3"]
     );
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
-use recto_jobs::{DeadLetters, QueueStore, Queues, Shard};
+use recto_jobs::{DeadLetters, QueueStore, Queues, Shard, ShardOptions};
 use recto_model::Environment;
 use recto_model::environment::Source;
 use recto_queue::{Address, Place, Shard as ShardNumber, Tenure};
@@ -44,7 +44,10 @@ impl Bed {
         let store = self.open_store().await;
         let (shard, dead) = (store.shard(ADDRESS, Tenure(1)), store.shard(DEAD, Tenure(1)));
         let to = (DEAD, Tenure(1));
-        shard.set_dead_letters(Some(DeadLetters { attempts, to }));
+        shard.set_options(ShardOptions {
+            dead_letters: Some(DeadLetters { attempts, to }),
+            ..shard.options()
+        });
         (shard, dead)
     }
 

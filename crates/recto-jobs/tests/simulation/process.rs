@@ -4,7 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_jobs::{DeadLetters, Message, NewMessage, QueueErrorKind, QueueStore, Settled, Shard};
+use recto_jobs::{
+    DeadLetters, Message, NewMessage, QueueErrorKind, QueueStore, Settled, Shard, ShardOptions,
+};
 use recto_model::Environment;
 use recto_queue::{Address, Place, Seq, Shard as ShardNumber, Tenure};
 use recto_store::Store;
@@ -60,12 +62,14 @@ impl Process {
         let queues = QueueStore::open(store, environment, TIME).await.ok()?;
         let queues = queues.with_segments_of(SEGMENT_MESSAGES);
         let (shard, dead) = (queues.shard(ADDRESS, Tenure(1)), queues.shard(DEAD, Tenure(1)));
-        shard.set_ordered(is_ordered);
-        // What is moved away lets those behind it pass.
-        shard.set_dead_letters((!is_ordered).then_some(DeadLetters {
-            attempts: ATTEMPTS,
-            to: (DEAD, Tenure(1)),
-        }));
+        let to = (DEAD, Tenure(1));
+        let attempts = ATTEMPTS;
+        shard.set_options(ShardOptions {
+            is_ordered,
+            // What is moved away lets those behind it pass.
+            dead_letters: (!is_ordered).then_some(DeadLetters { attempts, to }),
+            ..shard.options()
+        });
         Some(Self {
             shard,
             dead,
@@ -118,11 +122,7 @@ async fn send(shard: &Shard, history: &History, random: &Random, by: (u64, bool)
     let message = |body: &String| NewMessage {
         deduplication_id: Some(body.clone()),
         group: is_ordered.then(|| format!("p{process}")),
-        delay: Duration::from_millis(if !is_ordered && random.one_in(4) {
-            random.below(5_000)
-        } else {
-            0
-        }),
+        delay: (!is_ordered && random.one_in(4)).then(|| Duration::from_millis(random.below(5_000))),
         ..NewMessage::new(body.clone())
     };
     let mut left: Vec<(String, NewMessage)> =
@@ -164,7 +164,7 @@ async fn receive(shard: &Shard, history: &History, random: &Random, is_ordered: 
     let most = 1 + usize::try_from(random.below(4)).unwrap();
     let wait = Duration::from_millis(random.below(1_500));
     let begun = Instant::now();
-    let receiving = shard.receive(most, Duration::from_millis(visibility), wait);
+    let receiving = shard.receive(most, Some(Duration::from_millis(visibility)), wait);
     // Some do not wait for what they asked for.
     let patience = Duration::from_millis(if random.one_in(6) {
         random.below(300)

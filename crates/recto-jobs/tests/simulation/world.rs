@@ -131,7 +131,7 @@ async fn drain(last: &Process, history: &History, is_ordered: bool) -> Result<()
         let began = history.now();
         let second = Duration::from_secs(1);
         for shard in [&last.shard, &last.dead] {
-            let received = shard.receive(100, Duration::from_secs(30), second).await;
+            let received = shard.receive(100, Some(Duration::from_secs(30)), second).await;
             let received = received.map_err(|error| format!("{error}: {error:?}"))?;
             for message in &received {
                 history.receives(message, began);

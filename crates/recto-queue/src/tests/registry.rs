@@ -531,7 +531,7 @@ fn options_that_no_queue_can_have_are_refused_by_their_name() {
     for options in [
         good.clone(),
         ordered.clone(),
-        numbers(0, 0, Some(60), 1),
+        numbers(1, 0, Some(60), 1),
         numbers(43_200, 2_592_000, Some(31_536_000), 1 << 20),
         dead("b", 1),
         dead("b", 1_000),
@@ -543,13 +543,14 @@ fn options_that_no_queue_can_have_are_refused_by_their_name() {
     }
     assert_eq!(check("a.fifo", &ordered), Ok(()));
     for (field, options) in [
+        ("visibility_seconds", numbers(0, 0, None, 1)),
         ("visibility_seconds", numbers(43_201, 0, None, 1)),
-        ("delay_seconds", numbers(0, 2_592_001, None, 1)),
-        ("retention_seconds", numbers(0, 0, Some(59), 1)),
-        ("retention_seconds", numbers(0, 0, Some(31_536_001), 1)),
-        ("retention_seconds", numbers(0, 60, Some(60), 1)),
-        ("body_bytes", numbers(0, 0, None, 0)),
-        ("body_bytes", numbers(0, 0, None, (1 << 20) + 1)),
+        ("delay_seconds", numbers(1, 2_592_001, None, 1)),
+        ("retention_seconds", numbers(1, 0, Some(59), 1)),
+        ("retention_seconds", numbers(1, 0, Some(31_536_001), 1)),
+        ("retention_seconds", numbers(1, 60, Some(60), 1)),
+        ("body_bytes", numbers(1, 0, None, 0)),
+        ("body_bytes", numbers(1, 0, None, (1 << 20) + 1)),
         ("shards", shards(0, &good)),
         ("shards", shards(65, &good)),
         ("dead_letters.attempts", dead("b", 0)),

@@ -234,7 +234,7 @@ fn names() -> impl Strategy<Value = QueueName> {
 }
 
 fn options() -> impl Strategy<Value = QueueOptions> {
-    let numbers = (0..=43_200_u32, 0..=900_u32, 1..=64_u16, 1..=1_048_576_u32);
+    let numbers = (1..=43_200_u32, 0..=900_u32, 1..=64_u16, 1..=1_048_576_u32);
     let retention = proptest::option::of(901..=31_536_000_u32);
     (numbers, retention, any::<bool>()).prop_map(
         |((visibility_seconds, delay_seconds, shards, body_bytes), retention_seconds, is_ordered)| {

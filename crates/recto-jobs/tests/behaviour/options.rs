@@ -1,0 +1,211 @@
+//! What a queue's options say is so, for all who use it.
+
+use std::time::Duration;
+
+use recto_jobs::{NewMessage, Queue, QueueErrorKind, Queues, ShardOptions, Totals};
+use recto_queue::options::DeadLetters;
+use recto_queue::{QueueName, QueueOptions};
+
+use crate::queues::{assert_refused, made};
+use crate::stores::Bed;
+use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
+
+fn with_dead_letters(queue: &str) -> QueueOptions {
+    let queue = QueueName::new("queue", queue).unwrap();
+    QueueOptions {
+        dead_letters: Some(DeadLetters { queue, attempts: 1 }),
+        ..QueueOptions::default()
+    }
+}
+
+fn of(group: &str, body: &str) -> NewMessage {
+    NewMessage {
+        group: Some(group.into()),
+        ..NewMessage::new(body)
+    }
+}
+
+pub(crate) async fn what_a_queue_says_holds_where_nothing_else_is_said(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let options = QueueOptions {
+        delay_seconds: 1,
+        visibility_seconds: 1,
+        body_bytes: 5,
+        ..QueueOptions::default()
+    };
+    let queue = made(&queues, "jobs", options).await;
+    let now = NewMessage {
+        delay: Some(NOW),
+        ..NewMessage::new("now")
+    };
+    let sent = queue
+        .shard
+        .send(vec![NewMessage::new("later"), now, of("g", "large")])
+        .await;
+    let refused = sent[2].clone().unwrap_err();
+    assert_eq!(refused.kind(), QueueErrorKind::InvalidArgument);
+    assert!(
+        refused.to_string().starts_with("message 2, body: 6 bytes"),
+        "{refused}"
+    );
+    let first = queue.shard.receive(5, None, NOW).await.unwrap();
+    assert_eq!(bodies(&first), ["now"]);
+    let second = queue.shard.receive(1, Some(LONG), LATER * 4).await.unwrap();
+    let third = queue.shard.receive(1, Some(LONG), LATER * 4).await.unwrap();
+    let both = [bodies(&second), bodies(&third)].concat();
+    assert!(
+        both.contains(&"later".to_owned()) && both.contains(&"now".to_owned()),
+        "{both:?}"
+    );
+}
+
+pub(crate) async fn in_an_ordered_queue_its_delay_holds(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let options = QueueOptions {
+        delay_seconds: 1,
+        ..QueueOptions::ordered()
+    };
+    let queue = made(&queues, "jobs.fifo", options).await;
+    let own = NewMessage {
+        delay: Some(NOW),
+        ..of("g", "own")
+    };
+    let sent = queue.shard.send(vec![of("g", "a"), own]).await;
+    assert!(sent[0].is_ok());
+    assert!(
+        sent[1]
+            .clone()
+            .unwrap_err()
+            .to_string()
+            .starts_with("message 1, delay: ")
+    );
+    assert_eq!(receive(&queue.shard, 1).await, []);
+    assert_eq!(
+        bodies(&queue.shard.receive(1, None, LATER * 4).await.unwrap()),
+        ["a"]
+    );
+}
+
+pub(crate) async fn what_is_changed_holds_for_all_at_once(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let queue = made(&queues, "jobs", QueueOptions::default()).await;
+    let before = queues.find("jobs").await.unwrap();
+    let options = QueueOptions {
+        delay_seconds: 600,
+        visibility_seconds: 1,
+        ..QueueOptions::default()
+    };
+    queues.change(queue.id, None, options).await.unwrap();
+    assert_eq!(before.shard.options().visibility, VISIBILITY);
+    send(&before.shard, NewMessage::new("a")).await;
+    assert_eq!(receive(&queue.shard, 1).await, [], "it is delayed");
+    // What was looked up before that, and comes to be known after it.
+    before.shard.set_options(ShardOptions::default());
+    assert_eq!(
+        queue.shard.options().delay,
+        LONG,
+        "an older registry says nothing any more"
+    );
+}
+
+async fn dies(queue: &Queue, body: &str) {
+    send(&queue.shard, NewMessage::new(body)).await;
+    let received = queue.shard.receive(1, Some(LONG), NOW).await.unwrap();
+    queue.shard.nack(&[received[0].receipt], NOW, "").await.unwrap();
+}
+
+/// That queue is deleted, another one gets its place, and it is made again elsewhere.
+async fn made_elsewhere(queues: &Queues, dead: Queue) -> Queue {
+    queues.delete(dead.id).await.unwrap();
+    made(queues, "other", QueueOptions::default()).await;
+    made(queues, "dead", QueueOptions::default()).await
+}
+
+pub(crate) async fn dead_letters_go_where_the_queue_of_that_name_is_now(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let dead = made(&queues, "dead", QueueOptions::default()).await;
+    let jobs = made(&queues, "jobs", with_dead_letters("dead")).await;
+    dies(&jobs, "a").await;
+    assert_eq!(bodies(&receive(&dead.shard, 5).await), ["a"]);
+    queues
+        .change(jobs.id, None, QueueOptions::default())
+        .await
+        .unwrap();
+    let dead = made_elsewhere(&queues, dead).await;
+    queues
+        .change(jobs.id, None, with_dead_letters("dead"))
+        .await
+        .unwrap();
+    dies(&jobs, "b").await;
+    assert_eq!(bodies(&receive(&dead.shard, 5).await), ["b"]);
+    let other = queues.find("other").await.unwrap();
+    assert_eq!(receive(&other.shard, 5).await, []);
+}
+
+pub(crate) async fn what_is_done_is_counted(bed: Bed) {
+    let queues = bed.open_queues().await;
+    made(&queues, "dead", QueueOptions::default()).await;
+    let jobs = made(&queues, "jobs", with_dead_letters("dead")).await;
+    let twice = NewMessage {
+        deduplication_id: Some("d".into()),
+        ..NewMessage::new("a")
+    };
+    jobs.shard.send(vec![twice.clone(), twice]).await;
+    jobs.shard
+        .send(vec![NewMessage::new("b"), NewMessage::new("c")])
+        .await;
+    let received = jobs.shard.receive(3, Some(LONG), NOW).await.unwrap();
+    for _ in 0..2 {
+        jobs.shard.ack(&[received[0].receipt]).await.unwrap();
+        jobs.shard.nack(&[received[1].receipt], NOW, "").await.unwrap();
+    }
+    let waiting = {
+        let shard = jobs.shard.clone();
+        tokio::spawn(async move { shard.receive(1, None, Duration::from_secs(20)).await })
+    };
+    tokio::time::sleep(LATER).await;
+    let stats = queues.find("jobs").await.unwrap().shard.stats().await.unwrap();
+    let totals = Totals {
+        sent: 3,
+        received: 3,
+        acked: 1,
+        given_back: 1,
+        dead_lettered: 1,
+    };
+    assert_eq!(
+        (stats.totals, stats.receivers_waiting, stats.messages),
+        (totals, 1, 1)
+    );
+    waiting.abort();
+    assert!(waiting.await.is_err());
+    assert_eq!(jobs.shard.receivers_waiting(), 0);
+    drop(jobs);
+    // Nobody used it meanwhile.
+    assert_eq!(queues.find("jobs").await.unwrap().shard.totals(), totals);
+}
+
+pub(crate) async fn what_cannot_be_moved_back_stays(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let dead = made(&queues, "dead", QueueOptions::default()).await;
+    let ordered = made(&queues, "jobs.fifo", QueueOptions::ordered()).await;
+    assert_refused(
+        queues.redrive(&dead, &dead, None).await,
+        QueueErrorKind::InvalidArgument,
+        "to: ",
+    );
+    dead.shard
+        .send(vec![NewMessage::new("a"), of("g", "b"), of("g", "c")])
+        .await;
+    assert_eq!(queues.redrive(&dead, &ordered, Some(1)).await.unwrap(), 1);
+    assert_eq!(queues.redrive(&dead, &ordered, None).await.unwrap(), 1);
+    assert_eq!(bodies(&receive(&ordered.shard, 5).await), ["b"]);
+    assert_eq!(bodies(&receive(&dead.shard, 5).await), ["a"], "it has no group");
+    queues.delete(ordered.id).await.unwrap();
+    dead.shard.send(vec![of("g", "d")]).await;
+    assert_refused(
+        queues.redrive(&dead, &ordered, None).await,
+        QueueErrorKind::NotFound,
+        "the other queue was deleted: 0 messages were moved",
+    );
+    assert_eq!(bodies(&receive(&dead.shard, 5).await), ["d"]);
+}
