@@ -297,9 +297,16 @@ pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     let has_transactions = recto.store().limits().transactions;
     // Long enough for all that is asked before it ends, beside other tests: Cassandra ends it up to a second early.
     let lifetime = Duration::from_secs(8);
-    let put = all.put_for(&suspension("ada", "open", 1), lifetime).await.unwrap();
-    all.put_for(&suspension("bob", "open", 2), lifetime).await.unwrap();
-    all.put_for(&suspension("eve", "open", 3), lifetime).await.unwrap();
+    let put = all
+        .put_for(&suspension("ada", "open", 1), lifetime)
+        .await
+        .unwrap();
+    all.put_for(&suspension("bob", "open", 2), lifetime)
+        .await
+        .unwrap();
+    all.put_for(&suspension("eve", "open", 3), lifetime)
+        .await
+        .unwrap();
     // Where several clocks decide, entries outlive their record by an hour.
     let longest = if has_transactions { 8 } else { 8 + 3_600 };
     let ends = entries_end_in(&recto, "suspensions").await;
