@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{QueueError, QueueErrorKind, Result};
+use recto_queue::MessageId;
+
+use crate::error::{QueueError, QueueErrorKind};
 use crate::message::NewMessage;
 
 /// The version of the form of a body.
@@ -16,12 +18,51 @@ const DEDUPLICATION: u8 = 2;
 pub(crate) struct Body(Vec<u8>);
 
 /// What a stored body says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Content {
     pub(crate) group: Option<String>,
     pub(crate) deduplication_id: Option<String>,
     pub(crate) attributes: BTreeMap<String, String>,
     pub(crate) body: Vec<u8>,
+}
+
+/// Why a body is not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It is not there.
+    Missing,
+    /// No release wrote it.
+    Damaged,
+    /// It is of a version that this release does not know.
+    Newer(u8),
+}
+
+impl Unread {
+    /// Whether nobody ever will read it.
+    pub(crate) fn is_lost(self) -> bool {
+        !matches!(self, Self::Newer(_))
+    }
+
+    /// The error of whoever wants this message.
+    pub(crate) fn of(self, id: MessageId) -> QueueError {
+        let id = id.0;
+        let (what, hint) = match self {
+            Self::Missing => (
+                "is missing".to_owned(),
+                "something else than Recto wrote to the tables of bodies: restore them from a backup",
+            ),
+            Self::Damaged => (
+                "is damaged".to_owned(),
+                "something else than Recto wrote to this table: restore it from a backup, or delete the queue",
+            ),
+            Self::Newer(version) => (
+                format!("is of version {version}, which this release does not know"),
+                "it was written by a newer Recto: use that release, or a later one",
+            ),
+        };
+        let message = format!("the body of message {id:032x} {what}");
+        QueueError::new(QueueErrorKind::Corrupt, message).with_hint(hint)
+    }
 }
 
 impl Body {
@@ -70,15 +111,11 @@ impl Content {
     ///
     /// # Errors
     /// They are of a newer version, or damaged.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unread> {
         match bytes.split_first() {
-            Some((&BODY_FORMAT_VERSION, rest)) => read(rest).ok_or_else(damaged),
-            Some((0, _)) | None => Err(damaged()),
-            Some((version, _)) => {
-                let message = format!("a body is of version {version}, which this release does not know");
-                Err(QueueError::new(QueueErrorKind::Corrupt, message)
-                    .with_hint("it was written by a newer Recto: use that release, or a later one"))
-            }
+            Some((&BODY_FORMAT_VERSION, rest)) => read(rest).ok_or(Unread::Damaged),
+            Some((0, _)) | None => Err(Unread::Damaged),
+            Some((version, _)) => Err(Unread::Newer(*version)),
         }
     }
 }
@@ -122,12 +159,6 @@ fn take_text(rest: &mut &[u8]) -> Option<String> {
     let (text, after) = rest.split_at_checked(length)?;
     *rest = after;
     String::from_utf8(text.to_vec()).ok()
-}
-
-fn damaged() -> QueueError {
-    QueueError::new(QueueErrorKind::Corrupt, "a body is damaged").with_hint(
-        "something else than Recto wrote to this table: restore it from a backup, or delete the queue",
-    )
 }
 
 #[cfg(test)]
@@ -176,25 +207,14 @@ mod tests {
         for (content, bytes) in all() {
             let said = bytes.len() - content.body.len();
             for length in 0..said {
-                let error = Content::decode(&bytes[..length]).unwrap_err();
-                assert!(error.hint().is_some(), "{error}");
+                assert_eq!(Content::decode(&bytes[..length]), Err(Unread::Damaged));
             }
             let mut newer = bytes.clone();
             newer[0] += 1;
-            assert!(
-                Content::decode(&newer)
-                    .unwrap_err()
-                    .to_string()
-                    .contains("is of version 2")
-            );
+            assert_eq!(Content::decode(&newer), Err(Unread::Newer(2)));
             let mut unknown = bytes;
             unknown[1] |= 4;
-            assert!(
-                Content::decode(&unknown)
-                    .unwrap_err()
-                    .to_string()
-                    .contains("damaged")
-            );
+            assert_eq!(Content::decode(&unknown), Err(Unread::Damaged));
         }
     }
 }

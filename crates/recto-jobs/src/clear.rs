@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use recto_queue::{ClearAction, ClearEvent, Clearing, LogWish, Purging, Released, StateAnswer, Tenure};
 
-use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::shard::{Inner, Shard};
 
 impl Shard {
@@ -96,9 +96,7 @@ fn over(released: Released) -> Result<()> {
             QueueErrorKind::Corrupt,
             "what is stored of the queue is not of one time: a segment was not purged",
         )
-        .with_hint(
-            "some of its tables were restored and others not: restore all of them, or delete the queue",
-        )),
+        .with_hint(RESTORE_ALL)),
         _ => Ok(()),
     }
 }

@@ -8,6 +8,10 @@ use recto_store::{StoreError, StoreErrorKind};
 /// What a request to a queue ends with.
 pub type Result<T> = std::result::Result<T, QueueError>;
 
+/// What to do about registers that are not of one time.
+pub(crate) const RESTORE_ALL: &str =
+    "some of its tables were restored and others not: restore all of them, or delete the queue";
+
 /// What kind of failure it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -8,7 +8,7 @@ use recto_queue::{
     Chunk, Entry, Live, MessageId, Micros, Moved, Pending, Segment, Seq, Standing, StateAnswer, StateWish,
 };
 
-use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::message::MAX_BATCH;
 use crate::moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
 use crate::segment::LiveSegment;
@@ -157,7 +157,7 @@ impl Shard {
                     attempts: seen.pending.map_or(0, |pending| pending.attempts),
                     sent_at: seen.entry.sent,
                     content: content
-                        .map_err(|error| error.to_string())
+                        .map_err(|unread| unread.of(seen.entry.id).to_string())
                         .map(|content| PeekedContent {
                             body: content.body,
                             attributes: content.attributes,
@@ -226,7 +226,7 @@ impl Inner {
     /// The messages of a segment that are not done with.
     async fn seen(&self, number: Segment, live: Live) -> Result<(Arc<LiveSegment>, Vec<Seen>)> {
         let segment = self.segment(number, live);
-        segment.load(self.is_shared()).await?;
+        self.load(&segment).await?;
         let seen = segment.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == number);
             segment.with_log(|log| {
@@ -303,7 +303,7 @@ fn not_taken(moved: Moved, count: usize) -> QueueError {
         _ => (
             QueueErrorKind::Corrupt,
             "what is stored of the other queue is not of one time",
-            "some of its tables were restored and others not: restore all of them, or delete the queue",
+            RESTORE_ALL,
         ),
     };
     QueueError::new(kind, format!("{why}: {count} messages were moved, and no more")).with_hint(hint)

@@ -26,13 +26,16 @@
 //! | `segment` | what is known of one live segment |
 //! | `entering` | what sending asks of a shard |
 //! | `reading` | bodies are read |
-//! | `send`, `receive`, `settle`, `release`, `moving`, `clear` | the operations |
+//! | `send`, `receive`, `settle`, `release`, `moving`, `clear`, `expiring`, `losing` | the operations |
+//! | `upkeep` | what is done without anybody asking |
 
 mod bodies;
 mod clear;
 mod entering;
 pub mod error;
+mod expiring;
 pub mod inspect;
+mod losing;
 pub mod message;
 mod moving;
 pub mod options;
@@ -51,6 +54,7 @@ pub mod shard;
 mod tables;
 pub mod totals;
 mod trains;
+mod upkeep;
 
 pub use error::{QueueError, QueueErrorKind, Result};
 pub use inspect::{Peeked, PeekedContent, PeekedStanding, Position, Stats};

@@ -20,6 +20,8 @@ pub const ERROR_ATTRIBUTE: &str = "recto.error";
 pub const ATTEMPTS_ATTRIBUTE: &str = "recto.attempts";
 /// The most bytes of what is said of why a message was given back.
 pub(crate) const MAX_ERROR_BYTES: usize = 4_096;
+/// What is said of a message whose body is missing, or damaged.
+pub(crate) const BODY_LOST: &str = "body lost: it is missing in the store, or damaged";
 /// What is said of a message that nobody gave back.
 const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not acknowledged in time";
 
@@ -74,7 +76,8 @@ impl Inner {
         Ok(moved)
     }
 
-    /// Moves one message to another queue, its body changed so; none: it is on its way, or was not known here.
+    /// Moves one message to another queue, its body changed so; none: it is on its way, or was not known here. One whose body is
+    /// lost goes without it, and says so.
     pub(crate) async fn move_one(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -89,8 +92,18 @@ impl Inner {
         let (Some(_on_its_way), Some((chunk, entry))) = (on_its_way, message.flatten()) else {
             return Ok(None);
         };
-        let mut content = self.content(segment.number, live, chunk, entry).await?;
+        let found = self.content(segment.number, live, chunk, entry).await?;
+        let is_lost = found.is_none();
+        if is_lost && self.find(segment.number).await?.is_none() {
+            // Bodies go with their segment.
+            return Ok(Some(Moved::Done));
+        }
+        let mut content = found.unwrap_or_default();
         change(&mut content);
+        if is_lost {
+            let said = (ERROR_ATTRIBUTE.to_owned(), BODY_LOST.to_owned());
+            content.attributes.extend([said]);
+        }
         let load = Load {
             bodies: [content.encode()].into(),
             is_deduplicated: false,
@@ -102,7 +115,11 @@ impl Inner {
         };
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
         let moving = Moving::new(origin, claim, to, chunk, entry, protocol);
-        self.run(moving, segment, to.1, &load).await.map(Some)
+        let moved = self.run(moving, segment, to.1, &load).await?;
+        self.counters
+            .bodies_lost
+            .add(usize::from(is_lost && moved == Moved::Done));
+        Ok(Some(moved))
     }
 
     async fn run(

@@ -17,19 +17,21 @@ use crate::place::QueueStore;
 use crate::registry::RegistryGround;
 use crate::rounds::Rounds;
 use crate::shard::Shard;
+use crate::upkeep::{self, Upkeep};
 
 /// Where the one shard of a queue is, in a store that needs no more.
 const ONLY: ShardNumber = ShardNumber(0);
 
 /// The queues of a store. Cheap to clone.
 #[derive(Clone)]
-pub struct Queues(Arc<Inner>);
+pub struct Queues(pub(crate) Arc<Inner>);
 
-struct Inner {
+pub(crate) struct Inner {
     queues: QueueStore,
     registry: Arc<Rounds<RegistryGround>>,
     /// Of the queues that were looked for: so that what is known of one outlives who uses it.
     kept: Mutex<HashMap<QueueId, Shard>>,
+    _upkeep: Upkeep,
 }
 
 /// A queue, as it was when it was looked for. Cheap to clone.
@@ -57,7 +59,8 @@ pub enum Created {
 }
 
 impl Queues {
-    /// The queues of a store, whose tables are made if it has none. A request may take so long.
+    /// The queues of a store, whose tables are made if it has none. A request may take so long. As long as somebody has them,
+    /// messages that have expired go, and what could not be cleared of a deleted queue is tried again.
     ///
     /// # Errors
     /// A table cannot be made, or is another program's. The store is shared with other processes: that needs tables of
@@ -75,13 +78,16 @@ impl Queues {
         let registry = Rounds::new(RegistryGround {
             queues: queues.clone(),
         });
+        let (upkeep, ended) = Upkeep::new();
         let open = Self(Arc::new(Inner {
             queues,
             registry,
             kept: Mutex::default(),
+            _upkeep: upkeep,
         }));
         // What a process that ended had begun to delete.
         open.clear_deleted().await?;
+        upkeep::begin(&open.0, ended);
         Ok(open)
     }
 
@@ -248,7 +254,7 @@ impl Queues {
 
     /// Clears the places of queues that were deleted, so that others can have them. One where that fails stays as it is, and is
     /// tried again.
-    async fn clear_deleted(&self) -> Result<()> {
+    pub(crate) async fn clear_deleted(&self) -> Result<()> {
         let deleting = self.with_registry(|registry| {
             let places = registry.places().filter(|(_, row)| row.deleting().is_some());
             places

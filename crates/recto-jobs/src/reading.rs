@@ -5,20 +5,34 @@ use std::sync::Arc;
 use recto_queue::{Chunk, Entry, Live, Segment};
 use recto_store::PointRead;
 
-use crate::bodies::Content;
-use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::bodies::{Content, Unread};
+use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::place::body_options;
+use crate::segment::LiveSegment;
 use crate::shard::Inner;
 use crate::tables::{body_clustering, body_partition};
 
 impl Inner {
+    /// Reads log and state of a segment, as far as they are not known.
+    ///
+    /// # Errors
+    /// They cannot be read; or a later segment has them, and the head still names this one.
+    pub(crate) async fn load(&self, segment: &LiveSegment) -> Result<()> {
+        segment.load(self.is_shared()).await?;
+        if segment.is_overtaken() && self.find(segment.number).await?.is_some() {
+            let message = "what is stored of the queue is not of one time: a segment of its list is gone";
+            return Err(QueueError::new(QueueErrorKind::Corrupt, message).with_hint(RESTORE_ALL));
+        }
+        Ok(())
+    }
+
     /// What messages of a segment say, in their order; of each by itself whether that can be read.
     pub(crate) async fn contents(
         &self,
         segment: Segment,
         live: Live,
         messages: &[(Chunk, Entry)],
-    ) -> Result<Vec<Result<Content>>> {
+    ) -> Result<Vec<std::result::Result<Content, Unread>>> {
         let table = self.queues.tables.bodies(live.table);
         let read = |(chunk, entry): &(Chunk, Entry)| PointRead {
             table: Arc::clone(&table),
@@ -32,31 +46,27 @@ impl Inner {
             .snapshot()?
             .get_many(&reads, &body_options())
             .await?;
-        let content = |(found, (_, entry)): (recto_store::RowsRead, &(Chunk, Entry))| {
+        let content = |found: recto_store::RowsRead| {
             let row = found.rows.iter().next();
-            match row.and_then(|row| row.get(table.key_len())) {
-                Some(body) => Content::decode(body),
-                None => Err(missing(entry)),
-            }
+            let body = row.and_then(|row| row.get(table.key_len()));
+            Content::decode(body.ok_or(Unread::Missing)?)
         };
-        Ok(found.into_iter().zip(messages).map(content).collect())
+        Ok(found.into_iter().map(content).collect())
     }
 
-    /// The same of one.
+    /// What one message says; none: its body is lost.
     pub(crate) async fn content(
         &self,
         segment: Segment,
         live: Live,
         chunk: Chunk,
         entry: Entry,
-    ) -> Result<Content> {
+    ) -> Result<Option<Content>> {
         let mut contents = self.contents(segment, live, &[(chunk, entry)]).await?;
-        contents.pop().unwrap_or_else(|| Err(missing(&entry)))
+        match contents.pop().unwrap_or(Err(Unread::Missing)) {
+            Ok(content) => Ok(Some(content)),
+            Err(unread) if unread.is_lost() => Ok(None),
+            Err(unread) => Err(unread.of(entry.id)),
+        }
     }
-}
-
-fn missing(entry: &Entry) -> QueueError {
-    let message = format!("the body of message {:032x} is missing", entry.id.0);
-    QueueError::new(QueueErrorKind::Corrupt, message)
-        .with_hint("something else than Recto wrote to the tables of bodies: restore them from a backup")
 }

@@ -28,6 +28,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What a look at a shard found.
 struct Look {
     messages: Vec<Message>,
+    /// Whether there were messages whose bodies are lost: behind them there may be others.
+    is_lossy: bool,
     /// When there may be something, as far as that is known.
     due: Option<Micros>,
 }
@@ -38,7 +40,8 @@ impl Shard {
     /// gives them back.
     ///
     /// # Errors
-    /// A number is not right; the store cannot be reached; a body is damaged or missing.
+    /// A number is not right; the store cannot be reached; what is stored of the queue is damaged, or of a newer release. A message
+    /// whose body is lost is no error: it is a dead letter, or [counted](crate::Totals::bodies_lost), and gone.
     pub async fn receive(
         &self,
         most: usize,
@@ -57,6 +60,9 @@ impl Shard {
             let look = look.inspect_err(|_| self.0.news.notify_one())?;
             let left = self.0.queues.left(until);
             self.0.counters.received.add(look.messages.len());
+            if look.messages.is_empty() && look.is_lossy {
+                continue;
+            }
             if !look.messages.is_empty() || left.is_zero() {
                 return Ok(look.messages);
             }
@@ -142,6 +148,7 @@ impl Inner {
         let head = self.serving().await?;
         let mut look = Look {
             messages: Vec::new(),
+            is_lossy: false,
             due: None,
         };
         let is_ordered = self.options.get().is_ordered;
@@ -187,12 +194,11 @@ impl Inner {
         wanted: usize,
         visibility: Micros,
     ) -> Result<()> {
-        segment.load(self.is_shared()).await?;
+        self.load(segment).await?;
         self.bury(segment, live);
         match segment.due() {
             Some(due) if due <= self.queues.environment.now_micros() => {
-                look.messages
-                    .extend(self.claim(segment, live, wanted, visibility).await?);
+                self.claim(look, segment, live, wanted, visibility).await?;
             }
             Some(due) => look.due = Some(look.due.map_or(due, |other| other.min(due))),
             None if segment.is_done() => {
@@ -206,11 +212,12 @@ impl Inner {
 
     async fn claim(
         self: &Arc<Self>,
+        look: &mut Look,
         segment: &Arc<LiveSegment>,
         live: Live,
         most: usize,
         visibility: Micros,
-    ) -> Result<Vec<Message>> {
+    ) -> Result<()> {
         let claim = ClaimId(self.queues.random());
         let sent = self.queues.clock();
         let wish = StateWish::Claim {
@@ -226,7 +233,7 @@ impl Inner {
         })?;
         let heard = self.queues.clock();
         let StateAnswer::Claimed(deliveries) = answer else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         {
             let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
@@ -234,8 +241,8 @@ impl Inner {
                 leases.given((segment.number, delivery.seq, claim), visibility, sent, heard);
             }
         }
-        let messages = self.with_bodies(segment, live, &deliveries).await;
-        messages.inspect_err(|_| self.give_back(self.receipts(segment, &deliveries)))
+        let read = self.read(look, segment, live, &deliveries).await;
+        read.inspect_err(|_| self.give_back(self.receipts(segment, &deliveries)))
     }
 
     /// Leaves out what was not handed out in time: it is another's by now, or soon. Where it is not yet it is given back, so that
@@ -288,13 +295,15 @@ impl Inner {
         }
     }
 
-    /// The messages that were claimed. One whose body cannot be read is left out, unless it is the only one: it comes again.
-    async fn with_bodies(
-        &self,
-        segment: &LiveSegment,
+    /// Adds the messages that were claimed to those that were found. One that a newer release wrote is left out, unless it is the
+    /// only one: it comes again.
+    async fn read(
+        self: &Arc<Self>,
+        look: &mut Look,
+        segment: &Arc<LiveSegment>,
         live: Live,
         deliveries: &[Delivery],
-    ) -> Result<Vec<Message>> {
+    ) -> Result<()> {
         let entry = |delivery: &Delivery| {
             segment.with_log(|log| log.message(delivery.seq).map(|(chunk, entry)| (chunk, *entry)))
         };
@@ -303,18 +312,24 @@ impl Inner {
             .filter_map(|one| Some((*one, entry(one)??)))
             .unzip();
         let contents = self.contents(segment.number, live, &entries).await?;
-        let mut messages = Vec::with_capacity(entries.len());
-        let mut wrong = None;
+        let (mut lost, mut wrong) = (Vec::new(), None);
         for ((delivery, (_, entry)), content) in known.into_iter().zip(entries).zip(contents) {
             match content {
-                Ok(content) => messages.push(self.message(segment, delivery, &entry, content)),
-                Err(error) => wrong = Some(error),
+                Ok(content) => look
+                    .messages
+                    .push(self.message(segment, delivery, &entry, content)),
+                Err(unread) if unread.is_lost() => lost.push(delivery),
+                Err(unread) => wrong = Some(unread.of(entry.id)),
             }
         }
+        look.is_lossy |= !lost.is_empty();
+        // Bodies go with their segment: by a purge, or when others are done with all of it.
+        if !lost.is_empty() && self.find(segment.number).await?.is_some() {
+            self.lose(segment, live, lost);
+        }
         match wrong {
-            // Bodies go with their segment: by a purge, or when others are done with all of it.
-            Some(error) if messages.is_empty() && self.find(segment.number).await?.is_some() => Err(error),
-            _ => Ok(messages),
+            Some(error) if look.messages.is_empty() => Err(error),
+            _ => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use recto_queue::{
-    Address, Head, Leases, Log, Micros, Order, Pending, Receipt, Recent, RegisterNumber, Segment, Seq,
+    Address, Entry, Head, Leases, Log, Micros, Order, Pending, Receipt, Recent, RegisterNumber, Segment, Seq,
     Standing, State, Target,
 };
 
@@ -94,6 +94,35 @@ impl LiveSegment {
             let state = state.unwrap_or(&absent);
             self.state.ground.with_context(|context| state.due(context))
         })
+    }
+
+    /// What is not done with, as far as that is known.
+    fn with_open<T>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (Seq, &Entry)>) -> T) -> T {
+        let (no_log, no_state) = (Log::absent(), State::absent());
+        self.state.with_copy(|state| {
+            self.log.with_copy(|log| {
+                let (log, state) = (log.unwrap_or(&no_log), state.unwrap_or(&no_state));
+                let is_mine = log.segment() == self.number;
+                look(&mut state.unresolved(self.number, log).filter(|_| is_mine))
+            })
+        })
+    }
+
+    /// How many messages are not done with that were due by then.
+    pub(crate) fn due_by(&self, by: Micros) -> usize {
+        self.with_open(|open| open.filter(|(_, entry)| entry.due() <= by).count())
+    }
+
+    /// When the first message is due that is not done with.
+    pub(crate) fn first_due(&self) -> Option<Micros> {
+        self.with_open(|open| open.map(|(_, entry)| entry.due()).min())
+    }
+
+    /// Whether a later segment has its log, or its state.
+    pub(crate) fn is_overtaken(&self) -> bool {
+        let log = self.log.with_copy(|log| log.map(Log::segment));
+        let state = self.state.with_copy(|state| state.map(State::segment));
+        log.max(state).is_some_and(|newest| newest > self.number)
     }
 
     /// Whether it is sealed and all of its messages are done with, as far as that is known.

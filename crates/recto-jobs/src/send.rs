@@ -7,7 +7,7 @@ use recto_queue::{
 
 use crate::bodies::Body;
 use crate::entering::Load;
-use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::message::{MAX_BATCH, NewMessage, Sent};
 use crate::options::ShardOptions;
 use crate::settle::micros;
@@ -195,9 +195,7 @@ impl Inner {
                 QueueErrorKind::Corrupt,
                 "what is stored of the queue is not of one time: nothing was sent",
             )
-            .with_hint(
-                "some of its tables were restored and others not: restore all of them, or delete the queue",
-            )),
+            .with_hint(RESTORE_ALL)),
         }
     }
 }

@@ -8,6 +8,7 @@ use recto_queue::{Address, Head, Leases, Live, Segment, Seq, Tenure};
 use tokio::sync::Notify;
 
 use crate::error::Result;
+use crate::expiring::FirstDue;
 use crate::options::{NewestOptions, ShardOptions};
 use crate::place::QueueStore;
 use crate::registers::HeadGround;
@@ -39,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
     /// Something may be received that could not before.
     pub(crate) news: Notify,
+    /// Of segments that are sealed.
+    pub(crate) first_due: Mutex<FirstDue>,
     known: Mutex<Known>,
 }
 
@@ -47,6 +50,8 @@ struct Known {
     segments: BTreeMap<Segment, (u64, Arc<LiveSegment>)>,
     /// How often one was looked for.
     turn: u64,
+    /// The same, when it was looked last what nobody uses.
+    last_turn: u64,
 }
 
 impl Shard {
@@ -97,6 +102,7 @@ impl Inner {
             is_deleted: AtomicBool::new(false),
             moving: Mutex::default(),
             news: Notify::new(),
+            first_due: Mutex::default(),
             known: Mutex::default(),
         }
     }
@@ -145,6 +151,16 @@ impl Inner {
         segment
     }
 
+    /// Forgets the segments that nobody has looked for since this was done last: it is called at intervals.
+    pub(crate) fn forget_idle(&self) {
+        let mut known = self.known();
+        let last_turn = known.last_turn;
+        known.last_turn = known.turn;
+        known
+            .segments
+            .retain(|_, (used, segment)| *used > last_turn || !is_unused(segment));
+    }
+
     /// A segment was released.
     pub(crate) fn forget(&self, number: Segment) {
         self.known().segments.remove(&number);
@@ -155,10 +171,15 @@ impl Known {
     /// Forgets the one that was looked for longest ago, unless it is in use.
     fn forget_one(&mut self) {
         let idle = self.segments.iter();
-        let idle = idle.filter(|(_, (_, segment))| Arc::strong_count(segment) == 1 && segment.is_idle());
+        let idle = idle.filter(|(_, (_, segment))| is_unused(segment));
         let oldest = idle.min_by_key(|(_, (used, _))| *used).map(|(number, _)| *number);
         if let Some(oldest) = oldest {
             self.segments.remove(&oldest);
         }
     }
+}
+
+/// Whether nobody has it, and nothing is under way there.
+fn is_unused(segment: &Arc<LiveSegment>) -> bool {
+    Arc::strong_count(segment) == 1 && segment.is_idle()
 }

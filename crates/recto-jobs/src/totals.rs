@@ -15,6 +15,10 @@ pub struct Totals {
     pub given_back: u64,
     /// Messages that went to the dead letters.
     pub dead_lettered: u64,
+    /// Messages that were older than their queue keeps them, and are gone.
+    pub expired: u64,
+    /// Messages whose bodies were missing or damaged: they went to another queue without, or are gone.
+    pub bodies_lost: u64,
 }
 
 /// The same, while it is counted.
@@ -25,6 +29,8 @@ pub(crate) struct Counters {
     pub(crate) acked: Counter,
     pub(crate) given_back: Counter,
     pub(crate) dead_lettered: Counter,
+    pub(crate) expired: Counter,
+    pub(crate) bodies_lost: Counter,
     /// How many wait for a message now.
     receivers: AtomicU64,
 }
@@ -51,6 +57,8 @@ impl Counters {
             acked: self.acked.get(),
             given_back: self.given_back.get(),
             dead_lettered: self.dead_lettered.get(),
+            expired: self.expired.get(),
+            bodies_lost: self.bodies_lost.get(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Segments leave a list whatever their messages are: one that is purged, or has expired; or all of a queue that was deleted.
+//! Segments leave a list whatever their messages are: one that is purged; or all of a queue that was deleted.
 //!
 //! ```text
 //!  a segment:  seal ► told to the head ► its log and state are read ► release, purging
@@ -56,15 +56,17 @@ pub enum ClearAction {
     Over(Released),
 }
 
-/// Whether all messages of a segment are older than a queue keeps them, by this clock: as long after they were due. One that
-/// has none is not.
-pub fn is_expired(log: &Log, segment: Segment, retention_seconds: u32, now: Micros) -> bool {
+/// Messages that were [due](crate::Entry::due) by then are older than a queue keeps them, by this clock.
+pub fn expired_by(retention_seconds: u32, now: Micros) -> Micros {
     let kept = Micros::from(retention_seconds) * 1_000_000 + LEASE_MARGIN_MICROS;
-    let due = log
-        .messages()
-        .map(|(_, _, entry)| entry.sent.max(entry.not_before));
-    let newest = due.max().filter(|_| log.segment == segment);
-    newest.is_some_and(|newest| now.saturating_sub(newest) >= kept)
+    now.saturating_sub(kept)
+}
+
+/// Whether all messages of a segment were due [by then](expired_by), so that it may as well be sealed. One that has none is not.
+/// Another message may have come since: what is done with is [worked out](StateWish::Expire) by what stands there.
+pub fn is_expired(log: &Log, segment: Segment, by: Micros) -> bool {
+    let newest = log.messages().map(|(_, _, entry)| entry.due()).max();
+    newest.is_some_and(|newest| log.segment == segment && newest <= by)
 }
 
 /// A segment leaves the list, whatever its messages are.

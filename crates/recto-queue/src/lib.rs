@@ -56,7 +56,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use clearing::{ClearAction, ClearEvent, Clearing, Purging, is_expired};
+pub use clearing::{ClearAction, ClearEvent, Clearing, Purging, expired_by, is_expired};
 pub use entering::{ShardAction, ShardEvent};
 pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting, Settled};
 pub use keeping::{Emptying, Fencing, KeepAction, KeepEvent, Rehoming};

@@ -30,6 +30,13 @@ pub struct Entry {
     pub origin: Option<Origin>,
 }
 
+impl Entry {
+    /// When it was due first: what it is kept for is counted from then.
+    pub fn due(&self) -> Micros {
+        self.sent.max(self.not_before)
+    }
+}
+
 /// Where a message was that was moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {

@@ -129,6 +129,11 @@ pub enum StateWish {
     /// The message is done with, whoever has it: a receipt that is out finds it so. One that leaves is elsewhere, or will be:
     /// it stays.
     Remove(Seq),
+    /// The same of all messages that were due by then: they are older than the queue keeps them.
+    Expire {
+        /// As [`expired_by`](crate::expired_by) says.
+        by: Micros,
+    },
     /// The same of all messages. What was moved here and is not resolved where it was is not settled by that:
     /// [`Releasing`](crate::Releasing) does, before the segment leaves the list.
     Purge {
@@ -286,6 +291,7 @@ impl State {
             StateWish::Redirect { seq, from, target } => self.redirect(seq, from, target, context),
             StateWish::Left { seq, target } => self.left(seq, target),
             StateWish::Remove(seq) => self.remove(seq, context),
+            StateWish::Expire { by } => self.expire(by, context),
             StateWish::Purge { count } if context.protocol.rules.keeps(Rule::PurgeKeepsWhatLeaves) => {
                 let leaving = (0..count).filter_map(|seq| self.purge(seq)).last();
                 leaving.map_or(StateAnswer::Done, StateAnswer::Leaving)
@@ -305,6 +311,18 @@ impl State {
             return StateAnswer::NoMessage;
         }
         self.purge(seq).map_or(StateAnswer::Done, StateAnswer::Leaving)
+    }
+
+    fn expire(&mut self, by: Micros, context: &StateContext<'_>) -> StateAnswer {
+        if context.log.segment != context.segment {
+            return StateAnswer::NoMessage;
+        }
+        let open = self.unresolved(context.segment, context.log);
+        let expired = open.filter(|(_, entry)| entry.due() <= by);
+        for seq in expired.map(|(seq, _)| seq).collect::<Vec<_>>() {
+            self.purge(seq);
+        }
+        StateAnswer::Done
     }
 
     /// Resolves a message, if it does not leave; otherwise tells where to.
@@ -383,7 +401,7 @@ impl State {
     }
 
     /// Messages of a segment's log that are not done with, oldest first.
-    pub(crate) fn unresolved<'a>(
+    pub fn unresolved<'a>(
         &'a self,
         segment: Segment,
         log: &'a Log,
@@ -580,7 +598,7 @@ impl StateWish {
     /// The one message it is about.
     fn seq(&self) -> Option<Seq> {
         match *self {
-            Self::Claim { .. } | Self::Purge { .. } | Self::Clear { .. } => None,
+            Self::Claim { .. } | Self::Expire { .. } | Self::Purge { .. } | Self::Clear { .. } => None,
             Self::Remove(seq)
             | Self::Ack { seq, .. }
             | Self::Nack { seq, .. }

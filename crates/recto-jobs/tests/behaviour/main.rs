@@ -1,7 +1,9 @@
 //! What a shard does, as its users see it, on each kind of store.
 #![allow(clippy::unwrap_used)]
 
+mod damage;
 mod dead;
+mod expiring;
 mod inspecting;
 mod options;
 mod ordered;
@@ -25,13 +27,19 @@ const NOW: Duration = Duration::ZERO;
 /// As long as no test takes.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Of the first on each store; of the others, which take many messages or the whole store, on the embedded one.
+/// Of the first on each store; of the others, which take many messages or the whole store, on the embedded one; of the last, which
+/// take long, on the memory store.
 macro_rules! behaviours {
-    ($($module:ident::$name:ident),+; $($many:ident::$of_many:ident),+ $(,)?) => {
+    ($($module:ident::$name:ident),+; $($many:ident::$of_many:ident),+; $($long:ident::$that_takes_long:ident),+ $(,)?) => {
         mod memory {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {
                 $crate::$module::$name($crate::stores::memory(false)).await;
+            })+
+
+            $(#[tokio::test(start_paused = true)]
+            async fn $that_takes_long() {
+                $crate::$long::$that_takes_long($crate::stores::memory(false)).await;
             })+
         }
 
@@ -76,7 +84,10 @@ behaviours! {
     ordered::of_a_group_one_message_is_received_at_a_time,
     ordered::who_has_no_group_is_not_sent,
     dead::what_is_received_too_often_is_a_dead_letter,
-    dead::the_last_error_goes_with_a_dead_letter;
+    dead::the_last_error_goes_with_a_dead_letter,
+    damage::a_message_whose_body_is_lost_is_gone_and_counted,
+    damage::a_message_whose_body_is_lost_is_a_dead_letter,
+    damage::a_head_that_was_restored_alone_is_found_out;
     sending::a_deduplication_id_is_known_in_the_segments_behind,
     ordered::a_group_is_in_order_across_segments,
     inspecting::dead_letters_go_back,
@@ -92,6 +103,12 @@ behaviours! {
     queues::what_is_purged_is_not_received,
     segments::segments_go_when_all_of_their_messages_are_done_with,
     segments::what_is_left_in_the_first_segment_is_received_first,
+    damage::what_is_moved_back_goes_without_its_body;
+    expiring::what_is_older_than_its_queue_keeps_it_is_gone,
+    expiring::what_is_delayed_is_kept_from_when_it_is_due,
+    expiring::who_has_what_expired_is_done_with_it,
+    expiring::the_upkeep_ends_with_the_queues,
+    expiring::what_could_not_be_cleared_is_tried_again,
 }
 
 /// Sends one message; its id.

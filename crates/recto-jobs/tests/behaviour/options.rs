@@ -171,6 +171,7 @@ pub(crate) async fn what_is_done_is_counted(bed: Bed) {
         acked: 1,
         given_back: 1,
         dead_lettered: 1,
+        ..Totals::default()
     };
     assert_eq!(
         (stats.totals, stats.receivers_waiting, stats.messages),

@@ -1,16 +1,21 @@
 //! The stores that queues lie in, with clocks that go by with the time of sleeping tasks where that is virtual.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 use recto_jobs::{DeadLetters, QueueStore, Queues, Shard, ShardOptions};
-use recto_model::Environment;
 use recto_model::environment::Source;
-use recto_queue::{Address, Place, Shard as ShardNumber, Tenure};
+use recto_model::{Cells, Environment, RowRef, Table};
+use recto_queue::limits::REST_MICROS;
+use recto_queue::{Address, Place, Seq, Shard as ShardNumber, Tenure};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
-use recto_store::{Limits, ReadOptions, Store};
+use recto_store::wrapper::StoreWrapper;
+use recto_store::{
+    Atomicity, Cas, CasCondition, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadOptions,
+    RowAddress, Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -30,7 +35,32 @@ const START_MICROS: i64 = 1_767_225_600_000_000;
 pub(crate) struct Bed {
     store: Arc<dyn Store>,
     environment: Environment,
+    holds_heads: Arc<AtomicBool>,
     _folder: Option<TempDir>,
+}
+
+/// A store of which heads may be held.
+struct Holding {
+    inner: Arc<dyn Store>,
+    holds_heads: Arc<AtomicBool>,
+}
+
+#[async_trait::async_trait]
+impl StoreWrapper for Holding {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        if self.holds_heads.load(Ordering::Relaxed) && cas.table.name() == "recto_queue_shard" {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is held"));
+        }
+        self.inner.cas(cas, options).await
+    }
+}
+
+fn cells(cells: &[Vec<u8>]) -> Cells {
+    cells.iter().map(|cell| Some(&cell[..])).collect()
 }
 
 impl Bed {
@@ -63,26 +93,120 @@ impl Bed {
             .unwrap()
     }
 
+    /// The shard with segments of so few messages.
+    pub(crate) async fn open_with_segments_of(&self, messages: Seq) -> Shard {
+        let store = self.open_store().await.with_segments_of(messages);
+        store.shard(ADDRESS, Tenure(1))
+    }
+
     /// The rows of a table.
     pub(crate) async fn count_rows(&self, table: &str) -> usize {
+        let table = self.table(table).await;
+        self.rows(&table).await.len()
+    }
+
+    async fn table(&self, name: &str) -> Arc<Table> {
         let tables = self.store.list_tables().await.unwrap();
-        let table = Arc::new(tables.into_iter().find(|one| one.name() == table).unwrap());
+        Arc::new(tables.into_iter().find(|one| one.name() == name).unwrap())
+    }
+
+    /// The cells of a table, by row.
+    async fn rows(&self, table: &Arc<Table>) -> Vec<Vec<Vec<u8>>> {
         let snapshot = self.store.snapshot().unwrap();
-        let mut count = 0;
-        for range in snapshot.token_ranges(&table, 1).await.unwrap() {
+        let mut rows = Vec::new();
+        for range in snapshot.token_ranges(table, 1).await.unwrap() {
             let mut after = None;
             loop {
                 let options = ReadOptions::default();
-                let read = snapshot.scan(&table, &range, after.as_ref(), 1_000, &options);
+                let read = snapshot.scan(table, &range, after.as_ref(), 1_000, &options);
                 let read = read.await.unwrap();
-                count += read.rows.len();
+                let cells = |row: RowRef<'_>| {
+                    let cells = row.iter().map(|cell| cell.unwrap_or_default().to_vec());
+                    cells.collect::<Vec<_>>()
+                };
+                rows.extend(read.rows.iter().map(cells));
                 after = read.next;
                 if after.is_none() {
                     break;
                 }
             }
         }
-        count
+        rows
+    }
+
+    /// All bodies are gone, and nothing else.
+    pub(crate) async fn lose_bodies(&self) {
+        let table = self.table("recto_queue_body_0").await;
+        for row in self.rows(&table).await {
+            let keys = table.partition().len();
+            let clustering = cells(&row[keys..table.key_len()]);
+            let delete = Mutation {
+                operation: Operation::DeleteRow { clustering },
+                stamp: Some(Stamp(2)),
+                ttl_seconds: None,
+            };
+            let write = PartitionWrite {
+                table: Arc::clone(&table),
+                partition: cells(&row[..keys]),
+                mutations: vec![delete],
+            };
+            let written = self
+                .store
+                .write_many(vec![write], Atomicity::Each, WriteOptions::default());
+            assert!(matches!(written.await, Ok(WriteOutcome::Done)));
+        }
+    }
+
+    /// What the one head says, to be restored.
+    pub(crate) async fn head(&self) -> Vec<Vec<u8>> {
+        let table = self.table("recto_queue_shard").await;
+        self.rows(&table).await.remove(0)
+    }
+
+    /// The head says that again.
+    pub(crate) async fn restore_head(&self, head: &[Vec<u8>]) {
+        let table = self.table("recto_queue_shard").await;
+        let now = self.head().await;
+        let keys = table.key_len();
+        let cas = Cas {
+            table,
+            partition: cells(&head[..keys]),
+            conditions: vec![CasCondition {
+                row: RowAddress::Row(Cells::new()),
+                column: 0,
+                expected: Some(now[keys].clone()),
+            }],
+            mutations: vec![Mutation {
+                operation: Operation::Put {
+                    clustering: Cells::new(),
+                    cells: cells(&head[keys..]),
+                    replace: true,
+                },
+                stamp: None,
+                ttl_seconds: None,
+            }],
+        };
+        let outcome = self.store.cas(cas, WriteOptions::default()).await.unwrap();
+        assert!(matches!(outcome, CasOutcome::Applied));
+    }
+
+    /// How long registers rest.
+    pub(crate) fn rest(&self) -> Duration {
+        if self.store.limits().remote {
+            Duration::from_micros(REST_MICROS.unsigned_abs())
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// How many have the store open, this one not counted.
+    pub(crate) fn users(&self) -> usize {
+        Arc::strong_count(&self.store) - 1
+    }
+
+    /// From now on no head can be changed; or all can.
+    pub(crate) fn holds_heads(&self, holds: bool) {
+        self.holds_heads.store(holds, Ordering::Relaxed);
     }
 }
 
@@ -96,9 +220,15 @@ pub(crate) fn memory(is_remote: bool) -> Bed {
         transactions: !is_remote,
         ..DEFAULT_LIMITS
     };
+    let holds_heads = Arc::<AtomicBool>::default();
+    let store = Holding {
+        inner: Arc::new(MemoryStore::with_limits(environment.clone(), limits)),
+        holds_heads: Arc::clone(&holds_heads),
+    };
     Bed {
-        store: Arc::new(MemoryStore::with_limits(environment.clone(), limits)),
+        store: Arc::new(store),
         environment,
+        holds_heads,
         _folder: None,
     }
 }
@@ -111,6 +241,7 @@ pub(crate) fn embedded() -> Bed {
     Bed {
         store: store.unwrap(),
         environment,
+        holds_heads: Arc::default(),
         _folder: Some(folder),
     }
 }

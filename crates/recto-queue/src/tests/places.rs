@@ -7,7 +7,7 @@ use crate::rules::Rule;
 use crate::{
     BodyTable, Chunk, ClearAction, ClearEvent, Clearing, Entry, Head, HeadAnswer, HeadContext, HeadWish,
     Live, Log, LogAnswer, LogRow, MessageId, Protocol, Reach, Register, RegisterNumber, Released, Segment,
-    State, Tenure, is_expired,
+    State, Tenure, expired_by, is_expired,
 };
 
 /// A sender that knows the old queue only, and who deletes that and makes another one.
@@ -85,13 +85,14 @@ fn a_segment_is_expired_when_its_newest_message_is() {
     let kept = 60_000_000 + LEASE_MARGIN_MICROS;
     for (sent, due) in [(7, 7), (7, 0), (0, 7)] {
         let log = log_of(sent, due);
-        assert!(!is_expired(&log, Segment(1), 60, 6 + kept));
-        assert!(is_expired(&log, Segment(1), 60, 7 + kept));
-        assert!(!is_expired(&log, Segment(2), 60, 7 + kept), "it is another's");
+        let by = |now| expired_by(60, now);
+        assert!(!is_expired(&log, Segment(1), by(6 + kept)));
+        assert!(is_expired(&log, Segment(1), by(7 + kept)));
+        assert!(!is_expired(&log, Segment(2), by(7 + kept)), "it is another's");
     }
     let empty = Log::absent();
     assert!(
-        !is_expired(&empty, empty.segment, 60, i64::MAX),
+        !is_expired(&empty, empty.segment, i64::MAX),
         "nothing is too old there"
     );
 }

@@ -369,3 +369,47 @@ fn a_message_is_removed_whoever_has_it() {
         "nothing is known of it"
     );
 }
+
+#[test]
+fn what_has_expired_is_done_with_whoever_has_it() {
+    let mut states = States::new(Protocol::default());
+    let due = |id, sent, not_before| Entry {
+        sent,
+        not_before,
+        ..entry(id, 1)
+    };
+    // The second is due later than it was sent, the third is on its way elsewhere.
+    let entries = [due(1, 10, 0), due(2, 10, 30), due(3, 10, 0), due(4, 11, 0)].into();
+    let chunk = Chunk(1);
+    states.log.rows = Rows::from_iter([(0, LogRow { chunk, entries })]);
+    let target = Target {
+        address: HERE,
+        segment: Segment(2),
+        chunk: Chunk(9),
+    };
+    states.clock.wall = 40;
+    assert_eq!(states.claims(1, 1), [(0, 1)]);
+    let (seq, claim) = (2, None);
+    let leaves = StateWish::Leave { seq, claim, target };
+    assert_eq!(states.is_told(leaves), StateAnswer::Leaving(target));
+    let resolved = |states: &States| {
+        (0..4)
+            .map(|seq| states.state.resolved().has(seq))
+            .collect::<Vec<_>>()
+    };
+    for (by, expected) in [
+        (9, [false, false, false, false]),
+        (10, [true, false, false, false]),
+        (11, [true, false, false, true]),
+        (30, [true, true, false, true]),
+    ] {
+        assert_eq!(states.is_told(StateWish::Expire { by }), StateAnswer::Done);
+        assert_eq!(resolved(&states), expected, "by {by}");
+    }
+    assert_eq!(states.state.pending().keys().collect::<Vec<_>>(), [&2]);
+    states.log.segment = Segment(0);
+    assert_eq!(
+        states.is_told(StateWish::Expire { by: 90 }),
+        StateAnswer::NoMessage
+    );
+}

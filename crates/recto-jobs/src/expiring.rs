@@ -1,0 +1,79 @@
+//! Messages that are older than their queue keeps them are done with.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use recto_queue::{HeadWish, Live, LogAnswer, LogWish, Micros, Segment, StateWish, expired_by, is_expired};
+
+use crate::error::{QueueErrorKind, Result};
+use crate::segment::LiveSegment;
+use crate::shard::Inner;
+
+/// When the first message is due, of those of a segment that are not done with: as each of them was looked at last.
+pub(crate) type FirstDue = BTreeMap<Segment, Micros>;
+
+impl Inner {
+    /// Is done with what is older than the queue keeps it, whoever has it, unless it is on its way elsewhere. A segment that has
+    /// nothing else is sealed, and goes.
+    ///
+    /// # Errors
+    /// The store cannot be reached: whoever does it again goes on.
+    pub(crate) async fn expire(self: &Arc<Self>) -> Result<()> {
+        let Some(retention) = self.options.get().retention_seconds else {
+            return Ok(());
+        };
+        let head = self.serving().await?;
+        let by = expired_by(retention, self.queues.environment.now_micros());
+        self.first_due()
+            .retain(|number, _| head.live().contains_key(number));
+        for (number, live) in head.live() {
+            let is_younger = self.first_due().get(number).is_some_and(|first| *first > by);
+            if is_younger {
+                continue;
+            }
+            match self.expire_in(*number, *live, by).await {
+                // What is damaged says so to who receives. The others go on.
+                Err(error) if error.kind() != QueueErrorKind::Corrupt => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn expire_in(self: &Arc<Self>, number: Segment, live: Live, by: Micros) -> Result<()> {
+        let segment = self.segment(number, live);
+        self.load(&segment).await?;
+        let time = self.queues.request_timeout;
+        let may_go = segment.with_log(|log| is_expired(log, number, by));
+        if live.count.is_none() && may_go == Some(true) {
+            // What is sent from now on goes to the next.
+            if let LogAnswer::Sealed(count) = segment.log.ask_one(LogWish::Seal, time).await? {
+                let segment = number;
+                let sealed = HeadWish::Sealed { segment, count };
+                self.head.ask_one(sealed, time).await?;
+            }
+        }
+        let expired = segment.due_by(by);
+        if expired > 0 {
+            segment.state.ask_one(StateWish::Expire { by }, time).await?;
+            self.counters.expired.add(expired);
+            // Others of its group may wait for that.
+            self.news.notify_one();
+        }
+        self.release_if_done(&segment).await;
+        self.learn_first_due(&segment);
+        Ok(())
+    }
+
+    /// A segment to which nothing comes any more is looked at again when something of it has expired.
+    fn learn_first_due(&self, segment: &LiveSegment) {
+        if segment.with_log(|log| log.sealed().is_some()) == Some(true) {
+            let first = segment.first_due().unwrap_or(Micros::MAX);
+            self.first_due().insert(segment.number, first);
+        }
+    }
+
+    fn first_due(&self) -> MutexGuard<'_, FirstDue> {
+        self.first_due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

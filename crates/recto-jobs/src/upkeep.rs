@@ -1,0 +1,50 @@
+//! What is done for all queues without anybody asking: what has expired goes, and what was not done to the end is done.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::queues::{Inner, Queues};
+
+/// How long it is between two times. A message may stay for so much longer than its queue keeps it.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Ends the upkeep when it is dropped.
+pub(crate) struct Upkeep {
+    _open: watch::Sender<()>,
+}
+
+impl Upkeep {
+    /// What ends it, and what hears of that.
+    pub(crate) fn new() -> (Self, watch::Receiver<()>) {
+        let (open, ended) = watch::channel(());
+        (Self { _open: open }, ended)
+    }
+}
+
+/// Does that until nobody has these queues any more: it does not keep them open itself.
+pub(crate) fn begin(queues: &Arc<Inner>, mut ended: watch::Receiver<()>) {
+    let queues: Weak<Inner> = Arc::downgrade(queues);
+    tokio::spawn(async move {
+        while tokio::time::timeout(UPKEEP_INTERVAL, ended.changed())
+            .await
+            .is_err()
+        {
+            let Some(queues) = queues.upgrade() else { return };
+            Queues(queues).keep_up().await;
+        }
+    });
+}
+
+impl Queues {
+    /// Does it once. What cannot be done now is next time.
+    async fn keep_up(&self) {
+        let _ = self.clear_deleted().await;
+        let Ok(all) = self.list().await else { return };
+        for queue in all {
+            let _ = queue.shard.0.expire().await;
+            queue.shard.0.forget_idle();
+        }
+    }
+}
