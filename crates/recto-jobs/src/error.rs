@@ -20,6 +20,10 @@ pub enum QueueErrorKind {
     InvalidArgument,
     /// There is no such queue, or no longer.
     NotFound,
+    /// Another queue stands in the way: one of this name, or one that sends its dead letters there. Nothing was done.
+    Conflict,
+    /// The queue was changed since it was looked at. Nothing was done.
+    Changed,
     /// The queue holds as much as it may. Nothing was sent.
     Full,
     /// The store cannot be reached, or the queue was closed. Nothing was done.
@@ -40,6 +44,8 @@ pub struct QueueError {
     kind: QueueErrorKind,
     message: String,
     hint: Option<String>,
+    number: Option<usize>,
+    field: Option<&'static str>,
     #[source]
     source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -56,12 +62,24 @@ impl QueueError {
             kind,
             message: message.into(),
             hint: None,
+            number: None,
+            field: None,
             source: None,
         }
     }
 
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn with_number(mut self, number: usize) -> Self {
+        self.number = Some(number);
+        self
+    }
+
+    pub(crate) fn with_field(mut self, field: &'static str) -> Self {
+        self.field = Some(field);
         self
     }
 
@@ -78,6 +96,16 @@ impl QueueError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+
+    /// Which message it is about, by where it stands among those that were sent together, from 0.
+    pub fn number(&self) -> Option<usize> {
+        self.number
+    }
+
+    /// Which field or option it is about.
+    pub fn field(&self) -> Option<&str> {
+        self.field
     }
 
     pub(crate) fn deleted() -> Self {
@@ -112,6 +140,8 @@ impl From<StoreError> for QueueError {
             kind,
             message,
             hint,
+            number: None,
+            field: None,
             source: Some(std::sync::Arc::new(error)),
         }
     }

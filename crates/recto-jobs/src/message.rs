@@ -103,10 +103,12 @@ impl NewMessage {
     }
 }
 
-fn refused(number: usize, field: &str, what: &str) -> QueueError {
+fn refused(number: usize, field: &'static str, what: &str) -> QueueError {
     let message = format!("message {number}, {field}: {what}");
     QueueError::new(QueueErrorKind::InvalidArgument, message)
         .with_hint("this one was not sent; the others were")
+        .with_number(number)
+        .with_field(field)
 }
 
 /// A message that was received.

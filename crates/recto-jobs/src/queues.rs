@@ -109,7 +109,7 @@ impl Queues {
             RegistryAnswer::Created(_) => Ok(Created::New(self.queue(id).await?)),
             RegistryAnswer::Exists(_) => Ok(Created::There(self.find(name.as_str()).await?)),
             RegistryAnswer::Differs(_) => Err(QueueError::new(
-                QueueErrorKind::InvalidArgument,
+                QueueErrorKind::Conflict,
                 format!("there is a queue {name}, and its options are others"),
             )
             .with_hint("change that one, delete it first, or choose another name")),
@@ -280,6 +280,7 @@ impl Queues {
 fn refused(error: recto_queue::OptionError) -> QueueError {
     QueueError::new(QueueErrorKind::InvalidArgument, error.to_string())
         .with_hint(error.hint())
+        .with_field(error.field())
         .with_source(error)
 }
 
@@ -288,12 +289,12 @@ fn unexpected(answer: &RegistryAnswer) -> QueueError {
         RegistryAnswer::Refused(error) => return refused(error.clone()),
         RegistryAnswer::NoQueue => return QueueError::deleted(),
         RegistryAnswer::Outdated(_) => (
-            QueueErrorKind::InvalidArgument,
+            QueueErrorKind::Changed,
             "the queue was changed since".to_owned(),
             "read it again, and change what it is now",
         ),
         RegistryAnswer::NeededBy(other) => (
-            QueueErrorKind::InvalidArgument,
+            QueueErrorKind::Conflict,
             format!("queue {other} sends its dead letters there"),
             "delete that queue first, or let it send them elsewhere",
         ),

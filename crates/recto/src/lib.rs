@@ -53,6 +53,7 @@
 //! | [`Page`] | rows, cursors, what is beyond both ends |
 //! | [`Error`] | what went wrong and what to do |
 //! | [`Scan`] | every record, in no order |
+//! | [`queues`] | durable jobs: sent, received, done with |
 //! | [`blocking`] | all of it without async |
 //! | [`Session`] | the same in JSON, for tools |
 //!
@@ -102,6 +103,7 @@ mod partitions;
 mod planned;
 mod present;
 mod query;
+pub mod queues;
 mod record;
 mod recto;
 mod row_filter;

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `each` | changes of records that have versions, each for itself |
 //! | `pages` | pages, scans, partitions |
+//! | `queues` | queues and their messages |
 //! | `records` | single records, and changes to them |
 //! | `tools` | what looks after the store |
 
 mod each;
 mod pages;
+mod queues;
 mod records;
 mod tools;
 
@@ -25,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::open;
 use crate::recto::Recto;
 use crate::row_filter::{self, RowFilter, RowFilters, forbidden};
-use crate::session::{ScrubPosition, ScrubStep, Session, StoreDescription, Tools};
+use crate::session::{Queues, ScrubPosition, ScrubStep, Session, StoreDescription, Tools};
 use crate::writer::WriterMetrics;
 use tools::LocalTools;
 
@@ -209,5 +211,12 @@ impl Session for LocalSession {
 
     fn tools(&self) -> Result<&dyn Tools> {
         Ok(self.unrestricted()?)
+    }
+
+    fn queues(&self) -> Result<&dyn Queues> {
+        match self.rows {
+            None => Ok(&self.tools),
+            Some(_) => Err(forbidden("queues are for sessions without row filters")),
+        }
     }
 }

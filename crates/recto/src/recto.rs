@@ -24,6 +24,7 @@ use crate::handle::Handle;
 use crate::keys::MAX_EARLIER_CURSOR_KEYS;
 use crate::open::{self, Opened, Operations};
 use crate::options::{GivenKeys, OpenOptions};
+use crate::queues::Queues;
 use crate::record::DynamicRecord;
 use crate::runtime;
 use crate::session::Swept;
@@ -80,6 +81,8 @@ struct Own {
     tables_version: tokio::sync::Mutex<Option<String>>,
     operations: Operations,
     options: OpenOptions,
+    /// Opened by whoever asks first.
+    queues: tokio::sync::OnceCell<Queues>,
 }
 
 impl std::fmt::Debug for Recto {
@@ -204,6 +207,7 @@ impl Recto {
                 tables_version: tokio::sync::Mutex::default(),
                 operations: opened.operations,
                 options,
+                queues: tokio::sync::OnceCell::new(),
             }),
         };
         recto.look_at_tables(true).await?;
@@ -573,6 +577,20 @@ impl Recto {
     /// What this process did as one of those who write to a store without transactions; all zero elsewhere.
     pub fn writer_metrics(&self) -> WriterMetrics {
         self.shared.writer.metrics()
+    }
+
+    /// The queues of this store; their tables are made when they are asked for first.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`]: the store is on Cassandra. A table cannot be made, or what is stored is damaged or of a newer
+    /// release.
+    pub async fn queues(&self) -> Result<Queues> {
+        let opened = self.own.queues.get_or_try_init(|| Queues::open(&self.shared));
+        Ok(opened.await?.clone())
+    }
+
+    pub(crate) fn now_micros(&self) -> i64 {
+        self.shared.environment.now_micros()
     }
 
     /// What the store has seen of the nodes it asks, since it was opened: which are up, requests sent

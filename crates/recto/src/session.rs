@@ -6,12 +6,14 @@
 //! | module | holds |
 //! |---|---|
 //! | `pages` | asking for records in their order, and for all of them |
+//! | `queues` | queues and their messages |
 //! | `records` | records by their keys, and changes to them |
 //! | `tools` | looking after the store |
 //! | `views` | how far its views are, and whether they are true |
 
 mod explanation;
 mod pages;
+mod queues;
 mod records;
 mod tools;
 mod views;
@@ -32,6 +34,11 @@ pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder,
 };
 pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
+pub(crate) use queues::body_words;
+pub use queues::{
+    DeadLetterSettings, DeduplicationScope, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus,
+    QueueTotals, Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling, body_bytes,
+};
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, CursorKey, GoesOn, LoadProgress,
@@ -201,6 +208,13 @@ pub trait Session: Pages + Records {
             ErrorKind::Unsupported,
             "this session does not look after the store",
         ))
+    }
+    /// The store's queues.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forbidden`]: the session is restricted to rows. [`ErrorKind::Unsupported`]: it has no such part.
+    fn queues(&self) -> Result<&dyn Queues> {
+        Err(Error::new(ErrorKind::Unsupported, "this session has no queues"))
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) async fn a_queue_is_made_once(bed: Bed) {
     };
     assert_refused(
         queues.create("jobs", others).await,
-        QueueErrorKind::InvalidArgument,
+        QueueErrorKind::Conflict,
         "its options are others",
     );
     let long = "x".repeat(81);
@@ -83,7 +83,7 @@ pub(crate) async fn a_queue_is_changed_as_it_was_seen(bed: Bed) {
     let late = queues
         .change(queue.id, Some(queue.changed), QueueOptions::default())
         .await;
-    assert_refused(late, QueueErrorKind::InvalidArgument, "changed since");
+    assert_refused(late, QueueErrorKind::Changed, "changed since");
     let fixed = QueueOptions {
         is_ordered: true,
         ..options.clone()
@@ -109,7 +109,7 @@ pub(crate) async fn a_queue_is_changed_as_it_was_seen(bed: Bed) {
     assert_eq!(letter.attributes[ERROR_ATTRIBUTE], "no disk");
     assert_refused(
         queues.delete(dead.id).await,
-        QueueErrorKind::InvalidArgument,
+        QueueErrorKind::Conflict,
         "queue jobs sends its dead letters there",
     );
 }

@@ -1,0 +1,260 @@
+//! Queues and their messages.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto_model::{Type, Value, json};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::queues::{
+    Message, Peeked, PeekedStanding, Queue, QueueOptions, Receive, Sent, Settled, message_id_text,
+    position_from_text, position_text, receipt_from_text, receipt_text,
+};
+use crate::session::{
+    OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTotals, Queues, ReceiveRequest,
+    ReceivedMessage, SentMessage, Settling, body_words,
+};
+
+use super::tools::LocalTools;
+
+#[async_trait]
+impl Queues for LocalTools {
+    async fn queues(&self) -> Result<Vec<QueueStatus>> {
+        let mut all = Vec::new();
+        for queue in self.recto.queues().await?.list().await? {
+            all.push(self.status(&queue).await?);
+        }
+        Ok(all)
+    }
+
+    async fn queue(&self, name: &str) -> Result<QueueStatus> {
+        self.status(&self.named(name).await?).await
+    }
+
+    async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)> {
+        let options = settings.on(&QueueOptions::default())?;
+        let (queue, is_new) = self.recto.queues().await?.create_telling(name, options).await?;
+        Ok((self.status(&queue).await?, is_new))
+    }
+
+    async fn change_queue(
+        &self,
+        name: &str,
+        settings: &QueueSettings,
+        version: Option<u64>,
+    ) -> Result<QueueStatus> {
+        let mut queue = self.named(name).await?;
+        if let Some(version) = version.filter(|version| *version != queue.version()) {
+            let message = format!(
+                "queue {name} is of version {} now, and not of {version}",
+                queue.version()
+            );
+            return Err(
+                Error::new(ErrorKind::Changed, message).with_hint("look at what it is now, and change that")
+            );
+        }
+        let options = settings.on(queue.options())?;
+        queue.change(options).await?;
+        self.status(&queue).await
+    }
+
+    async fn delete_queue(&self, name: &str) -> Result<()> {
+        self.recto.queues().await?.delete(name).await
+    }
+
+    async fn send(&self, queue: &str, messages: Vec<OutgoingMessage>) -> Result<Vec<Result<SentMessage>>> {
+        let queue = self.named(queue).await?;
+        let mut results: Vec<Option<Result<SentMessage>>> = Vec::with_capacity(messages.len());
+        let (mut right, mut numbers) = (Vec::new(), Vec::new());
+        for (number, message) in messages.into_iter().enumerate() {
+            match message.read(number) {
+                Ok(message) => {
+                    right.push(message);
+                    numbers.push(number);
+                    results.push(None);
+                }
+                Err(error) => results.push(Some(Err(error))),
+            }
+        }
+        // What is wrong of one is said of where it stands among those that are right.
+        for (number, sent) in numbers.into_iter().zip(queue.send_all(right).await) {
+            let sent = sent.map(sent_words).map_err(|error| error.with_change(number));
+            results[number] = Some(sent);
+        }
+        Ok(results.into_iter().flatten().collect())
+    }
+
+    async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>> {
+        let receive = Receive {
+            most: usize::try_from(request.max_messages.unwrap_or(1)).unwrap_or(usize::MAX),
+            visibility: request.visibility_seconds.map(seconds),
+            wait: seconds(request.wait_seconds.unwrap_or(0)),
+        };
+        let received = self.named(queue).await?.receive(receive).await?;
+        Ok(received.into_iter().map(received_words).collect())
+    }
+
+    async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>> {
+        let queue = self.named(queue).await?;
+        let read = |(number, text): (usize, &String)| {
+            receipt_from_text(text).map_err(|error| error.with_change(number))
+        };
+        let receipts: Vec<_> = receipts.iter().enumerate().map(read).collect::<Result<_>>()?;
+        let settled = match settling {
+            Settling::Ack => queue.ack(&receipts).await?,
+            Settling::Nack { delay_seconds, error } => {
+                queue.nack(&receipts, seconds(*delay_seconds), error).await?
+            }
+            Settling::Extend { visibility_seconds } => {
+                queue.extend(&receipts, seconds(*visibility_seconds)).await?
+            }
+        };
+        Ok(settled
+            .into_iter()
+            .map(|settled| settled == Settled::Done)
+            .collect())
+    }
+
+    async fn peek(&self, queue: &str, most: u32) -> Result<Vec<PeekedMessage>> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let peeked = self.named(queue).await?.peek(most).await?;
+        Ok(peeked.into_iter().map(peeked_words).collect())
+    }
+
+    async fn remove_message(&self, queue: &str, position: &str) -> Result<bool> {
+        let position = position_from_text(position)?;
+        self.named(queue).await?.remove(position).await
+    }
+
+    async fn purge(&self, queue: &str) -> Result<()> {
+        self.named(queue).await?.purge().await
+    }
+
+    async fn redrive(&self, queue: &str, to: Option<&str>, most: Option<u64>) -> Result<u64> {
+        let from = self.named(queue).await?;
+        let to = match to {
+            Some(to) => self.named(to).await?,
+            None => self.source_of(&from).await?,
+        };
+        let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        let moved = from.redrive(&to, most).await?;
+        Ok(u64::try_from(moved).unwrap_or(u64::MAX))
+    }
+}
+
+impl LocalTools {
+    async fn named(&self, name: &str) -> Result<Queue> {
+        self.recto.queues().await?.get(name).await
+    }
+
+    /// The one queue that sends its dead letters to this one.
+    async fn source_of(&self, dead_letters: &Queue) -> Result<Queue> {
+        let mut sources = self.recto.queues().await?.list().await?;
+        sources.retain(|queue| {
+            let target = queue.options().dead_letters.as_ref();
+            target.is_some_and(|target| target.queue.as_str() == dead_letters.name())
+        });
+        match <[Queue; 1]>::try_from(sources) {
+            Ok([source]) => Ok(source),
+            Err(sources) => {
+                let (name, count) = (dead_letters.name(), sources.len());
+                let message = format!("{count} queues send their dead letters to {name}");
+                Err(Error::new(ErrorKind::InvalidArgument, message)
+                    .with_hint("say to which queue the messages go")
+                    .with_field("to"))
+            }
+        }
+    }
+
+    async fn status(&self, queue: &Queue) -> Result<QueueStatus> {
+        let stats = queue.stats().await?;
+        let now = self.recto.now_micros();
+        Ok(QueueStatus {
+            name: queue.name().to_owned(),
+            version: queue.version(),
+            options: QueueSettings::of(queue.options()),
+            messages: stats.messages,
+            in_flight: stats.in_flight,
+            delayed: stats.delayed,
+            age_seconds: stats.oldest_sent_at.map(|sent| age_seconds(now, sent)),
+            exact: stats.is_exact,
+            receivers_waiting: stats.receivers_waiting,
+            totals: QueueTotals {
+                sent: stats.totals.sent,
+                received: stats.totals.received,
+                acked: stats.totals.acked,
+                given_back: stats.totals.given_back,
+                dead_lettered: stats.totals.dead_lettered,
+            },
+        })
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // of what is shown
+fn age_seconds(now_micros: i64, sent_micros: i64) -> f64 {
+    now_micros.saturating_sub(sent_micros).max(0) as f64 / 1_000_000.0
+}
+
+/// A time as RFC 3339, in milliseconds.
+fn time_words(micros: i64) -> String {
+    let time = json::to_json(&Type::Timestamp, &Value::Timestamp(micros.div_euclid(1_000)));
+    time.as_str().map(str::to_owned).unwrap_or_default()
+}
+
+fn sent_words(sent: Sent) -> SentMessage {
+    let (id, duplicate) = match sent {
+        Sent::New(id) => (id, false),
+        Sent::Duplicate(id) => (id, true),
+    };
+    SentMessage {
+        id: message_id_text(id),
+        duplicate,
+    }
+}
+
+fn received_words(message: Message) -> ReceivedMessage {
+    let (body, body_base64) = body_words(message.body);
+    ReceivedMessage {
+        id: message_id_text(message.id),
+        receipt: receipt_text(&message.receipt),
+        body,
+        body_base64,
+        attributes: message.attributes,
+        group: message.group,
+        deduplication_id: message.deduplication_id,
+        attempts: message.attempts,
+        sent_at: time_words(message.sent_at),
+        first_received_at: time_words(message.first_received_at),
+    }
+}
+
+fn peeked_words(peeked: Peeked) -> PeekedMessage {
+    let (state, until) = match peeked.standing {
+        PeekedStanding::Ready => ("ready", None),
+        PeekedStanding::Delayed(until) => ("delayed", Some(until)),
+        PeekedStanding::InFlight(until) => ("in_flight", Some(until)),
+        PeekedStanding::Leaving => ("leaving", None),
+    };
+    let mut words = PeekedMessage {
+        id: message_id_text(peeked.id),
+        position: position_text(peeked.position),
+        state: state.to_owned(),
+        until: until.map(time_words),
+        attempts: peeked.attempts,
+        sent_at: time_words(peeked.sent_at),
+        ..PeekedMessage::default()
+    };
+    match peeked.content {
+        Ok(content) => {
+            (words.body, words.body_base64) = body_words(content.body);
+            words.attributes = content.attributes;
+            words.group = content.group;
+        }
+        Err(damage) => words.damage = Some(damage),
+    }
+    words
+}
+
+fn seconds(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
+}

@@ -1,0 +1,161 @@
+//! One queue.
+
+use std::time::Duration;
+
+use super::{Message, NewMessage, Peeked, Position, QueueOptions, Receipt, Receive, Sent, Settled, Stats};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A queue. Cheap to clone; every clone is the same queue, and finds it gone once it is deleted, whatever has its name then.
+#[derive(Clone)]
+pub struct Queue {
+    engine: recto_jobs::Queues,
+    queue: recto_jobs::Queue,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Queue").field(&self.name()).finish()
+    }
+}
+
+impl Queue {
+    pub(super) fn new(engine: recto_jobs::Queues, queue: recto_jobs::Queue) -> Self {
+        Self { engine, queue }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        self.queue.name.as_str()
+    }
+
+    /// What it was like when this handle was got.
+    pub fn options(&self) -> &QueueOptions {
+        &self.queue.options
+    }
+
+    /// When its options were changed last, as this handle knows it: a number that only rises.
+    pub fn version(&self) -> u64 {
+        self.queue.changed
+    }
+
+    /// It is like that from now on; this handle too. If it was changed since this handle was got, nothing is done.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Changed`]: it was changed since. [`ErrorKind::InvalidArgument`]: an option is not right, or one that cannot
+    /// be changed, as [`Error::field`] says. [`ErrorKind::NotFound`]: it was deleted.
+    pub async fn change(&mut self, options: QueueOptions) -> Result<()> {
+        let expected = Some(self.queue.changed);
+        self.engine.change(self.queue.id, expected, options).await?;
+        self.queue = self.engine.find(self.name()).await?;
+        Ok(())
+    }
+
+    /// Sends a message. It is durable when this returns.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`]: the message is not right, as [`Error::field`] says. [`ErrorKind::LimitExceeded`]: the
+    /// queue is full. [`ErrorKind::OutcomeUnknown`]: it may have been sent; sending it again under the same deduplication id
+    /// settles that.
+    pub async fn send(&self, message: NewMessage) -> Result<Sent> {
+        let results = self.send_all(vec![message]).await;
+        let nothing = || {
+            Err(Error::new(
+                ErrorKind::Store,
+                "the queue said nothing of a message",
+            ))
+        };
+        results.into_iter().next().unwrap_or_else(nothing)
+    }
+
+    /// Sends messages, in this order; what became of each. Those that are not right are left out, and the others sent.
+    /// [`Error::change`] is which message an error is about.
+    pub async fn send_all(&self, messages: Vec<NewMessage>) -> Vec<Result<Sent>> {
+        let results = self.queue.shard.send(messages).await;
+        results
+            .into_iter()
+            .map(|sent| sent.map_err(Error::from))
+            .collect()
+    }
+
+    /// Receives messages, the oldest first. If the future is dropped, or its answer is not taken, they are given back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`]: a number is not right. [`ErrorKind::NotFound`]: the queue was deleted.
+    pub async fn receive(&self, receive: Receive) -> Result<Vec<Message>> {
+        let Receive {
+            most,
+            visibility,
+            wait,
+        } = receive;
+        Ok(self.queue.shard.receive(most, visibility, wait).await?)
+    }
+
+    /// Is done with messages: durably, when this returns. What became of each receipt.
+    ///
+    /// # Errors
+    /// The store cannot be reached. [`ErrorKind::OutcomeUnknown`]: it may have been done; showing the receipts again settles
+    /// that. [`ErrorKind::InvalidArgument`]: a receipt is of another queue.
+    pub async fn ack(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
+        Ok(self.queue.shard.ack(receipts).await?)
+    }
+
+    /// Gives messages back, to be received again after `delay`, with the reason in `error` (empty for none). One that was
+    /// received as often as it may be goes to the dead letters, with that as its attribute [`ERROR_ATTRIBUTE`](super::ERROR_ATTRIBUTE).
+    ///
+    /// # Errors
+    /// As of [`ack`](Self::ack).
+    pub async fn nack(&self, receipts: &[Receipt], delay: Duration, error: &str) -> Result<Vec<Settled>> {
+        Ok(self.queue.shard.nack(receipts, delay, error).await?)
+    }
+
+    /// Keeps messages for so long from now.
+    ///
+    /// # Errors
+    /// As of [`ack`](Self::ack).
+    pub async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<Settled>> {
+        Ok(self.queue.shard.extend(receipts, visibility).await?)
+    }
+
+    /// How much there is. Costs a look at up to 64 segments of 4,096 messages.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn stats(&self) -> Result<Stats> {
+        Ok(self.queue.shard.stats().await?)
+    }
+
+    /// The oldest messages, at most so many of up to 1,000, as they stand: nobody receives them by that.
+    ///
+    /// # Errors
+    /// As of [`stats`](Self::stats), or the number is not right.
+    pub async fn peek(&self, most: usize) -> Result<Vec<Peeked>> {
+        Ok(self.queue.shard.peek(most).await?)
+    }
+
+    /// Takes a message out, whoever has received it. Whether it was there, and not on its way to another queue.
+    ///
+    /// # Errors
+    /// As of [`ack`](Self::ack).
+    pub async fn remove(&self, position: Position) -> Result<bool> {
+        Ok(self.queue.shard.remove(position).await?)
+    }
+
+    /// Every message that is there now is received no more.
+    ///
+    /// # Errors
+    /// The store cannot be reached: some may be gone; doing it again goes on.
+    pub async fn purge(&self) -> Result<()> {
+        self.queue.shard.purge().await?;
+        Ok(())
+    }
+
+    /// Moves messages that nobody has received to another queue, the oldest first, at most so many, or all: dead letters back to
+    /// where they came from, mostly. How many were moved. To a queue that is ordered only those go that have a group.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`]: both are one queue. The store cannot be reached, or the other queue takes no more: some may
+    /// be moved.
+    pub async fn redrive(&self, to: &Queue, most: Option<usize>) -> Result<usize> {
+        Ok(self.engine.redrive(&self.queue, &to.queue, most).await?)
+    }
+}

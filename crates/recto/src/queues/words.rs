@@ -1,0 +1,109 @@
+//! Receipts, ids and positions as text.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use recto_jobs::Position;
+use recto_queue::{MessageId, Receipt, Segment};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The longest text that is read as a receipt, in bytes; one has fewer than 100.
+const MAX_RECEIPT_BYTES: usize = 256;
+
+/// A receipt as text of letters, digits, `-` and `_`.
+pub fn receipt_text(receipt: &Receipt) -> String {
+    URL_SAFE_NO_PAD.encode(receipt.encode())
+}
+
+/// The receipt of this text.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`]: it is none, or was altered.
+pub fn receipt_from_text(text: &str) -> Result<Receipt> {
+    let no_receipt = |why: String| {
+        Error::new(ErrorKind::InvalidArgument, format!("this is no receipt: {why}"))
+            .with_hint("show it as it was received")
+            .with_field("receipts")
+    };
+    if text.len() > MAX_RECEIPT_BYTES {
+        return Err(no_receipt(format!("it has {} bytes", text.len())));
+    }
+    let bytes = URL_SAFE_NO_PAD
+        .decode(text)
+        .map_err(|error| no_receipt(error.to_string()))?;
+    Receipt::decode(&bytes).map_err(|error| no_receipt(error.to_string()).with_source(error))
+}
+
+/// What a message is known by, as 32 hexadecimal digits.
+pub fn message_id_text(id: MessageId) -> String {
+    format!("{:032x}", id.0)
+}
+
+/// Where a message stands, as text: `SEGMENT-NUMBER`.
+pub fn position_text(position: Position) -> String {
+    format!("{}-{}", position.segment.0, position.seq)
+}
+
+/// The position of this text.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`]: it is none.
+pub fn position_from_text(text: &str) -> Result<Position> {
+    let parsed = text.split_once('-').and_then(|(segment, seq)| {
+        Some(Position {
+            segment: Segment(segment.parse().ok()?),
+            seq: seq.parse().ok()?,
+        })
+    });
+    parsed.ok_or_else(|| {
+        let said: String = text.chars().take(40).collect();
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!("`{said}` is no position of a message"),
+        )
+        .with_hint("look at the queue's messages: each is shown with its position, such as 3-17")
+        .with_field("position")
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use recto_queue::{Address, ClaimId, Place, Shard, Tenure};
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read() {
+        let receipt = Receipt {
+            address: Address {
+                place: Place(3),
+                shard: Shard(0),
+            },
+            tenure: Tenure(9),
+            segment: Segment(u64::MAX),
+            seq: 4_095,
+            claim: ClaimId(u128::MAX),
+        };
+        let text = receipt_text(&receipt);
+        assert_eq!(receipt_from_text(&text).unwrap(), receipt);
+        for at in 0..text.len() {
+            let mut altered = text.clone().into_bytes();
+            altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
+            let altered = String::from_utf8(altered).unwrap();
+            assert_eq!(
+                receipt_from_text(&altered).unwrap_err().kind(),
+                ErrorKind::InvalidArgument
+            );
+        }
+        assert!(receipt_from_text(&"A".repeat(10_000)).is_err());
+        let position = Position {
+            segment: Segment(7),
+            seq: 12,
+        };
+        assert_eq!(position_from_text(&position_text(position)).unwrap(), position);
+        for wrong in ["", "7", "7-", "-7", "7-65536", "7-1-1", "x-1"] {
+            assert!(position_from_text(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Queues as programs and tools ask for them.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use recto::queues::{
+    DeadLetters, ERROR_ATTRIBUTE, NewMessage, QueueName, QueueOptions, Receive, Sent, Settled,
+};
+use recto::session::{
+    DeadLetterSettings, OutgoingMessage, QueueSettings, ReceiveRequest, Settling, body_bytes,
+};
+use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress};
+
+async fn in_folder(folder: &tempfile::TempDir) -> Recto {
+    let path = folder.path().join("store");
+    Recto::open_with(path, OpenOptions::new().create()).await.unwrap()
+}
+
+async fn session(folder: &tempfile::TempDir) -> std::sync::Arc<dyn Session> {
+    let address = StoreAddress::Embedded(folder.path().join("store"));
+    recto::open(&address, OpenOptions::new().create()).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_was_sent_and_not_done_with_is_there_after_opening_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let recto = in_folder(&folder).await;
+    let queues = recto.queues().await.unwrap();
+    let jobs = queues.create("jobs", QueueOptions::default()).await.unwrap();
+    for body in ["a", "b", "c"] {
+        jobs.send(NewMessage::new(body)).await.unwrap();
+    }
+    let received = jobs.receive(Receive::up_to(1)).await.unwrap();
+    assert_eq!(jobs.ack(&[received[0].receipt]).await.unwrap(), [Settled::Done]);
+    recto.close().await.unwrap();
+    drop((jobs, queues, recto));
+    let again = in_folder(&folder).await;
+    let jobs = again.queues().await.unwrap().get("jobs").await.unwrap();
+    let received = jobs.receive(Receive::up_to(10)).await.unwrap();
+    let bodies: Vec<_> = received.iter().map(|message| message.body.as_slice()).collect();
+    assert_eq!(bodies, [b"b", b"c"]);
+}
+
+#[tokio::test]
+async fn a_deleted_queue_is_gone_for_its_handles_and_its_name_is_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = in_folder(&folder).await.queues().await.unwrap();
+    let old = queues.create("jobs", QueueOptions::default()).await.unwrap();
+    old.send(NewMessage::new("old")).await.unwrap();
+    queues.delete("jobs").await.unwrap();
+    let new = queues.create("jobs", QueueOptions::default()).await.unwrap();
+    let late = old.send(NewMessage::new("late")).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::NotFound);
+    assert_eq!(new.stats().await.unwrap().messages, 0);
+    let again = queues.delete("nothing").await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn options_change_under_whoever_uses_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = in_folder(&folder).await.queues().await.unwrap();
+    queues.create("dead", QueueOptions::default()).await.unwrap();
+    let mut jobs = queues.create("jobs", QueueOptions::default()).await.unwrap();
+    let mut other = queues.get("jobs").await.unwrap();
+    let once = QueueOptions {
+        dead_letters: Some(DeadLetters {
+            queue: QueueName::new("queue", "dead").unwrap(),
+            attempts: 1,
+        }),
+        ..QueueOptions::default()
+    };
+    jobs.change(once.clone()).await.unwrap();
+    assert_eq!(jobs.options().dead_letters, once.dead_letters);
+    let late = other.change(QueueOptions::default()).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Changed);
+    jobs.send(NewMessage::new("bad")).await.unwrap();
+    let received = other.receive(Receive::up_to(1)).await.unwrap();
+    jobs.nack(&[received[0].receipt], Duration::ZERO, "no disk")
+        .await
+        .unwrap();
+    let dead = queues
+        .get("dead")
+        .await
+        .unwrap()
+        .receive(Receive::up_to(1))
+        .await
+        .unwrap();
+    assert_eq!(dead[0].attributes[ERROR_ATTRIBUTE], "no disk");
+    let needed = queues.delete("dead").await.unwrap_err();
+    assert_eq!(needed.kind(), ErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named_by_message_and_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = in_folder(&folder).await.queues().await.unwrap();
+    let jobs = queues.create("jobs", QueueOptions::default()).await.unwrap();
+    let wrong = NewMessage {
+        group: Some(String::new()),
+        ..NewMessage::new("x")
+    };
+    let results = jobs
+        .send_all(vec![NewMessage::new("a"), wrong, NewMessage::new("b")])
+        .await;
+    assert!(matches!(results[0], Ok(Sent::New(_))) && matches!(results[2], Ok(Sent::New(_))));
+    let error = results[1].as_ref().unwrap_err();
+    assert_eq!((error.change(), error.field()), (Some(1), Some("group")));
+    let error = queues
+        .create("no name", QueueOptions::default())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.field()),
+        (ErrorKind::InvalidArgument, Some("name"))
+    );
+    assert!(error.hint().is_some());
+    let other = QueueOptions {
+        visibility_seconds: 31,
+        ..QueueOptions::default()
+    };
+    let error = queues.create("jobs", other).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn tools_do_the_same_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = session(&folder).await;
+    let queues = session.queues().unwrap();
+    queues
+        .create_queue("dead", &QueueSettings::default())
+        .await
+        .unwrap();
+    let settings = QueueSettings {
+        dead_letters: Some(Some(DeadLetterSettings {
+            queue: "dead".into(),
+            attempts: 1,
+        })),
+        ..QueueSettings::default()
+    };
+    let (made, is_new) = queues.create_queue("jobs", &settings).await.unwrap();
+    assert!(is_new && made.messages == 0 && made.age_seconds.is_none());
+    assert!(!queues.create_queue("jobs", &settings).await.unwrap().1);
+
+    let both = OutgoingMessage {
+        body: Some("x".into()),
+        body_base64: Some("eA==".into()),
+        ..OutgoingMessage::default()
+    };
+    let messages = vec![
+        OutgoingMessage::of(vec![0xff, 0]),
+        both,
+        OutgoingMessage::of(b"text".to_vec()),
+    ];
+    let sent = queues.send("jobs", messages).await.unwrap();
+    assert!(sent[0].is_ok() && sent[2].is_ok());
+    let error = sent[1].as_ref().unwrap_err();
+    assert_eq!((error.change(), error.field()), (Some(1), Some("body_base64")));
+
+    let request = ReceiveRequest {
+        max_messages: Some(10),
+        ..ReceiveRequest::default()
+    };
+    let received = queues.receive("jobs", &request).await.unwrap();
+    let body = body_bytes(received[0].body.as_deref(), received[0].body_base64.as_deref());
+    assert_eq!(body.unwrap(), [0xff, 0]);
+    assert_eq!(received[1].body.as_deref(), Some("text"));
+    let receipts: Vec<_> = received.iter().map(|message| message.receipt.clone()).collect();
+    let nack = Settling::Nack {
+        delay_seconds: 0,
+        error: "no disk".into(),
+    };
+    assert_eq!(
+        queues.settle("jobs", &receipts[..1], &nack).await.unwrap(),
+        [true]
+    );
+    assert_eq!(
+        queues
+            .settle("jobs", &receipts[1..], &Settling::Ack)
+            .await
+            .unwrap(),
+        [true]
+    );
+    let shown = [receipts[1].clone(), "nonsense".into()];
+    let foreign = queues.settle("jobs", &shown, &Settling::Ack);
+    let foreign = foreign.await.unwrap_err();
+    assert_eq!((foreign.change(), foreign.field()), (Some(1), Some("receipts")));
+
+    let dead = queues.peek("dead", 10).await.unwrap();
+    assert_eq!((dead.len(), dead[0].state.as_str()), (1, "ready"));
+    assert_eq!(dead[0].attributes[ERROR_ATTRIBUTE], "no disk");
+    assert_eq!(queues.redrive("dead", None, None).await.unwrap(), 1);
+    let status = queues.queue("jobs").await.unwrap();
+    assert_eq!(
+        (status.messages, status.totals.sent, status.totals.acked),
+        (1, 2, 1)
+    );
+    let back = queues.peek("jobs", 10).await.unwrap();
+    assert!(queues.remove_message("jobs", &back[0].position).await.unwrap());
+    assert!(!queues.remove_message("jobs", &back[0].position).await.unwrap());
+    queues
+        .send("jobs", vec![OutgoingMessage::of(b"more".to_vec())])
+        .await
+        .unwrap();
+    queues.purge("jobs").await.unwrap();
+    assert_eq!(queues.queue("jobs").await.unwrap().messages, 0);
+
+    let none = QueueSettings {
+        dead_letters: Some(None),
+        ..QueueSettings::default()
+    };
+    let late = queues
+        .change_queue("jobs", &none, Some(made.version + 1))
+        .await
+        .unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Changed);
+    let changed = queues
+        .change_queue("jobs", &none, Some(made.version))
+        .await
+        .unwrap();
+    assert_eq!(changed.options.dead_letters, Some(None));
+    queues.delete_queue("dead").await.unwrap();
+    let names: Vec<_> = queues
+        .queues()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|queue| queue.name)
+        .collect();
+    assert_eq!(names, ["jobs"]);
+}
+
+#[tokio::test]
+async fn settings_tell_null_from_what_is_not_said() {
+    let read = |text| serde_json::from_str::<QueueSettings>(text);
+    assert_eq!(read("{}").unwrap(), QueueSettings::default());
+    assert_eq!(read(r#"{"dead_letters":null}"#).unwrap().dead_letters, Some(None));
+    assert!(read(r#"{"visibility":5}"#).is_err());
+    let all = QueueSettings::of(&QueueOptions::default());
+    let text = serde_json::to_string(&all).unwrap();
+    assert_eq!(read(&text).unwrap(), all);
+    assert_eq!(
+        all.on(&QueueOptions::ordered()).unwrap(),
+        QueueOptions {
+            shards: QueueOptions::ordered().shards,
+            ..QueueOptions::default()
+        }
+    );
+}
