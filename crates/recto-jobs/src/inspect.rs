@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use recto_queue::limits::MAX_CLAIMED_BYTES;
 use recto_queue::{
     Chunk, Entry, Live, MessageId, Micros, Moved, Pending, Segment, Seq, Standing, StateAnswer, StateWish,
 };
@@ -128,7 +129,8 @@ impl Shard {
         Ok(stats)
     }
 
-    /// The oldest messages that are not done with, at most so many, as they stand: nobody receives them by that.
+    /// The oldest messages that are not done with, at most so many, and fewer where they have many bytes, as they stand: nobody
+    /// receives them by that.
     ///
     /// # Errors
     /// A number is not right; the store cannot be read.
@@ -140,10 +142,17 @@ impl Shard {
         let inner = &self.0;
         let head = inner.serving().await?;
         let now = inner.queues.environment.now_micros();
-        let mut peeked = Vec::new();
+        let (mut peeked, mut bytes) = (Vec::new(), 0);
         for (number, live) in head.live() {
             let (_, mut seen) = inner.seen(*number, *live).await?;
             seen.truncate(most - peeked.len());
+            let is_within = |seen: &&Seen| {
+                bytes += u64::from(seen.entry.size);
+                bytes <= MAX_CLAIMED_BYTES
+            };
+            let within = seen.iter().take_while(is_within).count();
+            let is_cut = within < seen.len();
+            seen.truncate(within.max(usize::from(peeked.is_empty())));
             let entries: Vec<_> = seen.iter().map(|seen| (seen.chunk, seen.entry)).collect();
             let contents = inner.contents(*number, *live, &entries).await?;
             for (seen, content) in seen.into_iter().zip(contents) {
@@ -165,7 +174,7 @@ impl Shard {
                         }),
                 });
             }
-            if peeked.len() == most {
+            if peeked.len() == most || is_cut {
                 break;
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use recto_queue::limits::MAX_DELAY_SECONDS;
+use recto_queue::limits::{MAX_DELAY_SECONDS, MESSAGE_OVERHEAD_BYTES};
 use recto_queue::{MessageId, Micros, Receipt};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
@@ -41,6 +41,11 @@ impl NewMessage {
         }
     }
 
+    /// How many bytes it takes in a commit, at most.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.bytes() as u64 + MESSAGE_OVERHEAD_BYTES
+    }
+
     /// How many bytes count.
     pub(crate) fn bytes(&self) -> usize {
         let attributes = self
@@ -51,8 +56,9 @@ impl NewMessage {
         self.body.len() + attributes.sum::<usize>() + names.map(String::len).sum::<usize>()
     }
 
-    /// Whether it may be sent to a queue that is like that; `number` is where it stands among those that are sent together.
-    pub(crate) fn check(&self, number: usize, options: &ShardOptions) -> Result<()> {
+    /// Whether it may be sent to a queue that is like that, on a store that takes so much in one commit; `number` is where it stands
+    /// among those that are sent together.
+    pub(crate) fn check(&self, number: usize, options: &ShardOptions, committed_bytes: u64) -> Result<()> {
         if options.is_ordered && self.group.is_none() {
             return Err(refused(
                 number,
@@ -97,6 +103,13 @@ impl NewMessage {
         if self.bytes() > options.body_bytes as usize {
             let (bytes, most) = (self.bytes(), options.body_bytes);
             let what = format!("{bytes} bytes with attributes and names: {most} are the most in this queue");
+            return Err(refused(number, "body", &what));
+        }
+        if self.stored_bytes() > committed_bytes {
+            let bytes = self.stored_bytes();
+            let what = format!(
+                "{bytes} bytes with all that is stored of it: this store takes {committed_bytes} at once"
+            );
             return Err(refused(number, "body", &what));
         }
         Ok(())

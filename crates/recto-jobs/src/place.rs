@@ -7,7 +7,7 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_queue::{Address, Clock, Micros, Protocol, Tenure};
 use recto_store::{
-    Atomicity, ConsistencyLevel, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind,
+    Atomicity, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind,
     TableOutcome, WriteOptions, WriteOutcome,
 };
 
@@ -20,6 +20,8 @@ use crate::trains::Trains;
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// Bytes of a log that are read at once: about as many as a whole one has.
 const MAX_READ_BYTES: u64 = 32 << 20;
+/// Bytes of a commit that are left to the register, and to what says where all that stands.
+const REGISTER_BYTES: usize = 64 << 10;
 /// About how long to wait before a request is sent for the second time; each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 /// About the longest such wait.
@@ -65,15 +67,12 @@ impl QueueStore {
     ) -> Result<Self> {
         store.check_decisions()?;
         let is_alone = !store.limits().remote;
+        let protocol = Protocol::default().carrying(committed_bytes(&store.limits()));
         let open = Self {
             store,
             environment,
             tables: Tables::new(),
-            protocol: if is_alone {
-                Protocol::default().alone()
-            } else {
-                Protocol::default()
-            },
+            protocol: if is_alone { protocol.alone() } else { protocol },
             request_timeout,
             trains: Arc::default(),
             shards: Arc::default(),
@@ -208,6 +207,16 @@ impl QueueStore {
         let [drawn] = self.environment.random();
         tokio::time::sleep(longest.mul_f64(0.5 + f64::from(drawn) / 512.0)).await;
     }
+}
+
+/// Bytes of messages, and what they take beside, that one commit of a store has room for.
+pub(crate) fn committed_bytes(limits: &Limits) -> u64 {
+    let most = if limits.transactions {
+        limits.mutation_bytes.min(limits.batch_bytes)
+    } else {
+        limits.mutation_bytes
+    };
+    most.saturating_sub(REGISTER_BYTES) as u64
 }
 
 /// Whether a request that failed so may succeed when it is sent again.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use recto_queue::limits::MAX_VISIBILITY_SECONDS;
+use recto_queue::limits::{MAX_BODY_BYTES, MAX_CLAIMED_BYTES, MAX_VISIBILITY_SECONDS};
 use recto_queue::{
     ClaimId, Delivery, Entry, Head, Live, Log, Micros, Order, Receipt, Segment, State, StateAnswer, StateWish,
 };
@@ -28,14 +28,23 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What a look at a shard found.
 struct Look {
     messages: Vec<Message>,
+    /// What they have.
+    bytes: u64,
     /// Whether there were messages whose bodies are lost: behind them there may be others.
     is_lossy: bool,
     /// When there may be something, as far as that is known.
     due: Option<Micros>,
 }
 
+impl Look {
+    /// Whether another message may be too much: a segment from which no more was taken for that may have one.
+    fn is_full(&self) -> bool {
+        self.bytes + u64::from(MAX_BODY_BYTES) > MAX_CLAIMED_BYTES
+    }
+}
+
 impl Shard {
-    /// Receives at most so many messages, the oldest first; each is this caller's for `visibility`, or for as long as its queue
+    /// Receives at most so many messages, the oldest first, and fewer where they have many bytes; each is this caller's for `visibility`, or for as long as its queue
     /// says, counted from before this was asked. Waits for so long, if there is none. A caller that goes away before it has them
     /// gives them back.
     ///
@@ -148,6 +157,7 @@ impl Inner {
         let head = self.serving().await?;
         let mut look = Look {
             messages: Vec::new(),
+            bytes: 0,
             is_lossy: false,
             due: None,
         };
@@ -156,7 +166,7 @@ impl Inner {
         let mut before: BTreeMap<Segment, (Log, State)> = BTreeMap::new();
         for (number, live) in head.live() {
             let wanted = most - look.messages.len();
-            if wanted == 0 {
+            if wanted == 0 || look.is_full() {
                 break;
             }
             let segment = self.segment(*number, *live);
@@ -173,7 +183,7 @@ impl Inner {
                 looked => looked?,
             }
         }
-        if look.messages.len() == most {
+        if look.messages.len() == most || look.is_full() {
             // Whoever waits finds the rest.
             self.news.notify_one();
         }
@@ -315,9 +325,11 @@ impl Inner {
         let (mut lost, mut wrong) = (Vec::new(), None);
         for ((delivery, (_, entry)), content) in known.into_iter().zip(entries).zip(contents) {
             match content {
-                Ok(content) => look
-                    .messages
-                    .push(self.message(segment, delivery, &entry, content)),
+                Ok(content) => {
+                    look.bytes += u64::from(entry.size);
+                    look.messages
+                        .push(self.message(segment, delivery, &entry, content));
+                }
                 Err(unread) if unread.is_lost() => lost.push(delivery),
                 Err(unread) => wrong = Some(unread.of(entry.id)),
             }

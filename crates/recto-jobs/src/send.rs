@@ -10,11 +10,12 @@ use crate::entering::Load;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::message::{MAX_BATCH, NewMessage, Sent};
 use crate::options::ShardOptions;
+use crate::place::committed_bytes;
 use crate::settle::micros;
 use crate::shard::{Inner, Shard};
 
-/// Bytes of messages that are sent by one append, unless one alone has more.
-const MAX_APPEND_BYTES: usize = 4 << 20;
+/// Bytes that are sent by one append, with what is stored beside the messages; fewer, if the store takes no more in one commit.
+const MAX_APPEND_BYTES: u64 = 4 << 20;
 /// Messages that are sent wake at most so many who wait; those wake the next.
 const MAX_WOKEN: usize = 64;
 
@@ -25,7 +26,7 @@ struct Append {
     numbers: Vec<usize>,
     entries: Vec<Entry>,
     bodies: Vec<Body>,
-    bytes: usize,
+    bytes: u64,
 }
 
 impl Shard {
@@ -66,9 +67,11 @@ impl Shard {
     fn appends(&self, messages: &[NewMessage], results: &mut [Option<Result<Sent>>]) -> Vec<Append> {
         let sent = self.0.queues.environment.now_micros();
         let options = self.options();
+        let committed_bytes = committed_bytes(&self.0.queues.store.limits());
+        let most_bytes = committed_bytes.min(MAX_APPEND_BYTES);
         let mut appends: Vec<Append> = Vec::new();
         for (number, message) in messages.iter().enumerate() {
-            if let Err(error) = message.check(number, &options) {
+            if let Err(error) = message.check(number, &options, committed_bytes) {
                 results[number] = Some(Err(error));
                 continue;
             }
@@ -79,7 +82,7 @@ impl Shard {
                 .iter()
                 .rev()
                 .find(is_last)
-                .is_some_and(|append| append.takes(message));
+                .is_some_and(|append| append.takes(message, most_bytes));
             if !has_room {
                 appends.push(Append::new(reach));
             }
@@ -90,7 +93,7 @@ impl Shard {
             append.numbers.push(number);
             append.entries.push(entry);
             append.bodies.push(Body::of(message));
-            append.bytes += message.bytes();
+            append.bytes += message.stored_bytes();
         }
         appends
     }
@@ -108,8 +111,8 @@ impl Append {
     }
 
     /// Whether it has room for one more.
-    fn takes(&self, message: &NewMessage) -> bool {
-        self.entries.len() < MAX_BATCH && self.bytes + message.bytes() <= MAX_APPEND_BYTES
+    fn takes(&self, message: &NewMessage, most_bytes: u64) -> bool {
+        self.entries.len() < MAX_BATCH && self.bytes + message.stored_bytes() <= most_bytes
     }
 }
 

@@ -16,6 +16,12 @@ pub const MAX_LIVE_SEGMENTS: usize = 2_048;
 pub const MAX_REGISTERS: usize = 4_096;
 /// Wishes that one conditional write carries; more wait for the next.
 pub const MAX_CARRIED: usize = 1_024;
+/// Bytes of messages that one conditional write carries, unless one wish has more; others wait for the next.
+pub const MAX_CARRIED_BYTES: u64 = 8 << 20;
+/// Bytes of messages that one claim has, unless one message has more.
+pub const MAX_CLAIMED_BYTES: u64 = 8 << 20;
+/// What a message takes at most beside its own bytes: lengths of what it says, keys, and what the log has of it.
+pub const MESSAGE_OVERHEAD_BYTES: u64 = 1 << 10;
 /// Of a register's versions: as much as a column of 64 bits with a sign holds.
 pub const MAX_VERSION: Version = i64::MAX as Version;
 /// For how long a deduplication id is known.
@@ -67,6 +73,8 @@ pub struct Protocol {
     pub(crate) live_segments: usize,
     pub(crate) registers: usize,
     pub(crate) carried: usize,
+    pub(crate) carried_bytes: u64,
+    pub(crate) claimed_bytes: u64,
     pub(crate) unused: Micros,
     /// Whether registers rest that no deduplication id needs: what is in doubt is told by what lies there.
     pub(crate) rests_always: bool,
@@ -84,6 +92,15 @@ impl Protocol {
             ..self
         }
     }
+
+    /// For a store that takes no more bytes in one conditional write, and what is put with it.
+    #[must_use]
+    pub fn carrying(self, bytes: u64) -> Self {
+        Self {
+            carried_bytes: self.carried_bytes.min(bytes),
+            ..self
+        }
+    }
 }
 
 impl Default for Protocol {
@@ -95,6 +112,8 @@ impl Default for Protocol {
             live_segments: MAX_LIVE_SEGMENTS,
             registers: MAX_REGISTERS,
             carried: MAX_CARRIED,
+            carried_bytes: MAX_CARRIED_BYTES,
+            claimed_bytes: MAX_CLAIMED_BYTES,
             unused: UNUSED_MICROS,
             rests_always: true,
             places: MAX_PLACES,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::limits::{Protocol, WINDOW_MICROS};
+use crate::limits::{MESSAGE_OVERHEAD_BYTES, Protocol, WINDOW_MICROS};
 use crate::names::{Address, Chunk, Fingerprint, MessageId, Micros, Segment, Seq, Version};
 use crate::round::Register;
 use crate::rows::Rows;
@@ -34,6 +34,11 @@ impl Entry {
     /// When it was due first: what it is kept for is counted from then.
     pub fn due(&self) -> Micros {
         self.sent.max(self.not_before)
+    }
+
+    /// About how many bytes are stored of it, body and all.
+    fn stored_bytes(&self) -> u64 {
+        u64::from(self.size) + MESSAGE_OVERHEAD_BYTES
     }
 }
 
@@ -288,6 +293,13 @@ impl Register for Log {
     type Wish = LogWish;
     type Answer = LogAnswer;
     type Context<'a> = LogContext<'a>;
+
+    fn bytes(wish: &LogWish) -> u64 {
+        match wish {
+            LogWish::Append { entries, .. } => entries.iter().map(Entry::stored_bytes).sum(),
+            LogWish::Seal => 0,
+        }
+    }
 
     fn version(&self) -> Version {
         self.version

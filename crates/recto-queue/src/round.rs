@@ -28,6 +28,12 @@ pub trait Register: Clone + Debug + PartialEq + Eq + Hash + Send + Sync + 'stati
     /// What wishes are worked out by, beside the register.
     type Context<'a>;
 
+    /// About how many bytes a wish adds to a conditional write, and to what is put with it.
+    fn bytes(wish: &Self::Wish) -> u64 {
+        let _ = wish;
+        0
+    }
+
     /// The version of what is there.
     fn version(&self) -> Version;
 
@@ -203,7 +209,7 @@ impl<R: Register> Round<R> {
             return self.read();
         };
         let mut put = copy.clone();
-        let count = self.waiting.len().min(self.protocol.carried);
+        let count = self.carried();
         let answers: Vec<_> = self.waiting[..count]
             .iter()
             .map(|one| put.work_out(&one.wish, one.may_be_done, context))
@@ -232,6 +238,17 @@ impl<R: Register> Round<R> {
             answers,
         });
         vec![cas]
+    }
+
+    /// How many wishes one conditional write carries, the first one whatever it has.
+    fn carried(&self) -> usize {
+        let mut bytes = 0;
+        let is_within = |(index, waiting): &(usize, &Waiting<R::Wish>)| {
+            bytes += R::bytes(&waiting.wish);
+            *index == 0 || bytes <= self.protocol.carried_bytes
+        };
+        let carried = self.waiting.iter().take(self.protocol.carried).enumerate();
+        carried.take_while(is_within).count()
     }
 
     fn decided(&mut self, decision: Decision, context: &R::Context<'_>) -> Vec<Action<R>> {

@@ -356,14 +356,20 @@ impl State {
         StateAnswer::Claimed(claimed.collect())
     }
 
-    /// So many at most of the messages that may be received now, as long as more may be pending.
+    /// So many at most of the messages that may be received now, as long as more may be pending, and no more bytes than a claim has.
     fn claimable(&self, most: u16, context: &StateContext<'_>) -> Vec<Seq> {
         let mut room = context.protocol.pending.saturating_sub(self.pending.len());
         let last_pending = self.pending.last_key_value().map(|(seq, _)| *seq);
         let mut receivable = self.receivable(context);
-        let mut claimable = Vec::new();
+        let (mut claimable, mut bytes) = (Vec::new(), 0);
         while claimable.len() < usize::from(most) {
-            let Some(seq) = receivable.next() else { break };
+            let Some((seq, entry)) = receivable.next() else {
+                break;
+            };
+            bytes += u64::from(entry.size);
+            if bytes > context.protocol.claimed_bytes && !claimable.is_empty() {
+                break;
+            }
             let is_pending = self.pending.contains_key(&seq);
             if is_pending || room > 0 {
                 room -= usize::from(!is_pending);
@@ -376,19 +382,21 @@ impl State {
     }
 
     /// Messages that may be received now, oldest first. No more is looked at than is taken.
-    fn receivable<'a>(&'a self, context: &'a StateContext<'_>) -> impl Iterator<Item = Seq> + 'a {
+    fn receivable<'a>(
+        &'a self,
+        context: &'a StateContext<'_>,
+    ) -> impl Iterator<Item = (Seq, &'a Entry)> + 'a {
         let is_blind =
             context.log.segment != context.segment || context.order.is_some_and(|order| order.is_unknown);
         let open = (!is_blind).then(|| self.unresolved(context.segment, context.log));
         let mut open_groups = BTreeSet::new();
-        let receivable = open.into_iter().flatten().filter(move |(seq, entry)| {
+        open.into_iter().flatten().filter(move |(seq, entry)| {
             let is_in_turn = match (context.order, entry.group) {
                 (Some(order), Some(group)) => open_groups.insert(group) && !order.blocked.contains(&group),
                 _ => true,
             };
             is_in_turn && self.is_free(*seq, context) && entry.not_before <= context.clock.wall
-        });
-        receivable.map(|(seq, _)| seq)
+        })
     }
 
     /// Whether nobody has a message, and it may be received once more.

@@ -5,6 +5,7 @@ mod damage;
 mod dead;
 mod expiring;
 mod inspecting;
+mod large;
 mod options;
 mod ordered;
 mod queues;
@@ -87,7 +88,8 @@ behaviours! {
     dead::the_last_error_goes_with_a_dead_letter,
     damage::a_message_whose_body_is_lost_is_gone_and_counted,
     damage::a_message_whose_body_is_lost_is_a_dead_letter,
-    damage::a_head_that_was_restored_alone_is_found_out;
+    damage::a_head_that_was_restored_alone_is_found_out,
+    large::of_large_messages_fewer_are_received;
     sending::a_deduplication_id_is_known_in_the_segments_behind,
     ordered::a_group_is_in_order_across_segments,
     inspecting::dead_letters_go_back,
@@ -103,12 +105,14 @@ behaviours! {
     queues::what_is_purged_is_not_received,
     segments::segments_go_when_all_of_their_messages_are_done_with,
     segments::what_is_left_in_the_first_segment_is_received_first,
-    damage::what_is_moved_back_goes_without_its_body;
+    damage::what_is_moved_back_goes_without_its_body,
+    large::many_who_send_large_messages_are_served;
     expiring::what_is_older_than_its_queue_keeps_it_is_gone,
     expiring::what_is_delayed_is_kept_from_when_it_is_due,
     expiring::who_has_what_expired_is_done_with_it,
     expiring::the_upkeep_ends_with_the_queues,
     expiring::what_could_not_be_cleared_is_tried_again,
+    large::what_the_store_does_not_take_is_refused_by_number_and_field,
 }
 
 /// Sends one message; its id.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{entry, state_context};
-use crate::limits::{Protocol, WINDOW_MICROS};
+use crate::limits::{MESSAGE_OVERHEAD_BYTES, Protocol, WINDOW_MICROS};
 use crate::rules::{Rule, Rules};
 use crate::{
     Action, Chunk, ClaimId, Decision, Entry, Event, Leases, Log, LogAnswer, LogContext, LogWish, MessageId,
@@ -230,6 +230,31 @@ fn of_two_messages_with_one_deduplication_id_the_later_one_counts() {
         let told = round.step(Event::Read(empty), &context);
         let duplicate = LogAnswer::Appended(vec![Placed::Duplicate(MessageId(2))]);
         assert_eq!(told, [Action::Answer(Ticket(3), duplicate)]);
+    }
+}
+
+#[test]
+fn a_round_carries_so_many_bytes_unless_one_wish_has_more() {
+    let recent = Recent::new();
+    let of = |size| u64::from(size) + MESSAGE_OVERHEAD_BYTES;
+    for (sizes, carried_bytes, expected) in [
+        ([7, 7, 7], of(7_u32) * 2, 2),
+        ([7, 7, 7], of(7) * 2 - 1, 1),
+        ([900, 7, 7], 1, 1),
+        ([7, 7, 7], of(7) * 3, 3),
+    ] {
+        let protocol = Protocol::default().carrying(carried_bytes);
+        let context = log_context(&recent, protocol);
+        let mut round = Round::<Log>::new(protocol);
+        let wishes = (1..).zip(sizes).map(|(id, size)| append(id, &[entry(id, size)]));
+        round.step(Event::Asked(wishes.collect()), &context);
+        let first = put(&round.step(Event::Read(Log::absent()), &context));
+        assert_eq!(first.next(), expected, "{carried_bytes}");
+        // The others are in the next.
+        if expected < 3 {
+            let told = round.step(Event::Decided(1, Decision::Applied), &context);
+            assert!(put(&told[usize::from(expected)..]).next() > expected);
+        }
     }
 }
 

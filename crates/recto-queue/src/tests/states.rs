@@ -413,3 +413,22 @@ fn what_has_expired_is_done_with_whoever_has_it() {
         StateAnswer::NoMessage
     );
 }
+
+#[test]
+fn a_claim_has_so_many_bytes_unless_one_message_has_more() {
+    let claimed = |sizes: [u32; 3], claimed_bytes| {
+        let mut states = States::new(Protocol {
+            claimed_bytes,
+            ..Protocol::default()
+        });
+        let entries = (1..).zip(sizes).map(|(id, size)| entry(id, size)).collect();
+        let chunk = Chunk(1);
+        states.log.rows = Rows::from_iter([(0, LogRow { chunk, entries })]);
+        let first = states.claims(1, 9).len();
+        // The others are in the next.
+        (first, states.claims(2, 9).len())
+    };
+    assert_eq!(claimed([5, 5, 5], 15), (3, 0));
+    assert_eq!(claimed([5, 5, 5], 14), (2, 1));
+    assert_eq!(claimed([9, 5, 5], 4), (1, 1));
+}
