@@ -59,19 +59,13 @@ fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {
     pieces
 }
 
-/// The static column, and rows that follow each other where they can be read.
+/// The static column, and rows that follow each other.
 fn log(bytes: &[u8]) {
     let pieces = pieces(bytes);
     let Some((column, rows)) = pieces.split_first() else {
         return;
     };
-    let mut next = 0_u16;
-    let rows = rows.iter().map(|row| {
-        let first = next;
-        let entries = decode_log_row(row).map_or(0, |(_, row)| row.entries.len());
-        next = next.saturating_add(entries as u16);
-        (first, *row)
-    });
+    let rows = (0..).zip(rows.iter().copied());
     let Ok(header) = decode_log_header(COLUMN, column) else {
         return;
     };

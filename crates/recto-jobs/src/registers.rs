@@ -140,10 +140,10 @@ impl Ground for LogGround {
             },
             None,
         )];
-        for (first, row) in rows {
+        for (number, row) in rows {
             let entries = stored::encode_log_row(self.segment, row);
             let put = Operation::Put {
-                clustering: row_clustering(first),
+                clustering: row_clustering(number),
                 cells: std::iter::once(Some(&entries[..])).collect(),
                 replace: true,
             };
@@ -245,7 +245,6 @@ async fn read_log_once(
     let table = &queues.tables.logs;
     let (options, partition) = (queues.read_options(), register_partition(address, register));
     let snapshot = queues.store.snapshot()?;
-    // Rows that were put since have places that the static column does not name yet, and are passed over.
     let of_all = snapshot.get_statics(table, &partition, &options).await?;
     let Some(of_all) = of_all.rows.iter().next() else {
         return Ok(Log::absent());
@@ -258,17 +257,17 @@ async fn read_log_once(
         return Err(damaged(table));
     };
     let header = stored::decode_log_header(version, content)?;
-    // Behind what this segment has there may be more, of segments that had the register before.
+    // Behind what this segment has there may be more: put since, or by segments that had the register before.
     let mut slice = Slice {
         from: Bound::Before(row_clustering(header.needed_from(copy))),
-        to: Bound::Before(row_clustering(header.next())),
+        to: Bound::Before(row_clustering(header.rows())),
         ..Slice::from_start(table, partition, MAX_LOG_ROWS)
     };
     let column = table.columns().len() - 1;
     let row = |row: RowRef<'_>| {
-        let first = row.get(table.partition().len())?;
-        let first = i32::from_be_bytes(first.try_into().ok()?);
-        Some((Seq::try_from(first).ok()?, row.get(column)?.to_vec()))
+        let number = row.get(table.partition().len())?;
+        let number = i32::from_be_bytes(number.try_into().ok()?);
+        Some((Seq::try_from(number).ok()?, row.get(column)?.to_vec()))
     };
     let mut rows = Vec::new();
     loop {
@@ -276,11 +275,11 @@ async fn read_log_once(
         let read_rows: Option<Vec<_>> = read.rows.iter().map(row).collect();
         rows.extend(read_rows.ok_or_else(|| damaged(table))?);
         match rows.last() {
-            Some((first, _)) if !read.exhausted => slice.from = Bound::After(row_clustering(*first)),
+            Some((last, _)) if !read.exhausted => slice.from = Bound::After(row_clustering(*last)),
             _ => break,
         }
     }
-    let rows = rows.iter().map(|(first, row)| (*first, &row[..]));
+    let rows = rows.iter().map(|(number, row)| (*number, &row[..]));
     Ok(stored::decode_log(header, copy, rows)?)
 }
 

@@ -135,9 +135,10 @@ pub(crate) fn body_partition(address: Address, segment: Segment) -> Cells {
     [&place[..], &shard, &segment].into_iter().map(Some).collect()
 }
 
-/// The key of a log's row in its partition.
-pub(crate) fn row_clustering(first: Seq) -> Cells {
-    std::iter::once(Some(&i32::from(first).to_be_bytes()[..])).collect()
+/// The key of a log's row in its partition: its number, so that each segment which has the register puts its rows over those of
+/// the ones before.
+pub(crate) fn row_clustering(number: Seq) -> Cells {
+    std::iter::once(Some(&i32::from(number).to_be_bytes()[..])).collect()
 }
 
 /// The key of a body in its partition.
@@ -182,7 +183,7 @@ fn logs() -> Table {
         column("place", Type::Int, ColumnKind::Partition),
         column("shard", Type::Int, ColumnKind::Partition),
         column("register", Type::Int, ColumnKind::Partition),
-        column("first", Type::Int, ASCENDING),
+        column("row", Type::Int, ASCENDING),
         column("version", Type::BigInt, of_all),
         column("log", Type::Blob, of_all),
         column("entries", Type::Blob, CAS),

@@ -198,15 +198,16 @@ impl Log {
         Some((row.chunk, entry))
     }
 
-    /// The rows that a conditional write puts beside the static column, given the [copy](crate::Round::copy) that it was
-    /// worked out on: what was added, or all where it sets the register up for another segment.
+    /// The rows that a conditional write puts beside the static column, by number, given the [copy](crate::Round::copy) that it
+    /// was worked out on: what was added, or all where it sets the register up for another segment. They take the place of those
+    /// that segments before had there.
     pub fn rows_since(&self, before: &Self) -> impl Iterator<Item = (Seq, &LogRow)> {
         let first = if before.segment == self.segment {
-            before.next()
+            before.rows.count()
         } else {
             0
         };
-        self.rows.from(first)
+        (first..).zip(self.rows.from(first))
     }
 
     /// The deduplication ids that it has, for [`LogContext::recent`] of the segments behind it.

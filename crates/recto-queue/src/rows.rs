@@ -40,17 +40,24 @@ impl Rows {
         }
     }
 
-    /// All of them, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Seq, &LogRow)> {
-        self.from(0)
+    /// How many there are. Each has a message at least.
+    pub(crate) fn count(&self) -> Seq {
+        let full = self.blocks.len().saturating_sub(1) * BLOCK_ROWS;
+        let last = self.blocks.last().map_or(0, |last| last.rows.len());
+        (full + last) as Seq
     }
 
-    /// Those whose first entry has this place or a later one.
-    pub(crate) fn from(&self, first: Seq) -> impl Iterator<Item = (Seq, &LogRow)> {
-        let before = self.blocks_to(first).saturating_sub(1);
-        let rows = self.blocks[before..].iter().flat_map(|block| &block.rows);
-        let rows = rows.skip_while(move |(other, _)| *other < first);
+    /// All of them, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Seq, &LogRow)> {
+        let rows = self.blocks.iter().flat_map(|block| &block.rows);
         rows.map(|(first, row)| (*first, row))
+    }
+
+    /// Those of this number, counted from 0, and later ones.
+    pub(crate) fn from(&self, number: Seq) -> impl Iterator<Item = &LogRow> {
+        let (block, row) = (usize::from(number) / BLOCK_ROWS, usize::from(number) % BLOCK_ROWS);
+        let rows = self.blocks.iter().skip(block).flat_map(|block| &block.rows);
+        rows.skip(row).map(|(_, row)| row)
     }
 
     /// The last one whose first entry has this place or an earlier one.

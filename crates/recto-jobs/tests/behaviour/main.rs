@@ -105,6 +105,7 @@ behaviours! {
     queues::what_is_purged_is_not_received,
     segments::segments_go_when_all_of_their_messages_are_done_with,
     segments::what_is_left_in_the_first_segment_is_received_first,
+    segments::rows_of_a_log_are_put_over_those_of_the_segments_before,
     damage::what_is_moved_back_goes_without_its_body,
     large::many_who_send_large_messages_are_served;
     expiring::what_is_older_than_its_queue_keeps_it_is_gone,

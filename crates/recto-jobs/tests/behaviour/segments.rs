@@ -65,3 +65,29 @@ pub(crate) async fn what_is_left_in_the_first_segment_is_received_first(bed: Bed
     let again = shard.receive(1, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&again), ["0"]);
 }
+
+pub(crate) async fn rows_of_a_log_are_put_over_those_of_the_segments_before(bed: Bed) {
+    for turn in 1..=6 {
+        // Four rows, or fewer.
+        for together in [vec![1, 1, 1, 1], vec![3, 1], vec![1, 2, 1], vec![4]] {
+            let shard = bed.open_with_segments_of(4).await;
+            for count in together {
+                let sent = shard.send(vec![NewMessage::new("a"); count]).await;
+                assert!(sent.iter().all(Result::is_ok));
+            }
+            drop(shard);
+            // Opened anew: what is known is what is read.
+            let shard = bed.open_with_segments_of(4).await;
+            let received = shard.receive(10, Some(LONG), NOW).await.unwrap();
+            assert_eq!(received.len(), 4, "turn {turn}");
+            let receipts: Vec<_> = received.iter().map(|message| message.receipt).collect();
+            shard.ack(&receipts).await.unwrap();
+        }
+    }
+    let registers = bed.count_rows("recto_queue_state").await;
+    let rows = bed.count_rows("recto_queue_log").await;
+    assert!(
+        registers <= 2 && rows <= 4 * registers,
+        "{rows} rows of {registers} registers"
+    );
+}

@@ -21,6 +21,7 @@ pub fn encode_log_header(log: &Log) -> Vec<u8> {
     let mut bytes = vec![LOG_FORMAT_VERSION];
     bytes.extend(log.segment.0.to_be_bytes());
     bytes.extend(log.next().to_be_bytes());
+    bytes.extend(log.rows.count().to_be_bytes());
     bytes.extend(log.bytes.to_be_bytes());
     bytes.push(u8::from(log.is_sealed));
     bytes
@@ -116,22 +117,25 @@ pub struct LogHeader {
     version: Version,
     segment: Segment,
     next: Seq,
+    rows: Seq,
     bytes: u64,
     is_sealed: bool,
 }
 
 impl LogHeader {
-    /// The place behind the last message.
-    pub fn next(&self) -> Seq {
-        self.next
+    /// How many rows it has: behind them there may be others, of segments that had the register before.
+    pub fn rows(&self) -> Seq {
+        self.rows
     }
 
-    /// From which place on rows are needed beside those of a copy that was read before. If they were not read together with
-    /// this from there on, both are read again.
+    /// From which row on, by number, rows are needed beside those of a copy that was read before. If they were not read together
+    /// with this from there on, both are read again.
     pub fn needed_from(&self, copy: &Log) -> Seq {
-        let is_before =
-            copy.segment == self.segment && copy.version <= self.version && copy.next() <= self.next;
-        if is_before { copy.next() } else { 0 }
+        let is_before = copy.segment == self.segment
+            && copy.version <= self.version
+            && copy.next() <= self.next
+            && copy.rows.count() <= self.rows;
+        if is_before { copy.rows.count() } else { 0 }
     }
 }
 
@@ -145,10 +149,13 @@ pub fn decode_log_header(version: Version, bytes: &[u8]) -> Result<LogHeader, St
         version,
         segment: Segment(reader.u64()?),
         next: reader.u16()?,
+        rows: reader.u16()?,
         bytes: reader.u64()?,
         is_sealed: reader.bool()?,
     };
     reader.check(header.next <= MAX_SEGMENT_MESSAGES, "it has more than a segment")?;
+    let is_possible = header.rows <= header.next && (header.rows > 0 || header.next == 0);
+    reader.check(is_possible, "it has more rows than messages, or none for them")?;
     let is_possible = header.bytes <= MAX_SEGMENT_BYTES;
     reader.check(is_possible, "it has more bytes than a segment")?;
     reader.end()?;
@@ -156,10 +163,10 @@ pub fn decode_log_header(version: Version, bytes: &[u8]) -> Result<LogHeader, St
 }
 
 /// The log that says this of itself: what a copy has that was read before, and the rows from
-/// [there on](LogHeader::needed_from), by place. Rows of segments that had the register before are passed over.
+/// [there on](LogHeader::needed_from), by number, up to as many as it [has](LogHeader::rows).
 ///
 /// # Errors
-/// A row is of another version, or damaged, or rows are missing.
+/// A row is of another version, of another segment, or damaged, or rows are missing.
 pub fn decode_log<'b>(
     header: LogHeader,
     copy: &Log,
@@ -185,15 +192,17 @@ pub fn decode_log<'b>(
             Err(StoredError::Damaged { what: LOG, reason })
         }
     };
-    for (first, row) in rows {
+    for (number, row) in rows {
         let (segment, row) = decode_log_row(row)?;
-        if segment == header.segment && (from..header.next).contains(&first) {
-            check(first == log.next(), "its rows do not follow each other")?;
-            let is_within = row.entries.len() <= usize::from(header.next - first);
-            check(is_within, "its rows have more")?;
-            log.rows.push(first, row);
-        }
+        check(segment == header.segment, "one of its rows is another segment's")?;
+        let is_next = number == log.rows.count() && number < header.rows;
+        check(is_next, "its rows do not follow each other")?;
+        let first = log.next();
+        let is_within = row.entries.len() <= usize::from(header.next - first);
+        check(is_within, "its rows have more messages")?;
+        log.rows.push(first, row);
     }
-    check(log.next() == header.next, "it has fewer rows than it says")?;
+    let is_whole = log.rows.count() == header.rows && log.next() == header.next;
+    check(is_whole, "it has fewer rows, or messages, than it says")?;
     Ok(log)
 }

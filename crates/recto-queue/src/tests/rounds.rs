@@ -77,8 +77,8 @@ fn what_waits_goes_together() {
     assert_eq!(put.next(), 4);
     assert_eq!(put.message(2).expect("a message").1.id, MessageId(3));
     assert_eq!(put.message(4), None);
-    let added: Vec<_> = put.rows_since(&both).map(|(first, _)| first).collect();
-    assert_eq!(added, [3]);
+    let added: Vec<_> = put.rows_since(&both).map(|(number, _)| number).collect();
+    assert_eq!(added, [2], "the third row");
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn what_sets_a_register_up_anew_is_put_whole() {
     assert_eq!(round.copy(), Some(&first));
     let rows: Vec<_> = second
         .rows_since(&first)
-        .map(|(place, row)| (place, row.chunk))
+        .map(|(number, row)| (number, row.chunk))
         .collect();
     assert_eq!(rows, [(0, Chunk(3))]);
 }

@@ -232,22 +232,33 @@ fn what_version_1_wrote_is_written_and_read_as_ever() {
             size,
             ..golden_row("00,0,0,0,0,-,-,-")
         };
-        let count: usize = number(line[2]);
-        let row = LogRow {
-            chunk: Chunk(1),
-            entries: vec![entry(1); count].into(),
+        let (messages, count): (Seq, Seq) = (number(line[2]), number(line[3]));
+        let row = |number: Seq| {
+            // The last one has what is left.
+            let is_last = number + 1 == count;
+            let entries = vec![entry(1); usize::from(if is_last { messages - number } else { 1 })];
+            let row = LogRow {
+                chunk: Chunk(number.into()),
+                entries: entries.into(),
+            };
+            (number, row)
         };
         let log = Log {
             version: VERSION,
             segment: Segment(number(line[1])),
-            bytes: number(line[3]),
-            is_sealed: line[4] == "1",
-            rows: [(0, row.clone())].into_iter().filter(|_| count > 0).collect(),
+            bytes: number(line[4]),
+            is_sealed: line[5] == "1",
+            rows: (0..count).map(row).collect(),
         };
-        assert_eq!(encode_log_header(&log), bytes_of_hex(line[5]));
-        let row = encode_log_row(log.segment, &row);
-        let rows = [(0, &row[..])].into_iter().filter(|_| count > 0);
-        assert_eq!(decode_whole(VERSION, &bytes_of_hex(line[5]), rows), Ok(log));
+        let bytes = bytes_of_hex(line[6]);
+        assert_eq!(encode_log_header(&log), bytes);
+        let rows: Vec<_> = log
+            .rows
+            .iter()
+            .map(|(_, row)| encode_log_row(log.segment, row))
+            .collect();
+        let rows = (0..).zip(rows.iter().map(|row| &row[..]));
+        assert_eq!(decode_whole(VERSION, &bytes, rows), Ok(log.clone()));
     }
     for (segment, row, bytes) in golden_rows() {
         assert_eq!(encode_log_row(segment, &row), bytes);
@@ -374,7 +385,7 @@ fn other_versions_are_refused() {
 }
 
 #[test]
-fn a_logs_rows_follow_each_other_and_those_of_other_segments_are_passed_over() {
+fn a_logs_rows_follow_each_other_and_are_its_own() {
     let row = |count: usize| LogRow {
         chunk: Chunk(1),
         entries: vec![golden_row("00,0,1,0,0,-,-,-"); count].into(),
@@ -392,18 +403,16 @@ fn a_logs_rows_follow_each_other_and_those_of_other_segments_are_passed_over() {
         encode_log_row(Segment(9), &row(3)),
     );
     let old = encode_log_row(Segment(8), &row(4));
-    let decoded = decode_whole(
-        VERSION,
-        &bytes,
-        [(0, &two[..]), (1, &old), (2, &three), (4, &old)],
-    );
+    let decoded = decode_whole(VERSION, &bytes, [(0, &two[..]), (1, &three)]);
     assert_eq!(decoded, Ok(log));
     for rows in [
         vec![(0, &two[..])],
-        vec![(0, &three[..]), (3, &three)],
-        vec![(0, &two[..]), (3, &two)],
-        vec![(0, &two[..]), (2, &old)],
-        vec![(0, &two[..]), (2, &three[..9])],
+        vec![(0, &three[..]), (1, &three)],
+        vec![(0, &two[..]), (1, &two)],
+        vec![(0, &two[..]), (2, &three)],
+        vec![(0, &two[..]), (1, &old)],
+        vec![(0, &two[..]), (1, &three), (2, &old)],
+        vec![(0, &two[..]), (1, &three[..9])],
     ] {
         assert!(matches!(
             decode_whole(VERSION, &bytes, rows),
@@ -432,20 +441,20 @@ fn only_rows_that_a_copy_does_not_have_are_needed() {
         encode_log_row(Segment(9), &first.1),
         encode_log_row(Segment(9), &second.1),
     );
-    let (all, last) = ([(0, &two[..]), (2, &three)], [(2, &three[..])]);
+    let (all, last) = ([(0, &two[..]), (1, &three)], [(1, &three[..])]);
     for (copy, from) in [
-        (log(VERSION - 1, 9, std::slice::from_ref(&first)), 2),
-        (newest.clone(), 5),
+        (log(VERSION - 1, 9, std::slice::from_ref(&first)), 1),
+        (newest.clone(), 2),
         (Log::absent(), 0),
         // Another segment's, and what is newer than what was read.
         (log(VERSION - 1, 8, &[(0, row(7, 2))]), 0),
         (log(VERSION + 1, 9, std::slice::from_ref(&first)), 0),
     ] {
         assert_eq!(header.needed_from(&copy), from);
-        let rows = all.into_iter().filter(|(place, _)| *place >= from);
+        let rows = all.into_iter().filter(|(number, _)| *number >= from);
         assert_eq!(decode_log(header, &copy, rows), Ok(newest.clone()));
         let is_enough = decode_log(header, &copy, last).is_ok();
-        assert_eq!(is_enough, from > 0, "of {from} on");
+        assert_eq!(is_enough, from == 1, "of {from} on");
     }
 }
 
