@@ -195,7 +195,7 @@ impl Clearing {
     }
 
     fn looks(&mut self, head: &Head) -> ClearAction {
-        if !head.serves(self.tenure) {
+        if !head.serves(self.tenure) && self.protocol.rules.keeps(Rule::ClearedByTheNewest) {
             // Another has cleared it before, and the place is the next queue's.
             return ClearAction::Over(Released::Done);
         }

@@ -59,6 +59,8 @@ pub(crate) enum Rule {
     TenureNoOlderThanHead,
     /// The heads of a deleted queue know that before its place is another's.
     HeadsClosed,
+    /// Who clears a place by an older use than a head knows leaves that alone: it is the next queue's.
+    ClearedByTheNewest,
     /// Nothing is live in them then.
     ClearedWhenEmpty,
     /// A head is made by a fence, by a ring that was read since the queue has its place: before, none was fenced.

@@ -8,7 +8,7 @@ use super::world::{Ghost, Now};
 use super::{HERE, QUEUE};
 use crate::{
     ClearAction, ClearEvent, Clearing, Live, Log, LogWish, MessageId, QueueId, QueueName, QueueOptions,
-    RegistryWish, Released, Segment, ShardAction, ShardEvent,
+    RegistryWish, Released, Segment, ShardAction, ShardEvent, Tenure,
 };
 
 /// Deletes the queue, and sends to the one that comes then.
@@ -17,6 +17,8 @@ pub(crate) struct Clearer {
     name: u8,
     is_begun: bool,
     clearing: Option<Clearing>,
+    /// By which deletion.
+    deletion: Tenure,
     /// The segment that is cleared.
     here: Option<(Segment, Live)>,
     log: Option<Log>,
@@ -35,6 +37,7 @@ impl Clearer {
             name,
             is_begun: false,
             clearing: None,
+            deletion: Tenure::default(),
             here: None,
             log: None,
             purges: false,
@@ -91,6 +94,7 @@ impl Clearer {
             return None;
         }
         if let Some(tenure) = row.deleting() {
+            self.deletion = tenure;
             self.clearing = Some(Clearing::new(HERE, tenure, now.config.protocol()));
             return self.clears(ClearEvent::Begin, now);
         }
@@ -129,7 +133,8 @@ impl Clearer {
                     segment,
                     register: live.register,
                 };
-                self.driver.asks_state(own, wish, By::Purge, now)
+                let by = By::Purge(self.deletion);
+                self.driver.asks_state(own, wish, by, now)
             }
             ClearAction::Find(segment) => self.driver.asks(HERE, ShardAction::Find(segment), now),
             ClearAction::Over(released) => {

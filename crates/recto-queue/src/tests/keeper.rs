@@ -1,10 +1,10 @@
 //! Who seals and releases, in the models.
 
-use super::SOURCE;
 use super::driver::{Driver, Next, Spot};
 use super::mover::spot_of;
 use super::store::{By, Reply, Request};
 use super::world::Now;
+use super::{SOURCE, TENURE};
 use crate::{
     Address, HeadWish, Live, Log, LogAnswer, LogWish, ReleaseAction, ReleaseEvent, Released, Releasing,
     Segment, ShardAction, ShardEvent,
@@ -131,7 +131,7 @@ impl Keeper {
             ReleaseAction::Source(origin, wish) => {
                 self.driver.asks_state(spot_of(origin), wish, By::Nobody, now)
             }
-            ReleaseAction::State(wish) => self.driver.asks_state(own, wish, By::Purge, now),
+            ReleaseAction::State(wish) => self.driver.asks_state(own, wish, By::Purge(TENURE), now),
             ReleaseAction::Head(wish) => self.driver.asks(self.address, ShardAction::Head(vec![wish]), now),
             ReleaseAction::Find(segment) => self.driver.asks(self.address, ShardAction::Find(segment), now),
             ReleaseAction::Over(released) => {

@@ -1,7 +1,7 @@
 //! A queue is deleted while somebody sends to it, and another one has its place.
 
 use super::world::Config;
-use super::{OTHERS, usually};
+use super::{OTHERS, Q1, usually};
 use crate::limits::LEASE_MARGIN_MICROS;
 use crate::rules::Rule;
 use crate::{
@@ -53,6 +53,11 @@ fn without_tenures() {
 #[test]
 fn without_closing_heads() {
     clearing().breaks(Rule::HeadsClosed, OTHERS);
+}
+
+#[test]
+fn without_leaving_the_next_queue_alone() {
+    clearing_twice().breaks(Rule::ClearedByTheNewest, Q1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::rules::{Rule, Rules};
 use crate::{
     Address, BodyTable, Chunk, ClaimId, Decision, Entry, Head, Life, Live, Log, LogRow, MessageId, Micros,
     Pending, Phase, Protocol, QueueName, QueueOptions, Reach, Register, RegisterNumber, Registry,
-    RegistryContext, RegistryWish, Ring, Segment, Seq, Shard, Standing, State, Target, Version,
+    RegistryContext, RegistryWish, Ring, Segment, Seq, Shard, Standing, State, Target, Tenure, Version,
 };
 
 /// What is asked of the store.
@@ -38,8 +38,9 @@ pub(crate) enum Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum By {
     Claim(ClaimId),
-    /// Of somebody who purges: that is as an ack of all that the segment has.
-    Purge,
+    /// Of somebody who purges what was sent by this use of the place, or an older one: that is as an ack of it, and of nothing
+    /// else.
+    Purge(Tenure),
     /// They are moved, or nothing is resolved.
     Nobody,
 }
@@ -74,6 +75,8 @@ pub(crate) struct Store {
     pub(crate) bodies: BTreeSet<(BodyTable, Address, Segment, Chunk)>,
     /// Messages that are durably done with.
     pub(crate) acked: BTreeSet<MessageId>,
+    /// By which use of the place a live segment was opened, if another queue had it before.
+    opened_by: BTreeMap<(Address, Segment), Tenure>,
     /// Messages of segments that were released.
     pub(crate) released: Vec<Copy>,
     /// By whom a message is held, and until when: whatever is stored, only he can let go of it before.
@@ -142,6 +145,7 @@ impl Store {
                 .collect(),
             bodies: BTreeSet::new(),
             acked: BTreeSet::new(),
+            opened_by: BTreeMap::new(),
             released: Vec::new(),
             held: BTreeMap::new(),
             broken: None,
@@ -384,13 +388,20 @@ impl Store {
             self.released.extend(left);
             self.released.sort_unstable();
         }
-        let mut new = put
+        let new = put
             .live
             .keys()
             .filter(|segment| !before.live.contains_key(segment));
-        if new.any(|segment| *segment <= before.last) {
-            self.broken = Some(Q4);
+        for segment in new {
+            if *segment <= before.last {
+                self.broken = Some(Q4);
+            }
+            if put.tenure > TENURE {
+                self.opened_by.insert((address, *segment), put.tenure);
+            }
         }
+        self.opened_by
+            .retain(|(at, segment), _| *at != address || put.live.contains_key(segment));
     }
 
     /// Q2, Q6 and Q7, of what a conditional write claims and resolves.
@@ -434,7 +445,13 @@ impl Store {
             }
             acked.extend(message(seq).map(|message| message.id));
         }
-        if by != By::Nobody {
+        let opened_by = self.opened_by.get(&(address, put.segment)).copied();
+        let is_meant = match by {
+            By::Claim(_) => true,
+            By::Purge(tenure) => opened_by.unwrap_or(TENURE) <= tenure,
+            By::Nobody => false,
+        };
+        if is_meant {
             self.acked.extend(acked);
         }
     }
