@@ -5,6 +5,8 @@
 //! | [`Recto::queues`](crate::Recto::queues) | the queues of an open store |
 //! | [`Queues`] | making, finding and deleting them |
 //! | [`Queue`] | sending, receiving, and being done with messages |
+//! | [`Queue::worker`] | handling messages as they come, several at a time |
+//! | [`Queue::of`] | messages that are values of a type |
 //!
 //! A message is delivered at least once. Who has received it has it for its *visibility*; who is done with it by then
 //! acknowledges it by its receipt, durably, and it is never delivered again. Otherwise it is. A message that was received too
@@ -35,7 +37,9 @@
 mod error;
 mod queue;
 mod receive;
+mod typed;
 mod words;
+mod worker;
 
 use recto_jobs::Created;
 pub use recto_jobs::{
@@ -50,7 +54,9 @@ use crate::shared::Shared;
 
 pub use queue::Queue;
 pub use receive::Receive;
+pub use typed::TypedQueue;
 pub use words::{message_id_text, position_from_text, position_text, receipt_from_text, receipt_text};
+pub use worker::{DEFAULT_CONCURRENCY, Failure, MAX_CONCURRENCY, Source, WorkEvent, Worked, Worker};
 
 /// The queues of an open store. Cheap to clone.
 #[derive(Clone)]

@@ -1,7 +1,10 @@
 //! One queue.
 
+use std::future::Future;
 use std::time::Duration;
 
+use super::typed::TypedQueue;
+use super::worker::{Failure, Worker};
 use super::{Message, NewMessage, Peeked, Position, QueueOptions, Receipt, Receive, Sent, Settled, Stats};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -114,6 +117,20 @@ impl Queue {
     /// As of [`ack`](Self::ack).
     pub async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<Settled>> {
         Ok(self.queue.shard.extend(receipts, visibility).await?)
+    }
+
+    /// A worker that hands each message to `handler`; see [`Worker`].
+    pub fn worker<H, F>(&self, handler: H) -> Worker<Self>
+    where
+        H: Fn(Message) -> F + Send + Sync + 'static,
+        F: Future<Output = std::result::Result<(), Failure>> + Send + 'static,
+    {
+        Worker::new(self.clone(), handler)
+    }
+
+    /// This queue, as one whose messages are values of one type.
+    pub fn of<T>(&self) -> TypedQueue<T> {
+        TypedQueue::new(self.clone())
     }
 
     /// How much there is. Costs a look at up to 64 segments of 4,096 messages.

@@ -1,0 +1,113 @@
+//! Queues whose messages are values of one type, as JSON.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::worker::{Failure, Worker};
+use super::{Message, NewMessage, Queue, Sent};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A queue whose messages are values of one type, written as JSON. Cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let folder = folder.path().join("store");
+/// # let store = recto::Recto::open_with(folder, recto::OpenOptions::new().create()).await?;
+/// use recto::queues::QueueOptions;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Mail {
+///     to: String,
+/// }
+///
+/// let mails = store.queues().await?.create("mails", QueueOptions::default()).await?;
+/// let mails = mails.of::<Mail>();
+/// mails.send(&Mail { to: "ada".into() }).await?;
+/// let worker = mails.worker(|mail, _| async move {
+///     assert_eq!(mail.to, "ada");
+///     Ok(())
+/// });
+/// assert_eq!(worker.until_empty().run().await?.done, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct TypedQueue<T> {
+    queue: Queue,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for TypedQueue<T> {
+    fn clone(&self) -> Self {
+        Self::new(self.queue.clone())
+    }
+}
+
+impl<T> fmt::Debug for TypedQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queue.fmt(f)
+    }
+}
+
+impl<T> TypedQueue<T> {
+    pub(super) fn new(queue: Queue) -> Self {
+        Self {
+            queue,
+            of: PhantomData,
+        }
+    }
+
+    /// The queue itself, whose messages are bytes.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+}
+
+impl<T: Serialize> TypedQueue<T> {
+    /// Sends a value.
+    ///
+    /// # Errors
+    /// As of [`Queue::send`], and [`ErrorKind::InvalidArgument`]: it cannot be written as JSON.
+    pub async fn send(&self, value: &T) -> Result<Sent> {
+        self.queue.send(self.message(value)?).await
+    }
+
+    /// The message that a value is, to be sent with a delay, a group or a deduplication id by [`queue`](Self::queue).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`]: it cannot be written as JSON.
+    pub fn message(&self, value: &T) -> Result<NewMessage> {
+        let body = serde_json::to_vec(value).map_err(|error| {
+            let message = format!("the value cannot be written as JSON: {error}");
+            Error::new(ErrorKind::InvalidArgument, message).with_source(error)
+        })?;
+        Ok(NewMessage::new(body))
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> TypedQueue<T> {
+    /// A worker that is handed values, with the messages they came by. A message that is no such value fails, and is a dead letter in
+    /// the end.
+    pub fn worker<H, F>(&self, handler: H) -> Worker<Queue>
+    where
+        H: Fn(T, Message) -> F + Send + Sync + 'static,
+        F: Future<Output = std::result::Result<(), Failure>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.queue.worker(move |message| {
+            let handler = Arc::clone(&handler);
+            async move {
+                let value = serde_json::from_slice(&message.body)
+                    .map_err(|error| Failure::new(format!("the body is no such value: {error}")))?;
+                handler(value, message).await
+            }
+        })
+    }
+}

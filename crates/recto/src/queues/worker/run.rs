@@ -1,0 +1,328 @@
+//! The loop of a worker.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+
+use super::failure::Failure;
+use super::settle::{Finished, Outcome, Told, settle};
+use super::source::Source;
+use super::{WorkEvent, Worked, Worker};
+use crate::error::{Error, Result};
+use crate::queues::{Receive, Settled};
+
+/// How long a worker waits for a message before it asks again.
+const WAIT: Duration = Duration::from_secs(20);
+/// The same of one that stops when there is none.
+const EMPTY_WAIT: Duration = Duration::from_millis(100);
+/// How long to wait after nothing could be received, at first; each further wait is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest such wait.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// The part of a lease after which it is extended: two may fail before it ends.
+const EXTENSIONS_PER_LEASE: u32 = 3;
+
+type Handled = std::result::Result<(), Failure>;
+type Extended = (Vec<Id>, Result<Vec<Settled>>);
+
+/// A message that is being handled.
+struct Running<R> {
+    receipt: R,
+    attempts: u16,
+    handler: AbortHandle,
+    end: End,
+}
+
+/// Why a handler that was dropped was.
+#[derive(Clone, Copy)]
+enum End {
+    /// It was not.
+    Handled,
+    /// The message is another receiver's.
+    Lost,
+    /// The worker stops.
+    Stopped,
+}
+
+/// A worker at work.
+struct Work<S: Source> {
+    worker: Worker<S>,
+    handling: JoinSet<Handled>,
+    running: HashMap<Id, Running<S::Receipt>>,
+    finished: Vec<Finished<S::Receipt>>,
+    /// Messages that are being settled.
+    settling: usize,
+    /// How often nothing could be received, one after the other.
+    failures: u32,
+    is_stopping: bool,
+    /// Why it stops, if not because it was told to.
+    fatal: Option<Error>,
+    worked: Worked,
+}
+
+pub(super) async fn run<S: Source>(
+    worker: Worker<S>,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<Worked> {
+    let every = worker.lease() / EXTENSIONS_PER_LEASE;
+    let mut work = Work::new(worker);
+    let mut stop = pin!(stop.fuse());
+    let mut is_grace_given = false;
+    let (mut receiving, mut settling, mut extending, mut grace) = (None, None, None, None);
+    let mut tick = Some(tokio::time::sleep(every).boxed());
+    loop {
+        if work.is_stopping && !is_grace_given {
+            is_grace_given = true;
+            // What it would have received is given back.
+            receiving = None;
+            grace = Some(tokio::time::sleep(work.worker.stop_within).boxed());
+        }
+        if settling.is_none() && !work.finished.is_empty() {
+            settling = Some(work.settle());
+        }
+        if receiving.is_none() && !work.is_stopping && work.free() > 0 {
+            receiving = Some(work.receive());
+        }
+        if work.is_stopping && work.running.is_empty() && settling.is_none() {
+            return work.fatal.map_or(Ok(work.worked), Err);
+        }
+        tokio::select! {
+            () = &mut stop, if !work.is_stopping => work.is_stopping = true,
+            () = done(&mut grace) => work.drop_all(),
+            Some(ended) = work.handling.join_next_with_id() => work.ended(ended),
+            received = done(&mut receiving) => work.received(received),
+            told = done(&mut settling) => work.settled(told),
+            extended = done(&mut extending) => work.extended(extended),
+            () = done(&mut tick) => {
+                tick = Some(tokio::time::sleep(every).boxed());
+                if extending.is_none() && !work.running.is_empty() {
+                    extending = Some(work.extend());
+                }
+            }
+        }
+    }
+}
+
+/// What is under way has ended, if anything is; never, if not. Dropped before, it goes on when it is asked for again.
+async fn done<T>(under_way: &mut Option<BoxFuture<'_, T>>) -> T {
+    match under_way {
+        Some(future) => {
+            let ended = future.await;
+            *under_way = None;
+            ended
+        }
+        None => std::future::pending().await,
+    }
+}
+
+impl<S: Source> Work<S> {
+    fn new(worker: Worker<S>) -> Self {
+        Self {
+            worker,
+            handling: JoinSet::new(),
+            running: HashMap::new(),
+            finished: Vec::new(),
+            settling: 0,
+            failures: 0,
+            is_stopping: false,
+            fatal: None,
+            worked: Worked::default(),
+        }
+    }
+
+    /// How many more messages it takes.
+    fn free(&self) -> usize {
+        let taken = self.running.len() + self.finished.len() + self.settling;
+        self.worker.concurrency.saturating_sub(taken)
+    }
+
+    fn receive(&self) -> BoxFuture<'static, Result<Vec<S::Message>>> {
+        let source = Arc::clone(&self.worker.source);
+        let receive = Receive {
+            most: self.free(),
+            visibility: self.worker.visibility,
+            wait: if self.worker.until_empty { EMPTY_WAIT } else { WAIT },
+        };
+        let doublings = self.failures.saturating_sub(1).min(16);
+        let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(MAX_PAUSE);
+        let has_failed = self.failures > 0;
+        async move {
+            if has_failed {
+                tokio::time::sleep(pause).await;
+            }
+            source.receive(receive).await
+        }
+        .boxed()
+    }
+
+    fn received(&mut self, received: Result<Vec<S::Message>>) {
+        match received {
+            Ok(messages) => {
+                self.failures = 0;
+                let is_idle = self.running.is_empty() && self.finished.is_empty() && self.settling == 0;
+                self.is_stopping |= messages.is_empty() && is_idle && self.worker.until_empty;
+                for message in messages {
+                    self.begin(message);
+                }
+            }
+            Err(error) if error.is_retryable() => {
+                self.failures = self.failures.saturating_add(1);
+                self.worker.tell(&WorkEvent::Unreachable(&error));
+            }
+            Err(error) => {
+                self.fatal = Some(error);
+                self.is_stopping = true;
+            }
+        }
+    }
+
+    fn begin(&mut self, message: S::Message) {
+        let (receipt, attempts) = (S::receipt(&message), S::attempts(&message));
+        let handler = Arc::clone(&self.worker.handler);
+        // In the task: a handler that panics before it waits for anything panics there.
+        let handler = self.handling.spawn(async move { handler(message).await });
+        let running = Running {
+            receipt,
+            attempts,
+            handler: handler.clone(),
+            end: End::Handled,
+        };
+        self.running.insert(handler.id(), running);
+    }
+
+    fn ended(&mut self, ended: std::result::Result<(Id, Handled), JoinError>) {
+        let (id, handled) = match ended {
+            Ok((id, handled)) => (id, Ok(handled)),
+            Err(error) => (error.id(), Err(error)),
+        };
+        let Some(running) = self.running.remove(&id) else {
+            return;
+        };
+        let failure = match handled {
+            Ok(Ok(())) => None,
+            Ok(Err(failure)) => Some(failure),
+            Err(error) if error.is_panic() => Some(Failure::new(panic_text(error))),
+            Err(_) if matches!(running.end, End::Lost) => {
+                self.worked.lost += 1;
+                return self.worker.tell(&WorkEvent::Lost);
+            }
+            Err(_) => {
+                return self.finished.push(Finished {
+                    receipt: running.receipt,
+                    outcome: Outcome::GivenBack,
+                });
+            }
+        };
+        let outcome = failure.map_or(Outcome::Done, |failure| Outcome::Failed {
+            delay: failure
+                .delay
+                .unwrap_or_else(|| self.worker.delay(running.attempts)),
+            error: failure.error,
+            attempts: running.attempts,
+        });
+        self.finished.push(Finished {
+            receipt: running.receipt,
+            outcome,
+        });
+    }
+
+    fn settle(&mut self) -> BoxFuture<'static, Told> {
+        let finished = std::mem::take(&mut self.finished);
+        self.settling = finished.len();
+        settle(Arc::clone(&self.worker.source), finished).boxed()
+    }
+
+    fn settled(&mut self, told: Told) {
+        self.settling = 0;
+        for (outcome, settled) in told {
+            match settled {
+                Ok(Settled::Done) => self.so_it_is(&outcome),
+                Ok(Settled::Stale) => {
+                    self.worked.lost += 1;
+                    self.worker.tell(&WorkEvent::Lost);
+                }
+                Err(error) => {
+                    self.worked.lost += 1;
+                    self.worker.tell(&WorkEvent::NotSettled(&error));
+                }
+            }
+        }
+    }
+
+    fn so_it_is(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Done => {
+                self.worked.done += 1;
+                self.worker.tell(&WorkEvent::Done);
+            }
+            Outcome::GivenBack => self.worked.given_back += 1,
+            Outcome::Failed {
+                error,
+                delay,
+                attempts,
+            } => {
+                self.worked.failed += 1;
+                self.worker.tell(&WorkEvent::Failed {
+                    error,
+                    attempts: *attempts,
+                    delay: *delay,
+                });
+            }
+        }
+    }
+
+    fn extend(&self) -> BoxFuture<'static, Extended> {
+        let running: Vec<_> = self
+            .running
+            .iter()
+            .map(|(id, running)| (*id, running.receipt.clone()))
+            .collect();
+        let (source, lease) = (Arc::clone(&self.worker.source), self.worker.lease());
+        async move {
+            let receipts: Vec<_> = running.iter().map(|(_, receipt)| receipt.clone()).collect();
+            let extended = source.extend(&receipts, lease).await;
+            (running.into_iter().map(|(id, _)| id).collect(), extended)
+        }
+        .boxed()
+    }
+
+    /// Drops the handlers whose messages are others' by now.
+    fn extended(&mut self, (handlers, extended): Extended) {
+        let settled = match extended {
+            Ok(settled) => settled,
+            // Once more by the next tick, while the lease holds.
+            Err(error) => return self.worker.tell(&WorkEvent::Unreachable(&error)),
+        };
+        for (handler, settled) in handlers.into_iter().zip(settled) {
+            let running = self.running.get_mut(&handler);
+            if let Some(running) = running.filter(|_| settled == Settled::Stale) {
+                running.end = End::Lost;
+                running.handler.abort();
+            }
+        }
+    }
+
+    fn drop_all(&mut self) {
+        for running in self.running.values_mut() {
+            running.end = End::Stopped;
+            running.handler.abort();
+        }
+    }
+}
+
+/// What a handler that panicked said.
+fn panic_text(error: JoinError) -> String {
+    let said = error.into_panic();
+    let text = said.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| said.downcast_ref::<String>().cloned());
+    text.map_or_else(
+        || "the handler panicked".to_owned(),
+        |text| format!("the handler panicked: {text}"),
+    )
+}
