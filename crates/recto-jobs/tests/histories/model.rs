@@ -1,0 +1,225 @@
+//! A queue that is obviously right: a list of messages, the oldest first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use recto_queue::Micros;
+use recto_queue::limits::{LEASE_MARGIN_MICROS, WINDOW_MICROS};
+
+/// A message, as it stands in one queue: moved to another it is another one there.
+pub(crate) type Serial = usize;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    pub(crate) serial: Serial,
+    /// What its body says.
+    pub(crate) number: u32,
+    pub(crate) group: Option<u8>,
+    pub(crate) due: Micros,
+    pub(crate) attempts: u16,
+    pub(crate) held: Held,
+}
+
+/// By whom a message was received last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    Nobody,
+    /// By this receipt; whose lease holds until then.
+    Receipt(usize, Micros),
+    /// It was given back, by this receipt, and may be received from then on.
+    Waiting(usize, Micros),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) is_ordered: bool,
+    /// How often a message is received before it is a dead letter.
+    pub(crate) most_attempts: Option<u16>,
+    pub(crate) now: Micros,
+    pub(crate) messages: Vec<Message>,
+    /// Dead letters that are where they belong.
+    pub(crate) dead: BTreeSet<u32>,
+    /// Messages that were received too often: they are moved by whoever looks, which nobody waits for.
+    pub(crate) doomed: BTreeSet<u32>,
+    /// The same, when all was purged: they are dead letters, if they were on their way already.
+    pub(crate) purged: BTreeSet<u32>,
+    /// Groups of all messages.
+    pub(crate) groups: BTreeMap<u32, Option<u8>>,
+    /// Of which message each receipt is.
+    pub(crate) receipts: Vec<Serial>,
+    /// Messages of which nothing is asked any more: they may be on their way.
+    untold: BTreeSet<Serial>,
+    sent: BTreeMap<u8, (Micros, u32)>,
+    serials: Serial,
+}
+
+/// What is said of a receipt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    Done,
+    Stale,
+}
+
+impl Model {
+    pub(crate) fn new(is_ordered: bool, most_attempts: Option<u16>) -> Self {
+        Self {
+            is_ordered,
+            most_attempts,
+            ..Self::default()
+        }
+    }
+
+    /// The message that is sent; or which one has its deduplication id.
+    pub(crate) fn send(
+        &mut self,
+        number: u32,
+        delay: Micros,
+        group: Option<u8>,
+        id: Option<u8>,
+    ) -> Option<u32> {
+        if let Some(id) = id {
+            let before = self.sent.get(&id);
+            if let Some((sent, other)) = before
+                && self.now - sent < WINDOW_MICROS
+            {
+                return Some(*other);
+            }
+            self.sent.insert(id, (self.now, number));
+        }
+        self.groups.insert(number, group);
+        self.add(number, self.now + delay);
+        None
+    }
+
+    fn add(&mut self, number: u32, due: Micros) {
+        self.serials += 1;
+        self.messages.push(Message {
+            serial: self.serials,
+            number,
+            group: self.groups[&number],
+            due,
+            attempts: 0,
+            held: Held::Nobody,
+        });
+    }
+
+    /// Whether nobody has the message.
+    fn is_over(&self, message: &Message) -> bool {
+        match message.held {
+            Held::Nobody => true,
+            Held::Receipt(_, until) | Held::Waiting(_, until) => until <= self.now,
+        }
+    }
+
+    /// Numbers that are received.
+    pub(crate) fn receive(&mut self, most: usize, visibility: Micros) -> Vec<u32> {
+        let mut groups = BTreeSet::new();
+        let mut taken = Vec::new();
+        for index in 0..self.messages.len() {
+            let message = &self.messages[index];
+            let is_in_turn = !self.is_ordered || groups.insert(message.group);
+            let is_due = message.due <= self.now;
+            if taken.len() == most || !is_in_turn || !is_due || !self.is_over(message) {
+                continue;
+            }
+            self.receipts.push(message.serial);
+            let (receipt, until) = (self.receipts.len() - 1, self.now + visibility);
+            let message = &mut self.messages[index];
+            message.attempts += 1;
+            message.held = Held::Receipt(receipt, until);
+            taken.push(message.number);
+        }
+        taken
+    }
+
+    /// Whether it is known what is said of a receipt.
+    pub(crate) fn is_told(&self, receipt: usize) -> bool {
+        !self.untold.contains(&self.receipts[receipt])
+    }
+
+    /// The message of a receipt, if that is the newest of it; or what is said of it.
+    fn shown(&self, receipt: usize) -> Result<usize, Said> {
+        let serial = self.receipts[receipt];
+        let index = self.messages.iter().position(|one| one.serial == serial);
+        let index = index.ok_or(Said::Done)?;
+        match self.messages[index].held {
+            Held::Receipt(newest, _) | Held::Waiting(newest, _) if newest == receipt => Ok(index),
+            _ => Err(Said::Stale),
+        }
+    }
+
+    pub(crate) fn ack(&mut self, receipt: usize) -> Said {
+        match self.shown(receipt) {
+            Ok(index) => {
+                self.messages.remove(index);
+                Said::Done
+            }
+            Err(said) => said,
+        }
+    }
+
+    pub(crate) fn nack(&mut self, receipt: usize, delay: Micros) -> Said {
+        let index = match self.shown(receipt) {
+            Ok(index) => index,
+            Err(said) => return said,
+        };
+        let attempts = self.messages[index].attempts;
+        if self.most_attempts.is_some_and(|most| attempts >= most) {
+            let letter = self.messages.remove(index);
+            self.dead.insert(letter.number);
+        } else {
+            self.messages[index].held = Held::Waiting(receipt, self.now + delay);
+        }
+        Said::Done
+    }
+
+    pub(crate) fn extend(&mut self, receipt: usize, visibility: Micros) -> Said {
+        match self.shown(receipt) {
+            Ok(index) if matches!(self.messages[index].held, Held::Receipt(..)) => {
+                self.messages[index].held = Held::Receipt(receipt, self.now + visibility);
+                Said::Done
+            }
+            Ok(_) => Said::Stale,
+            Err(said) => said,
+        }
+    }
+
+    pub(crate) fn purge(&mut self) {
+        self.messages.clear();
+        self.purged.append(&mut self.doomed);
+    }
+
+    /// Dead letters came back, in this order.
+    pub(crate) fn come_back(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            let was = [&mut self.dead, &mut self.doomed, &mut self.purged];
+            let was: Vec<_> = was.into_iter().map(|letters| letters.remove(number)).collect();
+            assert!(was.contains(&true), "{number} was no dead letter");
+            self.add(*number, self.now);
+        }
+    }
+
+    /// Time goes by.
+    pub(crate) fn advance(&mut self, micros: Micros) {
+        self.now += micros;
+        let Some(most) = self.most_attempts else { return };
+        let is_doomed = |message: &Message| message.attempts >= most && self.is_over(message);
+        let doomed = self.messages.iter().filter(|one| is_doomed(one));
+        let doomed: Vec<_> = doomed.map(|one| (one.serial, one.number)).collect();
+        for (serial, number) in doomed {
+            self.messages.retain(|one| one.serial != serial);
+            self.untold.insert(serial);
+            self.doomed.insert(number);
+        }
+    }
+
+    /// Another process goes on: of the leases of the one before it knows what is stored, and waits for longer.
+    pub(crate) fn restart(&mut self, others: &mut BTreeSet<usize>) {
+        for message in &mut self.messages {
+            if let Held::Receipt(receipt, until) = message.held
+                && others.insert(receipt)
+            {
+                message.held = Held::Receipt(receipt, until + LEASE_MARGIN_MICROS);
+            }
+        }
+    }
+}
