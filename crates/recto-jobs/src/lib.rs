@@ -58,10 +58,11 @@ mod upkeep;
 
 pub use error::{QueueError, QueueErrorKind, Result};
 pub use inspect::{Peeked, PeekedContent, PeekedStanding, Position, Stats};
-pub use message::{Message, NewMessage, Sent, Settled};
+pub use message::{MAX_BATCH, Message, NewMessage, Sent, Settled};
 pub use moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
 pub use options::{DeadLetters, ShardOptions};
 pub use place::QueueStore;
 pub use queues::{Created, Queue, Queues};
+pub use receive::MAX_WAIT;
 pub use shard::Shard;
 pub use totals::Totals;

@@ -14,7 +14,7 @@ pub(crate) const MAX_ATTRIBUTES: usize = 64;
 /// The most bytes of the name of a group, of a deduplication id, and of an attribute's name.
 pub(crate) const MAX_NAME_BYTES: usize = 256;
 /// The most messages that are received at once, or sent by one append.
-pub(crate) const MAX_BATCH: usize = 1_000;
+pub const MAX_BATCH: usize = 1_000;
 
 /// A message to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

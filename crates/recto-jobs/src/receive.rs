@@ -21,7 +21,7 @@ use crate::shard::{Inner, Shard};
 /// The shortest that a message is its receiver's: it has to be handed out within that.
 const MIN_VISIBILITY: Duration = Duration::from_millis(100);
 /// The longest that a receive waits.
-pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
+pub const MAX_WAIT: Duration = Duration::from_secs(20);
 /// How long is waited at most before it is looked again, whatever is known of when something is due.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 

@@ -9,7 +9,8 @@ use recto::{LocalSession, Session};
 use crate::operation::Observed;
 use crate::problem::Problem;
 pub use crate::rights::{
-    Access, COLLECTION_OPERATIONS, EVERY_COLLECTION, Grant, Operation, STORE, STORE_OPERATIONS,
+    Access, COLLECTION_OPERATIONS, EVERY_COLLECTION, EVERY_QUEUE, Grant, Operation, QUEUE_OPERATIONS,
+    QUEUE_PREFIX, STORE, STORE_OPERATIONS,
 };
 
 impl Access {
@@ -50,6 +51,24 @@ impl Access {
             return Ok(Arc::new(Observed::new(session.clone())));
         }
         Ok(Arc::new(Observed::new(session.restricted(rows))))
+    }
+
+    /// The session to do things with queues with: the app's own, watched. It is not restricted, and [`check_queue`](Self::check_queue)
+    /// says what may be asked of it.
+    pub(crate) fn queue_session(session: &LocalSession) -> Arc<dyn Session> {
+        Arc::new(Observed::new(session.clone()))
+    }
+
+    /// Whether this may be done with a queue.
+    ///
+    /// # Errors
+    /// 404 if it does not see the queue, in the words of one that is not there; 403 if it sees it and may not do this.
+    pub(crate) fn check_queue(&self, queue: &str, operation: Operation) -> Result<(), Problem> {
+        match self.of_queue(queue) {
+            [] => Err(Problem::no_queue(queue)),
+            operations if operations.contains(&operation) => Ok(()),
+            _ => Err(Problem::forbidden_queue(queue, operation)),
+        }
     }
 
     /// The views of collections that may be read, with their states. Who sees some rows only is not told how many there

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use recto::LocalSession;
 
+use crate::stopping::Stopping;
 use crate::work::Upkeep;
 
 /// What all requests share. Cheap to clone.
@@ -11,16 +12,22 @@ use crate::work::Upkeep;
 pub struct App {
     session: LocalSession,
     upkeep: Arc<Upkeep>,
+    stopping: Arc<Stopping>,
 }
 
 impl App {
     /// The app over an open store.
     pub fn new(session: LocalSession) -> Self {
-        Self::with_upkeep(session, Arc::default())
+        Self::of_server(session, Arc::default(), Arc::default())
     }
 
-    pub(crate) fn with_upkeep(session: LocalSession, upkeep: Arc<Upkeep>) -> Self {
-        Self { session, upkeep }
+    /// The app of a server that has work done, and stops.
+    pub(crate) fn of_server(session: LocalSession, upkeep: Arc<Upkeep>, stopping: Arc<Stopping>) -> Self {
+        Self {
+            session,
+            upkeep,
+            stopping,
+        }
     }
 
     pub(crate) fn session(&self) -> &LocalSession {
@@ -29,5 +36,9 @@ impl App {
 
     pub(crate) fn upkeep(&self) -> &Arc<Upkeep> {
         &self.upkeep
+    }
+
+    pub(crate) fn stopping(&self) -> &Stopping {
+        &self.stopping
     }
 }

@@ -34,6 +34,7 @@ mod problem;
 mod rights;
 mod routes;
 mod serve;
+mod stopping;
 mod work;
 
 pub use app::App;

@@ -7,7 +7,7 @@ use recto::session::{JsonRecord, Versioned};
 use recto::{Error, ErrorKind, ErrorPart, Suggestion};
 use serde_json::{Map, Value, json};
 
-use crate::rights::{Operation, STORE};
+use crate::rights::{Operation, QUEUE_PREFIX, STORE};
 
 /// Which types of patches a resource takes (RFC 5789).
 pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
@@ -134,6 +134,13 @@ impl Problem {
         let mut problem = Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail);
         problem.more.hint_for_programs = Some("GET /v1/collections lists what there is");
         problem
+    }
+
+    /// Of a queue that is not there, and of one that is not seen.
+    pub(crate) fn no_queue(name: &str) -> Self {
+        Error::new(ErrorKind::NotFound, format!("there is no queue {name}"))
+            .with_hint("create it first, or look at the names of those there are")
+            .into()
     }
 
     pub(crate) fn no_resource(path: &str) -> Self {
@@ -300,6 +307,35 @@ impl Problem {
         let mut problem = Self::from(error);
         problem.more.field = field;
         problem
+    }
+
+    /// What is wrong with a queue, or with one of a `list` of messages or receipts.
+    pub(crate) fn of_queue(error: Error, list: &str) -> Self {
+        let kind = error.kind();
+        let within = error.change().map(|number| format!("{list}[{number}]"));
+        let field = error.field().filter(|field| within.is_none() || *field != list);
+        let field = field.map(str::to_owned);
+        let mut problem = Self::from(error);
+        problem.more.field = field;
+        match kind {
+            ErrorKind::Conflict => {
+                (problem.kind, problem.title) = ("queue-conflict", "What there is stands against it");
+            }
+            ErrorKind::Changed => (problem.kind, problem.title) = ("queue-changed", "The queue was changed"),
+            _ => {}
+        }
+        match within {
+            Some(within) => problem.within(&within),
+            None => problem,
+        }
+    }
+
+    pub(crate) fn forbidden_queue(queue: &str, operation: Operation) -> Self {
+        let name = operation.name();
+        let detail = format!("the token does not allow {name} of queue {queue}");
+        Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail).with_hint(format!(
+            "`recto token create NAME --grant '{QUEUE_PREFIX}{queue}:{name}'` makes one that does"
+        ))
     }
 
     pub(crate) fn forbidden(collection: &str, operation: Operation) -> Self {

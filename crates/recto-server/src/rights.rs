@@ -1,12 +1,12 @@
-//! What may be done with collections and with the store, and by whom.
+//! What may be done with collections, with queues and with the store, and by whom.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-/// What may be done with a collection, or with the store.
+/// What may be done with a collection, with a queue, or with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
-    /// Reading records and pages, and explaining queries.
+    /// Reading records and pages, and explaining queries; looking at a queue and its messages.
     Read,
     /// Reading all of a collection at once.
     Export,
@@ -30,6 +30,12 @@ pub enum Operation {
     Apply,
     /// Looking at the keys of cursors, and adding one.
     CursorKeys,
+    /// Sending messages to a queue.
+    Send,
+    /// Receiving messages of a queue, and being done with them.
+    Receive,
+    /// Making, changing and deleting a queue, and taking messages out of it.
+    Manage,
 }
 
 impl Operation {
@@ -48,11 +54,14 @@ impl Operation {
             Self::Load => "load",
             Self::Apply => "apply",
             Self::CursorKeys => "cursor-keys",
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Manage => "manage",
         }
     }
 }
 
-/// What a token allows in one collection, or with the store.
+/// What a token allows in one collection, with one queue, or with the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grant {
     /// The operations allowed.
@@ -81,6 +90,14 @@ pub const STORE_OPERATIONS: [Operation; 8] = [
     Operation::CursorKeys,
 ];
 
+/// What may be done with a queue.
+pub const QUEUE_OPERATIONS: [Operation; 4] = [
+    Operation::Read,
+    Operation::Send,
+    Operation::Receive,
+    Operation::Manage,
+];
+
 static EVERYTHING: LazyLock<Grant> = LazyLock::new(|| Grant {
     operations: COLLECTION_OPERATIONS.to_vec(),
     rows: String::new(),
@@ -103,6 +120,8 @@ enum Grants {
     /// By collection; `*` stands for all that are not named. The store is none of them.
     Some {
         collections: Arc<BTreeMap<String, Grant>>,
+        /// By queue; `*` stands for all that are not named.
+        queues: Arc<BTreeMap<String, Vec<Operation>>>,
         store: Arc<[Operation]>,
     },
 }
@@ -111,6 +130,11 @@ enum Grants {
 pub const EVERY_COLLECTION: &str = "*";
 /// The name that stands for the store itself. No collection has it: `@` is in none of their names.
 pub const STORE: &str = "@store";
+/// What a name begins with that stands for a queue: its own follows, or `*` for every queue that is not named. No
+/// collection has such a name: `.` is in none of theirs.
+pub const QUEUE_PREFIX: &str = "queue.";
+/// The name that stands for every queue that is not named, after [`QUEUE_PREFIX`].
+pub const EVERY_QUEUE: &str = "*";
 
 impl Access {
     /// May do everything: for a server that listens on loopback without tokens.
@@ -122,16 +146,28 @@ impl Access {
         }
     }
 
-    /// May do what is granted by collection ([`EVERY_COLLECTION`] for those not named), and with the
-    /// [`STORE`]: nothing, if only some rows of a collection are granted.
+    /// May do what is granted by collection ([`EVERY_COLLECTION`] for those not named), by queue ([`QUEUE_PREFIX`] before
+    /// its name), and with the [`STORE`]: nothing, if only some rows of a collection are granted.
     pub fn granted(name: impl Into<Arc<str>>, mut grants: BTreeMap<String, Grant>) -> Self {
         let store = grants.remove(STORE).map(|grant| grant.operations);
+        let mut queues = BTreeMap::new();
+        grants.retain(|name, grant| match name.strip_prefix(QUEUE_PREFIX) {
+            None => true,
+            Some(queue) => {
+                // Messages are no rows: what restricts to some of them lets nothing through.
+                if grant.rows.is_empty() {
+                    queues.insert(queue.to_owned(), std::mem::take(&mut grant.operations));
+                }
+                false
+            }
+        });
         let sees_all_rows = grants.values().all(|grant| grant.rows.is_empty());
         Self {
             name: name.into(),
             token_id: None,
             grants: Grants::Some {
                 collections: Arc::new(grants),
+                queues: Arc::new(queues),
                 store: store.filter(|_| sees_all_rows).unwrap_or_default().into(),
             },
         }
@@ -142,6 +178,36 @@ impl Access {
         match &self.grants {
             Grants::All => true,
             Grants::Some { store, .. } => store.contains(&operation),
+        }
+    }
+
+    /// What it may do with a queue. With none of them it is as if the queue were not there.
+    pub fn of_queue(&self, queue: &str) -> &[Operation] {
+        match &self.grants {
+            Grants::All => &QUEUE_OPERATIONS,
+            Grants::Some { queues, .. } => queues
+                .get(queue)
+                .or_else(|| queues.get(EVERY_QUEUE))
+                .map(Vec::as_slice)
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Whether it may do this with every queue, whatever there is.
+    pub(crate) fn allows_every_queue(&self, operation: Operation) -> bool {
+        match &self.grants {
+            Grants::All => true,
+            Grants::Some { queues, .. } => {
+                queues.contains_key(EVERY_QUEUE) && queues.values().all(|one| one.contains(&operation))
+            }
+        }
+    }
+
+    /// Whether it may do this with any queue.
+    pub(crate) fn allows_some_queue(&self, operation: Operation) -> bool {
+        match &self.grants {
+            Grants::All => true,
+            Grants::Some { queues, .. } => queues.values().any(|one| one.contains(&operation)),
         }
     }
 
@@ -204,6 +270,15 @@ impl Access {
     /// What it may do with the store, as bits.
     pub(crate) fn store_operations(&self) -> u16 {
         bits(STORE_OPERATIONS.into_iter().filter(|one| self.allows_store(*one)))
+    }
+
+    /// What it may do with queues, whichever, as bits.
+    pub(crate) fn queue_operations(&self) -> u16 {
+        bits(
+            QUEUE_OPERATIONS
+                .into_iter()
+                .filter(|one| self.allows_some_queue(*one)),
+        )
     }
 
     /// Whether it sees the collection: without any operation it is as if it were not there.

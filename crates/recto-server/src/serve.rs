@@ -30,6 +30,7 @@ use crate::config::{Config, permits};
 use crate::guard::{Guard, NoteRoute};
 use crate::operation::{Audit, Metrics, Observer, Readiness, Traces, tell_applied};
 use crate::routes::router;
+use crate::stopping::Stopping;
 use crate::work::Upkeep;
 use connection::Connections;
 pub use error::ServeError;
@@ -91,7 +92,8 @@ impl Server {
             slow_query: config.slow_query,
         });
         let upkeep = Arc::new(Upkeep::new(config));
-        let app = App::with_upkeep(session.clone(), Arc::clone(&upkeep));
+        let stopping = Arc::new(Stopping::default());
+        let app = App::of_server(session.clone(), Arc::clone(&upkeep), Arc::clone(&stopping));
         let routes = router(app).route_layer(NoteRoute);
         let readiness = Readiness::new(
             session.clone(),
@@ -99,7 +101,14 @@ impl Server {
             Arc::clone(&observer),
             config.scrub.fails_ready,
         );
-        let guard = Guard::new(routes, config.clone(), tokens.clone(), readiness, observer);
+        let guard = Guard::new(
+            routes,
+            config.clone(),
+            tokens.clone(),
+            readiness,
+            stopping,
+            observer,
+        );
         Ok(Self {
             session,
             listener,

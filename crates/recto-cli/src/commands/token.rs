@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use recto::{Environment, ErrorKind, LocalSession, OpenOptions, Recto, Session as _};
-use recto_server::access::{EVERY_COLLECTION, Grant, Operation, STORE};
+use recto_server::access::{EVERY_COLLECTION, Grant, Operation, QUEUE_PREFIX, STORE};
 use recto_server::auth::{StoredToken, StrangeToken, TokenError, TokenFile, parse_grants, show_grant};
 use serde_json::{Value as Json, json};
 
@@ -29,6 +29,7 @@ Examples:
   recto token create shop --grant 'orders:read,write' --grant 'users:read' --expires 90d
   recto token create ada --grant 'orders_by_customer:read where customer = \"ada\"'
   recto token create ops --grant '@store:all' --grant '*:write'
+  recto token create worker --grant 'queue.mails:receive' --grant 'queue.bounces:send'
   recto token list
   recto token revoke 1f0c7a52d9e4b683
 
@@ -36,6 +37,8 @@ A grant is COLLECTION:OPERATIONS, with `where FILTER` for a part of the rows; `*
 no other grant names. Operations: read, export, write, delete; all of them: all. Whatever is asked with the token, \
 it sees and changes only rows that the filter lets through. A filter to write or delete through is on fields of the \
 key; on others it is for reading. One that no view serves makes lists need allow_residual=true.
+queue.NAME is a queue, and queue.* every one that no other grant names; * opens none. Operations: read, send, receive \
+(and ack), manage (make, change, delete, purge, redrive); all of them: all.
 @store is the store itself, which * does not name: backup, compact, check, verify (of collections that may be read), \
 repair and load (of those that may be written), apply (and plan), cursor-keys; all of them: all. A token for some rows \
 cannot have it.
@@ -81,7 +84,7 @@ pub(crate) struct CreateArgs {
     /// Who gets it; shown in lists and logs
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// What it allows: 'COLLECTION:OPERATIONS', 'COLLECTION:OPERATIONS where FILTER', '@store:OPERATIONS'
+    /// What it allows: 'COLLECTION:OPERATIONS', 'COLLECTION:OPERATIONS where FILTER', 'queue.NAME:OPERATIONS', '@store:OPERATIONS'
     #[arg(long = "grant", value_name = "GRANT", required = true)]
     pub(crate) grants: Vec<String>,
     /// For how long: 30m, 12h, 90d, 4w; without it, until it is revoked
@@ -165,7 +168,7 @@ async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mu
     let schema = session.schema().await?;
     for (name, grant) in grants {
         let mut names = vec![name.clone()];
-        if name == STORE {
+        if name == STORE || name.starts_with(QUEUE_PREFIX) {
             continue;
         }
         if name == EVERY_COLLECTION {

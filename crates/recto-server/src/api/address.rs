@@ -1,4 +1,4 @@
-//! The collection and the key in a request's path.
+//! The collection and the key in a request's path; the queue, and where one of its messages stands.
 //!
 //! Paths are taken apart as they were sent and decoded afterwards, so that an encoded `,` or `/` is
 //! part of a value and never a separator.
@@ -8,9 +8,9 @@ use recto::text::percent_decoded;
 
 use crate::problem::Problem;
 
-/// The segment after `/v1/collections`.
+/// The segment after `/v1/collections`, and after `/v1/queues`.
 const COLLECTION_SEGMENT: usize = 3;
-/// The segment after `/records`.
+/// The segment after `/records`, and after `/messages`.
 const KEY_SEGMENT: usize = 5;
 
 /// The collection that a path names.
@@ -27,6 +27,17 @@ pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
         Problem::invalid_parameter("key", "the key in the path is not percent-encoded UTF-8")
             .with_hint("encode each key field by itself and join them by `,`")
     })
+}
+
+/// The queue that a path names.
+pub(crate) fn queue(uri: &Uri) -> Result<String, Problem> {
+    let segment = uri.path().split('/').nth(COLLECTION_SEGMENT).unwrap_or_default();
+    percent_decoded(segment).ok_or_else(|| Problem::no_queue(segment))
+}
+
+/// The position of a message that a path names.
+pub(crate) fn position(uri: &Uri) -> &str {
+    uri.path().split('/').nth(KEY_SEGMENT).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json};
 
 use super::coding::Coding;
@@ -37,6 +37,18 @@ impl Body {
     /// The body as it is written, or a part of it.
     pub(crate) fn text<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Problem> {
         serde_json::from_slice(&self.bytes).map_err(|error| Problem::invalid_body(error.to_string()))
+    }
+
+    /// The body as a value of a type that knows its members; what is wrong is named by its place.
+    pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let mut deserializer = serde_json::Deserializer::from_slice(&self.bytes);
+        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+            let problem = Problem::invalid_body(error.inner().to_string());
+            match error.path().iter().next() {
+                Some(_) => problem.with_field(error.path().to_string()),
+                None => problem,
+            }
+        })
     }
 }
 

@@ -50,6 +50,26 @@ impl Caller {
         self.access.session(self.app.session(), collection, operation)
     }
 
+    /// The session to do this with a queue with.
+    pub(super) fn queue_session(
+        &self,
+        queue: &str,
+        operation: Operation,
+    ) -> Result<Arc<dyn Session>, Problem> {
+        self.access.check_queue(queue, operation)?;
+        Ok(self.any_queue_session())
+    }
+
+    /// The session to do things with queues with that [`Access`] is asked about.
+    pub(super) fn any_queue_session(&self) -> Arc<dyn Session> {
+        Access::queue_session(self.app.session())
+    }
+
+    /// Ends when the server stops.
+    pub(super) async fn stopping(&self) {
+        self.app.stopping().begun().await;
+    }
+
     /// The schema, with the collections that are seen only.
     pub(crate) async fn schema(&self) -> Result<Schema, Problem> {
         let mut schema = Schema::clone(&*self.app.session().schema().await?);

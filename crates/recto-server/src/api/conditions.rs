@@ -7,7 +7,7 @@ use recto::{Error, ErrorKind, Session};
 use crate::problem::Problem;
 
 /// Headers that make a write conditional on what is stored.
-const CONDITIONS: [HeaderName; 4] = [
+static CONDITIONS: [HeaderName; 4] = [
     header::IF_MATCH,
     header::IF_NONE_MATCH,
     header::IF_UNMODIFIED_SINCE,
@@ -42,15 +42,8 @@ impl Condition {
     /// They cannot be understood, or records of the collection have no versions: silently made without its condition, a
     /// write would undo what others wrote.
     pub(super) fn of(headers: &HeaderMap, collection: &Collection) -> Result<Self, Problem> {
-        let given: Vec<&HeaderName> = CONDITIONS
-            .iter()
-            .filter(|name| headers.contains_key(*name))
-            .collect();
-        let [name] = given[..] else {
-            let Some(name) = given.first() else {
-                return Ok(Self::None);
-            };
-            return Err(wrong(name, "one condition can be given, and not several"));
+        let Some(name) = given(headers)? else {
+            return Ok(Self::None);
         };
         if collection.writes != WriteMode::Update {
             let detail = format!(
@@ -62,6 +55,21 @@ impl Condition {
                 .with_hint("without it, the last writer wins")
                 .into());
         }
+        Self::read(headers, name)
+    }
+
+    /// The same, of what always has versions.
+    ///
+    /// # Errors
+    /// They cannot be understood.
+    pub(super) fn of_versions(headers: &HeaderMap) -> Result<Self, Problem> {
+        match given(headers)? {
+            Some(name) => Self::read(headers, name),
+            None => Ok(Self::None),
+        }
+    }
+
+    fn read(headers: &HeaderMap, name: &HeaderName) -> Result<Self, Problem> {
         let tags = tags(headers, name)?;
         match *name {
             header::IF_MATCH if tags == [Tag::Any] => Ok(Self::Present),
@@ -109,6 +117,15 @@ impl Condition {
             None => Err(Problem::changed("If-Match is given, and there is no such record")
                 .with_hint("it was deleted, or has expired: If-None-Match: * inserts one")),
         }
+    }
+}
+
+/// The condition that is given, if one is.
+fn given(headers: &HeaderMap) -> Result<Option<&'static HeaderName>, Problem> {
+    let mut given = CONDITIONS.iter().filter(|name| headers.contains_key(*name));
+    match (given.next(), given.next()) {
+        (Some(name), Some(_)) => Err(wrong(name, "one condition can be given, and not several")),
+        (name, _) => Ok(name),
     }
 }
 

@@ -21,6 +21,8 @@
 //! | `keys` | key text beside record JSON |
 //! | `batch` | several changes at once |
 //! | `export` | all records of a collection, streamed |
+//! | `queues` | the queues, and one of them |
+//! | `messages` | the messages of a queue |
 //! | `upkeep` | looking after the store: backup, compact, check, load, schema, cursor keys |
 
 mod address;
@@ -36,9 +38,11 @@ mod cost;
 mod explain;
 mod export;
 mod keys;
+mod messages;
 mod pages;
 mod parameters;
 mod question;
+mod queues;
 mod records;
 mod schema;
 mod upkeep;
@@ -46,13 +50,14 @@ mod views;
 
 use axum::Router;
 use axum::http::Uri;
-use axum::routing::{any, get, post};
+use axum::routing::{any, delete, get, post};
 
 pub(crate) use answer::{APPLICATION_JSON, resource, strong_tag, tagged};
 pub(crate) use body::BodyLimit;
 pub(crate) use caller::Caller;
 pub(crate) use collections::view_names;
 pub(crate) use export::{NDJSON, PARAMETERS as EXPORT_PARAMETERS};
+pub(crate) use messages::{DEFAULT_PEEKED, MAX_MESSAGES};
 pub(crate) use question::PARAMETERS as PAGE_PARAMETERS;
 pub(crate) use upkeep::{LOAD_PARAMETERS, LOAD_PATH, MAX_BACKUP_NAME_CHARACTERS};
 pub(crate) use views::ANY_COLLECTION;
@@ -68,6 +73,8 @@ const ASK: &str = "GET, HEAD, POST, OPTIONS";
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 /// The methods of a batch, and of a question in a body.
 const WRITE: &str = "POST, OPTIONS";
+/// The methods of a message by where it stands.
+const REMOVE: &str = "DELETE, OPTIONS";
 
 /// Each with its whole path: what is nested is taken apart and put together again for every request.
 pub(crate) fn routes() -> Router<App> {
@@ -110,6 +117,7 @@ pub(crate) fn routes() -> Router<App> {
             "/v1/collections/{collection}/records/{key}",
             resource(RECORD, record),
         )
+        .merge(queue_routes())
         .route("/v1/store:backup", resource(WRITE, post(upkeep::backup)))
         .route("/v1/store:compact", resource(WRITE, post(upkeep::compact)))
         .route("/v1/store:check", resource(WRITE, post(upkeep::check)))
@@ -126,6 +134,29 @@ pub(crate) fn routes() -> Router<App> {
         .route("/v1", any(nothing_here))
         .route("/v1/", any(nothing_here))
         .route("/v1/{*path}", any(nothing_here))
+}
+
+fn queue_routes() -> Router<App> {
+    let queue = get(queues::get)
+        .put(queues::put)
+        .patch(queues::patch)
+        .delete(queues::delete);
+    let of_messages = |verb: &str| format!("/v1/queues/{{queue}}/messages:{verb}");
+    Router::new()
+        .route("/v1/queues", resource(READ, get(queues::list)))
+        .route("/v1/queues/{queue}", resource(RECORD, queue))
+        .route("/v1/queues/{queue}/messages", resource(READ, get(messages::peek)))
+        .route(
+            "/v1/queues/{queue}/messages/{position}",
+            resource(REMOVE, delete(messages::remove)),
+        )
+        .route(&of_messages("send"), resource(WRITE, post(messages::send)))
+        .route(&of_messages("receive"), resource(WRITE, post(messages::receive)))
+        .route(&of_messages("ack"), resource(WRITE, post(messages::ack)))
+        .route(&of_messages("nack"), resource(WRITE, post(messages::nack)))
+        .route(&of_messages("extend"), resource(WRITE, post(messages::extend)))
+        .route(&of_messages("purge"), resource(WRITE, post(messages::purge)))
+        .route(&of_messages("redrive"), resource(WRITE, post(messages::redrive)))
 }
 
 async fn nothing_here(uri: Uri) -> Problem {

@@ -11,9 +11,9 @@ use toml::{Table, Value};
 use super::grant::operation;
 use super::secret::is_id;
 use super::{TokenError, TokenText};
-use crate::rights::{Grant, STORE};
+use crate::rights::{Grant, QUEUE_PREFIX, STORE};
 
-/// The newest version of the file's format, which has grants for the store. A file without them is
+/// The newest version of the file's format, which has grants for the store and for queues. A file without them is
 /// written in the version before, which earlier releases read.
 const FORMAT_VERSION: i64 = 2;
 /// The version that every release reads.
@@ -181,8 +181,9 @@ impl TokenFile {
         let tokens = self.tokens.iter().map(|token| Value::Table(to_table(token)));
         let strange = self.strange.iter().map(|token| token.table.clone());
         let tokens: Vec<Value> = tokens.chain(strange).collect();
-        let has_store = |token: &StoredToken| token.grants.contains_key(STORE);
-        let version = if self.tokens.iter().any(has_store) || !self.strange.is_empty() {
+        let is_newer = |subject: &String| subject == STORE || subject.starts_with(QUEUE_PREFIX);
+        let has_newer = |token: &StoredToken| token.grants.keys().any(is_newer);
+        let version = if self.tokens.iter().any(has_newer) || !self.strange.is_empty() {
             FORMAT_VERSION
         } else {
             FIRST_FORMAT_VERSION

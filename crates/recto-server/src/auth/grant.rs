@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use recto::queues::QueueName;
 use recto::schema::nearest;
 
 use super::TokenError;
-use crate::rights::{COLLECTION_OPERATIONS, EVERY_COLLECTION, Grant, Operation, STORE, STORE_OPERATIONS};
+use crate::rights::{
+    COLLECTION_OPERATIONS, EVERY_COLLECTION, EVERY_QUEUE, Grant, Operation, QUEUE_OPERATIONS, QUEUE_PREFIX,
+    STORE, STORE_OPERATIONS,
+};
 
-/// Stands for all operations there are: of a collection, or of the store.
+/// Stands for all operations there are: of a collection, of a queue, or of the store.
 const ALL: &str = "all";
 /// The longest row filter, in bytes: what a query may have, too.
 const MAX_FILTER_BYTES: usize = 8 << 10;
@@ -15,7 +19,8 @@ const MAX_FILTER_BYTES: usize = 8 << 10;
 const MAX_NAME_BYTES: usize = 48;
 
 const SHAPE: &str = "a grant is COLLECTION:OPERATIONS or COLLECTION:OPERATIONS where FILTER: \
-                     'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'; or @store:OPERATIONS";
+                     'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'; or @store:OPERATIONS; \
+                     or queue.QUEUE:OPERATIONS";
 
 /// Reads one grant: the collection (or `*`, or the store), and what is allowed there.
 ///
@@ -27,13 +32,7 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
         return Err(refused(format!("{text:?} is not a grant")));
     };
     let collection = collection.trim();
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if collection != EVERY_COLLECTION
-        && collection != STORE
-        && (collection.is_empty() || collection.len() > MAX_NAME_BYTES || !collection.chars().all(fits))
-    {
-        return Err(refused(format!("{collection:?} is not the name of a collection")));
-    }
+    check_subject(collection).map_err(refused)?;
     let (operations, rows) = match rest.split_once(" where ") {
         Some((operations, rows)) => (operations, rows.trim()),
         None => (rest, ""),
@@ -49,11 +48,30 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
     if collection == STORE && !rows.is_empty() {
         return Err(refused("a grant for the store has no filter".into()));
     }
+    if collection.starts_with(QUEUE_PREFIX) && !rows.is_empty() {
+        return Err(refused("a grant for a queue has no filter".into()));
+    }
     let grant = Grant {
         operations: parse_operations(collection, operations)?,
         rows: rows.to_owned(),
     };
     Ok((collection.to_owned(), grant))
+}
+
+/// Whether something can be granted for a collection, a queue or the store of this name; what is wrong if not.
+fn check_subject(subject: &str) -> Result<(), String> {
+    if let Some(queue) = subject.strip_prefix(QUEUE_PREFIX) {
+        return match QueueName::new("grant", queue) {
+            Err(_) if queue != EVERY_QUEUE => Err(format!("{queue:?} is not the name of a queue")),
+            _ => Ok(()),
+        };
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = !subject.is_empty() && subject.len() <= MAX_NAME_BYTES && subject.chars().all(fits);
+    if is_name || subject == EVERY_COLLECTION || subject == STORE {
+        return Ok(());
+    }
+    Err(format!("{subject:?} is not the name of a collection"))
 }
 
 /// Reads several, one per collection.
@@ -110,6 +128,8 @@ fn no_operation(subject: &str, name: &str) -> TokenError {
     let names = || operations_of(subject).iter().map(|operation| operation.name());
     let hint = if subject != STORE && operation(STORE, name).is_some() {
         format!("that is done with the store, and granted by '{STORE}:{name}'")
+    } else if !subject.starts_with(QUEUE_PREFIX) && operation(QUEUE_PREFIX, name).is_some() {
+        format!("that is done with a queue, and granted by '{QUEUE_PREFIX}QUEUE:{name}'")
     } else if let Some(nearest) = nearest(name, names()) {
         format!("did you mean {nearest}?")
     } else {
@@ -118,15 +138,16 @@ fn no_operation(subject: &str, name: &str) -> TokenError {
     TokenError::refused(format!("{name:?} is not an operation"), hint)
 }
 
-/// The operations there are on a collection, or on the store.
+/// The operations there are on a collection, on a queue, or on the store.
 fn operations_of(subject: &str) -> &'static [Operation] {
     match subject {
         STORE => &STORE_OPERATIONS,
+        subject if subject.starts_with(QUEUE_PREFIX) => &QUEUE_OPERATIONS,
         _ => &COLLECTION_OPERATIONS,
     }
 }
 
-/// The operation of this name on a collection, or on the store.
+/// The operation of this name on a collection, on a queue, or on the store.
 pub(crate) fn operation(subject: &str, name: &str) -> Option<Operation> {
     let mut all = operations_of(subject).iter();
     all.find(|operation| operation.name() == name).copied()
@@ -163,6 +184,11 @@ mod tests {
             ),
             ("@store: check,backup", "@store:backup,check"),
             (
+                "queue.mails-1.fifo:receive,send",
+                "queue.mails-1.fifo:send,receive",
+            ),
+            ("queue.*:all", "queue.*:read,send,receive,manage"),
+            (
                 "orders:read,read where tenant = \"a where b\"",
                 "orders:read where tenant = \"a where b\"",
             ),
@@ -187,6 +213,12 @@ mod tests {
             ("@store:read", "not an operation"),
             ("@store:load where a = 1", "no filter"),
             ("@shop:load", "not the name of a collection"),
+            ("*:send", "not an operation"),
+            ("queue.mails:write", "not an operation"),
+            ("queue.mails:read where a = 1", "no filter"),
+            ("queue.:read", "not the name of a queue"),
+            ("queue.a.b:read", "not the name of a queue"),
+            ("queue:send", "not an operation"),
         ] {
             let error = parse_grant(text).unwrap_err();
             assert!(error.to_string().contains(message), "{text}: {error}");

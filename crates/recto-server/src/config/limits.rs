@@ -21,6 +21,8 @@ pub const DEFAULT_CONCURRENT_REQUESTS: u64 = 1_024;
 pub const DEFAULT_CONCURRENT_STREAMS: u64 = 256;
 /// The most requests that wait for work on the store at the same time unless told otherwise.
 pub const DEFAULT_WAITING_REQUESTS: u64 = 256;
+/// The most receives of messages, which may wait, at the same time unless told otherwise.
+pub const DEFAULT_WAITING_RECEIVES: u64 = 10_000;
 /// Of the requests of a class answered at the same time, one token may have one in so many, unless told otherwise.
 pub const DEFAULT_TOKEN_SHARE: u64 = 4;
 /// The most connections unless told otherwise. More wait to be accepted.
@@ -61,6 +63,9 @@ pub struct Limits {
     /// The most requests that wait for work on the store at the same time, loads with their files among
     /// them, a quarter of one token: 503 beyond, 429 of one token.
     pub waiting_requests: u64,
+    /// The most receives of messages, which may wait for one, at the same time, a quarter of them of one token: 503
+    /// beyond, 429 of one token.
+    pub waiting_receives: u64,
     /// The most requests of one token answered at the same time: 429 beyond. Unset: a quarter
     /// ([`DEFAULT_TOKEN_SHARE`]) of those of all.
     pub concurrent_requests_per_token: Option<u64>,
@@ -93,6 +98,7 @@ impl Default for Limits {
             concurrent_requests: DEFAULT_CONCURRENT_REQUESTS,
             concurrent_streams: DEFAULT_CONCURRENT_STREAMS,
             waiting_requests: DEFAULT_WAITING_REQUESTS,
+            waiting_receives: DEFAULT_WAITING_RECEIVES,
             concurrent_requests_per_token: None,
             connections: DEFAULT_CONNECTIONS,
             requests_per_second: None,

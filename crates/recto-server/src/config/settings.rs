@@ -233,6 +233,13 @@ pub const SETTINGS: &[Setting] = &[
         set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.waiting_requests = most),
     },
     Setting {
+        name: "max_waiting_receives",
+        value_name: "COUNT",
+        help: "The most receives of messages of queues, which may wait for one; a quarter of them of one token",
+        show: |config| config.limits.waiting_receives.to_string(),
+        set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.waiting_receives = most),
+    },
+    Setting {
         name: "max_connections",
         value_name: "COUNT",
         help: "The most connections; more wait to be accepted",

@@ -10,8 +10,10 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
+use recto::queues::MAX_WAIT;
 
 use super::body::{Held, Streaming};
+use super::places::Class;
 use super::route::RoutePattern;
 use super::{Admitted, Guard, Turned, client, is_file, is_own};
 use crate::operation::{Context, Counted, Parent, REQUEST_ID, RequestLabels, Who};
@@ -121,11 +123,7 @@ impl Guard {
         let authenticated = self.authenticate(&request, who)?;
         let admitted = self.admit(&request, &authenticated)?;
         let context = Context::new(who.clone(), Arc::clone(&self.observer), parent);
-        let limit = if is_file(&request) {
-            Duration::MAX
-        } else {
-            self.config.limits.request_time
-        };
+        let limit = self.time_of(&request);
         let (request, waits) = self.prepared(request, authenticated.access);
         let mut router = self.router.clone();
         let handled = context
@@ -147,6 +145,16 @@ impl Guard {
             admitted: Some(admitted),
             context: Some(context),
         })
+    }
+
+    /// How long it may take until the answer begins.
+    fn time_of<B>(&self, request: &Request<B>) -> Duration {
+        let limit = self.config.limits.request_time;
+        match Class::of(request.uri().path()) {
+            _ if is_file(request) => Duration::MAX,
+            Class::Receive => limit.saturating_add(MAX_WAIT),
+            _ => limit,
+        }
     }
 
     fn add_headers(&self, response: &mut Response, id: &str) {

@@ -12,6 +12,7 @@ use http_body::{Frame, SizeHint};
 use super::Admitted;
 use super::route::RoutePattern;
 use crate::operation::{Counted, Who};
+use crate::stopping::Stopping;
 
 /// A request's body that tells whether somebody waits for more of it.
 pub(crate) struct Awaited<B> {
@@ -57,7 +58,7 @@ impl<B: http_body::Body> http_body::Body for Awaited<B> {
 pub(crate) struct Held {
     admitted: Option<Admitted>,
     who: Who,
-    stopping: Arc<AtomicBool>,
+    stopping: Arc<Stopping>,
     _counted: [Counted; 2],
 }
 
@@ -65,7 +66,7 @@ impl Held {
     pub(crate) fn new(
         admitted: Option<Admitted>,
         who: Who,
-        stopping: &Arc<AtomicBool>,
+        stopping: &Arc<Stopping>,
         counted: [Counted; 2],
     ) -> Self {
         Self {
@@ -153,7 +154,7 @@ impl http_body::Body for Streaming {
 
 impl Drop for Streaming {
     fn drop(&mut self) {
-        if !self.is_over && self.held.stopping.load(Ordering::Relaxed) {
+        if !self.is_over && self.held.stopping.has_begun() {
             self.log("an answer was cut: the server stops");
         }
     }

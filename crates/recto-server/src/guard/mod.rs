@@ -21,7 +21,7 @@ mod shares;
 mod sign_in;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use axum::Router;
 use axum::body::Body;
@@ -37,6 +37,7 @@ use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
 use crate::operation::{Observer, Readiness, Refusal, RequestIds, Who};
 use crate::problem::Problem;
 use crate::rights::Access;
+use crate::stopping::Stopping;
 
 use body::Awaited;
 use client::{Credentials, credentials};
@@ -64,7 +65,7 @@ pub(crate) struct Guard {
     sign_ins: SignIns,
     ids: RequestIds,
     readiness: Arc<Readiness>,
-    stopping: Arc<AtomicBool>,
+    stopping: Arc<Stopping>,
     pub(crate) observer: Arc<Observer>,
 }
 
@@ -113,6 +114,7 @@ impl Guard {
         config: Config,
         tokens: Option<Arc<Tokens>>,
         readiness: Arc<Readiness>,
+        stopping: Arc<Stopping>,
         observer: Arc<Observer>,
     ) -> Self {
         let limits = &config.limits;
@@ -129,15 +131,15 @@ impl Guard {
             sign_ins: SignIns::new(observer.environment.clone()),
             ids: RequestIds::new(&observer.environment),
             readiness,
-            stopping: Arc::default(),
+            stopping,
             observer,
             config,
         }
     }
 
-    /// From now on `/readyz` says that the server stops.
+    /// From now on `/readyz` says that the server stops, and nobody waits for messages.
     pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stopping.begin();
     }
 
     /// What is looked at before anybody is asked who they are.
@@ -307,7 +309,7 @@ impl Guard {
             |why: &'static str| (StatusCode::SERVICE_UNAVAILABLE, text.clone(), why).into_response();
         Ok(match request.uri().path() {
             HEALTH => (text.clone(), "ok\n").into_response(),
-            READINESS if self.stopping.load(Ordering::Relaxed) => unready("stopping\n"),
+            READINESS if self.stopping.has_begun() => unready("stopping\n"),
             READINESS => match self.readiness.obstacle().await {
                 None => (text.clone(), self.ready()).into_response(),
                 Some(why) => unready(why),

@@ -1,5 +1,5 @@
 //! How many requests are answered at the same time, by what they are: pages and records, streams, and
-//! what waits for work on the store. None takes a place of another kind, and no token all of one.
+//! what waits for work on the store or for messages. None takes a place of another kind, and no token all of one.
 
 use std::sync::Arc;
 
@@ -13,6 +13,9 @@ const WORK_PREFIX: &str = "/v1/store:";
 /// The resource of exports, after that of its collection.
 const EXPORT: &str = "records:export";
 
+/// What is asked for messages of a queue, which are waited for, after the resource of that.
+const RECEIVE: &str = "messages:receive";
+
 /// What a request is, by how long it takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -22,10 +25,12 @@ pub(crate) enum Class {
     Stream,
     /// Answered when something has been done: work on the store, with its file where it is sent one.
     Wait,
+    /// Answered when there is a message, or none has come for long: receives.
+    Receive,
 }
 
 impl Class {
-    const ALL: [Self; 3] = [Self::Page, Self::Stream, Self::Wait];
+    const ALL: [Self; 4] = [Self::Page, Self::Stream, Self::Wait, Self::Receive];
 
     /// What a request for a path is.
     pub(crate) fn of(path: &str) -> Self {
@@ -33,12 +38,11 @@ impl Class {
             return Self::Wait;
         }
         let mut steps = path.split('/').skip(1);
-        let is_export = match steps.next() {
-            Some("v1") => steps.nth(2) == Some(EXPORT),
-            Some("collections") => steps.nth(1) == Some("export"),
-            _ => false,
-        };
-        if is_export { Self::Stream } else { Self::Page }
+        match std::array::from_fn(|_| steps.next()) {
+            [Some("v1"), Some("queues"), _, Some(RECEIVE)] => Self::Receive,
+            [Some("v1"), _, _, Some(EXPORT)] | [Some("collections"), _, Some("export"), _] => Self::Stream,
+            _ => Self::Page,
+        }
     }
 
     fn name(self) -> &'static str {
@@ -46,13 +50,14 @@ impl Class {
             Self::Page => "page",
             Self::Stream => "stream",
             Self::Wait => "wait",
+            Self::Receive => "receive",
         }
     }
 }
 
 /// The places of all classes.
 #[derive(Debug)]
-pub(crate) struct Places([Kind; 3]);
+pub(crate) struct Places([Kind; 4]);
 
 /// The places of one class.
 #[derive(Debug)]
@@ -85,6 +90,7 @@ impl Places {
                 Class::Page => (limits.concurrent_requests, limits.concurrent_requests_per_token()),
                 Class::Stream => (limits.concurrent_streams, token_share(limits.concurrent_streams)),
                 Class::Wait => (limits.waiting_requests, token_share(limits.waiting_requests)),
+                Class::Receive => (limits.waiting_receives, token_share(limits.waiting_receives)),
             };
             Kind {
                 limit,
@@ -109,7 +115,7 @@ impl Places {
     }
 
     /// Of each class its name, how many places are taken, and how many there are.
-    pub(crate) fn taken(&self) -> [(&'static str, u64, u64); 3] {
+    pub(crate) fn taken(&self) -> [(&'static str, u64, u64); 4] {
         Class::ALL.map(|class| {
             let kind = &self.0[class as usize];
             let free = kind.permits.available_permits() as u64;
@@ -133,6 +139,9 @@ mod tests {
             ("/collections/export", Class::Page),
             ("/v1/collections/orders/records:export", Class::Stream),
             ("/collections/orders/export", Class::Stream),
+            ("/v1/queues/mails/messages:receive", Class::Receive),
+            ("/v1/queues/mails/messages:ack", Class::Page),
+            ("/v1/queues/mails/messages/messages:receive", Class::Page),
             ("/v1/store:load", Class::Wait),
             ("/v1/store:check", Class::Wait),
         ] {
@@ -146,6 +155,7 @@ mod tests {
             concurrent_requests: 1,
             concurrent_streams: 2,
             waiting_requests: 8,
+            waiting_receives: 1,
             ..Limits::default()
         });
         let _page = places.take(Class::Page, None).unwrap();
@@ -158,6 +168,14 @@ mod tests {
         assert!(places.take(Class::Stream, None).is_ok());
         let _waits = [7, 7].map(|token| places.take(Class::Wait, Some(token)).unwrap());
         assert_eq!(places.take(Class::Wait, Some(7)).unwrap_err(), Full::OfToken);
-        assert_eq!(places.taken(), [("page", 1, 1), ("stream", 1, 2), ("wait", 2, 8)]);
+        let _receive = places.take(Class::Receive, None).unwrap();
+        assert_eq!(places.take(Class::Receive, None).unwrap_err(), Full::OfAll);
+        let taken = [
+            ("page", 1, 1),
+            ("stream", 1, 2),
+            ("wait", 2, 8),
+            ("receive", 1, 1),
+        ];
+        assert_eq!(places.taken(), taken);
     }
 }

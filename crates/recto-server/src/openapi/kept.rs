@@ -23,7 +23,7 @@ pub(super) struct Descriptions(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     schema: Option<Arc<Schema>>,
-    /// By what may be done with the store, and with each collection of the schema, in its order.
+    /// By what may be done with the store, with queues, and with each collection of the schema, in its order.
     by_operations: HashMap<Vec<u16>, Arc<Description>>,
 }
 
@@ -60,8 +60,8 @@ impl Descriptions {
         let schema = caller.app_session().schema().await?;
         let collections = schema.collections.iter();
         let of_collections = collections.map(|one| caller.access.operations(&one.name));
-        let of_store = std::iter::once(caller.access.store_operations());
-        let operations: Vec<u16> = of_store.chain(of_collections).collect();
+        let of_others = [caller.access.store_operations(), caller.access.queue_operations()];
+        let operations: Vec<u16> = of_others.into_iter().chain(of_collections).collect();
         if let Some(found) = self.find(&schema, &operations) {
             return Ok(found);
         }

@@ -11,6 +11,7 @@
 //! | `parameters` | what stands in paths and queries |
 //! | `responses` | the answers that all operations share |
 //! | `operations` | what can be asked of a collection |
+//! | `queues` | what can be asked of queues |
 //! | `store` | what can be asked of the store itself |
 //! | `docs` | the same for people |
 //! | `kept` | both as they were made for the schema and for who sees as much of it |
@@ -20,6 +21,7 @@ mod kept;
 mod operations;
 mod parameters;
 mod patterns;
+mod queues;
 mod responses;
 mod schemas;
 mod store;
@@ -31,10 +33,10 @@ use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
-use recto::schema::{Schema, WriteMode};
+use recto::schema::{Collection, Schema, WriteMode};
 use serde_json::{Map, Value as Json, json};
 
-use crate::access::Access;
+use crate::access::{Access, Operation};
 use crate::api::{APPLICATION_JSON, Caller, no_parameters, resource, strong_tag, tagged};
 use crate::app::App;
 use crate::problem::Problem;
@@ -91,21 +93,27 @@ fn document(schema: &Schema, access: &Access) -> Json {
         schemas.extend(store::schemas());
         paths.extend(of_store);
     }
+    let of_queues = queues::paths(access);
+    let changes_queues = access.allows_some_queue(Operation::Manage);
+    if !of_queues.is_empty() {
+        tags.push(json!({ "name": queues::TAG, "description": "Durable jobs, received and done with." }));
+        schemas.extend(queues::schemas());
+        paths.extend(of_queues);
+    }
     for collection in &schema.collections {
         paths.extend(operations::of_collection(collection, access));
         schemas.extend(schemas::of_collection(collection));
         tags.push(json!({ "name": collection.name, "description": operations::about(collection) }));
     }
     let (mut parameters, mut responses) = (parameters::shared(), responses::shared());
-    if !schema
-        .collections
-        .iter()
-        .any(|one| one.writes == WriteMode::Update)
-    {
+    let has_versions = |collection: &Arc<Collection>| collection.writes == WriteMode::Update;
+    if !schema.collections.iter().any(has_versions) {
         // Nothing refers to what is about versions.
         schemas.remove("Pending");
-        parameters.remove("If-Match");
-        responses.remove("412");
+        if !changes_queues {
+            parameters.remove("If-Match");
+            responses.remove("412");
+        }
     }
     json!({
         "openapi": "3.1.0",

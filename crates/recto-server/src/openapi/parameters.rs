@@ -110,7 +110,7 @@ fn if_match() -> Json {
     json!({
         "name": "If-Match",
         "in": "header",
-        "description": "The versions that the record may be of, as `ETag`s in quotes and separated by commas, or `*`: \
+        "description": "The versions that the record or the queue may be of, as `ETag`s in quotes and separated by commas, or `*`: \
              412 if it is of another, or is not there.",
         "schema": { "type": "string" },
     })
@@ -121,7 +121,7 @@ pub(super) fn if_absent() -> Json {
     json!({
         "name": "If-None-Match",
         "in": "header",
-        "description": "The record is inserted: 412 if there is one.",
+        "description": "It is made: 412 if there is one.",
         "schema": { "const": "*" },
     })
 }

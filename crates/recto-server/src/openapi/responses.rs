@@ -14,7 +14,7 @@ const PROBLEMS: [(&str, &str); 15] = [
     ("403", "The token does not allow this."),
     (
         "404",
-        "There is no such collection or record, or none that the token sees.",
+        "There is no such collection, record or queue, or none that the token sees.",
     ),
     ("405", "The resource does not have this method."),
     (
@@ -25,12 +25,12 @@ const PROBLEMS: [(&str, &str); 15] = [
         "409",
         "The record's key is not the one in the path; or a record is there with it that cannot be changed; or the \
          collection is written in a way that does not offer this; nothing was written then. Or the same is being done \
-         with the store already.",
+         with the store already. Or a queue of this name is not like that, or is where another sends its dead letters.",
     ),
     (
         "412",
-        "The record is not of the version that `If-Match` names, or is there already; nothing was written. The problem \
-         holds what is there now, for who may read it, and its version is the ETag.",
+        "The record or the queue is not of the version that `If-Match` names, or is there already; nothing was written. \
+         The problem holds the record that is there now, for who may read it, and its version is the ETag.",
     ),
     (
         "413",

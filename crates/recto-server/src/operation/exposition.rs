@@ -124,13 +124,12 @@ impl fmt::Display for RefusedText {
 }
 
 /// Of each class of requests how many places are taken, and how many there are, as Prometheus reads it.
-pub(crate) struct PlacesText(pub(crate) [(&'static str, u64, u64); 3]);
+pub(crate) struct PlacesText(pub(crate) [(&'static str, u64, u64); 4]);
 
 impl fmt::Display for PlacesText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = "recto_http_places_taken";
-        let help =
-            "Requests being answered, by class: pages and records, streams, waits for work on the store.";
+        let help = "Requests being answered, by class: pages and records, streams, waits for work on the store, receives.";
         head(f, name, "gauge", help)?;
         for (class, taken, _) in self.0 {
             writeln!(f, "{name}{{class=\"{class}\"}} {taken}")?;

@@ -1,5 +1,7 @@
 //! A session that is watched: how long pages take and how they are found, what fails.
 
+mod queues;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +15,8 @@ use recto::schema::Schema;
 use recto::session::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, Choices, CursorKey, Explanation, GoesOn, JsonRecord,
     LoadProgress, LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress,
-    RecordChange, Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools,
-    VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
+    Queues, RecordChange, Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept,
+    Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
 };
 use recto::{Result, Session};
 use serde_json::{Map, json};
@@ -233,6 +235,11 @@ impl<S: Session> Session for Observed<S> {
 
     fn tools(&self) -> Result<&dyn Tools> {
         self.seen(self.session.tools())?;
+        Ok(self)
+    }
+
+    fn queues(&self) -> Result<&dyn Queues> {
+        self.seen(self.session.queues())?;
         Ok(self)
     }
 }

@@ -12,6 +12,7 @@ mod keys;
 mod lists;
 mod methods;
 mod paging;
+mod queues;
 mod records;
 mod scoped;
 mod support;

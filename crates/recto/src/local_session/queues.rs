@@ -85,6 +85,7 @@ impl Queues for LocalTools {
     }
 
     async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>> {
+        request.check()?;
         let receive = Receive {
             most: usize::try_from(request.max_messages.unwrap_or(1)).unwrap_or(usize::MAX),
             visibility: request.visibility_seconds.map(seconds),

@@ -43,8 +43,12 @@ mod worker;
 
 use recto_jobs::Created;
 pub use recto_jobs::{
-    ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, Message, NewMessage, Peeked, PeekedStanding, Position, Sent,
-    Settled, Stats,
+    ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, MAX_BATCH, MAX_WAIT, Message, NewMessage, Peeked, PeekedStanding,
+    Position, Sent, Settled, Stats,
+};
+pub use recto_queue::limits::{
+    MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS,
+    MAX_VISIBILITY_SECONDS,
 };
 pub use recto_queue::options::{DeadLetters, Deduplication};
 pub use recto_queue::{MessageId, QueueName, QueueOptions, Receipt};

@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use recto_jobs::NewMessage;
+use recto_jobs::{MAX_BATCH, MAX_WAIT, NewMessage};
+use recto_queue::limits::MAX_VISIBILITY_SECONDS;
 use recto_queue::options::{DeadLetters, Deduplication};
 use recto_queue::{QueueName, QueueOptions};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -278,6 +279,33 @@ pub struct ReceiveRequest {
     /// How long to wait if there is none: 0 to 20; else 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_seconds: Option<u32>,
+}
+
+impl ReceiveRequest {
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`]: a number is too small or too great, as [`Error::field`] says.
+    pub(crate) fn check(&self) -> Result<()> {
+        let most = u32::try_from(MAX_BATCH).unwrap_or(u32::MAX);
+        let longest = u32::try_from(MAX_WAIT.as_secs()).unwrap_or(u32::MAX);
+        for (field, given, range) in [
+            ("max_messages", self.max_messages, 1..=most),
+            (
+                "visibility_seconds",
+                self.visibility_seconds,
+                1..=MAX_VISIBILITY_SECONDS,
+            ),
+            ("wait_seconds", self.wait_seconds, 0..=longest),
+        ] {
+            if let Some(given) = given.filter(|given| !range.contains(given)) {
+                let (least, most) = (range.start(), range.end());
+                let message = format!("`{field}` is {given}, and must be from {least} to {most}");
+                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                    .with_hint("nothing was received")
+                    .with_field(field));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A message that was received.

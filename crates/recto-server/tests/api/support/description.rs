@@ -87,12 +87,10 @@ impl Description {
     }
 }
 
-/// Whether a path is one of a template's: only the last segment has parameters.
+/// Whether a path is one of a template's, whose segments are each a parameter, or several, or text.
 fn matches(template: &str, path: &str) -> bool {
-    let (Some((base, key)), Some((found_base, found_key))) =
-        (template.rsplit_once('/'), path.rsplit_once('/'))
-    else {
-        return false;
-    };
-    key.starts_with('{') && base == found_base && !found_key.is_empty()
+    let (wanted, found): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
+    let fits =
+        |(wanted, found): (&&str, &&str)| wanted == found || (wanted.starts_with('{') && !found.is_empty());
+    wanted.len() == found.len() && wanted.iter().zip(&found).all(fits)
 }

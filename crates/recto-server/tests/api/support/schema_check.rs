@@ -57,6 +57,11 @@ fn one(
                 .as_str()
                 .is_none_or(|text| text.chars().count() as f64 >= number()),
         ),
+        "maxLength" => unless(
+            value
+                .as_str()
+                .is_none_or(|text| text.chars().count() as f64 <= number()),
+        ),
         "minItems" => unless(length.is_none_or(|length| length as f64 >= number())),
         "maxItems" => unless(length.is_none_or(|length| length as f64 <= number())),
         "required" => {
@@ -69,9 +74,12 @@ fn one(
             problem(document, schema, value, &format!("{at}.{name}"))
         }),
         "additionalProperties" => {
-            let mut names = value.as_object()?.keys();
-            let other = names.find(|name| schema["properties"].get(name).is_none())?;
-            Some(format!("{at}: there is no {other}"))
+            let mut others = value.as_object()?.iter();
+            others.find_map(|(name, value)| match schema["properties"].get(name) {
+                Some(_) => None,
+                None if wanted.is_object() => problem(document, wanted, value, &format!("{at}.{name}")),
+                None => Some(format!("{at}: there is no {name}")),
+            })
         }
         "prefixItems" => {
             let pairs = wanted.as_array().unwrap().iter().zip(value.as_array()?);

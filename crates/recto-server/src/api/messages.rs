@@ -1,0 +1,248 @@
+//! The messages of a queue.
+//!
+//! What is wrong with a body is refused before anything of it is done. What is wrong with one of several messages that are
+//! sent is said of that one, and the others are sent.
+
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::response::Response;
+use recto::queues::MAX_BATCH;
+use recto::session::{OutgoingMessage, QueueStatus, Queues, ReceiveRequest, SentMessage, Settling};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value as Json, json};
+
+use super::caller::Caller;
+use super::parameters::Parameters;
+use super::queues::of_queue;
+use super::{address, answer, body};
+use crate::access::Operation;
+use crate::problem::Problem;
+
+/// How many messages to look at.
+pub(crate) const MAX_MESSAGES: &str = "max_messages";
+/// How many messages are looked at unless that is said.
+pub(crate) const DEFAULT_PEEKED: u32 = 10;
+/// What receipts are, in a body.
+const RECEIPTS: &str = "receipts";
+
+/// Messages to be sent.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sending {
+    messages: Vec<OutgoingMessage>,
+}
+
+/// Receipts of messages that are done with.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Acking {
+    receipts: Vec<String>,
+}
+
+/// Receipts of messages that are given back.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nacking {
+    receipts: Vec<String>,
+    #[serde(default)]
+    delay_seconds: u32,
+    #[serde(default)]
+    error: String,
+}
+
+/// Receipts of messages that are kept.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Extending {
+    receipts: Vec<String>,
+    visibility_seconds: u32,
+}
+
+/// Messages to be moved.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Redriving {
+    #[serde(default)]
+    to: Option<String>,
+    #[serde(default)]
+    max_messages: Option<u64>,
+}
+
+/// `POST …/messages:send`.
+pub(super) async fn send(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let queue = address::queue(&uri)?;
+    let session = caller.queue_session(&queue, Operation::Send)?;
+    let Sending { messages } = read(&uri, request).await?;
+    check_count("messages", messages.len())?;
+    let sent = session.queues()?.send(&queue, messages).await;
+    let results: Vec<Json> = sent.map_err(of_queue)?.into_iter().map(result).collect();
+    Ok(answer::json_once(&json!({ "results": results })))
+}
+
+fn result(sent: recto::Result<SentMessage>) -> Json {
+    match sent {
+        Ok(sent) => json!(sent),
+        Err(error) => json!({ "problem": of_queue(error).to_json() }),
+    }
+}
+
+/// `POST …/messages:receive`. Whoever waits is answered when there is a message, when its time is over, and when the server
+/// stops. What was received for a client that is gone is given back.
+pub(super) async fn receive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let queue = address::queue(&uri)?;
+    let session = caller.queue_session(&queue, Operation::Receive)?;
+    let asked: ReceiveRequest = read(&uri, request).await?;
+    let messages = tokio::select! {
+        biased;
+        received = session.queues()?.receive(&queue, &asked) => received.map_err(of_queue)?,
+        () = caller.stopping() => Vec::new(),
+    };
+    Ok(answer::json_once(&json!({ "messages": messages })))
+}
+
+/// `POST …/messages:ack`.
+pub(super) async fn ack(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    settle(caller, uri, request, |Acking { receipts }| {
+        (receipts, Settling::Ack)
+    })
+    .await
+}
+
+/// `POST …/messages:nack`.
+pub(super) async fn nack(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let nack = |nacking: Nacking| {
+        let Nacking {
+            receipts,
+            delay_seconds,
+            error,
+        } = nacking;
+        (receipts, Settling::Nack { delay_seconds, error })
+    };
+    settle(caller, uri, request, nack).await
+}
+
+/// `POST …/messages:extend`.
+pub(super) async fn extend(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let extend = |extending: Extending| {
+        let visibility_seconds = extending.visibility_seconds;
+        (extending.receipts, Settling::Extend { visibility_seconds })
+    };
+    settle(caller, uri, request, extend).await
+}
+
+async fn settle<T: DeserializeOwned>(
+    caller: Caller,
+    uri: Uri,
+    request: Request,
+    asked: impl FnOnce(T) -> (Vec<String>, Settling),
+) -> Result<Response, Problem> {
+    let queue = address::queue(&uri)?;
+    let session = caller.queue_session(&queue, Operation::Receive)?;
+    let (receipts, settling) = asked(read(&uri, request).await?);
+    check_count(RECEIPTS, receipts.len())?;
+    let settled = session.queues()?.settle(&queue, &receipts, &settling).await;
+    let settled = settled.map_err(|error| Problem::of_queue(error, RECEIPTS))?;
+    let results: Vec<Json> = settled.into_iter().map(|done| json!({ "done": done })).collect();
+    Ok(answer::json_once(&json!({ "results": results })))
+}
+
+/// `POST …/messages:purge`.
+pub(super) async fn purge(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let queue = address::queue(&uri)?;
+    let session = caller.queue_session(&queue, Operation::Manage)?;
+    Parameters::read(&uri, &[])?;
+    session.queues()?.purge(&queue).await.map_err(of_queue)?;
+    Ok(answer::no_content())
+}
+
+/// `POST …/messages:redrive`: who moves messages to a queue could send to it, too.
+pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let queue = address::queue(&uri)?;
+    let session = caller.queue_session(&queue, Operation::Manage)?;
+    let Redriving { to, max_messages } = read(&uri, request).await?;
+    let queues = session.queues()?;
+    let to = match to {
+        None if !caller.access.allows_every_queue(Operation::Send) => {
+            sources(&caller, queues, &queue).await?
+        }
+        to => to,
+    };
+    if let Some(to) = &to {
+        let checked = caller.access.check_queue(to, Operation::Send);
+        checked.map_err(|problem| problem.with_field("to"))?;
+    }
+    let moved = queues.redrive(&queue, to.as_deref(), max_messages).await;
+    Ok(answer::json_once(&json!({ "moved": moved.map_err(of_queue)? })))
+}
+
+/// The queue whose dead letters these are, for who may not send to all: the only one that is seen.
+async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Option<String>, Problem> {
+    let is_source = |queue: &QueueStatus| {
+        let target = queue.options.dead_letters.as_ref();
+        let target = target.and_then(Option::as_ref);
+        target.is_some_and(|target| target.queue == dead) && !caller.access.of_queue(&queue.name).is_empty()
+    };
+    let mut sources = queues.queues().await?;
+    sources.retain(is_source);
+    match <[QueueStatus; 1]>::try_from(sources) {
+        Ok([source]) => Ok(Some(source.name)),
+        Err(sources) => {
+            let count = sources.len();
+            let detail = format!("{count} queues send their dead letters to {dead}");
+            Err(Problem::invalid_body(detail)
+                .with_hint("say to which queue the messages go")
+                .with_field("to"))
+        }
+    }
+}
+
+/// `GET …/messages`: the oldest, as they stand.
+pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let queue = address::queue(&uri)?;
+    let session = caller.queue_session(&queue, Operation::Read)?;
+    let parameters = Parameters::read(&uri, &[MAX_MESSAGES])?;
+    let most = match parameters.whole(MAX_MESSAGES)? {
+        None => DEFAULT_PEEKED,
+        Some(most) => u32::try_from(most)
+            .ok()
+            .filter(|most| (1..=MAX_BATCH).contains(&(*most as usize)))
+            .ok_or_else(|| {
+                let detail = format!("{MAX_MESSAGES} is from 1 to {MAX_BATCH}, and not {most}");
+                Problem::invalid_parameter(MAX_MESSAGES, detail)
+            })?,
+    };
+    let messages = session.queues()?.peek(&queue, most).await.map_err(of_queue)?;
+    Ok(answer::json_once(&json!({ "messages": messages })))
+}
+
+/// `DELETE …/messages/{position}`.
+pub(super) async fn remove(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let queue = address::queue(&uri)?;
+    let session = caller.queue_session(&queue, Operation::Manage)?;
+    Parameters::read(&uri, &[])?;
+    let removed = session
+        .queues()?
+        .remove_message(&queue, address::position(&uri))
+        .await;
+    Ok(answer::json_once(
+        &json!({ "removed": removed.map_err(of_queue)? }),
+    ))
+}
+
+/// A body of a request that has no parameters.
+async fn read<T: DeserializeOwned>(uri: &Uri, request: Request) -> Result<T, Problem> {
+    Parameters::read(uri, &[])?;
+    body::read(request).await?.value()
+}
+
+/// Refuses more messages or receipts than are taken at once.
+fn check_count(what: &str, count: usize) -> Result<(), Problem> {
+    if count <= MAX_BATCH {
+        return Ok(());
+    }
+    let detail = format!("a request holds at most {MAX_BATCH} {what}, and this one {count}");
+    Err(Problem::limit_exceeded(detail)
+        .with_field(what)
+        .with_hint("send several requests"))
+}

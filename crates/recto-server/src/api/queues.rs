@@ -1,0 +1,144 @@
+//! The queues, and one of them.
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::Response;
+use recto::session::{QueueSettings, QueueStatus, Queues};
+use serde_json::json;
+
+use super::body::{self, Body};
+use super::caller::Caller;
+use super::conditions::{self, Condition};
+use super::parameters::Parameters;
+use super::{address, answer};
+use crate::access::{EVERY_QUEUE, Operation};
+use crate::problem::Problem;
+
+/// `GET /v1/queues`: those that may be read.
+pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    Parameters::read(&uri, &[])?;
+    if !caller.access.allows_some_queue(Operation::Read) {
+        return Err(Problem::forbidden_queue(EVERY_QUEUE, Operation::Read));
+    }
+    let session = caller.any_queue_session();
+    let mut queues = session.queues()?.queues().await?;
+    queues.retain(|queue| caller.access.of_queue(&queue.name).contains(&Operation::Read));
+    Ok(answer::json_once(&json!({ "queues": queues })))
+}
+
+/// `GET /v1/queues/{queue}`. The entity tag is the version of its options; how much is in it changes all the time, so that
+/// nobody is told that it is as it was.
+pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let name = address::queue(&uri)?;
+    let session = caller.queue_session(&name, Operation::Read)?;
+    Parameters::read(&uri, &[])?;
+    Ok(tagged(StatusCode::OK, &session.queues()?.queue(&name).await?))
+}
+
+/// `PUT /v1/queues/{queue}`: makes one, or finds that it is there and like that.
+pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let name = address::queue(&uri)?;
+    let session = caller.queue_session(&name, Operation::Manage)?;
+    Parameters::read(&uri, &[])?;
+    let condition = Condition::of_versions(request.headers())?;
+    if !matches!(condition, Condition::None | Condition::Absent) {
+        let detail = "If-Match is for changes, and a queue that is put is made, or there and like that";
+        return Err(Problem::invalid_parameter("If-Match", detail).with_hint("PATCH changes a queue"));
+    }
+    let settings = settings(&caller, &body::read(request).await?)?;
+    let created = session.queues()?.create_queue(&name, &settings).await;
+    let (queue, is_new) = created.map_err(of_queue)?;
+    if !is_new && condition == Condition::Absent {
+        let detail = format!("there is a queue {name} already, and it is like that");
+        return Err(changed(detail).with_version(version(&queue)));
+    }
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok(tagged(status, &queue))
+}
+
+/// `PATCH /v1/queues/{queue}`: changes what is said; the rest stays.
+pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    let name = address::queue(&uri)?;
+    let session = caller.queue_session(&name, Operation::Manage)?;
+    Parameters::read(&uri, &[])?;
+    let condition = Condition::of_versions(request.headers())?;
+    let settings = settings(&caller, &body::read_patch(request).await?)?;
+    let queues = session.queues()?;
+    let version = expected(&condition, queues, &name).await?;
+    let changed = queues.change_queue(&name, &settings, version).await;
+    Ok(tagged(StatusCode::OK, &changed.map_err(of_queue)?))
+}
+
+/// `DELETE /v1/queues/{queue}`: with all of its messages.
+pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+    let name = address::queue(&uri)?;
+    let session = caller.queue_session(&name, Operation::Manage)?;
+    Parameters::read(&uri, &[])?;
+    if Condition::of_versions(&headers)? != Condition::None {
+        let detail = "a queue is deleted whatever its version is";
+        return Err(Problem::invalid_parameter("If-Match", detail).with_hint("leave the condition out"));
+    }
+    let deleted = session.queues()?.delete_queue(&name).await;
+    deleted.map_err(of_queue)?;
+    Ok(answer::no_content())
+}
+
+/// What a body says of a queue. Where it sends its dead letters, its manager could send to, too.
+fn settings(caller: &Caller, body: &Body) -> Result<QueueSettings, Problem> {
+    if !body.json.is_object() {
+        return Err(Problem::invalid_body(
+            "the body is what the queue is like: a JSON object",
+        ));
+    }
+    let settings: QueueSettings = body.value()?;
+    if let Some(Some(dead_letters)) = &settings.dead_letters {
+        let checked = caller.access.check_queue(&dead_letters.queue, Operation::Send);
+        checked.map_err(|problem| problem.with_field("dead_letters.queue"))?;
+    }
+    Ok(settings)
+}
+
+/// The version that a queue must be of, if it must be of one.
+async fn expected(condition: &Condition, queues: &dyn Queues, name: &str) -> Result<Option<u64>, Problem> {
+    let versions = match condition {
+        Condition::None | Condition::Present => return Ok(None),
+        Condition::Absent => {
+            let detail = "If-None-Match: * is for queues that are made, and a patch is of one that is there";
+            return Err(Problem::invalid_parameter("If-None-Match", detail).with_hint("PUT makes a queue"));
+        }
+        Condition::Versions(versions) => versions,
+    };
+    let now = version(&queues.queue(name).await?);
+    if versions.contains(&now) {
+        return Ok(u64::try_from(now).ok());
+    }
+    Err(
+        changed(format!("queue {name} is of none of the versions of If-Match"))
+            .with_version(now)
+            .with_hint("look at what it is now, and change that; weak entity tags match nothing"),
+    )
+}
+
+fn changed(detail: String) -> Problem {
+    of_queue(recto::Error::new(recto::ErrorKind::Changed, detail))
+}
+
+pub(super) fn of_queue(error: recto::Error) -> Problem {
+    Problem::of_queue(error, "messages")
+}
+
+fn version(queue: &QueueStatus) -> i64 {
+    i64::try_from(queue.version).unwrap_or(i64::MAX)
+}
+
+fn tagged(status: StatusCode, queue: &QueueStatus) -> Response {
+    let mut answer = answer::json_once(&json!(queue));
+    *answer.status_mut() = status;
+    let tag = conditions::tag(version(queue));
+    answer::set(answer.headers_mut(), header::ETAG, &tag);
+    answer
+}

@@ -1,0 +1,586 @@
+//! What can be asked of queues.
+
+use recto::queues::{
+    MAX_ATTEMPTS, MAX_BATCH, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS,
+    MAX_VISIBILITY_SECONDS, MAX_WAIT,
+};
+use serde_json::{Map, Value as Json, json};
+
+use super::responses::{json_of, of_operation, tagged_json_of};
+use super::schemas::reference;
+use super::types::{nullable, object};
+use super::{parameters, patterns};
+use crate::access::{Access, Operation};
+use crate::api::{DEFAULT_PEEKED, MAX_MESSAGES};
+
+/// What the operations are listed under.
+pub(super) const TAG: &str = "queues";
+
+/// The most bytes of a receipt's text that are read.
+const MAX_RECEIPT_BYTES: usize = 256;
+
+/// The paths of what may be done with queues: with any of them.
+pub(super) fn paths(access: &Access) -> Map<String, Json> {
+    let allows = |operation| access.allows_some_queue(operation);
+    let mut paths = Map::new();
+    let mut add = |operation, path: &str, method: &str, item: Json| {
+        if !allows(operation) {
+            return;
+        }
+        let at = paths.entry(path).or_insert_with(|| parameters_of(path));
+        at[method] = item;
+    };
+    let queue = "/v1/queues/{queue}";
+    add(Operation::Read, "/v1/queues", "get", list());
+    add(Operation::Read, queue, "get", get());
+    add(Operation::Manage, queue, "put", put());
+    add(Operation::Manage, queue, "patch", patch());
+    add(Operation::Manage, queue, "delete", delete());
+    let messages = "/v1/queues/{queue}/messages";
+    add(Operation::Read, messages, "get", peek());
+    let position = format!("{messages}/{{position}}");
+    add(Operation::Manage, &position, "delete", remove());
+    let verbs = [
+        (Operation::Send, "send", send()),
+        (Operation::Receive, "receive", receive()),
+        (Operation::Receive, "ack", ack()),
+        (Operation::Receive, "nack", nack()),
+        (Operation::Receive, "extend", extend()),
+        (Operation::Manage, "purge", purge()),
+        (Operation::Manage, "redrive", redrive()),
+    ];
+    for (operation, verb, item) in verbs {
+        add(operation, &format!("{messages}:{verb}"), "post", item);
+    }
+    paths
+}
+
+fn parameters_of(path: &str) -> Json {
+    let in_path = |name: &str, schema: Json, about: &str| json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema });
+    let mut parameters = Vec::new();
+    if path.contains("{queue}") {
+        parameters.push(in_path("queue", name(), "What the queue is called."));
+    }
+    if path.contains("{position}") {
+        let schema = json!({ "type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,4}$" });
+        parameters.push(in_path(
+            "position",
+            schema,
+            "Where the message stands, as a look at the queue's messages says.",
+        ));
+    }
+    if parameters.is_empty() {
+        return json!({});
+    }
+    json!({ "parameters": parameters })
+}
+
+/// The bodies of these.
+pub(super) fn schemas() -> Map<String, Json> {
+    let all = [
+        ("QueueSettings", settings()),
+        ("Queue", queue()),
+        ("Queues", list_of("queues", "Queue")),
+        ("OutgoingMessages", outgoing()),
+        ("SentMessages", sent()),
+        (
+            "ReceivedMessages",
+            of([("messages", array(received()))], &["messages"]),
+        ),
+        (
+            "PeekedMessages",
+            of([("messages", array(peeked()))], &["messages"]),
+        ),
+        ("SettledMessages", settled()),
+    ];
+    all.into_iter()
+        .map(|(name, schema)| (name.to_owned(), schema))
+        .collect()
+}
+
+fn of<const N: usize>(properties: [(&str, Json); N], required: &[&str]) -> Json {
+    let properties = properties.into_iter();
+    let properties = properties.map(|(name, schema)| (name.to_owned(), schema));
+    object(properties.collect(), required)
+}
+
+fn array(items: Json) -> Json {
+    json!({ "type": "array", "items": items })
+}
+
+fn list_of(member: &str, schema: &str) -> Json {
+    of([(member, array(reference(schema)))], &[member])
+}
+
+fn name() -> Json {
+    let most = MAX_QUEUE_NAME_LENGTH;
+    json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]+([.]fifo)?$", "minLength": 1, "maxLength": most })
+}
+
+fn text(about: &str) -> Json {
+    json!({ "type": "string", "description": about })
+}
+
+fn count(about: &str) -> Json {
+    json!({ "type": "integer", "minimum": 0, "description": about })
+}
+
+fn whole(least: u32, most: u32, about: &str) -> Json {
+    json!({ "type": "integer", "minimum": least, "maximum": most, "description": about })
+}
+
+/// What is not said, or null, stays, or is the default.
+fn settings() -> Json {
+    let dead_letters = of(
+        [
+            ("queue", name()),
+            (
+                "attempts",
+                whole(1, MAX_ATTEMPTS.into(), "How often a message is received before."),
+            ),
+        ],
+        &["queue", "attempts"],
+    );
+    let mut dead_letters = nullable(dead_letters);
+    dead_letters["description"] = "Where messages go that were received too often; null: nowhere.".into();
+    let visibility = "For how long a message is its receiver's, if that says nothing else.";
+    let delay = "How much later than sent a message is due, if its sender says nothing else.";
+    let retention = "For how long a message is kept that is not done with; null: until it is.";
+    let ordered = "Whether messages have groups, each of which is received in order. The name ends in `.fifo` then. Never \
+                   changes.";
+    let deduplication =
+        "Where two messages with one deduplication id are found to be the same. Never changes.";
+    let bytes = "Bytes of a message's body and attributes at most.";
+    of(
+        [
+            (
+                "visibility_seconds",
+                nullable(whole(1, MAX_VISIBILITY_SECONDS, visibility)),
+            ),
+            ("delay_seconds", nullable(whole(0, MAX_DELAY_SECONDS, delay))),
+            (
+                "retention_seconds",
+                nullable(whole(1, MAX_RETENTION_SECONDS, retention)),
+            ),
+            ("dead_letters", dead_letters),
+            (
+                "ordered",
+                nullable(json!({ "type": "boolean", "description": ordered })),
+            ),
+            (
+                "deduplication",
+                nullable(json!({ "enum": ["queue", "group"], "description": deduplication })),
+            ),
+            ("body_bytes", nullable(whole(1, MAX_BODY_BYTES, bytes))),
+        ],
+        &[],
+    )
+}
+
+fn queue() -> Json {
+    let totals = [
+        ("sent", count("Messages that were sent.")),
+        (
+            "received",
+            count("Messages that were handed out, one as often as it was."),
+        ),
+        ("acked", count("Messages that were acknowledged.")),
+        ("given_back", count("Messages that their receivers gave back.")),
+        ("dead_lettered", count("Messages that went to the dead letters.")),
+    ];
+    let mut totals = of(
+        totals,
+        &["sent", "received", "acked", "given_back", "dead_lettered"],
+    );
+    totals["description"] = "What this server did since it opened the store.".into();
+    let age = "How long ago the oldest message was sent; null where there is none.";
+    let exact = "Whether these numbers are exact: of a very long queue, some that are done with are counted among \
+                 `messages`.";
+    let properties = [
+        ("name", name()),
+        (
+            "version",
+            count("The ETag: another number for each change of its options."),
+        ),
+        ("options", reference("QueueSettings")),
+        ("messages", count("Messages that are not done with.")),
+        (
+            "in_flight",
+            count("Of those, the ones that somebody has received."),
+        ),
+        ("delayed", count("Of those, the ones that are not due yet.")),
+        (
+            "age_seconds",
+            nullable(json!({ "type": "number", "minimum": 0, "description": age })),
+        ),
+        ("exact", json!({ "type": "boolean", "description": exact })),
+        (
+            "receivers_waiting",
+            count("How many wait for a message at this server."),
+        ),
+        ("totals", totals),
+    ];
+    let names = properties.each_ref().map(|(name, _)| *name);
+    of(properties, &names)
+}
+
+/// The two ways to say a body, of which a message has one.
+fn body() -> [(&'static str, Json); 2] {
+    let base64 = json!({ "type": "string", "contentEncoding": "base64", "pattern": patterns::BASE64,
+        "description": "The body in base64, where it is no text." });
+    [
+        ("body", text("The body, if it is text.")),
+        ("body_base64", base64),
+    ]
+}
+
+fn attributes() -> Json {
+    let about = "Names and values.";
+    json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": about })
+}
+
+fn outgoing() -> Json {
+    let [body, base64] = body();
+    let id = "Within five minutes no other message of this id is sent.";
+    let message = of(
+        [
+            body,
+            base64,
+            ("attributes", attributes()),
+            (
+                "delay_seconds",
+                nullable(whole(0, MAX_DELAY_SECONDS, "For how long it is not received.")),
+            ),
+            ("group", nullable(text("Its group, in an ordered queue."))),
+            ("deduplication_id", nullable(text(id))),
+        ],
+        &[],
+    );
+    let messages = json!({ "type": "array", "items": message, "maxItems": MAX_BATCH });
+    of([("messages", messages)], &["messages"])
+}
+
+fn id() -> Json {
+    json!({ "type": "string", "pattern": "^[0-9a-f]{32}$", "description": "What the message is known by." })
+}
+
+fn sent() -> Json {
+    let duplicate =
+        "Whether it was sent before, within five minutes, under its deduplication id, and not again.";
+    let sent = of(
+        [
+            ("id", id()),
+            (
+                "duplicate",
+                json!({ "type": "boolean", "description": duplicate }),
+            ),
+        ],
+        &["id", "duplicate"],
+    );
+    let refused = of([("problem", reference("Problem"))], &["problem"]);
+    let results = json!({ "type": "array", "items": { "anyOf": [sent, refused] },
+        "description": "What became of each message, in their order." });
+    of([("results", results)], &["results"])
+}
+
+fn time(about: &str) -> Json {
+    json!({ "type": "string", "format": "date-time", "description": about })
+}
+
+fn received() -> Json {
+    let [body, base64] = body();
+    of(
+        [
+            ("id", id()),
+            ("receipt", text("What shows that it was received.")),
+            body,
+            base64,
+            ("attributes", attributes()),
+            ("group", text("As it was sent.")),
+            ("deduplication_id", text("As it was sent.")),
+            ("attempts", count("How often it was received, this time too.")),
+            ("sent_at", time("When it was sent, by its sender's clock.")),
+            (
+                "first_received_at",
+                time("When it was received for the first time."),
+            ),
+        ],
+        &[
+            "id",
+            "receipt",
+            "attributes",
+            "attempts",
+            "sent_at",
+            "first_received_at",
+        ],
+    )
+}
+
+fn peeked() -> Json {
+    let [body, base64] = body();
+    let states = json!({ "enum": ["ready", "delayed", "in_flight", "leaving"],
+        "description": "`leaving`: on its way to another queue." });
+    of(
+        [
+            ("id", id()),
+            ("position", text("Where it stands, by which it is removed.")),
+            ("state", states),
+            ("until", time("Until when it is delayed or in flight.")),
+            ("attempts", count("How often it was received.")),
+            ("sent_at", time("When it was sent, by its sender's clock.")),
+            body,
+            base64,
+            ("attributes", attributes()),
+            ("group", text("As it was sent.")),
+            ("damage", text("Why what it says cannot be read, if so.")),
+        ],
+        &["id", "position", "state", "attempts", "sent_at", "attributes"],
+    )
+}
+
+fn settled() -> Json {
+    let about = "Whether it was so; not, if the message was received again since.";
+    let done = of(
+        [("done", json!({ "type": "boolean", "description": about }))],
+        &["done"],
+    );
+    let results =
+        json!({ "type": "array", "items": done, "description": "Of each receipt, in their order." });
+    of([("results", results)], &["results"])
+}
+
+fn operation(id: &str, summary: &str, about: &str, answers: Vec<(&str, Json)>, besides: &[&str]) -> Json {
+    json!({
+        "operationId": id,
+        "summary": summary,
+        "description": about,
+        "tags": [TAG],
+        "responses": of_operation(answers, &[&["501"], besides].concat()),
+    })
+}
+
+/// The same, with a body.
+fn with_body(mut operation: Json, schema: &Json) -> Json {
+    operation["requestBody"] =
+        json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+    for status in ["413", "415"] {
+        operation["responses"][status] = super::responses::reference(status);
+    }
+    operation
+}
+
+fn no_content(about: &str) -> (&'static str, Json) {
+    ("204", json!({ "description": about }))
+}
+
+fn list() -> Json {
+    let answer = json_of("Queues", "The queues that may be read, by name.");
+    let about = "What each is like, and how much there is in it.";
+    operation("list_queues", "The queues", about, vec![("200", answer)], &[])
+}
+
+fn get() -> Json {
+    let answer = tagged_json_of("Queue", "The queue. The ETag is the version of its options.");
+    let about = "What it is like, and how much there is in it.";
+    operation("get_queue", "A queue", about, vec![("200", answer)], &[])
+}
+
+fn put() -> Json {
+    let there = tagged_json_of("Queue", "It was there, and is like that.");
+    let made = tagged_json_of("Queue", "It was made.");
+    let about = "Makes a queue, if there is none; one that is there and not like that is left as it is (409). Whoever \
+                 names a queue for dead letters may send there.";
+    let answers = vec![("200", there), ("201", made)];
+    let mut put = operation("put_queue", "Make a queue", about, answers, &["409", "412"]);
+    put["parameters"] = json!([parameters::if_absent()]);
+    with_body(put, &reference("QueueSettings"))
+}
+
+fn patch() -> Json {
+    let answer = tagged_json_of("Queue", "It is like that from now on.");
+    let about =
+        "What is not said stays. Whether it is ordered, and where deduplication ids count, never changes.";
+    let answers = vec![("200", answer)];
+    let mut patch = operation("patch_queue", "Change a queue", about, answers, &["409", "412"]);
+    patch["parameters"] = json!([parameters::reference("If-Match")]);
+    let mut patch = with_body(patch, &reference("QueueSettings"));
+    let schema = patch["requestBody"]["content"]["application/json"].clone();
+    patch["requestBody"]["content"]["application/merge-patch+json"] = schema;
+    patch
+}
+
+fn delete() -> Json {
+    let about =
+        "With all of its messages. One that others send their dead letters to is left as it is (409).";
+    let answers = vec![no_content("It is gone.")];
+    operation("delete_queue", "Delete a queue", about, answers, &["409"])
+}
+
+fn send() -> Json {
+    let answer = json_of("SentMessages", "What became of each message.");
+    let about = "In this order. What is wrong with one message is said of that one, as `messages[1].body`, and the others \
+                 are sent. Each that has an `id` is durable.";
+    let send = operation(
+        "send_messages",
+        "Send messages",
+        about,
+        vec![("200", answer)],
+        &[],
+    );
+    with_body(send, &reference("OutgoingMessages"))
+}
+
+fn receive() -> Json {
+    let answer = json_of(
+        "ReceivedMessages",
+        "The messages; none, if there was none in this time.",
+    );
+    let about = "The oldest first; each is the receiver's until its visibility is over, and is received again then, if \
+                 it was not acknowledged. Whoever waits is answered as soon as there is a message. If the client goes away \
+                 before, messages are given back.";
+    let wait = u32::try_from(MAX_WAIT.as_secs()).unwrap_or(u32::MAX);
+    let most = u32::try_from(MAX_BATCH).unwrap_or(u32::MAX);
+    let body = of(
+        [
+            (
+                MAX_MESSAGES,
+                nullable(whole(1, most, "Messages at most; else 1.")),
+            ),
+            (
+                "visibility_seconds",
+                nullable(whole(
+                    1,
+                    MAX_VISIBILITY_SECONDS,
+                    "For how long they are the receiver's.",
+                )),
+            ),
+            (
+                "wait_seconds",
+                nullable(whole(0, wait, "How long to wait if there is none; else 0.")),
+            ),
+        ],
+        &[],
+    );
+    let receive = operation(
+        "receive_messages",
+        "Receive messages",
+        about,
+        vec![("200", answer)],
+        &[],
+    );
+    with_body(receive, &body)
+}
+
+/// What is done by receipts, with these members beside them.
+fn settle(id: &str, summary: &str, about: &str, more: Vec<(&str, Json)>, required: &[&str]) -> Json {
+    let receipt = json!({ "type": "string", "maxLength": MAX_RECEIPT_BYTES });
+    let receipts = json!({ "type": "array", "items": receipt, "maxItems": MAX_BATCH });
+    let members = [("receipts", receipts)].into_iter().chain(more);
+    let members = members.map(|(name, schema)| (name.to_owned(), schema));
+    let body = object(members.collect(), &[&["receipts"], required].concat());
+    let answer = json_of("SettledMessages", "Of each receipt, whether it was so.");
+    with_body(operation(id, summary, about, vec![("200", answer)], &[]), &body)
+}
+
+fn ack() -> Json {
+    let about = "Durably: what is acknowledged is never received again.";
+    settle("ack_messages", "Be done with messages", about, Vec::new(), &[])
+}
+
+fn nack() -> Json {
+    let about = "They are received again. One that was received as often as it may be goes to the dead letters, with the \
+                 `error` as an attribute.";
+    let more = vec![
+        (
+            "delay_seconds",
+            whole(
+                0,
+                MAX_VISIBILITY_SECONDS,
+                "After how long they are received again; else at once.",
+            ),
+        ),
+        ("error", text("Why; else for no reason.")),
+    ];
+    settle("nack_messages", "Give messages back", about, more, &[])
+}
+
+fn extend() -> Json {
+    let about = "Whoever needs longer says so before the time is over.";
+    let seconds = whole(1, MAX_VISIBILITY_SECONDS, "For how long, from now.");
+    let more = vec![("visibility_seconds", seconds)];
+    settle(
+        "extend_messages",
+        "Keep messages",
+        about,
+        more,
+        &["visibility_seconds"],
+    )
+}
+
+fn purge() -> Json {
+    let answers = vec![no_content("Every message that was there is received no more.")];
+    let about = "Every message that is there now goes, whoever has received it.";
+    operation("purge_messages", "Empty a queue", about, answers, &[])
+}
+
+fn redrive() -> Json {
+    let moved = json!({ "moved": count("How many were moved.") });
+    let moved = moved.as_object().cloned().unwrap_or_default();
+    let answer = json!({
+        "description": "They are there.",
+        "content": { "application/json": { "schema": object(moved, &["moved"]) } },
+    });
+    let about = "Moves messages that nobody has received to another queue, the oldest first: dead letters back to where they \
+                 came from, mostly. Whoever does so may send there.";
+    let to = "The other queue; else the one that sends its dead letters here, if only one does.";
+    let mut to_queue = nullable(name());
+    to_queue["description"] = to.into();
+    let body = of(
+        [
+            ("to", to_queue),
+            (MAX_MESSAGES, nullable(count("Messages at most; else all."))),
+        ],
+        &[],
+    );
+    let redrive = operation(
+        "redrive_messages",
+        "Move messages",
+        about,
+        vec![("200", answer)],
+        &["409"],
+    );
+    with_body(redrive, &body)
+}
+
+fn peek() -> Json {
+    let answer = json_of("PeekedMessages", "The messages, the oldest first.");
+    let about = "As they stand: nobody receives them by that.";
+    let mut peek = operation(
+        "peek_messages",
+        "Look at messages",
+        about,
+        vec![("200", answer)],
+        &[],
+    );
+    let most = json!({ "type": "integer", "minimum": 1, "maximum": MAX_BATCH, "default": DEFAULT_PEEKED });
+    peek["parameters"] = json!([parameters::query(MAX_MESSAGES, most, "Messages at most.")]);
+    peek
+}
+
+fn remove() -> Json {
+    let removed = json!({ "removed": { "type": "boolean",
+        "description": "Whether it was there, and not on its way to another queue." } });
+    let removed = removed.as_object().cloned().unwrap_or_default();
+    let answer = json!({
+        "description": "It is not there.",
+        "content": { "application/json": { "schema": object(removed, &["removed"]) } },
+    });
+    let about = "Whoever has received it.";
+    operation(
+        "remove_message",
+        "Take a message out",
+        about,
+        vec![("200", answer)],
+        &[],
+    )
+}

@@ -1,0 +1,106 @@
+//! Queues that are watched. The audit log names queues and counts messages. Who only receives, looks, or keeps a message for
+//! longer does not stand there: the message stays.
+
+use async_trait::async_trait;
+use recto::session::{
+    OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, Queues, ReceiveRequest, ReceivedMessage,
+    SentMessage, Settling,
+};
+use recto::{Result, Session};
+
+use super::{Deed, Observed};
+
+impl<S: Session> Observed<S> {
+    /// Something that changes a queue.
+    fn begin_queue(&self, action: &'static str, queue: &str) -> Deed {
+        let mut deed = self.begin_change(action);
+        deed.detail("queue", queue);
+        deed
+    }
+}
+
+#[async_trait]
+impl<S: Session> Queues for Observed<S> {
+    async fn queues(&self) -> Result<Vec<QueueStatus>> {
+        self.seen(self.session.queues()?.queues().await)
+    }
+
+    async fn queue(&self, name: &str) -> Result<QueueStatus> {
+        self.seen(self.session.queues()?.queue(name).await)
+    }
+
+    async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)> {
+        let deed = self.begin_queue("create queue", name);
+        let queues = self.session.queues()?;
+        self.audited(deed, queues.create_queue(name, settings)).await
+    }
+
+    async fn change_queue(
+        &self,
+        name: &str,
+        settings: &QueueSettings,
+        version: Option<u64>,
+    ) -> Result<QueueStatus> {
+        let deed = self.begin_queue("change queue", name);
+        let queues = self.session.queues()?;
+        self.audited(deed, queues.change_queue(name, settings, version))
+            .await
+    }
+
+    async fn delete_queue(&self, name: &str) -> Result<()> {
+        let deed = self.begin_queue("delete queue", name);
+        self.audited(deed, self.session.queues()?.delete_queue(name))
+            .await
+    }
+
+    async fn send(&self, queue: &str, messages: Vec<OutgoingMessage>) -> Result<Vec<Result<SentMessage>>> {
+        let mut deed = self.begin_queue("send", queue);
+        deed.detail("messages", messages.len());
+        let sent = self.seen(self.session.queues()?.send(queue, messages).await);
+        deed.end(&sent);
+        let sent: Vec<_> = sent?.into_iter().map(|one| self.seen(one)).collect();
+        let mut refused = sent.iter().filter_map(|one| one.as_ref().err());
+        if let Some(error) = refused.next() {
+            deed.failed(error);
+            deed.detail("refused", 1 + refused.count());
+        }
+        Ok(sent)
+    }
+
+    async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>> {
+        self.seen(self.session.queues()?.receive(queue, request).await)
+    }
+
+    async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>> {
+        let settle = self.session.queues()?.settle(queue, receipts, settling);
+        let action = match settling {
+            Settling::Ack => "ack",
+            Settling::Nack { .. } => "nack",
+            Settling::Extend { .. } => return self.seen(settle.await),
+        };
+        let mut deed = self.begin_queue(action, queue);
+        deed.detail("messages", receipts.len());
+        self.audited(deed, settle).await
+    }
+
+    async fn peek(&self, queue: &str, most: u32) -> Result<Vec<PeekedMessage>> {
+        self.seen(self.session.queues()?.peek(queue, most).await)
+    }
+
+    async fn remove_message(&self, queue: &str, position: &str) -> Result<bool> {
+        let deed = self.begin_queue("remove message", queue);
+        self.audited(deed, self.session.queues()?.remove_message(queue, position))
+            .await
+    }
+
+    async fn purge(&self, queue: &str) -> Result<()> {
+        let deed = self.begin_queue("purge", queue);
+        self.audited(deed, self.session.queues()?.purge(queue)).await
+    }
+
+    async fn redrive(&self, queue: &str, to: Option<&str>, most: Option<u64>) -> Result<u64> {
+        let deed = self.begin_queue("redrive", queue);
+        self.audited(deed, self.session.queues()?.redrive(queue, to, most))
+            .await
+    }
+}
