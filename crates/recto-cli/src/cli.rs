@@ -8,8 +8,8 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    completions, config, cursor_keys, demo, describe, explain, load, page, records, scan, schema, serve,
-    sweep, token, update, upkeep, views,
+    completions, config, cursor_keys, demo, describe, explain, load, page, queue, records, scan, schema,
+    serve, sweep, token, update, upkeep, views,
 };
 use crate::failure::EXIT_CODES;
 use crate::store::{STORES, StoreArgs};
@@ -166,6 +166,8 @@ pub(crate) enum Command {
     Repair(views::RepairArgs),
     /// Looks after what processes left that died while they wrote to Cassandra
     Sweep(sweep::SweepArgs),
+    /// Work queues: makes them, sends, receives and settles messages, shows what there is
+    Queue(queue::QueueArgs),
     /// Lists or rotates the keys that page tokens are sealed with
     CursorKeys(cursor_keys::CursorKeysArgs),
     /// Prints a script that completes this program's arguments in a shell

@@ -126,6 +126,11 @@ impl Console {
         &mut *self.input
     }
 
+    /// Standard input, for who reads it elsewhere; there is none here any more.
+    pub(crate) fn take_input(&mut self) -> Box<dyn BufRead + Send> {
+        std::mem::replace(&mut self.input, Box::new(io::empty()))
+    }
+
     /// Hands on what was written to standard output.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()

@@ -93,6 +93,17 @@ impl Failure {
         self
     }
 
+    /// Says what was done before.
+    pub(crate) fn after(mut self, done: &str) -> Self {
+        self.message = format!("{} ({done})", self.message);
+        self
+    }
+
+    /// What failed.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Shows the text it is about, with a caret under the column.
     pub(crate) fn pointing(mut self, text: &str, column: usize) -> Self {
         self.pointed = Some((text.to_owned(), column));

@@ -85,6 +85,11 @@ impl Meter {
         });
     }
 
+    /// So many messages were sent.
+    pub(crate) fn messages(&self, sent: u64) {
+        self.show(sent, None, &|elapsed| messages_text(sent, elapsed));
+    }
+
     /// So often it was looked after what the dead left.
     pub(crate) fn sweep(&self, looks: u64, text: &str) {
         self.show(looks, None, &|_| text.to_owned());
@@ -144,6 +149,13 @@ fn load_text(progress: &LoadProgress, elapsed: Duration) -> String {
         parts.push(counted(progress.rows_rejected, "rejected", "rejected"));
     }
     parts.extend(left_text(progress.bytes_consumed, progress.bytes_total, elapsed));
+    parts.join(" · ")
+}
+
+/// `120,000 messages · 60,000/s`.
+fn messages_text(sent: u64, elapsed: Duration) -> String {
+    let mut parts = vec![counted(sent, "message", "messages")];
+    parts.extend(per_second(sent, elapsed).map(|rate| format!("{}/s", grouped(rate))));
     parts.join(" · ")
 }
 

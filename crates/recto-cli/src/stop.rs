@@ -50,6 +50,11 @@ impl Stop {
         Self { told }
     }
 
+    /// Whether the process was told to stop.
+    pub(crate) fn is_requested(&self) -> bool {
+        *self.told.borrow()
+    }
+
     /// Waits until the process is told to stop.
     pub(crate) async fn requested(&mut self) {
         if self.told.wait_for(|&told| told).await.is_err() {

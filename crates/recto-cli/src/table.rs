@@ -1,4 +1,4 @@
-//! Records as a table that fits the terminal.
+//! Records, and what else has columns, as a table that fits the terminal.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ const GAP: usize = 2;
 /// How a null is shown.
 const NULL: &str = "null";
 
-/// A table of records, laid out.
+/// A table, laid out.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -52,7 +52,7 @@ impl Table {
     ) -> Self {
         let arrangements = collection.arrangements();
         let arranged: HashSet<&str> = arrangements.iter().flat_map(Arrangement::fields).collect();
-        let mut columns: Vec<Column> = fields
+        let columns: Vec<Column> = fields
             .iter()
             .map(|name| Column {
                 name: name.clone(),
@@ -67,6 +67,23 @@ impl Table {
                 first_choice: arranged.contains(name.as_str()),
             })
             .collect();
+        Self::laid_out(columns, width)
+    }
+
+    /// Lays out what is no record: the name of each column, whether it stands right, and its cells. On a terminal of `width`
+    /// columns those are hidden that do not fit, from the last on; without one, all is shown in full.
+    pub(crate) fn of_columns(columns: Vec<(&str, bool, Vec<String>)>, width: Option<usize>) -> Self {
+        let column = |(name, right, cells): (&str, bool, Vec<String>)| Column {
+            name: name.to_owned(),
+            right,
+            width: 0,
+            cells: cells.into_iter().map(Some).collect(),
+            first_choice: true,
+        };
+        Self::laid_out(columns.into_iter().map(column).collect(), width)
+    }
+
+    fn laid_out(mut columns: Vec<Column>, width: Option<usize>) -> Self {
         for column in &mut columns {
             column.measure(width.map_or(MAX_CELL_WIDTH, |width| MAX_CELL_WIDTH.min(width.max(1))));
         }
@@ -78,7 +95,7 @@ impl Table {
         }
     }
 
-    /// The table's lines: a header, a rule, and a line per record.
+    /// The table's lines: a header, a rule, and a line per row.
     pub(crate) fn lines(&self, console: &Console) -> Vec<String> {
         let rows = self.columns.first().map_or(0, |column| column.cells.len());
         let mut lines = Vec::with_capacity(rows + 2);

@@ -7,6 +7,17 @@ pub(crate) fn rows(number: u64) -> String {
     counted(number, "row", "rows")
 }
 
+/// The seconds of a time as people write it: `90s`, `30m`, `12h`, `90d`, `4w`; none if it is no such time.
+pub(crate) fn span_seconds(text: &str) -> Option<u64> {
+    let minute = 60;
+    let (hour, day) = (60 * minute, 24 * 60 * minute);
+    let units = [("s", 1), ("m", minute), ("h", hour), ("d", day), ("w", 7 * day)];
+    let (number, unit) = units
+        .into_iter()
+        .find_map(|(letter, unit)| Some((text.strip_suffix(letter)?, unit)))?;
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
 /// Text on one line in which control characters are escaped, so that a terminal shows what is stored
 /// and does not obey it. Marks that turn the direction of text are escaped too.
 pub(crate) fn printable(text: &str) -> String {

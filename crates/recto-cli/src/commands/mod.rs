@@ -8,6 +8,7 @@ pub(crate) mod describe;
 pub(crate) mod explain;
 pub(crate) mod load;
 pub(crate) mod page;
+pub(crate) mod queue;
 pub(crate) mod records;
 pub(crate) mod scan;
 pub(crate) mod schema;
@@ -25,7 +26,7 @@ use serde_json::Value as Json;
 
 use crate::cli::Command;
 use crate::console::Console;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use views::{RepairArgs, VerifyArgs};
 
 /// Runs a command.
@@ -59,6 +60,7 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
             views::compare(&which, true, which.store.open().await?, console).await
         }
         Command::Sweep(args) => sweep::run(&args, &*args.store.open_to_read().await?, console).await,
+        Command::Queue(args) => queue::run(&args, args.open(console).await?, console).await,
         Command::CursorKeys(args) => cursor_keys::run(&args, &*args.open().await?, console).await,
         Command::Completions(args) => completions::run(&args, console),
     }
@@ -69,6 +71,26 @@ pub(crate) fn collection_of<'a>(schema: &'a Schema, name: &str) -> Result<&'a Ar
     schema
         .collection(name)
         .ok_or_else(|| recto::no_collection(schema, name).into())
+}
+
+/// Asks who sits before the terminal whether `command` is to do what it showed.
+///
+/// # Errors
+/// Nobody sits there.
+pub(crate) fn agrees(question: &str, command: &str, console: &mut Console) -> Result<bool> {
+    if !console.is_interactive() {
+        console.flush()?;
+        return Err(Failure::new(
+            Exit::Refused,
+            "there is no terminal to ask on; nothing was changed",
+        )
+        .with_hint(format!("{command} --yes does it without asking")));
+    }
+    let agreed = console.confirm(question)?;
+    if !agreed {
+        console.line("Nothing was changed.")?;
+    }
+    Ok(agreed)
 }
 
 /// Prints a JSON document: indented, since a person may read it and no program minds.

@@ -10,7 +10,7 @@ use recto::session::{Applied, SchemaPlan};
 use recto::{ApplyOptions, Session};
 use serde_json::json;
 
-use super::print_json;
+use super::{agrees, print_json};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::progress::Meter;
@@ -235,20 +235,10 @@ pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut 
     if plan.changes.is_empty() || yes {
         return Ok(true);
     }
-    if !console.is_interactive() {
-        console.flush()?;
-        return Err(Failure::new(
-            Exit::Refused,
-            "there is no terminal to ask on; nothing was changed",
-        )
-        .with_hint("recto apply --yes does it without asking"));
+    if console.is_interactive() {
+        console.line("")?;
     }
-    console.line("")?;
-    let agreed = console.confirm("Apply this?")?;
-    if !agreed {
-        console.line("Nothing was changed.")?;
-    }
-    Ok(agreed)
+    agrees("Apply this?", "recto apply", console)
 }
 
 /// Shows what was done.

@@ -14,11 +14,9 @@ use super::{collection_of, print_json};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::store::{DEFAULT_STORE, StoreArgs, environment};
-use crate::text::{counted, duration, printable};
+use crate::text::{counted, duration, printable, span_seconds};
 
-const SECONDS_PER_MINUTE: i64 = 60;
-const SECONDS_PER_HOUR: i64 = 60 * SECONDS_PER_MINUTE;
-const SECONDS_PER_DAY: i64 = 24 * SECONDS_PER_HOUR;
+const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 /// The longest a token may be made for, in seconds: ten years.
 const MAX_LIFETIME_SECONDS: i64 = 3_660 * SECONDS_PER_DAY;
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -302,19 +300,10 @@ fn revoke(args: &RevokeArgs, console: &mut Console) -> Result<Exit> {
 
 /// A time as people write it: `30m`, `12h`, `90d`, `4w`.
 fn lifetime_seconds(text: &str) -> std::result::Result<i64, String> {
-    let expected = || "a whole number with m, h, d or w, at most ten years: 30m, 12h, 90d, 4w".to_owned();
-    let unit = match text.chars().last() {
-        Some('m') => SECONDS_PER_MINUTE,
-        Some('h') => SECONDS_PER_HOUR,
-        Some('d') => SECONDS_PER_DAY,
-        Some('w') => 7 * SECONDS_PER_DAY,
-        _ => return Err(expected()),
-    };
-    let number: i64 = text[..text.len() - 1].parse().map_err(|_| expected())?;
-    let seconds = number
-        .checked_mul(unit)
-        .filter(|seconds| (1..=MAX_LIFETIME_SECONDS).contains(seconds));
-    seconds.ok_or_else(expected)
+    span_seconds(text)
+        .and_then(|seconds| i64::try_from(seconds).ok())
+        .filter(|seconds| (1..=MAX_LIFETIME_SECONDS).contains(seconds))
+        .ok_or_else(|| "a whole number with s, m, h, d or w, at most ten years: 30m, 12h, 90d, 4w".to_owned())
 }
 
 /// How the program ends when something about tokens failed.

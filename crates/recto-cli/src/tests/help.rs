@@ -30,6 +30,25 @@ fn the_help_of_every_command_has_examples() {
 }
 
 #[test]
+fn the_help_of_every_command_of_queues_has_examples() {
+    let mut program = program().term_width(100);
+    program.build();
+    let queue = program
+        .find_subcommand_mut("queue")
+        .unwrap_or_else(|| panic!("there is `recto queue`"));
+    let mut all = String::new();
+    for command in queue
+        .get_subcommands_mut()
+        .filter(|command| command.get_name() != "help")
+    {
+        let text = help(command);
+        assert!(text.contains("Examples:"), "{}", command.get_name());
+        writeln!(all, "=== {}\n{text}", command.get_name()).unwrap();
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
 fn the_definition_of_the_commands_is_sound() {
     program().debug_assert();
 }

@@ -1,0 +1,135 @@
+//! `recto queue purge`, `redrive` and `delete`: messages that leave a queue together.
+
+use clap::Args;
+use recto::session::{QueueStatus, Queues};
+use serde_json::json;
+
+use crate::commands::{agrees, print_json};
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Result};
+use crate::store::StoreArgs;
+use crate::text::counted;
+
+const PURGE_EXAMPLES: &str = "\
+Examples:
+  recto queue purge mails
+  recto queue purge mails --yes
+
+Every message that is there now is received no more, those in flight and the delayed ones too; what is sent later stays.";
+
+const REDRIVE_EXAMPLES: &str = "\
+Examples:
+  recto queue redrive mails-dead                     back to the queue whose dead letters they are
+  recto queue redrive mails-dead --max 10
+  recto queue redrive mails-dead --to mails-by-hand
+
+Messages that nobody has received are moved, the oldest first. Without --to there must be one queue that sends its dead \
+letters here. To an ordered queue only those go that have a group.";
+
+const DELETE_EXAMPLES: &str = "\
+Examples:
+  recto queue delete mails
+  recto queue delete mails --yes
+
+A queue to which another one sends its dead letters is not deleted.";
+
+/// Whether to ask.
+#[derive(Debug, Args)]
+pub(crate) struct AgreedArgs {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// Arguments of `recto queue purge`.
+#[derive(Debug, Args)]
+#[command(after_help = PURGE_EXAMPLES)]
+pub(crate) struct PurgeArgs {
+    #[command(flatten)]
+    agreed: AgreedArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Arguments of `recto queue delete`.
+#[derive(Debug, Args)]
+#[command(after_help = DELETE_EXAMPLES)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    agreed: AgreedArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Arguments of `recto queue redrive`.
+#[derive(Debug, Args)]
+#[command(after_help = REDRIVE_EXAMPLES)]
+pub(crate) struct RedriveArgs {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Where they go; else to the queue whose dead letters they are
+    #[arg(long, value_name = "QUEUE")]
+    to: Option<String>,
+    /// Messages at most; else all
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    max: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+impl AgreedArgs {
+    /// Asks whether to do that to the queue, which must be there.
+    async fn ask(&self, what: &str, queues: &dyn Queues, console: &mut Console) -> Result<bool> {
+        if self.yes {
+            return Ok(true);
+        }
+        let QueueStatus { name, messages, .. } = queues.queue(&self.name).await?;
+        let messages = counted(messages, "message", "messages");
+        let question = format!("{what} {name}, with {messages}?");
+        agrees(
+            &question,
+            &format!("recto queue {} {name}", what.to_lowercase()),
+            console,
+        )
+    }
+}
+
+/// Takes every message out.
+pub(crate) async fn purge(args: &PurgeArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    if args.agreed.ask("Purge", queues, console).await? {
+        queues.purge(&args.agreed.name).await?;
+        let mark = console.paint(Tone::Good, "✓");
+        console.line(format_args!("{mark} queue {} was purged", args.agreed.name))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Deletes a queue.
+pub(crate) async fn delete(args: &DeleteArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    if args.agreed.ask("Delete", queues, console).await? {
+        queues.delete_queue(&args.agreed.name).await?;
+        let mark = console.paint(Tone::Good, "✓");
+        console.line(format_args!("{mark} queue {} was deleted", args.agreed.name))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Moves messages to another queue.
+pub(crate) async fn redrive(args: &RedriveArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    let moved = queues.redrive(&args.name, args.to.as_deref(), args.max).await?;
+    if args.json {
+        print_json(console, &json!({ "moved": moved }))?;
+        return Ok(Exit::Done);
+    }
+    let mark = console.paint(Tone::Good, "✓");
+    let messages = counted(moved, "message", "messages");
+    console.line(format_args!("{mark} {messages} moved"))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,185 @@
+//! `recto queue`: queues and their messages.
+
+mod empty;
+mod lines;
+mod peek;
+mod receive;
+mod send;
+mod settings;
+mod settle;
+mod status;
+mod watch;
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use recto::Session;
+
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Result};
+use crate::store::{DEFAULT_STORE, Place, StoreArgs, environment};
+use crate::text::span_seconds;
+
+/// The most messages that a store takes or gives at once.
+const MAX_BATCH: u32 = 1_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto queue create mails --dead-letters mails-dead --attempts 5
+  recto queue send mails 'to ada' 'to grace'
+  recto queue receive mails --ack
+  recto queue watch
+
+A message is received until it is acknowledged, once at least: who receives it has it for the visibility timeout, and \
+after that others do. An embedded store belongs to one process at a time: several that work on one queue ask a server, \
+with --store http://….";
+
+/// Arguments of `recto queue`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct QueueArgs {
+    #[command(subcommand)]
+    pub(crate) command: QueueCommand,
+}
+
+/// What can be done with queues.
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueCommand {
+    /// Makes a queue, and the store if it is not there
+    Create(settings::CreateArgs),
+    /// Shows the queues there are, and how much is in them
+    List(status::ListArgs),
+    /// Shows what a queue is like, and how much is in it
+    Describe(status::DescribeArgs),
+    /// Changes what a queue is like
+    Change(settings::ChangeArgs),
+    /// Sends messages: those named, or a line each from standard input or a file
+    Send(send::SendArgs),
+    /// Receives messages, the oldest first
+    Receive(receive::ReceiveArgs),
+    /// Acknowledges messages that were received: they are done with
+    Ack(settle::AckArgs),
+    /// Gives messages back that were received: they are received again
+    Nack(settle::NackArgs),
+    /// Keeps messages that were received for longer
+    Extend(settle::ExtendArgs),
+    /// Shows the oldest messages as they stand, without receiving them
+    Peek(peek::PeekArgs),
+    /// Takes messages out, by the positions that `peek` shows
+    Remove(peek::RemoveArgs),
+    /// Takes every message out that is there now
+    Purge(empty::PurgeArgs),
+    /// Moves messages to another queue: dead letters back to where they came from
+    Redrive(empty::RedriveArgs),
+    /// Deletes a queue with its messages
+    Delete(empty::DeleteArgs),
+    /// Shows every second how much is in queues, and what becomes of it
+    Watch(watch::WatchArgs),
+}
+
+impl QueueArgs {
+    /// Opens the store, for what the command does. Nothing opens it only to read: who has queues looks after them.
+    pub(crate) async fn open(&self, console: &mut Console) -> Result<Arc<dyn Session>> {
+        match &self.command {
+            QueueCommand::Create(args) => open_or_create(&args.store, console).await,
+            _ => self.store().open().await,
+        }
+    }
+
+    fn store(&self) -> &StoreArgs {
+        match &self.command {
+            QueueCommand::Create(args) => &args.store,
+            QueueCommand::List(args) => &args.store,
+            QueueCommand::Describe(args) => &args.store,
+            QueueCommand::Change(args) => &args.store,
+            QueueCommand::Send(args) => &args.store,
+            QueueCommand::Receive(args) => &args.store,
+            QueueCommand::Ack(args) => &args.store,
+            QueueCommand::Nack(args) => &args.store,
+            QueueCommand::Extend(args) => &args.store,
+            QueueCommand::Peek(args) => &args.store,
+            QueueCommand::Remove(args) => &args.store,
+            QueueCommand::Purge(args) => &args.store,
+            QueueCommand::Redrive(args) => &args.store,
+            QueueCommand::Delete(args) => &args.store,
+            QueueCommand::Watch(args) => &args.store,
+        }
+    }
+}
+
+/// Opens the store, which is made if it is not there: that is said.
+async fn open_or_create(store: &StoreArgs, console: &mut Console) -> Result<Arc<dyn Session>> {
+    let place = Place {
+        address: store.address(DEFAULT_STORE, environment())?,
+        wait: store.wait()?,
+    };
+    if let Some(session) = place.open().await? {
+        return Ok(session);
+    }
+    let session = place.open_or_create().await?;
+    let mark = console.err_paint(Tone::Good, "✓");
+    console.note(format_args!("{mark} made the store {}", place.address))?;
+    Ok(session)
+}
+
+/// Does what was asked.
+pub(crate) async fn run(args: &QueueArgs, session: Arc<dyn Session>, console: &mut Console) -> Result<Exit> {
+    let queues = session.queues()?;
+    match &args.command {
+        QueueCommand::Create(args) => settings::create(args, queues, console).await,
+        QueueCommand::List(args) => status::list(args, queues, console).await,
+        QueueCommand::Describe(args) => status::describe(args, queues, console).await,
+        QueueCommand::Change(args) => settings::change(args, queues, console).await,
+        QueueCommand::Send(args) => send::run(args, queues, console).await,
+        QueueCommand::Receive(args) => receive::run(args, queues, console).await,
+        QueueCommand::Ack(args) => settle::ack(args, queues, console).await,
+        QueueCommand::Nack(args) => settle::nack(args, queues, console).await,
+        QueueCommand::Extend(args) => settle::extend(args, queues, console).await,
+        QueueCommand::Peek(args) => peek::run(args, queues, console).await,
+        QueueCommand::Remove(args) => peek::remove(args, queues, console).await,
+        QueueCommand::Purge(args) => empty::purge(args, queues, console).await,
+        QueueCommand::Redrive(args) => empty::redrive(args, queues, console).await,
+        QueueCommand::Delete(args) => empty::delete(args, queues, console).await,
+        QueueCommand::Watch(args) => watch::run(args, queues, console).await,
+    }
+}
+
+/// A time as an option says it: seconds, or a number with a unit.
+fn time_seconds(text: &str) -> std::result::Result<u32, String> {
+    let seconds = text.parse().ok();
+    seconds
+        .or_else(|| u32::try_from(span_seconds(text)?).ok())
+        .ok_or_else(|| "a whole number of seconds, or with s, m, h, d or w: 30, 90s, 10m, 12h".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_have_units() {
+        for (text, seconds) in [
+            ("0", 0),
+            ("30", 30),
+            ("90s", 90),
+            ("10m", 600),
+            ("12h", 43_200),
+            ("4w", 2_419_200),
+        ] {
+            assert_eq!(time_seconds(text), Ok(seconds), "{text}");
+        }
+        for text in [
+            "",
+            "s",
+            "-1",
+            "1.5",
+            "1y",
+            "4294967296",
+            "99999999999999999999w",
+            "1é",
+        ] {
+            assert!(time_seconds(text).is_err(), "{text}");
+        }
+    }
+}

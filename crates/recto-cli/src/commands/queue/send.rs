@@ -1,0 +1,331 @@
+//! `recto queue send`: messages into a queue.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use recto::ErrorKind;
+use recto::session::{OutgoingMessage, Queues, SentMessage};
+use serde_json::json;
+
+use super::lines::{Line, Lines};
+use super::time_seconds;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::progress::{Meter, per_second};
+use crate::stop::Stop;
+use crate::store::StoreArgs;
+use crate::text::{counted, duration, grouped};
+
+/// The most messages that were not sent of which it is shown why; `--json` tells of all.
+const MAX_REFUSED_SHOWN: u64 = 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto queue send mails 'to ada' 'to grace'
+  recto queue send mails --attribute lang=en --delay 10m 'good morning'
+  recto queue send mails < addresses.txt                          each line is a message
+  recto queue send orders.fifo --ndjson --file orders.ndjson
+  recto queue send mails --json 'to ada' | jq -r .id
+
+With --ndjson each line is a JSON object with body (text) or body_base64, and attributes, delay_seconds, group and \
+deduplication_id as they are needed: {\"body\": \"to ada\", \"attributes\": {\"lang\": \"en\"}}.
+
+Messages are sent in the order of the lines, up to 1,000 and 2 MiB together, and each is durable when it is counted. \
+Those that are not right are named by their lines, and the others sent; the exit code is then 4. It is 5 where it is not \
+known whether some were sent: sending them again under the same deduplication ids, within five minutes, sends none twice.";
+
+/// Arguments of `recto queue send`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SendArgs {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The messages; without any, each line of standard input is one
+    #[arg(value_name = "BODY", conflicts_with_all = ["file", "ndjson"])]
+    bodies: Vec<String>,
+    /// Read the lines of this file
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Each line is a JSON object: a message with all that it may have
+    #[arg(long, conflicts_with_all = ["attributes", "delay", "group", "deduplication_id"])]
+    ndjson: bool,
+    /// An attribute of each message; may be given several times
+    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = attribute)]
+    attributes: Vec<(String, String)>,
+    /// How much later than now they are received first; else as the queue says
+    #[arg(long, value_name = "TIME", value_parser = time_seconds)]
+    delay: Option<u32>,
+    /// Their group, in an ordered queue
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    /// Within five minutes no other message of this id is sent; for one message
+    #[arg(long, value_name = "ID", requires = "bodies")]
+    deduplication_id: Option<String>,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+    /// Print what became of each message, a line of JSON each
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+fn attribute(text: &str) -> std::result::Result<(String, String), String> {
+    let expected = || "a name, = and a value: lang=en".to_owned();
+    let (name, value) = text.split_once('=').ok_or_else(expected)?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl SendArgs {
+    /// The message of this body, with what the options say of all.
+    fn message(&self, body: Vec<u8>) -> OutgoingMessage {
+        OutgoingMessage {
+            attributes: self.attributes.iter().cloned().collect::<BTreeMap<_, _>>(),
+            delay_seconds: self.delay,
+            group: self.group.clone(),
+            deduplication_id: self.deduplication_id.clone(),
+            ..OutgoingMessage::of(body)
+        }
+    }
+
+    /// The message of a line; none where there is nothing on it that could be one.
+    fn read(&self, line: Line) -> std::result::Result<Option<OutgoingMessage>, String> {
+        let content = line.content()?;
+        if !self.ndjson {
+            return Ok(Some(self.message(content)));
+        }
+        if content.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        let message = serde_json::from_slice(&content);
+        message
+            .map(Some)
+            .map_err(|error| format!("this is no message: {error}"))
+    }
+}
+
+/// Sends messages.
+pub(crate) async fn run(args: &SendArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    if args.deduplication_id.is_some() && args.bodies.len() > 1 {
+        return Err(Failure::new(
+            Exit::Refused,
+            "--deduplication-id is for one message, and there are several",
+        )
+        .with_hint("nothing was sent; --ndjson takes messages with an id each"));
+    }
+    let mut stop = Stop::listen();
+    let meter = Meter::start(console, args.quiet || args.json);
+    let mut sending = Sending {
+        args,
+        queues,
+        noun: if args.bodies.is_empty() { "line" } else { "message" },
+        totals: Totals::default(),
+    };
+    let is_stopped = if args.bodies.is_empty() {
+        sending.lines(&meter, &mut stop, console).await?
+    } else {
+        sending.bodies(&meter, &mut stop, console).await?
+    };
+    let elapsed = meter.elapsed();
+    meter.finish();
+    sending.end(elapsed, is_stopped, console)
+}
+
+/// Messages on their way into a queue.
+struct Sending<'a> {
+    args: &'a SendArgs,
+    queues: &'a dyn Queues,
+    /// What messages are told by: lines, or themselves.
+    noun: &'static str,
+    totals: Totals,
+}
+
+/// What became of them so far.
+#[derive(Debug, Default)]
+struct Totals {
+    sent: u64,
+    duplicates: u64,
+    refused: u64,
+    /// The last that was tried.
+    last: u64,
+    /// Why nothing more is sent.
+    ended: Option<Failure>,
+    /// Why the last was refused that was.
+    refusal: Option<Failure>,
+}
+
+impl Sending<'_> {
+    /// Sends a message for each line, until there are no more; whether it was told to stop before.
+    async fn lines(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> Result<bool> {
+        if self.args.file.is_none() && console.input_is_terminal() {
+            console.note("Each line is a message; Ctrl-D ends it.")?;
+        }
+        let mut lines = Lines::open(self.args.file.as_deref(), console)?;
+        loop {
+            let some = tokio::select! {
+                biased;
+                () = stop.requested() => return Ok(true),
+                some = lines.next() => some?,
+            };
+            let Some(some) = some else {
+                return Ok(false);
+            };
+            let (mut numbers, mut messages) = (Vec::new(), Vec::new());
+            for line in some {
+                let number = line.number;
+                match self.args.read(line) {
+                    Ok(message) => {
+                        numbers.extend(message.is_some().then_some(number));
+                        messages.extend(message);
+                    }
+                    Err(why) => self.refuse(number, Failure::new(Exit::Refused, why), console)?,
+                }
+            }
+            self.send(&numbers, messages, console).await?;
+            meter.messages(self.totals.sent);
+            if self.totals.ended.is_some() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Sends the messages that the arguments are; whether it was told to stop before.
+    async fn bodies(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> Result<bool> {
+        let mut number = 0;
+        for bodies in self.args.bodies.chunks(super::MAX_BATCH as usize) {
+            let messages: Vec<_> = bodies
+                .iter()
+                .map(|body| self.args.message(body.clone().into_bytes()))
+                .collect();
+            let numbers: Vec<u64> = (number + 1..).take(bodies.len()).collect();
+            number += bodies.len() as u64;
+            let sent = self.send(&numbers, messages, console);
+            sent.await?;
+            meter.messages(self.totals.sent);
+            if self.totals.ended.is_some() {
+                return Ok(false);
+            }
+            if stop.is_requested() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sends messages together, and tells what became of them.
+    async fn send(
+        &mut self,
+        numbers: &[u64],
+        messages: Vec<OutgoingMessage>,
+        console: &mut Console,
+    ) -> Result<()> {
+        let Some(last) = numbers.last() else {
+            return Ok(());
+        };
+        let results = match self.queues.send(&self.args.name, messages).await {
+            Ok(results) => results,
+            Err(error) => {
+                self.totals.ended = Some(Failure::from(error));
+                return Ok(());
+            }
+        };
+        self.totals.last = *last;
+        for (number, result) in numbers.iter().zip(results) {
+            match result {
+                Ok(sent) => self.count(*number, &sent, console)?,
+                Err(error) => {
+                    // What is wrong with one message says nothing of the next.
+                    let goes_on = error.kind() == ErrorKind::InvalidArgument;
+                    let failure = Failure::from(error);
+                    if !goes_on && self.totals.ended.is_none() {
+                        self.totals.ended = Some(Failure::new(failure.exit, "not all messages were sent"));
+                    }
+                    self.refuse(*number, failure, console)?;
+                }
+            }
+        }
+        if self.args.json {
+            console.flush()?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, number: u64, sent: &SentMessage, console: &mut Console) -> Result<()> {
+        self.totals.sent += u64::from(!sent.duplicate);
+        self.totals.duplicates += u64::from(sent.duplicate);
+        if self.args.json {
+            let said = json!({ self.noun: number, "id": sent.id, "duplicate": sent.duplicate });
+            console.line(said)?;
+        }
+        Ok(())
+    }
+
+    /// One was not sent.
+    fn refuse(&mut self, number: u64, failure: Failure, console: &mut Console) -> Result<()> {
+        self.totals.refused += 1;
+        if self.args.json {
+            console.line(json!({ self.noun: number, "error": failure.message() }))?;
+        }
+        if self.args.bodies.len() == 1 {
+            self.totals.refusal = Some(failure);
+        } else if self.totals.refused <= MAX_REFUSED_SHOWN {
+            failure
+                .at(&format!("{} {}", self.noun, grouped(number)))
+                .show(console);
+        }
+        Ok(())
+    }
+
+    /// Says what was done, and whether that is all.
+    fn end(self, elapsed: std::time::Duration, is_stopped: bool, console: &mut Console) -> Result<Exit> {
+        let Totals {
+            sent,
+            duplicates,
+            refused,
+            last,
+            ended,
+            refusal,
+        } = self.totals;
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        let mut said = format!(
+            "{} sent in {}",
+            counted(sent, "message", "messages"),
+            duration(elapsed)
+        );
+        said.extend(per_second(sent, elapsed).map(|rate| format!(", {}/s", grouped(rate))));
+        if duplicates > 0 {
+            said.push_str(&format!("; {} had been sent already", grouped(duplicates)));
+        }
+        if refused > 0 {
+            said.push_str(&format!("; {} not sent", grouped(refused)));
+        }
+        let is_all = refused == 0 && ended.is_none() && !is_stopped;
+        let mark = if is_all {
+            console.err_paint(Tone::Good, "✓")
+        } else {
+            console.err_paint(Tone::Warning, "!")
+        };
+        if !self.args.quiet || !is_all {
+            console.note(format_args!("{mark} {said}"))?;
+        }
+        if is_stopped || ended.is_some() {
+            let noun = self.noun;
+            let from = match last {
+                0 => format!("no {noun} was sent"),
+                last => format!("{noun}s after {} were not sent", grouped(last)),
+            };
+            console.note(format_args!("{from}"))?;
+        }
+        match ended {
+            Some(failure) => Err(failure),
+            None if is_stopped => Ok(Exit::Interrupted),
+            None if refused > 0 => Ok(Exit::Partly),
+            None => Ok(Exit::Done),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! `recto queue ack`, `nack` and `extend`: what becomes of messages that were received.
+
+use clap::Args;
+use recto::session::{Queues, Settling};
+use serde_json::{Value as Json, json};
+
+use super::lines::{Line, Lines};
+use super::{MAX_BATCH, time_seconds};
+use crate::commands::print_json;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::store::StoreArgs;
+use crate::text::{counted, grouped};
+
+const ACK_EXAMPLES: &str = "\
+Examples:
+  recto queue ack mails RECEIPT
+  recto queue receive mails --max 100 --json | handle | recto queue ack mails
+
+Without receipts, those on standard input are taken: a receipt a line, or the lines of JSON that `receive` prints. A \
+message that was received again since is not acknowledged by an old receipt: it is named, and the exit \
+code is 4. Acknowledging one twice is done.";
+
+const NACK_EXAMPLES: &str = "\
+Examples:
+  recto queue nack mails RECEIPT
+  recto queue nack mails RECEIPT --delay 5m --error 'no such address'
+
+It is received again after the delay; or, if it was received as often as the queue says, it goes to the dead letters, \
+with the error as its attribute. Without receipts, those on standard input are taken, as by `ack`.";
+
+const EXTEND_EXAMPLES: &str = "\
+Examples:
+  recto queue extend mails RECEIPT --visibility 10m
+
+The time counts from now on. Without receipts, those on standard input are taken, as by `ack`.";
+
+/// Which messages.
+#[derive(Debug, Args)]
+pub(crate) struct ReceiptsArgs {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// What `receive` showed of each message; without any, standard input is read
+    #[arg(value_name = "RECEIPT")]
+    receipts: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `recto queue ack`.
+#[derive(Debug, Args)]
+#[command(after_help = ACK_EXAMPLES)]
+pub(crate) struct AckArgs {
+    #[command(flatten)]
+    which: ReceiptsArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Arguments of `recto queue nack`.
+#[derive(Debug, Args)]
+#[command(after_help = NACK_EXAMPLES)]
+pub(crate) struct NackArgs {
+    #[command(flatten)]
+    which: ReceiptsArgs,
+    /// After how long they are received again
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = time_seconds)]
+    delay: u32,
+    /// Why they are given back
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    error: String,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Arguments of `recto queue extend`.
+#[derive(Debug, Args)]
+#[command(after_help = EXTEND_EXAMPLES)]
+pub(crate) struct ExtendArgs {
+    #[command(flatten)]
+    which: ReceiptsArgs,
+    /// For how long from now on they are yours, up to 12h
+    #[arg(long, value_name = "TIME", value_parser = time_seconds)]
+    visibility: u32,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Acknowledges messages.
+pub(crate) async fn ack(args: &AckArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    settle(&args.which, &Settling::Ack, "acknowledged", queues, console).await
+}
+
+/// Gives messages back.
+pub(crate) async fn nack(args: &NackArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    let back = Settling::Nack {
+        delay_seconds: args.delay,
+        error: args.error.clone(),
+    };
+    settle(&args.which, &back, "given back", queues, console).await
+}
+
+/// Keeps messages for longer.
+pub(crate) async fn extend(args: &ExtendArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    let keep = Settling::Extend {
+        visibility_seconds: args.visibility,
+    };
+    settle(&args.which, &keep, "kept", queues, console).await
+}
+
+async fn settle(
+    which: &ReceiptsArgs,
+    settling: &Settling,
+    done: &str,
+    queues: &dyn Queues,
+    console: &mut Console,
+) -> Result<Exit> {
+    let mut outcome = Outcome::default();
+    if which.receipts.is_empty() {
+        if console.input_is_terminal() {
+            console.note("Reading receipts, one a line; Ctrl-D ends it.")?;
+        }
+        let mut lines = Lines::open(None, console)?;
+        while let Some(some) = lines.next().await? {
+            let mut given = Vec::with_capacity(some.len());
+            for line in some {
+                let place = format!("line {}", grouped(line.number));
+                match receipt(line) {
+                    Ok(Some(receipt)) => given.push((place, receipt)),
+                    Ok(None) => {}
+                    Err(why) => {
+                        return Err(outcome.broken_off(done, Failure::new(Exit::Refused, why).at(&place)));
+                    }
+                }
+            }
+            outcome.settle(&which.name, given, settling, done, queues).await?;
+        }
+    } else {
+        let given = which.receipts.iter().enumerate();
+        let mut given = given.map(|(index, receipt)| (format!("receipt {}", index + 1), receipt.clone()));
+        loop {
+            let some: Vec<_> = given.by_ref().take(MAX_BATCH as usize).collect();
+            if some.is_empty() {
+                break;
+            }
+            outcome.settle(&which.name, some, settling, done, queues).await?;
+        }
+    }
+    outcome.tell(which.json, done, console)
+}
+
+/// The receipt on a line, by itself or of a message as JSON; none on an empty one.
+fn receipt(line: Line) -> std::result::Result<Option<String>, String> {
+    let text = String::from_utf8(line.content()?).map_err(|error| format!("this is no text: {error}"))?;
+    let text = text.trim();
+    if !text.starts_with('{') {
+        return Ok((!text.is_empty()).then(|| text.to_owned()));
+    }
+    let message: Json = serde_json::from_str(text).map_err(|error| format!("this is no JSON: {error}"))?;
+    let receipt = message.get("receipt").and_then(Json::as_str);
+    let none = || "there is no `receipt` in it".to_owned();
+    receipt.map(|receipt| Some(receipt.to_owned())).ok_or_else(none)
+}
+
+/// What became of messages so far.
+#[derive(Debug, Default)]
+struct Outcome {
+    done: u64,
+    /// The receipts of those that are no longer who showed them.
+    lost: Vec<String>,
+}
+
+impl Outcome {
+    /// Settles messages by receipts, each with the place where it was given.
+    async fn settle(
+        &mut self,
+        queue: &str,
+        given: Vec<(String, String)>,
+        settling: &Settling,
+        done: &str,
+        queues: &dyn Queues,
+    ) -> Result<()> {
+        if given.is_empty() {
+            return Ok(());
+        }
+        let (places, receipts): (Vec<_>, Vec<_>) = given.into_iter().unzip();
+        let settled = queues.settle(queue, &receipts, settling).await.map_err(|error| {
+            let place = error.change().and_then(|number| places.get(number)).cloned();
+            let failure = Failure::from(error);
+            self.broken_off(
+                done,
+                match place {
+                    Some(place) => failure.at(&place),
+                    None => failure,
+                },
+            )
+        })?;
+        for (receipt, is_done) in receipts.into_iter().zip(settled) {
+            if is_done {
+                self.done += 1;
+            } else {
+                self.lost.push(receipt);
+            }
+        }
+        Ok(())
+    }
+
+    /// A failure after which nothing more is done, with what was.
+    fn broken_off(&self, done: &str, failure: Failure) -> Failure {
+        match self.done {
+            0 => failure,
+            count => failure.after(&format!(
+                "{} {done} before",
+                counted(count, "message", "messages")
+            )),
+        }
+    }
+
+    fn tell(&self, json: bool, done: &str, console: &mut Console) -> Result<Exit> {
+        let exit = if self.lost.is_empty() {
+            Exit::Done
+        } else {
+            Exit::Partly
+        };
+        if json {
+            print_json(console, &json!({ "done": self.done, "lost": self.lost }))?;
+            return Ok(exit);
+        }
+        if self.done > 0 || self.lost.is_empty() {
+            let mark = console.paint(Tone::Good, "✓");
+            let messages = counted(self.done, "message", "messages");
+            console.line(format_args!("{mark} {messages} {done}"))?;
+        }
+        if !self.lost.is_empty() {
+            let mark = console.paint(Tone::Warning, "!");
+            let messages = counted(self.lost.len() as u64, "message is", "messages are");
+            console.line(format_args!(
+                "{mark} {messages} no longer yours: received again since"
+            ))?;
+            for receipt in &self.lost {
+                console.line(format_args!("  {receipt}"))?;
+            }
+        }
+        Ok(exit)
+    }
+}

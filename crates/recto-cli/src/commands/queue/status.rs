@@ -1,0 +1,203 @@
+//! `recto queue list` and `recto queue describe`: what queues there are, and how much is in them.
+
+use std::time::Duration;
+
+use clap::Args;
+use recto::session::{DeduplicationScope, QueueStatus, Queues};
+use serde_json::json;
+
+use crate::commands::print_json;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Result};
+use crate::store::StoreArgs;
+use crate::table::Table;
+use crate::text::{bytes, counted, duration, grouped};
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  recto queue list
+  recto queue list --json | jq '.queues[] | select(.messages > 0) | .name'";
+
+const DESCRIBE_EXAMPLES: &str = "\
+Examples:
+  recto queue describe mails
+  recto queue describe mails --json --store http://127.0.0.1:8080
+
+What was sent, received and acknowledged is counted by the process that has the store, since it opened it: that says \
+something of a server.";
+
+/// Arguments of `recto queue list`.
+#[derive(Debug, Args)]
+#[command(after_help = LIST_EXAMPLES)]
+pub(crate) struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Arguments of `recto queue describe`.
+#[derive(Debug, Args)]
+#[command(after_help = DESCRIBE_EXAMPLES)]
+pub(crate) struct DescribeArgs {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Lists queues.
+pub(crate) async fn list(args: &ListArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    let all = queues.queues().await?;
+    if args.json {
+        print_json(console, &json!({ "queues": all }))?;
+        return Ok(Exit::Done);
+    }
+    if all.is_empty() {
+        console.line("There are no queues: `recto queue create` makes them.")?;
+        return Ok(Exit::Done);
+    }
+    let dead_letters = |status: &QueueStatus| match &status.options.dead_letters {
+        Some(Some(dead_letters)) => dead_letters.queue.clone(),
+        _ => String::new(),
+    };
+    let mut columns = amounts(&all);
+    columns.push(("dead letters", false, all.iter().map(dead_letters).collect()));
+    for line in Table::of_columns(columns, console.width()).lines(console) {
+        console.line(line)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// How much there is in queues, as columns of a table.
+pub(super) fn amounts(all: &[QueueStatus]) -> Vec<(&'static str, bool, Vec<String>)> {
+    let column = |text: &dyn Fn(&QueueStatus) -> String| all.iter().map(text).collect();
+    vec![
+        ("queue", false, column(&|status| status.name.clone())),
+        ("messages", true, column(&messages)),
+        ("in flight", true, column(&|status| grouped(status.in_flight))),
+        ("delayed", true, column(&|status| grouped(status.delayed))),
+        ("oldest", true, column(&|status| age(status).unwrap_or_default())),
+    ]
+}
+
+/// How many messages there are: about so many, where that is not known exactly.
+fn messages(status: &QueueStatus) -> String {
+    let about = if status.exact { "" } else { "~" };
+    format!("{about}{}", grouped(status.messages))
+}
+
+/// How long ago the oldest message was sent.
+fn age(status: &QueueStatus) -> Option<String> {
+    let age = Duration::try_from_secs_f64(status.age_seconds?).ok()?;
+    Some(duration(age))
+}
+
+/// Shows a queue.
+pub(crate) async fn describe(
+    args: &DescribeArgs,
+    queues: &dyn Queues,
+    console: &mut Console,
+) -> Result<Exit> {
+    let status = queues.queue(&args.name).await?;
+    if args.json {
+        print_json(console, &json!(status))?;
+    } else {
+        draw_status(&status, console)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A queue, a line for each thing that is to be said of it.
+pub(super) fn draw_status(status: &QueueStatus, console: &mut Console) -> Result<()> {
+    let name = console.paint(Tone::Strong, &status.name);
+    let version = console.paint(Tone::Dim, &format!("version {}", status.version));
+    console.line(format_args!("{name}  {version}"))?;
+    let mut amount = format!(
+        "{}, {} in flight, {} delayed",
+        messages(status),
+        grouped(status.in_flight),
+        grouped(status.delayed)
+    );
+    if let Some(age) = age(status) {
+        amount.push_str(&format!("; the oldest was sent {age} ago"));
+    }
+    let totals = &status.totals;
+    let done = format!(
+        "{} sent, {} received, {} acknowledged, {} given back, {} to the dead letters",
+        grouped(totals.sent),
+        grouped(totals.received),
+        grouped(totals.acked),
+        grouped(totals.given_back),
+        grouped(totals.dead_lettered)
+    );
+    let mut lines = vec![
+        ("messages", amount),
+        ("since opened", done),
+        (
+            "waiting",
+            counted(status.receivers_waiting, "receiver", "receivers"),
+        ),
+    ];
+    lines.extend(settings(status));
+    for (what, text) in lines {
+        console.line(format_args!("  {what:<14}{text}"))?;
+    }
+    Ok(())
+}
+
+/// What a queue is like.
+fn settings(status: &QueueStatus) -> Vec<(&'static str, String)> {
+    let options = &status.options;
+    let time = |seconds: u32| duration(Duration::from_secs(seconds.into()));
+    let mut lines = Vec::new();
+    if let Some(seconds) = options.visibility_seconds {
+        lines.push(("visibility", time(seconds)));
+    }
+    if let Some(seconds) = options.delay_seconds {
+        lines.push((
+            "delay",
+            if seconds == 0 {
+                "none".to_owned()
+            } else {
+                time(seconds)
+            },
+        ));
+    }
+    if let Some(seconds) = options.retention_seconds {
+        lines.push(("retention", seconds.map_or("forever".to_owned(), time)));
+    }
+    if let Some(dead_letters) = &options.dead_letters {
+        let text = dead_letters.as_ref().map_or("none".to_owned(), |to| {
+            let times = counted(to.attempts.into(), "attempt", "attempts");
+            format!("to {} after {times}", to.queue)
+        });
+        lines.push(("dead letters", text));
+    }
+    if let Some(ordered) = options.ordered {
+        lines.push((
+            "order",
+            if ordered {
+                "in groups".to_owned()
+            } else {
+                "about as sent".to_owned()
+            },
+        ));
+    }
+    if let Some(scope) = options.deduplication {
+        let scope = match scope {
+            DeduplicationScope::Queue => "in the queue",
+            DeduplicationScope::Group => "in the group",
+        };
+        lines.push(("deduplication", scope.to_owned()));
+    }
+    if let Some(most) = options.body_bytes {
+        lines.push(("body", format!("{} at most", bytes(most.into()))));
+    }
+    lines
+}

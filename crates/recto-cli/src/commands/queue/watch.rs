@@ -1,0 +1,259 @@
+//! `recto queue watch`: how much is in queues, second by second.
+
+use std::time::Duration;
+
+use clap::Args;
+use crossterm::cursor::MoveToPreviousLine;
+use crossterm::terminal::{Clear, ClearType};
+use recto::session::{QueueStatus, QueueTotals, Queues};
+use recto::{Environment, Error, ErrorKind};
+use serde_json::{Value as Json, json};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::status::amounts;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::stop::Stop;
+use crate::store::StoreArgs;
+use crate::table::Table;
+use crate::text::{duration, grouped};
+
+/// How often it is looked.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Lines of a terminal beside those of queues: the table's head, and two below it.
+const OTHER_LINES: usize = 5;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto queue watch --store http://127.0.0.1:8080
+  recto queue watch mails --count 10
+  recto queue watch --json                           a line of JSON a second
+
+Goes on until Ctrl-C. Rates are of the process that has the store: an embedded one belongs to one process at a time, so \
+watch the server that has it. A server that does not answer is asked again.";
+
+/// Arguments of `recto queue watch`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WatchArgs {
+    /// The queue; all if none is named
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Look so often, and end
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Print a line of JSON a second
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// What there was at one time.
+struct Look {
+    /// Since it began.
+    passed: Duration,
+    all: Vec<QueueStatus>,
+}
+
+/// What happens to a queue's messages, per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Rates {
+    sent: f64,
+    received: f64,
+    acked: f64,
+    given_back: f64,
+    dead_lettered: f64,
+}
+
+impl Rates {
+    /// Between two times; none if the process that counts began anew.
+    #[allow(clippy::cast_precision_loss)] // of what is shown
+    fn between(before: &QueueTotals, now: &QueueTotals, passed: Duration) -> Option<Self> {
+        let seconds = passed.as_secs_f64();
+        let rate = |before: u64, now: u64| {
+            let more = now.checked_sub(before)?;
+            (seconds > 0.0).then(|| (more as f64 / seconds * 10.0).round() / 10.0)
+        };
+        Some(Self {
+            sent: rate(before.sent, now.sent)?,
+            received: rate(before.received, now.received)?,
+            acked: rate(before.acked, now.acked)?,
+            given_back: rate(before.given_back, now.given_back)?,
+            dead_lettered: rate(before.dead_lettered, now.dead_lettered)?,
+        })
+    }
+
+    fn to_json(self) -> Json {
+        json!({
+            "sent_per_second": self.sent,
+            "received_per_second": self.received,
+            "acked_per_second": self.acked,
+            "given_back_per_second": self.given_back,
+            "dead_lettered_per_second": self.dead_lettered,
+        })
+    }
+}
+
+/// Shows queues, second by second.
+pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    let mut stop = Stop::listen();
+    let mut ticks = interval(PAUSE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let clock = Environment::system();
+    let begun = clock.monotonic_nanos();
+    let (mut before, mut drawn, mut looks) = (None, 0, 0);
+    while args.count.is_none_or(|count| looks < count) {
+        let all = tokio::select! {
+            biased;
+            () = stop.requested() => break,
+            all = async {
+                ticks.tick().await;
+                look(args, queues).await
+            } => all,
+        };
+        looks += 1;
+        let passed = Duration::from_nanos(clock.monotonic_nanos().saturating_sub(begun));
+        let all = match all {
+            Ok(all) => all,
+            Err(error) if looks > 1 && passes(&error) => {
+                Failure::from(error).show(console);
+                drawn = 0;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let now = Look { passed, all };
+        let rates = rates(before.as_ref(), &now);
+        if args.json {
+            console.line(line(passed, &now.all, &rates))?;
+        } else {
+            drawn = draw(drawn, passed, &now.all, &rates, console)?;
+        }
+        console.flush()?;
+        before = Some(now);
+    }
+    Ok(Exit::Done)
+}
+
+async fn look(args: &WatchArgs, queues: &dyn Queues) -> recto::Result<Vec<QueueStatus>> {
+    match &args.name {
+        Some(name) => Ok(vec![queues.queue(name).await?]),
+        None => queues.queues().await,
+    }
+}
+
+/// Whether it may be otherwise in a second.
+fn passes(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
+}
+
+/// The rates of each queue; none where it was not there before.
+fn rates(before: Option<&Look>, now: &Look) -> Vec<Option<Rates>> {
+    let rates = |status: &QueueStatus| {
+        let before = before?;
+        let earlier = before.all.iter().find(|earlier| earlier.name == status.name)?;
+        Rates::between(
+            &earlier.totals,
+            &status.totals,
+            now.passed.saturating_sub(before.passed),
+        )
+    };
+    now.all.iter().map(rates).collect()
+}
+
+fn line(passed: Duration, all: &[QueueStatus], rates: &[Option<Rates>]) -> Json {
+    let queue = |(status, rates): (&QueueStatus, &Option<Rates>)| {
+        let mut queue = json!(status);
+        queue["rates"] = rates.map_or(Json::Null, Rates::to_json);
+        queue
+    };
+    let queues: Vec<Json> = all.iter().zip(rates).map(queue).collect();
+    json!({ "seconds": passed.as_secs_f64().round(), "queues": queues })
+}
+
+/// Draws a table, over the one before on a terminal; how many lines it has.
+fn draw(
+    drawn: u16,
+    passed: Duration,
+    all: &[QueueStatus],
+    rates: &[Option<Rates>],
+    console: &mut Console,
+) -> Result<u16> {
+    let most = console
+        .height()
+        .map_or(usize::MAX, |height| height.saturating_sub(OTHER_LINES).max(1));
+    let shown = &all[..all.len().min(most)];
+    let rate = |of: fn(&Rates) -> f64| {
+        let text = |rates: &Option<Rates>| rates.as_ref().map(of).map(rate_text).unwrap_or_default();
+        rates[..shown.len()].iter().map(text).collect()
+    };
+    let mut columns = amounts(shown);
+    let waiting = shown.iter().map(|status| grouped(status.receivers_waiting));
+    columns.push(("waiting", true, waiting.collect()));
+    columns.push(("sent/s", true, rate(|rates| rates.sent)));
+    columns.push(("received/s", true, rate(|rates| rates.received)));
+    columns.push(("acked/s", true, rate(|rates| rates.acked)));
+    columns.push(("back/s", true, rate(|rates| rates.given_back)));
+    columns.push(("dead/s", true, rate(|rates| rates.dead_lettered)));
+    let mut lines = Table::of_columns(columns, console.width()).lines(console);
+    let mut note = duration(Duration::from_secs(passed.as_secs()));
+    if shown.len() < all.len() {
+        note.push_str(&format!("; {} more queues", all.len() - shown.len()));
+    }
+    lines.push(console.paint(Tone::Dim, &note));
+    if console.width().is_some() {
+        if drawn > 0 {
+            write!(
+                console.out(),
+                "{}{}",
+                MoveToPreviousLine(drawn),
+                Clear(ClearType::FromCursorDown)
+            )?;
+        }
+    } else {
+        lines.push(String::new());
+    }
+    for line in &lines {
+        console.line(line)?;
+    }
+    Ok(u16::try_from(lines.len()).unwrap_or(u16::MAX))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of what is shown, and never negative
+fn rate_text(rate: f64) -> String {
+    if rate >= 100.0 {
+        grouped(rate.round() as u64)
+    } else {
+        format!("{rate:.1}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_of_what_was_counted_since() {
+        let before = QueueTotals {
+            sent: 10,
+            received: 4,
+            ..QueueTotals::default()
+        };
+        let now = QueueTotals {
+            sent: 1_010,
+            received: 5,
+            ..before
+        };
+        let rates = Rates::between(&before, &now, Duration::from_secs(2));
+        let rates = rates.unwrap_or_else(|| panic!("there are rates"));
+        assert_eq!((rates.sent, rates.received, rates.acked), (500.0, 0.5, 0.0));
+        assert_eq!(
+            (rate_text(rates.sent), rate_text(rates.received)),
+            ("500".into(), "0.5".into())
+        );
+        // Another process counts now.
+        assert_eq!(Rates::between(&now, &before, Duration::from_secs(2)), None);
+        assert_eq!(Rates::between(&before, &now, Duration::ZERO), None);
+    }
+}

@@ -1,0 +1,452 @@
+//! Queues by the command line, on an embedded store.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value as Json;
+use support::{Ran, recto, recto_with};
+
+/// Runs `recto queue …` in a folder.
+fn queue(folder: &Path, line: &[&str]) -> Ran {
+    queue_with(folder, line, b"")
+}
+
+/// The same, with standard input.
+fn queue_with(folder: &Path, line: &[&str], input: &[u8]) -> Ran {
+    let line: Vec<&str> = ["queue"].iter().chain(line).copied().collect();
+    recto_with(folder, &line, &[], input)
+}
+
+/// The lines of JSON that a command printed.
+fn lines(text: &str) -> Vec<Json> {
+    let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    text.lines().map(read).collect()
+}
+
+fn json(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// How many messages a queue has, and how many of them are in flight.
+fn amount(folder: &Path, name: &str) -> (u64, u64) {
+    let status = json(&queue(folder, &["describe", name, "--json"]).done());
+    assert_eq!(status["exact"], true);
+    (
+        status["messages"].as_u64().unwrap(),
+        status["in_flight"].as_u64().unwrap(),
+    )
+}
+
+/// The bodies of messages that were received.
+fn bodies(messages: &[Json]) -> Vec<&str> {
+    messages
+        .iter()
+        .map(|message| message["body"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn the_life_of_a_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Only `create` makes a store.
+    queue(folder, &["send", "jobs", "a"]).failed(3, "recto apply");
+    queue(folder, &["list"]).failed(3, "there is no store");
+    assert!(!folder.join("recto.data").exists());
+    let made = queue(folder, &["create", "jobs", "--visibility", "5m"]);
+    assert!(made.err.contains("made the store"), "{}", made.err);
+    assert!(made.done().contains("queue jobs was made"));
+    let again = queue(folder, &["create", "jobs", "--visibility", "300"]).done();
+    assert!(again.contains("was there"), "{again}");
+    queue(folder, &["create", "jobs"]).failed(2, "its options are others");
+
+    let sent = queue(
+        folder,
+        &[
+            "send",
+            "jobs",
+            "one",
+            "two",
+            "three",
+            "--attribute",
+            "lang=en",
+            "--json",
+        ],
+    )
+    .done();
+    let sent = lines(&sent);
+    assert_eq!(sent.len(), 3);
+    assert_eq!(
+        (&sent[2]["message"], &sent[2]["duplicate"]),
+        (&3.into(), &false.into())
+    );
+
+    let listed = queue(folder, &["list"]).done();
+    assert!(
+        listed.contains("jobs") && listed.contains("in flight"),
+        "{listed}"
+    );
+    let listed = json(&queue(folder, &["list", "--json"]).done());
+    assert_eq!(listed["queues"][0]["messages"], 3);
+    assert_eq!(listed["queues"][0]["options"]["visibility_seconds"], 300);
+
+    let received = lines(&queue(folder, &["receive", "jobs", "--max", "2", "--json"]).done());
+    assert_eq!(bodies(&received), ["one", "two"]);
+    assert_eq!(received[0]["id"], sent[0]["id"]);
+    assert_eq!(received[0]["attributes"]["lang"], "en");
+    assert_eq!(amount(folder, "jobs"), (3, 2));
+    let (first, second) = (
+        received[0]["receipt"].as_str().unwrap(),
+        received[1]["receipt"].as_str().unwrap(),
+    );
+
+    let acked = queue(folder, &["ack", "jobs", first]).done();
+    assert!(acked.contains("1 message acknowledged"), "{acked}");
+    queue(folder, &["ack", "jobs", first]).done();
+    assert!(
+        queue(folder, &["extend", "jobs", second, "--visibility", "1h"])
+            .done()
+            .contains("1 message kept")
+    );
+    // As `receive --json` printed it.
+    let input = received[1].to_string();
+    let back = queue_with(folder, &["nack", "jobs", "--error", "later"], input.as_bytes()).done();
+    assert!(back.contains("1 message given back"), "{back}");
+    assert_eq!(amount(folder, "jobs"), (2, 0));
+
+    let drawn = queue(folder, &["receive", "jobs"]).done();
+    for said in ["two", "2 attempts", "lang = en"] {
+        assert!(drawn.contains(said), "{said}: {drawn}");
+    }
+    // It is whose who received it last.
+    let late = queue(folder, &["ack", "jobs", second]);
+    assert!(
+        late.out.contains("no longer yours") && late.out.contains(second),
+        "{}",
+        late.out
+    );
+    assert_eq!((late.code, amount(folder, "jobs")), (4, (2, 1)));
+    let receipt = drawn
+        .split_whitespace()
+        .skip_while(|word| *word != "receipt")
+        .nth(1)
+        .unwrap();
+    queue(folder, &["ack", "jobs", receipt]).done();
+
+    let peeked = json(&queue(folder, &["peek", "jobs", "--json"]).done());
+    assert_eq!(
+        (&peeked["messages"][0]["body"], &peeked["messages"][0]["state"]),
+        (&"three".into(), &"ready".into())
+    );
+    let position = peeked["messages"][0]["position"].as_str().unwrap();
+    assert!(queue(folder, &["peek", "jobs"]).done().contains(position));
+    assert!(
+        queue(folder, &["remove", "jobs", position])
+            .done()
+            .contains("1 message removed")
+    );
+    queue(folder, &["remove", "jobs", position]).failed(3, "there is no message at");
+    let nothing = queue(folder, &["receive", "jobs"]);
+    assert!(nothing.err.contains("no message to receive"), "{}", nothing.err);
+    assert_eq!(nothing.done(), "");
+}
+
+#[test]
+fn what_cannot_be_taken_back_is_agreed_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "jobs"]).done();
+    queue(folder, &["send", "jobs", "four"]).done();
+    queue(folder, &["purge", "jobs"]).failed(2, "--yes");
+    assert_eq!(amount(folder, "jobs").0, 1);
+    queue(folder, &["purge", "jobs", "--yes"]).done();
+    assert_eq!(amount(folder, "jobs").0, 0);
+    queue(folder, &["delete", "jobs"]).failed(2, "recto queue delete jobs --yes");
+    queue(folder, &["delete", "jobs", "--yes"]).done();
+    queue(folder, &["describe", "jobs"]).failed(3, "jobs");
+    assert!(queue(folder, &["list"]).done().contains("There are no queues"));
+}
+
+#[test]
+fn a_queue_is_changed_upon_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "dead"]).done();
+    queue(
+        folder,
+        &[
+            "create",
+            "jobs",
+            "--dead-letters",
+            "dead",
+            "--attempts",
+            "3",
+            "--retention",
+            "14d",
+        ],
+    )
+    .done();
+    let status = json(&queue(folder, &["describe", "jobs", "--json"]).done());
+    let version = status["version"].to_string();
+    let changed = queue(
+        folder,
+        &["change", "jobs", "--visibility", "10m", "--if-version", &version],
+    )
+    .done();
+    assert!(
+        changed.contains("to dead after 3 attempts") && changed.contains("10 min"),
+        "{changed}"
+    );
+    queue(
+        folder,
+        &["change", "jobs", "--delay", "1m", "--if-version", &version],
+    )
+    .failed(2, "version");
+    queue(folder, &["delete", "dead", "--yes"]).failed(2, "dead");
+    let line = [
+        "change",
+        "jobs",
+        "--no-dead-letters",
+        "--retention",
+        "forever",
+        "--json",
+    ];
+    let changed = json(&queue(folder, &line).done());
+    assert_eq!(changed["options"]["dead_letters"], Json::Null);
+    assert_eq!(changed["options"]["retention_seconds"], Json::Null);
+    assert_eq!(changed["options"]["visibility_seconds"], 600);
+    queue(folder, &["delete", "dead", "--yes"]).done();
+}
+
+#[test]
+fn dead_letters_are_kept_with_their_error_and_driven_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "dead"]).done();
+    queue(
+        folder,
+        &["create", "jobs", "--dead-letters", "dead", "--attempts", "1"],
+    )
+    .done();
+    queue(folder, &["send", "jobs", "bad", "good"]).done();
+    let received = lines(&queue(folder, &["receive", "jobs", "--json"]).done());
+    let receipt = received[0]["receipt"].as_str().unwrap();
+    queue(folder, &["nack", "jobs", receipt, "--error", "no such address"]).done();
+    assert_eq!((amount(folder, "jobs").0, amount(folder, "dead").0), (1, 1));
+    assert!(
+        queue(folder, &["peek", "dead"])
+            .done()
+            .contains("no such address")
+    );
+    assert!(
+        queue(folder, &["redrive", "dead"])
+            .done()
+            .contains("1 message moved")
+    );
+    assert_eq!((amount(folder, "jobs").0, amount(folder, "dead").0), (2, 0));
+    queue(folder, &["redrive", "jobs"]).failed(2, "to which queue");
+    let moved = json(
+        &queue(
+            folder,
+            &["redrive", "jobs", "--to", "dead", "--max", "1", "--json"],
+        )
+        .done(),
+    );
+    assert_eq!(moved["moved"], 1);
+}
+
+#[test]
+fn ten_thousand_lines_are_messages_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "jobs"]).done();
+    let mut input = String::new();
+    for number in 0..10_000 {
+        writeln!(input, "job {number}").unwrap();
+    }
+    let sent = queue_with(folder, &["send", "jobs"], input.as_bytes());
+    assert!(sent.err.contains("10,000 messages sent"), "{}", sent.err);
+    sent.done();
+    assert_eq!(amount(folder, "jobs").0, 10_000);
+    let mut next = 0;
+    for _ in 0..10 {
+        let received = queue(folder, &["receive", "jobs", "--max", "1000", "--json", "--ack"]).done();
+        for message in lines(&received) {
+            assert_eq!(message["body"], format!("job {next}"));
+            next += 1;
+        }
+    }
+    assert_eq!((next, amount(folder, "jobs").0), (10_000, 0));
+}
+
+#[test]
+fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "jobs", "--body-bytes", "20"]).done();
+    let input = concat!(
+        "{\"body\": \"a\", \"attributes\": {\"k\": \"v\"}, \"deduplication_id\": \"1\"}\n",
+        "not json\n",
+        "\n",
+        "{\"bdy\": \"b\"}\n",
+        "{\"body_base64\": \"%%\"}\n",
+        "{\"body\": \"longer than twenty bytes\"}\n",
+        "{\"body\": \"a again\", \"deduplication_id\": \"1\"}\n",
+        "{\"body_base64\": \"/wA=\"}"
+    );
+    let sent = queue_with(folder, &["send", "jobs", "--ndjson"], input.as_bytes());
+    for line in [
+        "line 2: this is no message",
+        "line 4: this is no message",
+        "line 5:",
+        "line 6:",
+    ] {
+        assert!(sent.err.contains(line), "{line}: {}", sent.err);
+    }
+    assert!(
+        !sent.err.contains("line 3") && !sent.err.contains("line 7"),
+        "{}",
+        sent.err
+    );
+    let said = sent.failed(4, "2 messages sent");
+    assert!(
+        said.contains("1 had been sent already") && said.contains("4 not sent"),
+        "{said}"
+    );
+    let received = lines(&queue(folder, &["receive", "jobs", "--max", "10", "--json"]).done());
+    assert_eq!(received.len(), 2);
+    assert_eq!(
+        (&received[0]["body"], &received[1]["body_base64"]),
+        (&"a".into(), &"/wA=".into())
+    );
+
+    // As many lines that are wrong as there may be are shown, and all are counted.
+    let many = queue_with(
+        folder,
+        &["send", "jobs", "--ndjson", "--json"],
+        "x\n".repeat(5_000).as_bytes(),
+    );
+    assert_eq!(many.code, 4);
+    assert_eq!(lines(&many.out).len(), 5_000);
+    let shown = many.err.matches("this is no message").count();
+    assert_eq!(shown, 20, "{}", many.err);
+}
+
+#[test]
+fn arguments_that_are_not_right_do_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "jobs"]).done();
+    for (line, code, said) in [
+        (&["create", "no name"][..], 2, "letters, digits"),
+        (
+            &["create", "x", "--dead-letters", "nothing", "--attempts", "3"],
+            2,
+            "there is no queue nothing",
+        ),
+        (&["create", "x", "--dead-letters", "jobs"], 2, "--attempts"),
+        (&["create", "x", "--visibility", "soon"], 2, "10m, 12h"),
+        (&["create", "x", "--visibility", "13h"], 2, "43200"),
+        (&["create", "x", "--retention", "1s"], 2, "retention"),
+        (&["create", "x", "--deduplication", "group"], 2, "deduplication"),
+        (
+            &["change", "jobs", "--dead-letters", "jobs", "--attempts", "1"],
+            2,
+            "dead_letters",
+        ),
+        (&["change", "nothing", "--delay", "1"], 3, "nothing"),
+        (&["send", "nothing", "a"], 3, "nothing"),
+        (&["send", "jobs", "a", "--attribute", "lang"], 2, "lang=en"),
+        (&["send", "jobs", "a", "--delay", "31d"], 2, "delay"),
+        (
+            &["send", "jobs", "a", "b", "--deduplication-id", "1"],
+            2,
+            "one message",
+        ),
+        (&["send", "jobs", "a", "--ndjson"], 2, "cannot be used with"),
+        (&["send", "jobs", "--file", "nothing.txt"], 3, "nothing.txt"),
+        (&["receive", "jobs", "--max", "1001"], 2, "1001"),
+        (&["receive", "jobs", "--max", "0"], 2, "1..=1000"),
+        (&["receive", "jobs", "--wait-message", "21"], 2, "21"),
+        (&["receive", "jobs", "--visibility", "13h"], 2, "visibility"),
+        (&["ack", "jobs", "garbage"], 2, "receipt 1: this is no receipt"),
+        (&["ack", "jobs", "--", "-garbage"], 2, "this is no receipt"),
+        (&["extend", "jobs", "garbage"], 2, "--visibility"),
+        (&["remove", "jobs", "first"], 2, "no position"),
+        (&["purge", "nothing"], 3, "nothing"),
+        (&["delete", "nothing", "--yes"], 3, "nothing"),
+        (&["redrive", "jobs", "--to", "jobs"], 2, "queue"),
+        (&["watch", "nothing", "--count", "1"], 3, "nothing"),
+    ] {
+        queue(folder, line).failed(code, said);
+    }
+    for input in ["garbage\n", "{\"id\": 1}\n", "{not json\n", "\u{0}\n"] {
+        queue_with(folder, &["ack", "jobs"], input.as_bytes()).failed(2, "line 1: ");
+    }
+    let names = queue(folder, &["list", "--json"]).done();
+    assert_eq!(json(&names)["queues"].as_array().unwrap().len(), 1);
+    assert_eq!(amount(folder, "jobs").0, 0);
+    // An embedded store without queues has none.
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("recto.toml"), support::ORDERS).unwrap();
+    recto(other.path(), &["apply", "--yes"]).done();
+    assert!(
+        queue(other.path(), &["list"])
+            .done()
+            .contains("There are no queues")
+    );
+    queue(other.path(), &["peek", "jobs"]).failed(3, "jobs");
+}
+
+#[test]
+fn what_nobody_reads_is_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "jobs", "--visibility", "1h"]).done();
+    let bodies = "x".repeat(100_000);
+    queue(folder, &["send", "jobs", &bodies, &bodies, &bodies]).done();
+    let mut command = support::command(folder);
+    command.args(["queue", "receive", "jobs", "--max", "10", "--ack", "--json"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(amount(folder, "jobs"), (3, 0));
+    // So does every other command end quietly.
+    for line in [
+        &["list"][..],
+        &["peek", "jobs", "--json"],
+        &["watch", "--count", "2"],
+        &["send", "jobs", "a", "--json"],
+    ] {
+        let mut command = support::command(folder);
+        let mut child = command
+            .arg("queue")
+            .args(line)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{line:?}");
+    }
+}
+
+#[test]
+fn a_watch_prints_a_line_a_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "jobs"]).done();
+    queue(folder, &["send", "jobs", "a", "b"]).done();
+    let begun = std::time::Instant::now();
+    let looks = lines(&queue(folder, &["watch", "--count", "3", "--json"]).done());
+    assert!(begun.elapsed() >= std::time::Duration::from_secs(2));
+    assert_eq!(looks.len(), 3);
+    let last = &looks[2]["queues"][0];
+    assert_eq!((&last["name"], &last["messages"]), (&"jobs".into(), &2.into()));
+    assert_eq!(last["rates"]["sent_per_second"], 0.0);
+    assert_eq!(looks[0]["queues"][0]["rates"], Json::Null);
+    let drawn = queue(folder, &["watch", "jobs", "--count", "1"]).done();
+    assert!(drawn.contains("sent/s") && drawn.contains("jobs"), "{drawn}");
+}
