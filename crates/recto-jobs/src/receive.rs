@@ -1,13 +1,10 @@
 //! Receiving.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use recto_queue::limits::{MAX_BODY_BYTES, MAX_CLAIMED_BYTES, MAX_VISIBILITY_SECONDS};
-use recto_queue::{
-    ClaimId, Delivery, Entry, Head, Live, Log, Micros, Order, Receipt, Segment, State, StateAnswer, StateWish,
-};
+use recto_queue::{ClaimId, Delivery, Entry, Live, Micros, Order, Receipt, StateAnswer, StateWish};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -16,7 +13,7 @@ use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::{MAX_BATCH, Message};
 use crate::segment::LiveSegment;
 use crate::settle::{What, micros};
-use crate::shard::{Inner, Shard};
+use crate::shard::{Inner, MAX_KNOWN_SEGMENTS, Shard};
 
 /// The shortest that a message is its receiver's: it has to be handed out within that.
 const MIN_VISIBILITY: Duration = Duration::from_millis(100);
@@ -24,6 +21,10 @@ const MIN_VISIBILITY: Duration = Duration::from_millis(100);
 pub const MAX_WAIT: Duration = Duration::from_secs(20);
 /// How long is waited at most before it is looked again, whatever is known of when something is due.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Live segments of an ordered queue that a look is at: what is known of so many is kept. Groups that have messages only behind
+/// them wait until some of those before are done with.
+const MAX_ORDERED_SEGMENTS: usize = MAX_KNOWN_SEGMENTS;
 
 /// What a look at a shard found.
 struct Look {
@@ -161,22 +162,18 @@ impl Inner {
             is_lossy: false,
             due: None,
         };
-        let is_ordered = self.options.get().is_ordered;
-        // What is known of the segments before, if that matters.
-        let mut before: BTreeMap<Segment, (Log, State)> = BTreeMap::new();
-        for (number, live) in head.live() {
+        // What stands before a segment, if that matters.
+        let mut order = self.options.get().is_ordered.then(Order::default);
+        let most_segments = order.as_ref().map_or(usize::MAX, |_| MAX_ORDERED_SEGMENTS);
+        for (number, live) in head.live().iter().take(most_segments) {
             let wanted = most - look.messages.len();
             if wanted == 0 || look.is_full() {
                 break;
             }
             let segment = self.segment(*number, *live);
-            if is_ordered {
-                segment.set_order(self.order(&head, *number, &before));
-            }
-            let looked = self.look_at(&mut look, &segment, *live, wanted, visibility).await;
-            if is_ordered {
-                before.extend(segment.copies().map(|copies| (*number, copies)));
-            }
+            let looked = self
+                .look_at(&mut look, &segment, *live, wanted, visibility, order.as_mut())
+                .await;
             match looked {
                 // What was received before is handed out; whoever looks next hears of it.
                 Err(_) if !look.messages.is_empty() => break,
@@ -190,12 +187,6 @@ impl Inner {
         Ok(look)
     }
 
-    /// Which groups must wait in a segment.
-    fn order(&self, head: &Head, segment: Segment, before: &BTreeMap<Segment, (Log, State)>) -> Order {
-        let copies = |number| before.get(&number).map(|(log, state)| (log, state));
-        Order::of(head, segment, copies, self.queues.protocol)
-    }
-
     async fn look_at(
         self: &Arc<Self>,
         look: &mut Look,
@@ -203,18 +194,29 @@ impl Inner {
         live: Live,
         wanted: usize,
         visibility: Micros,
+        order: Option<&mut Order>,
     ) -> Result<()> {
         self.load(segment).await?;
         self.bury(segment, live);
-        match segment.due() {
+        if segment.is_done() {
+            let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
+            tokio::spawn(async move { shard.release_if_done(&segment).await });
+            return Ok(());
+        }
+        let is_in_turn = order.is_none_or(|order| {
+            let open = segment.open_groups();
+            let is_in_turn = open.as_ref().is_some_and(|open| !order.blocks_all(open));
+            if let Some(open) = open.as_ref().filter(|_| is_in_turn) {
+                segment.set_order(order.within(open));
+            }
+            order.passes(open.as_deref(), self.queues.protocol);
+            is_in_turn
+        });
+        match segment.due().filter(|_| is_in_turn) {
             Some(due) if due <= self.queues.environment.now_micros() => {
                 self.claim(look, segment, live, wanted, visibility).await?;
             }
             Some(due) => look.due = Some(look.due.map_or(due, |other| other.min(due))),
-            None if segment.is_done() => {
-                let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
-                tokio::spawn(async move { shard.release_if_done(&segment).await });
-            }
             None => {}
         }
         Ok(())
@@ -228,6 +230,9 @@ impl Inner {
         most: usize,
         visibility: Micros,
     ) -> Result<()> {
+        if !segment.may_claim() {
+            return Ok(());
+        }
         let claim = ClaimId(self.queues.random());
         let sent = self.queues.clock();
         let wish = StateWish::Claim {

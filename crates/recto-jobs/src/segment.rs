@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use recto_queue::{
-    Address, Entry, Head, Leases, Log, Micros, Order, Pending, Receipt, Recent, RegisterNumber, Segment, Seq,
-    Standing, State, Target,
+    Address, Entry, Head, Leases, Log, Micros, OpenGroups, Order, Pending, Receipt, Recent, Register as _,
+    RegisterNumber, Segment, Seq, Standing, State, Target, Version,
 };
 
 use crate::error::Result;
@@ -21,7 +21,11 @@ pub(crate) struct LiveSegment {
     pub(crate) state: Arc<Rounds<StateGround>>,
     /// Whether messages of it are being moved away.
     pub(crate) is_burying: AtomicBool,
+    open_groups: Mutex<Option<KnownGroups>>,
 }
+
+/// Groups that are open by these versions of log and state.
+type KnownGroups = ((Version, Version), Arc<OpenGroups>);
 
 impl LiveSegment {
     /// Of which nothing is read yet.
@@ -56,6 +60,7 @@ impl LiveSegment {
             log,
             state,
             is_burying: AtomicBool::new(false),
+            open_groups: Mutex::default(),
         }
     }
 
@@ -81,10 +86,32 @@ impl LiveSegment {
         *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(order));
     }
 
-    /// What is known of log and state.
-    pub(crate) fn copies(&self) -> Option<(Log, State)> {
-        let log = self.log.with_copy(|log| Some(log?.clone()))?;
-        Some((log, self.state.with_copy(|state| Some(state?.clone()))?))
+    /// The groups of messages that are not done with, as far as that is known; worked out once for what is known.
+    pub(crate) fn open_groups(&self) -> Option<Arc<OpenGroups>> {
+        self.state.with_copy(|state| {
+            self.log.with_copy(|log| {
+                let (log, state) = (log?, state?);
+                let versions = (log.version(), state.version());
+                let mut known = self.open_groups.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some((of, open)) = &*known
+                    && *of == versions
+                {
+                    return Some(Arc::clone(open));
+                }
+                let open = Arc::new(OpenGroups::of(self.number, log, state)?);
+                *known = Some((versions, Arc::clone(&open)));
+                Some(open)
+            })
+        })
+    }
+
+    /// Whether a claim would have a message, as far as that is known.
+    pub(crate) fn may_claim(&self) -> bool {
+        let absent = State::absent();
+        self.state.with_copy(|state| {
+            let state = state.unwrap_or(&absent);
+            self.state.ground.with_context(|context| state.may_claim(context))
+        })
     }
 
     /// When a message may be received, as far as that is known; none: not before something is done to one of them.

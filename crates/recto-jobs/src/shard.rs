@@ -17,7 +17,7 @@ use crate::segment::LiveSegment;
 use crate::totals::{Counters, Totals};
 
 /// Live segments of which a process keeps what it knows; of the others it reads it again.
-const MAX_KNOWN_SEGMENTS: usize = 64;
+pub(crate) const MAX_KNOWN_SEGMENTS: usize = 64;
 
 /// A shard, as this process knows it. Cheap to clone.
 #[derive(Clone)]

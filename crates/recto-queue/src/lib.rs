@@ -18,6 +18,7 @@
 //! | [`log`] | [`Log`]: what was sent into a segment |
 //! | [`state`], [`resolved`] | [`State`]: what became of it |
 //! | `due` | when a message may be received next |
+//! | [`order`] | [`Order`]: which groups must wait |
 //! | [`lease`] | [`Leases`]: when a claim is over |
 //! | [`head`] | [`Head`]: the segments of a shard |
 //! | [`ring`] | [`Ring`]: the tables of bodies |
@@ -40,6 +41,7 @@ pub mod log;
 pub mod moving;
 pub mod names;
 pub mod options;
+pub mod order;
 pub mod registry;
 pub mod releasing;
 pub mod resolved;
@@ -69,12 +71,13 @@ pub use names::{
     Segment, Seq, Shard, Tenure, Ticket, Version,
 };
 pub use options::{DeadLetters, Deduplication, OptionError, QueueName, QueueOptions, StoreOptions};
+pub use order::{OpenGroups, Order};
 pub use registry::{Held, PlaceRow, Queue, Registry, RegistryAnswer, RegistryContext, RegistryWish, Unit};
 pub use releasing::{ReleaseAction, ReleaseEvent, Released, Releasing};
 pub use resolved::Resolved;
 pub use ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingContext, RingWish};
 pub use round::{Action, Decision, Event, Register, Round};
 pub use sending::{SendAction, SendAnswer, SendEvent, Sending, reach};
-pub use state::{Delivery, Order, Pending, Standing, State, StateAnswer, StateContext, StateWish, Target};
+pub use state::{Delivery, Pending, Standing, State, StateAnswer, StateContext, StateWish, Target};
 pub use stored::{LogHeader, Receipt, StoredError};
 pub use units::{Ending, UnitAction, UnitEvent};

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::head::Head;
 use crate::lease::{Clock, Leases};
 use crate::limits::Protocol;
 use crate::log::{Entry, Log};
-use crate::names::{Address, Chunk, ClaimId, Fingerprint, Micros, Segment, Seq, Version};
+use crate::names::{Address, Chunk, ClaimId, Micros, Segment, Seq, Version};
+use crate::order::Order;
 use crate::resolved::{self, Resolved};
 use crate::round::Register;
 use crate::rules::Rule;
@@ -198,40 +198,6 @@ pub struct StateContext<'a> {
     pub protocol: Protocol,
 }
 
-/// Groups that have messages which are not resolved, in the live segments before one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Order {
-    blocked: BTreeSet<Fingerprint>,
-    is_unknown: bool,
-}
-
-impl Order {
-    /// Of a segment, by a head that has it, or had, and copies of the log and state of the others, all as they were read at
-    /// any time. A live segment before that was not read, or whose log was not sealed then, blocks all.
-    pub fn of<'a>(
-        head: &Head,
-        segment: Segment,
-        copies: impl Fn(Segment) -> Option<(&'a Log, &'a State)>,
-        protocol: Protocol,
-    ) -> Self {
-        let mut order = Self {
-            is_unknown: head.last < segment,
-            ..Self::default()
-        };
-        for before in head.live.range(..segment).map(|(before, _)| *before) {
-            let copies = copies(before).filter(|(log, _)| log.segment == before);
-            let Some((log, state)) = copies else {
-                order.is_unknown = true;
-                continue;
-            };
-            order.is_unknown |= !log.is_sealed && protocol.rules.keeps(Rule::EarlierLogsSealed);
-            let open = state.unresolved(before, log);
-            order.blocked.extend(open.filter_map(|(_, entry)| entry.group));
-        }
-        order
-    }
-}
-
 impl State {
     /// The one of a register that nobody ever wrote to.
     pub fn absent() -> Self {
@@ -356,6 +322,14 @@ impl State {
         StateAnswer::Claimed(claimed.collect())
     }
 
+    /// Whether a claim would have a message, by what is known here.
+    pub fn may_claim(&self, context: &StateContext<'_>) -> bool {
+        if self.segment < context.segment {
+            return Self::empty(context.segment, self.version).may_claim(context);
+        }
+        self.segment == context.segment && !self.claimable(1, context).is_empty()
+    }
+
     /// So many at most of the messages that may be received now, as long as more may be pending, and no more bytes than a claim has.
     fn claimable(&self, most: u16, context: &StateContext<'_>) -> Vec<Seq> {
         let mut room = context.protocol.pending.saturating_sub(self.pending.len());
@@ -386,13 +360,12 @@ impl State {
         &'a self,
         context: &'a StateContext<'_>,
     ) -> impl Iterator<Item = (Seq, &'a Entry)> + 'a {
-        let is_blind =
-            context.log.segment != context.segment || context.order.is_some_and(|order| order.is_unknown);
+        let is_blind = context.log.segment != context.segment || context.order.is_some_and(Order::is_blind);
         let open = (!is_blind).then(|| self.unresolved(context.segment, context.log));
         let mut open_groups = BTreeSet::new();
         open.into_iter().flatten().filter(move |(seq, entry)| {
             let is_in_turn = match (context.order, entry.group) {
-                (Some(order), Some(group)) => open_groups.insert(group) && !order.blocked.contains(&group),
+                (Some(order), Some(group)) => open_groups.insert(group) && !order.blocks(group),
                 _ => true,
             };
             is_in_turn && self.is_free(*seq, context) && entry.not_before <= context.clock.wall

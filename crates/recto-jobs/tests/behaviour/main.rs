@@ -92,6 +92,7 @@ behaviours! {
     large::of_large_messages_fewer_are_received;
     sending::a_deduplication_id_is_known_in_the_segments_behind,
     ordered::a_group_is_in_order_across_segments,
+    ordered::a_group_behind_very_many_messages_waits_for_some_of_them,
     inspecting::dead_letters_go_back,
     options::what_a_queue_says_holds_where_nothing_else_is_said,
     options::in_an_ordered_queue_its_delay_holds,

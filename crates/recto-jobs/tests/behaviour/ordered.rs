@@ -104,3 +104,33 @@ pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {
         ["4999"]
     );
 }
+
+pub(crate) async fn a_group_behind_very_many_messages_waits_for_some_of_them(bed: Bed) {
+    // A look is at 64 segments.
+    const MESSAGES: usize = 65;
+    let shard = bed.open_with_segments_of(1).await;
+    shard.set_options(ShardOptions {
+        is_ordered: true,
+        ..shard.options()
+    });
+    for _ in 0..MESSAGES {
+        assert!(shard.send(vec![of("a", "a")]).await[0].is_ok());
+    }
+    assert!(shard.send(vec![of("b", "b")]).await[0].is_ok());
+    let first = shard.receive(10, Some(LONG), NOW).await.unwrap();
+    assert_eq!(bodies(&first), ["a"]);
+    assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
+    shard.ack(&[first[0].receipt]).await.unwrap();
+    let second = shard.receive(10, Some(LONG), NOW).await.unwrap();
+    shard.ack(&[second[0].receipt]).await.unwrap();
+    assert_eq!(bodies(&second), ["a"]);
+    // Those that are done with go by a task of their own.
+    let mut later = Vec::new();
+    while later.len() < 2 {
+        let received = shard.receive(10, Some(LONG), LATER * 8).await.unwrap();
+        assert!(!received.is_empty());
+        later.extend(bodies(&received));
+    }
+    later.sort();
+    assert_eq!(later, ["a", "b"]);
+}

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::{HERE, entry, state_context};
 use crate::limits::{LEASE_MARGIN_MICROS, Protocol};
 use crate::{
-    BodyTable, Chunk, ClaimId, Clock, Entry, Fingerprint, Head, Leases, Live, Log, LogRow, Order, Pending,
-    Reach, Register, RegisterNumber, Resolved, Segment, Seq, Standing, State, StateAnswer, StateContext,
-    StateWish, Target,
+    BodyTable, Chunk, ClaimId, Clock, Entry, Fingerprint, Head, Leases, Live, Log, LogRow, OpenGroups, Order,
+    Pending, Reach, Register, RegisterNumber, Resolved, Segment, Seq, Standing, State, StateAnswer,
+    StateContext, StateWish, Target,
 };
 
 const SEGMENT: Segment = Segment(2);
@@ -169,8 +169,20 @@ proptest! {
             ..state_context(&log, &leases, protocol)
         };
         let wish = StateWish::Claim { claim: CLAIM, most, until: NOW + 1 };
-        let expected = expected(&messages, &state, most, most_attempts, blocked.as_ref(), limit);
+        let expects = |most| expected(&messages, &state, most, most_attempts, blocked.as_ref(), limit);
+        let (expected, first) = (expects(most), expects(1));
         let before = state.clone();
+        // What is known beforehand of a claim, and by what matters of the order.
+        prop_assert_eq!(before.may_claim(&context), !first.is_empty());
+        if let Some(order) = &order {
+            let open = OpenGroups::of(SEGMENT, &log, &before).expect("the segment's log");
+            prop_assert!(!order.blocks_all(&open) || first.is_empty());
+            let within = order.within(&open);
+            let context = StateContext { order: Some(&within), ..context };
+            let answer = before.clone().work_out(&wish, false, &context);
+            let claimed = matches!(&answer, StateAnswer::Claimed(all) if all.iter().map(|one| one.seq).eq(expected.clone()));
+            prop_assert!(claimed, "{:?} is not {:?}", answer, expected);
+        }
         let answer = state.work_out(&wish, false, &context);
         let StateAnswer::Claimed(deliveries) = &answer else {
             panic!("{answer:?}");
