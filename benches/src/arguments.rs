@@ -18,6 +18,7 @@ Phases:
     writes         durable puts by 1, 8 and 64 writers
     load           loading CSV files
     views          puts with views beside SQLite with indexes; pages of views; filling and comparing them
+    queues         send, receive, acknowledge beside PostgreSQL with SKIP LOCKED; after millions of messages
     reopen         opening after kill -9
     cassandra      pages beside the same statements hand-written on the driver
     cassandra-views
@@ -44,7 +45,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// The phases of `all`, in its order.
-pub(crate) const PHASES: [&str; 13] = [
+pub(crate) const PHASES: [&str; 14] = [
     "layers",
     "pages",
     "cache",
@@ -53,6 +54,7 @@ pub(crate) const PHASES: [&str; 13] = [
     "writes",
     "load",
     "views",
+    "queues",
     "reopen",
     "cassandra",
     "cassandra-views",

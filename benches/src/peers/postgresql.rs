@@ -72,11 +72,20 @@ impl Cluster {
 
     /// Starts the server with so much memory for pages, or starts it again with another.
     pub(crate) fn start(&mut self, cache_bytes: u64) {
+        self.start_with(cache_bytes, "off");
+    }
+
+    /// The same, and what is deleted is cleared away meanwhile.
+    pub(crate) fn start_vacuuming(&mut self, cache_bytes: u64) {
+        self.start_with(cache_bytes, "on");
+    }
+
+    fn start_with(&mut self, cache_bytes: u64, autovacuum: &str) {
         self.stop();
         let options = format!(
             "-c listen_addresses='' -c unix_socket_directories={} -c shared_buffers={}kB \
              -c max_connections={MAX_CONNECTIONS} -c max_wal_size=8GB -c checkpoint_timeout=30min \
-             -c maintenance_work_mem=512MB -c autovacuum=off",
+             -c maintenance_work_mem=512MB -c autovacuum={autovacuum}",
             self.folder.display(),
             cache_bytes / 1024
         );

@@ -8,6 +8,7 @@ mod instructions;
 mod layers;
 mod load;
 mod pages;
+mod queues;
 mod readers;
 pub(crate) mod reopen;
 mod size;
@@ -41,6 +42,7 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "writes" => writes::run(world),
         "load" => Ok(load::run(world)),
         "views" => Ok(views::run(world)),
+        "queues" => queues::run(world),
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
         "cassandra-views" => cassandra_views::run(world),
