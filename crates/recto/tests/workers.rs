@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -330,4 +333,59 @@ async fn what_is_no_value_of_the_type_is_a_dead_letter() {
     let dead = recto.queues().await.unwrap().get("dead").await.unwrap();
     let letters = dead.receive(Receive::up_to(1)).await.unwrap();
     assert!(letters[0].attributes[ERROR_ATTRIBUTE].starts_with("the body is no such value: "));
+}
+
+/// Where the process below finds its queue.
+const FOLDER: &str = "RECTO_TEST_WORKER_FOLDER";
+
+/// Attempts are durable before a message is handed out: even one that kills its worker, and the store with it, meets its limit.
+#[tokio::test]
+async fn a_message_that_kills_the_process_at_every_attempt_is_a_dead_letter_in_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recto, jobs) = jobs(&folder, with_dead_letters(3)).await;
+    jobs.send(NewMessage::new("deadly")).await.unwrap();
+    jobs.send(NewMessage::new("harmless")).await.unwrap();
+    recto.close().await.unwrap();
+    drop((jobs, recto));
+    let mut killed = 0;
+    for _ in 0..8 {
+        let mut process = Command::new(std::env::current_exe().unwrap());
+        process.args(["--ignored", "--exact", "worker_that_gets_killed"]);
+        let ended = process.env(FOLDER, folder.path()).output().unwrap();
+        killed += usize::from(ended.status.signal().is_some());
+        if ended.status.success() {
+            break;
+        }
+    }
+    assert_eq!(killed, 3, "at every attempt, and then no more");
+    let (recto, jobs) = self::jobs(&folder, with_dead_letters(3)).await;
+    assert_eq!(jobs.stats().await.unwrap().messages, 0);
+    let dead = recto.queues().await.unwrap().get("dead").await.unwrap();
+    let letters = dead.receive(Receive::up_to(10)).await.unwrap();
+    let bodies: Vec<_> = letters.iter().map(|letter| letter.body.as_slice()).collect();
+    assert_eq!(bodies, [b"deadly"]);
+}
+
+#[tokio::test]
+#[ignore = "the process that the test above has killed"]
+async fn worker_that_gets_killed() {
+    let path = std::env::var_os(FOLDER).unwrap();
+    let recto = Recto::open(PathBuf::from(path).join("store")).await.unwrap();
+    let queues = recto.queues().await.unwrap();
+    let jobs = queues.get("jobs").await.unwrap();
+    let dead = queues.get("dead").await.unwrap();
+    let worker = jobs.worker(|message| async move {
+        if message.body == b"deadly" {
+            std::process::abort();
+        }
+        Ok(())
+    });
+    // Its lease was of the process before, and ends.
+    let worker = worker.concurrency(1).visibility(Duration::from_secs(1));
+    let stop = async {
+        while dead.stats().await.unwrap().messages == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    worker.run_until(stop).await.unwrap();
 }
