@@ -248,3 +248,42 @@ async fn settings_tell_null_from_what_is_not_said() {
         }
     );
 }
+
+#[tokio::test]
+async fn who_looks_after_the_store_knows_queues() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = session(&folder).await;
+    let queues = session.queues().unwrap();
+    queues
+        .create_queue("jobs", &QueueSettings::default())
+        .await
+        .unwrap();
+    for body in ["a", "b"] {
+        let message = OutgoingMessage::of(body.into());
+        queues.send("jobs", vec![message]).await.unwrap();
+    }
+    let receipt = queues.receive("jobs", &ReceiveRequest::default()).await.unwrap()[0]
+        .receipt
+        .clone();
+    queues.settle("jobs", &[receipt], &Settling::Ack).await.unwrap();
+    let tools = session.tools().unwrap();
+    let checked = tools.check(&|_| {}).await.unwrap();
+    assert_eq!(
+        (checked.problems.len(), checked.notes.len()),
+        (0, 0),
+        "{checked:?}"
+    );
+    assert!(checked.internal_rows > 0);
+    tools.compact(&|_| {}).await.unwrap();
+    tools.backup(&folder.path().join("copy"), &|_| {}).await.unwrap();
+    let copy = Recto::open(folder.path().join("copy")).await.unwrap();
+    let jobs = copy.queues().await.unwrap().get("jobs").await.unwrap();
+    let received = jobs.receive(Receive::up_to(10)).await.unwrap();
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].body, b"b");
+    assert_eq!(
+        queues.queue("jobs").await.unwrap().messages,
+        1,
+        "the store goes on"
+    );
+}
