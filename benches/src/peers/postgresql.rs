@@ -112,8 +112,12 @@ impl Cluster {
     }
 
     pub(crate) fn connect(&self) -> Client {
-        let options = format!("host={} user={USER} dbname=postgres", self.folder.display());
-        Client::connect(&options, NoTls).unwrap()
+        Client::connect(&self.options(), NoTls).unwrap()
+    }
+
+    /// What a client connects by.
+    pub(crate) fn options(&self) -> String {
+        format!("host={} user={USER} dbname=postgres", self.folder.display())
     }
 }
 

@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use postgres::types::ToSql;
-use postgres::{Client, Statement};
 use recto::queues::{NewMessage, Queue, QueueOptions, Receive};
 use recto::{OpenOptions, Recto};
 use tokio::runtime::Runtime;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, NoTls, Statement};
 
 use crate::measure::{median, micros};
 use crate::peers::postgresql::Cluster;
@@ -36,11 +35,23 @@ const TIMED: usize = 1_000;
 
 const TABLE: &str = "CREATE TABLE jobs (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL, \
                      claimed_until timestamptz, attempts int NOT NULL DEFAULT 0)";
-const SEND: &str = "INSERT INTO jobs (body) SELECT $1 FROM generate_series(1, $2)";
-const RECEIVE: &str = "UPDATE jobs SET claimed_until = now() + interval '30 seconds', attempts = attempts + 1 \
-                       WHERE id IN (SELECT id FROM jobs WHERE claimed_until IS NULL OR claimed_until < now() \
-                       ORDER BY id FOR UPDATE SKIP LOCKED LIMIT $1) RETURNING id, body";
-const ACK: &str = "DELETE FROM jobs WHERE id = ANY($1)";
+/// Of one message, and of several: the statements that it does each fastest by.
+const SEND: [&str; 2] = [
+    "INSERT INTO jobs (body) VALUES ($1)",
+    "INSERT INTO jobs (body) SELECT $1 FROM generate_series(1, $2::int)",
+];
+const RECEIVE: [&str; 2] = [
+    "UPDATE jobs SET claimed_until = now() + interval '30 seconds', attempts = attempts + 1 WHERE id = (SELECT id \
+     FROM jobs WHERE claimed_until IS NULL OR claimed_until < now() ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1) \
+     RETURNING id, body",
+    "WITH taken AS MATERIALIZED (SELECT id FROM jobs WHERE claimed_until IS NULL OR claimed_until < now() ORDER BY id \
+     FOR UPDATE SKIP LOCKED LIMIT $1) UPDATE jobs SET claimed_until = now() + interval '30 seconds', \
+     attempts = attempts + 1 WHERE id = ANY(ARRAY(SELECT id FROM taken)) RETURNING id, body",
+];
+const ACK: [&str; 2] = [
+    "DELETE FROM jobs WHERE id = $1",
+    "DELETE FROM jobs WHERE id = ANY($1)",
+];
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let rounds = world.arguments.rounds(ROUNDS);
@@ -74,7 +85,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
                 .say(&format!("round {} of {rounds}: {batch} a call", round + 1));
             ours.push(cycles(&runtime, &queue, batch, time));
             if let Some(cluster) = &cluster {
-                theirs.push(cycles_of_postgresql(cluster, batch, time));
+                theirs.push(cycles_of_postgresql(&runtime, cluster, batch, time));
             }
         }
         let ratio = median(ours.iter().zip(&theirs).map(|(our, their)| our / their).collect());
@@ -105,8 +116,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         title: "Queues".to_owned(),
         text: format!(
             "Each client sends messages of {} bytes, receives as many, and acknowledges them, one call after the other. \
-             PostgreSQL: a connection a client, statements prepared, `synchronous_commit = on`, autovacuum on; the oldest \
-             rows are claimed by `UPDATE … WHERE id IN (SELECT … FOR UPDATE SKIP LOCKED)`. The median of {rounds} rounds of \
+             PostgreSQL: a connection a client (`tokio-postgres`), statements prepared, `synchronous_commit = on`, autovacuum \
+             on; the oldest rows are claimed by `UPDATE … (SELECT … FOR UPDATE SKIP LOCKED)`. The median of {rounds} rounds of \
              {:.1} s, in turn; ratios are those of rounds. Then a queue of its own: {TIMED} receives of one message each by \
              one client, of {BACKLOG} that are there, before and after so many others went through.",
             BODY.len(),
@@ -178,59 +189,68 @@ fn postgresql() -> Result<Cluster, String> {
 /// A client of PostgreSQL with its statements.
 struct Theirs {
     client: Client,
+    batch: usize,
     send: Statement,
     receive: Statement,
     ack: Statement,
 }
 
 impl Theirs {
-    fn connect(cluster: &Cluster) -> Self {
-        let mut client = cluster.connect();
-        let mut prepare = |text| client.prepare(text).unwrap();
-        let (send, receive, ack) = (prepare(SEND), prepare(RECEIVE), prepare(ACK));
+    async fn connect(options: &str, batch: usize) -> Self {
+        let (client, connection) = tokio_postgres::connect(options, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let form = usize::from(batch > 1);
         Self {
+            batch,
+            send: client.prepare(SEND[form]).await.unwrap(),
+            receive: client.prepare(RECEIVE[form]).await.unwrap(),
+            ack: client.prepare(ACK[form]).await.unwrap(),
             client,
-            send,
-            receive,
-            ack,
         }
     }
 
-    fn cycle(&mut self, batch: usize) -> usize {
-        let count = i32::try_from(batch).unwrap();
-        let values: [&(dyn ToSql + Sync); 2] = [&BODY.as_slice(), &count];
-        self.client.execute(&self.send, &values).unwrap();
-        let rows = self.client.query(&self.receive, &[&i64::from(count)]).unwrap();
+    async fn cycle(&self) -> usize {
+        let (body, count) = (BODY.as_slice(), i32::try_from(self.batch).unwrap());
+        let (most, is_one) = (i64::from(count), self.batch == 1);
+        let values: [&(dyn ToSql + Sync); 2] = [&body, &count];
+        let values = if is_one { &values[..1] } else { &values };
+        self.client.execute(&self.send, values).await.unwrap();
+        let values: [&(dyn ToSql + Sync); 1] = [&most];
+        let values = if is_one { &[] } else { &values[..] };
+        let rows = self.client.query(&self.receive, values).await.unwrap();
         let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         let bytes: usize = rows.iter().map(|row| row.get::<_, &[u8]>(1).len()).sum();
         assert_eq!(bytes, ids.len() * BODY.len());
-        if !ids.is_empty() {
-            self.client.execute(&self.ack, &[&ids]).unwrap();
+        if let Some(first) = ids.first() {
+            let shown: &(dyn ToSql + Sync) = if is_one { first } else { &ids };
+            self.client.execute(&self.ack, &[shown]).await.unwrap();
         }
         ids.len()
     }
 }
 
 /// The same of PostgreSQL.
-fn cycles_of_postgresql(cluster: &Cluster, batch: usize, time: Duration) -> f64 {
-    let mut clients: Vec<_> = (0..CLIENTS).map(|_| Theirs::connect(cluster)).collect();
-    let started = Instant::now();
-    let done: usize = thread::scope(|scope| {
-        let working: Vec<_> = clients
-            .iter_mut()
-            .map(|client| {
-                scope.spawn(move || {
-                    let mut done = 0;
-                    while started.elapsed() < time {
-                        done += client.cycle(batch);
-                    }
-                    done
-                })
+fn cycles_of_postgresql(runtime: &Runtime, cluster: &Cluster, batch: usize, time: Duration) -> f64 {
+    let options = cluster.options();
+    let rate = runtime.block_on(async {
+        let connecting = (0..CLIENTS).map(|_| Theirs::connect(&options, batch));
+        let clients = futures::future::join_all(connecting).await;
+        let started = Instant::now();
+        let working = clients.into_iter().map(|client| {
+            tokio::spawn(async move {
+                let mut done = 0;
+                while started.elapsed() < time {
+                    done += client.cycle().await;
+                }
+                done
             })
-            .collect();
-        working.into_iter().map(|client| client.join().unwrap()).sum()
+        });
+        let mut done = 0;
+        for client in working.collect::<Vec<_>>() {
+            done += client.await.unwrap();
+        }
+        done as f64 / started.elapsed().as_secs_f64()
     });
-    let rate = done as f64 / started.elapsed().as_secs_f64();
     cluster.connect().batch_execute("DELETE FROM jobs").unwrap();
     rate
 }

@@ -223,8 +223,7 @@ impl Client {
     fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Relaxed) {
             return Err(
-                StoreError::new(StoreErrorKind::Unavailable, "the store was closed")
-                    .with_hint("open it again"),
+                StoreError::new(StoreErrorKind::Closed, "the store was closed").with_hint("open it again")
             );
         }
         Ok(())

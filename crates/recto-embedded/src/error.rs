@@ -81,7 +81,7 @@ pub(crate) fn stopped() -> StoreError {
 /// Whoever uses it closed the store.
 #[cold]
 pub(crate) fn closed() -> StoreError {
-    StoreError::new(StoreErrorKind::Unavailable, "the store was closed").with_hint("open it again")
+    StoreError::new(StoreErrorKind::Closed, "the store was closed").with_hint("open it again")
 }
 
 /// An error of the file system at `what`.

@@ -26,8 +26,10 @@ pub enum QueueErrorKind {
     Changed,
     /// The queue holds as much as it may. Nothing was sent.
     Full,
-    /// The store cannot be reached, or the queue was closed. Nothing was done.
+    /// The store cannot be reached. Nothing was done.
     Unavailable,
+    /// The store was closed here. Nothing was done.
+    Closed,
     /// It took too long. Nothing was done.
     Timeout,
     /// It may have been done, or be done later.
@@ -130,6 +132,7 @@ impl From<StoreError> for QueueError {
     fn from(error: StoreError) -> Self {
         let kind = match error.kind() {
             StoreErrorKind::Unavailable => QueueErrorKind::Unavailable,
+            StoreErrorKind::Closed => QueueErrorKind::Closed,
             StoreErrorKind::Timeout => QueueErrorKind::Timeout,
             StoreErrorKind::Corrupt => QueueErrorKind::Corrupt,
             _ => QueueErrorKind::Store,

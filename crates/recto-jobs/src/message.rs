@@ -117,7 +117,7 @@ impl NewMessage {
 }
 
 fn refused(number: usize, field: &'static str, what: &str) -> QueueError {
-    let message = format!("message {number}, {field}: {what}");
+    let message = format!("{field}: {what}");
     QueueError::new(QueueErrorKind::InvalidArgument, message)
         .with_hint("this one was not sent; the others were")
         .with_number(number)

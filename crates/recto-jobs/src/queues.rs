@@ -170,7 +170,14 @@ impl Queues {
                 from.name
             );
             return Err(QueueError::new(QueueErrorKind::InvalidArgument, message)
-                .with_hint("name the queue that they are to be moved to"));
+                .with_hint("name the queue that they are to be moved to")
+                .with_field("to"));
+        }
+        if !from.shard.is_beside(&to.shard) {
+            let message = format!("to: {} is a queue of another store: nothing was moved", to.name);
+            return Err(QueueError::new(QueueErrorKind::InvalidArgument, message)
+                .with_hint("receive the messages here, and send them there")
+                .with_field("to"));
         }
         from.shard.redrive(&to.shard, most).await
     }
@@ -206,8 +213,11 @@ impl Queues {
         })
     }
 
-    /// The queue of this id.
-    async fn queue(&self, id: QueueId) -> Result<Queue> {
+    /// The queue of this id, as it is now.
+    ///
+    /// # Errors
+    /// It was deleted.
+    pub async fn queue(&self, id: QueueId) -> Result<Queue> {
         let found = self.with_registry(|registry| {
             let (place, row, queue) = registry.queue(id)?;
             Some(self.known(registry, place, row, queue))

@@ -55,6 +55,11 @@ struct Known {
 }
 
 impl Shard {
+    /// Whether both are of one open store.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0.queues.trains, &other.0.queues.trains)
+    }
+
     /// From now on that holds for all who use the shard here, unless a newer registry said something else.
     pub fn set_options(&self, options: ShardOptions) {
         self.0.options.set(options);

@@ -9,6 +9,8 @@ use std::fmt;
 pub enum StoreErrorKind {
     /// The store cannot be reached, or too few replicas are alive.
     Unavailable,
+    /// Whoever uses the store closed it: it is not asked again.
+    Closed,
     /// The deadline passed.
     Timeout,
     /// The store is taken by another process, or the schema by another writer.

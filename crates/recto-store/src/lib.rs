@@ -272,7 +272,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives up what the store holds: its files and the lock on them, or its connections. What was
     /// acknowledged is durable, and what was asked for before is done. Every later call is an error of kind
-    /// [`StoreErrorKind::Unavailable`], or `Refused`; a second `close` does nothing but wait, if the first did not
+    /// [`StoreErrorKind::Closed`], or `Refused`; a second `close` does nothing but wait, if the first did not
     /// wait long enough. A store that holds nothing of the kind, as one in memory, may go on as before.
     ///
     /// # Errors

@@ -462,7 +462,9 @@ impl From<QueryError> for Error {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let kind = match error.kind() {
-            StoreErrorKind::Unavailable | StoreErrorKind::Conflict => ErrorKind::Unavailable,
+            StoreErrorKind::Unavailable | StoreErrorKind::Closed | StoreErrorKind::Conflict => {
+                ErrorKind::Unavailable
+            }
             StoreErrorKind::Timeout => ErrorKind::Timeout,
             StoreErrorKind::Unauthorized => ErrorKind::Unauthorized,
             StoreErrorKind::Corrupt | StoreErrorKind::Version => ErrorKind::Corrupt,

@@ -287,3 +287,24 @@ async fn who_looks_after_the_store_knows_queues() {
         "the store goes on"
     );
 }
+
+#[tokio::test]
+async fn messages_are_moved_within_one_store_only() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (here, there) = (in_folder(&here).await, in_folder(&there).await);
+    let mut queues = Vec::new();
+    for recto in [&here, &there] {
+        let all = recto.queues().await.unwrap();
+        queues.push(all.create("jobs", QueueOptions::default()).await.unwrap());
+    }
+    queues[0].send(NewMessage::new("a")).await.unwrap();
+    for to in &queues {
+        let error = queues[0].redrive(to, None).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.field()),
+            (ErrorKind::InvalidArgument, Some("to"))
+        );
+    }
+    assert_eq!(queues[0].receive(Receive::up_to(10)).await.unwrap().len(), 1);
+    queues[0].send(NewMessage::new("b")).await.unwrap();
+}

@@ -335,6 +335,58 @@ async fn what_is_no_value_of_the_type_is_a_dead_letter() {
     assert!(letters[0].attributes[ERROR_ATTRIBUTE].starts_with("the body is no such value: "));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_closed_ends_its_workers_and_what_is_asked_later_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recto, jobs) = jobs(&folder, QueueOptions::default()).await;
+    send(&jobs, 1).await;
+    let begun = Arc::new(Notify::new());
+    let telling = Arc::clone(&begun);
+    let worker = jobs.worker(move |_| {
+        let begun = Arc::clone(&telling);
+        async move {
+            begun.notify_one();
+            Ok(())
+        }
+    });
+    let working = tokio::spawn(worker.run());
+    begun.notified().await;
+    recto.close().await.unwrap();
+    let ended = async {
+        let worked = working.await.unwrap().unwrap_err();
+        assert_eq!(worked.kind(), ErrorKind::Unavailable, "{worked}");
+        let sent = jobs.send(NewMessage::new("late")).await.unwrap_err();
+        assert_eq!(sent.kind(), ErrorKind::Unavailable, "nothing was sent: {sent}");
+    };
+    // A request may take 10 s.
+    tokio::time::timeout(Duration::from_secs(5), ended).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_is_as_long_as_it_is_extended_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_recto, mut jobs) = jobs(&folder, QueueOptions::default()).await;
+    send(&jobs, 1).await;
+    let worker = jobs.worker(|_| async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        Ok(())
+    });
+    let shorter = QueueOptions {
+        visibility_seconds: 1,
+        ..jobs.options().clone()
+    };
+    jobs.change(shorter).await.unwrap();
+    let working = tokio::spawn(worker.until_empty().run());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let meanwhile = jobs
+        .receive(Receive::up_to(1).wait(Duration::from_secs(2)))
+        .await
+        .unwrap();
+    assert_eq!(meanwhile, []);
+    let worked = working.await.unwrap().unwrap();
+    assert_eq!((worked.done, worked.lost), (1, 0));
+}
+
 /// Where the process below finds its queue.
 const FOLDER: &str = "RECTO_TEST_WORKER_FOLDER";
 

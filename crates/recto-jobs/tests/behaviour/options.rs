@@ -44,10 +44,7 @@ pub(crate) async fn what_a_queue_says_holds_where_nothing_else_is_said(bed: Bed)
         .await;
     let refused = sent[2].clone().unwrap_err();
     assert_eq!(refused.kind(), QueueErrorKind::InvalidArgument);
-    assert!(
-        refused.to_string().starts_with("message 2, body: 6 bytes"),
-        "{refused}"
-    );
+    assert!(refused.to_string().starts_with("body: 6 bytes"), "{refused}");
     let first = queue.shard.receive(5, None, NOW).await.unwrap();
     assert_eq!(bodies(&first), ["now"]);
     let second = queue.shard.receive(1, Some(LONG), LATER * 4).await.unwrap();
@@ -72,13 +69,7 @@ pub(crate) async fn in_an_ordered_queue_its_delay_holds(bed: Bed) {
     };
     let sent = queue.shard.send(vec![of("g", "a"), own]).await;
     assert!(sent[0].is_ok());
-    assert!(
-        sent[1]
-            .clone()
-            .unwrap_err()
-            .to_string()
-            .starts_with("message 1, delay: ")
-    );
+    assert!(sent[1].clone().unwrap_err().to_string().starts_with("delay: "));
     assert_eq!(receive(&queue.shard, 1).await, []);
     assert_eq!(
         bodies(&queue.shard.receive(1, None, LATER * 4).await.unwrap()),

@@ -89,7 +89,7 @@ pub(crate) async fn what_is_not_right_is_refused_by_number_and_field(bed: Bed) {
         let refused = refused.unwrap_err();
         assert_eq!(refused.kind(), QueueErrorKind::InvalidArgument);
         assert!(
-            refused.to_string().starts_with(&format!("message 1, {field}: ")),
+            refused.to_string().starts_with(&format!("{field}: ")),
             "{refused}"
         );
     }

@@ -22,7 +22,19 @@ impl Queues for LocalTools {
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
         let mut all = Vec::new();
         for queue in self.recto.queues().await?.list().await? {
-            all.push(self.status(&queue).await?);
+            match self.status(&queue).await {
+                Ok(status) => all.push(status),
+                // It was deleted meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::Corrupt => all.push(QueueStatus {
+                    name: queue.name().to_owned(),
+                    version: queue.version(),
+                    options: QueueSettings::of(queue.options()),
+                    damage: Some(error.to_string()),
+                    ..QueueStatus::default()
+                }),
+                Err(error) => return Err(error),
+            }
         }
         Ok(all)
     }
@@ -180,6 +192,7 @@ impl LocalTools {
             age_seconds: stats.oldest_sent_at.map(|sent| age_seconds(now, sent)),
             exact: stats.is_exact,
             receivers_waiting: stats.receivers_waiting,
+            damage: None,
             totals: QueueTotals {
                 sent: stats.totals.sent,
                 received: stats.totals.received,

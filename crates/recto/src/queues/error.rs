@@ -12,7 +12,7 @@ impl From<QueueError> for Error {
             QueueErrorKind::Conflict => ErrorKind::Conflict,
             QueueErrorKind::Changed => ErrorKind::Changed,
             QueueErrorKind::Full => ErrorKind::LimitExceeded,
-            QueueErrorKind::Unavailable => ErrorKind::Unavailable,
+            QueueErrorKind::Unavailable | QueueErrorKind::Closed => ErrorKind::Unavailable,
             QueueErrorKind::Timeout => ErrorKind::Timeout,
             QueueErrorKind::OutcomeUnknown => ErrorKind::OutcomeUnknown,
             QueueErrorKind::Corrupt => ErrorKind::Corrupt,
@@ -30,4 +30,11 @@ impl From<QueueError> for Error {
         }
         said.with_source(error)
     }
+}
+
+/// Whether the store was closed here: whoever asks again hears the same.
+pub(super) fn is_closed(error: &Error) -> bool {
+    error
+        .cause::<QueueError>()
+        .is_some_and(|error| error.kind() == QueueErrorKind::Closed)
 }

@@ -49,7 +49,7 @@ impl Queue {
     pub async fn change(&mut self, options: QueueOptions) -> Result<()> {
         let expected = Some(self.queue.changed);
         self.engine.change(self.queue.id, expected, options).await?;
-        self.queue = self.engine.find(self.name()).await?;
+        self.queue = self.engine.queue(self.queue.id).await?;
         Ok(())
     }
 

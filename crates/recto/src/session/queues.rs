@@ -147,6 +147,9 @@ pub struct QueueStatus {
     pub receivers_waiting: u64,
     /// What that process did since it opened the store.
     pub totals: QueueTotals,
+    /// Why the numbers are not known, if what is stored of it is damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
 }
 
 /// What a process did with the messages of a queue since it opened the store. None of the numbers ever falls.
@@ -202,13 +205,10 @@ impl OutgoingMessage {
     /// The message; `number` is where it stands among those that are sent.
     pub(crate) fn read(self, number: usize) -> Result<NewMessage> {
         let refused = |field: &str, what: String| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                format!("message {number}, {field}: {what}"),
-            )
-            .with_hint("this one was not sent; the others were")
-            .with_change(number)
-            .with_field(field)
+            Error::new(ErrorKind::InvalidArgument, format!("{field}: {what}"))
+                .with_hint("this one was not sent; the others were")
+                .with_change(number)
+                .with_field(field)
         };
         let body = match (self.body, self.body_base64) {
             (Some(body), None) => body.into_bytes(),

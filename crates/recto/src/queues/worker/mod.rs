@@ -31,8 +31,10 @@ pub const DEFAULT_CONCURRENCY: usize = 8;
 pub const MAX_CONCURRENCY: usize = 1_000;
 /// How long a message that failed for the first time is not received, if nothing else is said.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// The longest such delay, if nothing else is said.
-const LONGEST_DELAY: Duration = Duration::from_secs(15 * 60);
+/// The longest that such a delay grows to, if nothing else is said.
+const GROWN_DELAY: Duration = Duration::from_secs(15 * 60);
+/// The longest delay that a message has.
+const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long what is being handled may go on after a worker was told to stop, if nothing else is said.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
 
@@ -144,7 +146,7 @@ impl<S: Source> Worker<S> {
             concurrency: DEFAULT_CONCURRENCY,
             visibility: None,
             first_delay: FIRST_DELAY,
-            longest_delay: LONGEST_DELAY,
+            longest_delay: GROWN_DELAY,
             stop_within: STOP_WITHIN,
             until_empty: false,
             observer: None,
@@ -167,13 +169,14 @@ impl<S: Source> Worker<S> {
 
     /// A message that failed for the first time comes again after about `first`, and each further time after twice as long, up to
     /// `longest`; each delay is drawn between half of that and all of it, lest what failed together comes together. Else
-    /// 1 s and 15 minutes.
+    /// 1 s and 15 minutes. Both are 30 days at most.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         (self.first_delay, self.longest_delay) = (first, longest);
         self
     }
 
-    /// What is being handled when the worker is to stop may go on for so long, else 30 s; then it is dropped, and given back.
+    /// What is being handled when the worker is to stop may go on for so long, else 30 s; then it is dropped, and given back. The
+    /// queue is told of all that, however long a store takes to answer.
     pub fn stop_within(mut self, grace: Duration) -> Self {
         self.stop_within = grace;
         self
@@ -201,10 +204,10 @@ impl<S: Source> Worker<S> {
     }
 
     /// Works until `stop` is ready. Then nothing is received any more; what is being handled is finished, or given back.
-    /// A store that cannot be reached is waited for.
+    /// A store that cannot be reached is waited for; one that was closed is not.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]: there is no such queue any more. [`ErrorKind::InvalidArgument`]: an option is not right.
+    /// [`ErrorKind::Unavailable`]: the store was closed. [`ErrorKind::NotFound`]: there is no such queue any more. [`ErrorKind::InvalidArgument`]: an option is not right.
     pub async fn run_until(self, stop: impl Future<Output = ()> + Send) -> Result<Worked> {
         if self.concurrency == 0 || self.concurrency > MAX_CONCURRENCY {
             let message = format!(
@@ -212,6 +215,10 @@ impl<S: Source> Worker<S> {
                 self.concurrency
             );
             return Err(Error::new(ErrorKind::InvalidArgument, message).with_field("concurrency"));
+        }
+        if self.first_delay.max(self.longest_delay) > LONGEST_DELAY {
+            let message = "backoff: 30 days is the longest delay of a message";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with_field("backoff"));
         }
         run::run(self, stop).await
     }

@@ -11,10 +11,11 @@ use futures::future::BoxFuture;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::failure::Failure;
-use super::settle::{Finished, Outcome, Told, settle};
+use super::settle::{Finished, Outcome, Told, ack, give_back};
 use super::source::Source;
-use super::{WorkEvent, Worked, Worker};
+use super::{LONGEST_DELAY, WorkEvent, Worked, Worker};
 use crate::error::{Error, Result};
+use crate::queues::error::is_closed;
 use crate::queues::{Receive, Settled};
 
 /// How long a worker waits for a message before it asks again.
@@ -55,9 +56,11 @@ struct Work<S: Source> {
     worker: Worker<S>,
     handling: JoinSet<Handled>,
     running: HashMap<Id, Running<S::Receipt>>,
-    finished: Vec<Finished<S::Receipt>>,
-    /// Messages that are being settled.
-    settling: usize,
+    /// What was handled, and what failed or was dropped, and is to be settled.
+    done: Vec<Finished<S::Receipt>>,
+    failed: Vec<Finished<S::Receipt>>,
+    /// Messages that nobody handles any more, until they are settled: they are kept as long.
+    owed: HashMap<Id, S::Receipt>,
     /// How often nothing could be received, one after the other.
     failures: u32,
     is_stopping: bool,
@@ -74,7 +77,9 @@ pub(super) async fn run<S: Source>(
     let mut work = Work::new(worker);
     let mut stop = pin!(stop.fuse());
     let mut is_grace_given = false;
-    let (mut receiving, mut settling, mut extending, mut grace) = (None, None, None, None);
+    let (mut receiving, mut extending, mut grace) = (None, None, None);
+    // Apart: an ack does not wait for what is given back.
+    let (mut acking, mut giving_back) = (None, None);
     let mut tick = Some(tokio::time::sleep(every).boxed());
     loop {
         if work.is_stopping && !is_grace_given {
@@ -83,13 +88,18 @@ pub(super) async fn run<S: Source>(
             receiving = None;
             grace = Some(tokio::time::sleep(work.worker.stop_within).boxed());
         }
-        if settling.is_none() && !work.finished.is_empty() {
-            settling = Some(work.settle());
+        if acking.is_none() && !work.done.is_empty() {
+            let source = Arc::clone(&work.worker.source);
+            acking = Some(ack(source, std::mem::take(&mut work.done)).boxed());
+        }
+        if giving_back.is_none() && !work.failed.is_empty() {
+            let source = Arc::clone(&work.worker.source);
+            giving_back = Some(give_back(source, std::mem::take(&mut work.failed)).boxed());
         }
         if receiving.is_none() && !work.is_stopping && work.free() > 0 {
             receiving = Some(work.receive());
         }
-        if work.is_stopping && work.running.is_empty() && settling.is_none() {
+        if work.is_stopping && work.is_idle() {
             return work.fatal.map_or(Ok(work.worked), Err);
         }
         tokio::select! {
@@ -97,11 +107,12 @@ pub(super) async fn run<S: Source>(
             () = done(&mut grace) => work.drop_all(),
             Some(ended) = work.handling.join_next_with_id() => work.ended(ended),
             received = done(&mut receiving) => work.received(received),
-            told = done(&mut settling) => work.settled(told),
+            told = done(&mut acking) => work.settled(told),
+            told = done(&mut giving_back) => work.settled(told),
             extended = done(&mut extending) => work.extended(extended),
             () = done(&mut tick) => {
                 tick = Some(tokio::time::sleep(every).boxed());
-                if extending.is_none() && !work.running.is_empty() {
+                if extending.is_none() && !work.is_idle() {
                     extending = Some(work.extend());
                 }
             }
@@ -127,8 +138,9 @@ impl<S: Source> Work<S> {
             worker,
             handling: JoinSet::new(),
             running: HashMap::new(),
-            finished: Vec::new(),
-            settling: 0,
+            done: Vec::new(),
+            failed: Vec::new(),
+            owed: HashMap::new(),
             failures: 0,
             is_stopping: false,
             fatal: None,
@@ -138,15 +150,20 @@ impl<S: Source> Work<S> {
 
     /// How many more messages it takes.
     fn free(&self) -> usize {
-        let taken = self.running.len() + self.finished.len() + self.settling;
+        let taken = self.running.len() + self.owed.len();
         self.worker.concurrency.saturating_sub(taken)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.owed.is_empty()
     }
 
     fn receive(&self) -> BoxFuture<'static, Result<Vec<S::Message>>> {
         let source = Arc::clone(&self.worker.source);
         let receive = Receive {
             most: self.free(),
-            visibility: self.worker.visibility,
+            // As it is extended, whatever the queue says by now.
+            visibility: Some(self.worker.lease()),
             wait: if self.worker.until_empty { EMPTY_WAIT } else { WAIT },
         };
         let doublings = self.failures.saturating_sub(1).min(16);
@@ -165,13 +182,12 @@ impl<S: Source> Work<S> {
         match received {
             Ok(messages) => {
                 self.failures = 0;
-                let is_idle = self.running.is_empty() && self.finished.is_empty() && self.settling == 0;
-                self.is_stopping |= messages.is_empty() && is_idle && self.worker.until_empty;
+                self.is_stopping |= messages.is_empty() && self.is_idle() && self.worker.until_empty;
                 for message in messages {
                     self.begin(message);
                 }
             }
-            Err(error) if error.is_retryable() => {
+            Err(error) if error.is_retryable() && !is_closed(&error) => {
                 self.failures = self.failures.saturating_add(1);
                 self.worker.tell(&WorkEvent::Unreachable(&error));
             }
@@ -213,7 +229,9 @@ impl<S: Source> Work<S> {
                 return self.worker.tell(&WorkEvent::Lost);
             }
             Err(_) => {
-                return self.finished.push(Finished {
+                self.owed.insert(id, running.receipt.clone());
+                return self.failed.push(Finished {
+                    id,
                     receipt: running.receipt,
                     outcome: Outcome::GivenBack,
                 });
@@ -222,25 +240,26 @@ impl<S: Source> Work<S> {
         let outcome = failure.map_or(Outcome::Done, |failure| Outcome::Failed {
             delay: failure
                 .delay
-                .unwrap_or_else(|| self.worker.delay(running.attempts)),
+                .unwrap_or_else(|| self.worker.delay(running.attempts))
+                .min(LONGEST_DELAY),
             error: failure.error,
             attempts: running.attempts,
         });
-        self.finished.push(Finished {
+        self.owed.insert(id, running.receipt.clone());
+        let finished = match outcome {
+            Outcome::Done => &mut self.done,
+            Outcome::Failed { .. } | Outcome::GivenBack => &mut self.failed,
+        };
+        finished.push(Finished {
+            id,
             receipt: running.receipt,
             outcome,
         });
     }
 
-    fn settle(&mut self) -> BoxFuture<'static, Told> {
-        let finished = std::mem::take(&mut self.finished);
-        self.settling = finished.len();
-        settle(Arc::clone(&self.worker.source), finished).boxed()
-    }
-
     fn settled(&mut self, told: Told) {
-        self.settling = 0;
-        for (outcome, settled) in told {
+        for (id, outcome, settled) in told {
+            self.owed.remove(&id);
             match settled {
                 Ok(Settled::Done) => self.so_it_is(&outcome),
                 Ok(Settled::Stale) => {
@@ -278,16 +297,17 @@ impl<S: Source> Work<S> {
     }
 
     fn extend(&self) -> BoxFuture<'static, Extended> {
-        let running: Vec<_> = self
-            .running
-            .iter()
-            .map(|(id, running)| (*id, running.receipt.clone()))
+        let running = self.running.iter().map(|(id, running)| (*id, &running.receipt));
+        let owed = self.owed.iter().map(|(id, receipt)| (*id, receipt));
+        let kept: Vec<_> = running
+            .chain(owed)
+            .map(|(id, receipt)| (id, receipt.clone()))
             .collect();
         let (source, lease) = (Arc::clone(&self.worker.source), self.worker.lease());
         async move {
-            let receipts: Vec<_> = running.iter().map(|(_, receipt)| receipt.clone()).collect();
+            let receipts: Vec<_> = kept.iter().map(|(_, receipt)| receipt.clone()).collect();
             let extended = source.extend(&receipts, lease).await;
-            (running.into_iter().map(|(id, _)| id).collect(), extended)
+            (kept.into_iter().map(|(id, _)| id).collect(), extended)
         }
         .boxed()
     }

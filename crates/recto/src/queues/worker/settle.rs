@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use tokio::task::Id;
 
 use super::source::Source;
 use crate::error::{Error, Result};
 use crate::queues::Settled;
+use crate::queues::error::is_closed;
 
 /// How often telling a queue is tried.
 const MAX_ATTEMPTS: u32 = 5;
@@ -31,49 +33,47 @@ pub(super) enum Outcome {
 
 /// A message that nobody handles any more.
 pub(super) struct Finished<R> {
+    pub(super) id: Id,
     pub(super) receipt: R,
     pub(super) outcome: Outcome,
 }
 
-/// What the queue said of each, in their order.
-pub(super) type Told = Vec<(Outcome, Result<Settled>)>;
+/// What the queue said of each.
+pub(super) type Told = Vec<(Id, Outcome, Result<Settled>)>;
 
-/// Tells the queue of all of these: those that are done with together.
-pub(super) async fn settle<S: Source>(source: Arc<S>, finished: Vec<Finished<S::Receipt>>) -> Told {
-    let (done, others): (Vec<_>, Vec<_>) = finished
-        .into_iter()
-        .partition(|finished| matches!(finished.outcome, Outcome::Done));
-    let acked = ack(&*source, done.into_iter().map(|done| done.receipt).collect());
-    let given_back = join_all(others.into_iter().map(|other| give_back(&*source, other)));
-    let (mut told, given_back) = futures::join!(acked, given_back);
-    told.extend(given_back);
-    told
-}
-
-async fn ack<S: Source>(source: &S, receipts: Vec<S::Receipt>) -> Told {
-    if receipts.is_empty() {
-        return Told::new();
-    }
-    match repeated(|| source.ack(&receipts)).await {
-        Ok(settled) => settled
-            .into_iter()
-            .map(|settled| (Outcome::Done, Ok(settled)))
+/// Is done with all of these.
+pub(super) async fn ack<S: Source>(source: Arc<S>, done: Vec<Finished<S::Receipt>>) -> Told {
+    let receipts: Vec<_> = done.iter().map(|done| done.receipt.clone()).collect();
+    let acked = repeated(|| source.ack(&receipts)).await;
+    let ids = done.into_iter().map(|done| done.id);
+    match acked {
+        Ok(settled) => ids
+            .zip(settled)
+            .map(|(id, settled)| (id, Outcome::Done, Ok(settled)))
             .collect(),
         Err(error) => {
             let message = error.to_string();
             let again = || Error::new(error.kind(), message.clone());
-            receipts.iter().map(|_| (Outcome::Done, Err(again()))).collect()
+            ids.map(|id| (id, Outcome::Done, Err(again()))).collect()
         }
     }
 }
 
-async fn give_back<S: Source>(source: &S, finished: Finished<S::Receipt>) -> (Outcome, Result<Settled>) {
+/// Gives all of these back.
+pub(super) async fn give_back<S: Source>(source: Arc<S>, failed: Vec<Finished<S::Receipt>>) -> Told {
+    join_all(failed.into_iter().map(|failed| give_one_back(&*source, failed))).await
+}
+
+async fn give_one_back<S: Source>(
+    source: &S,
+    finished: Finished<S::Receipt>,
+) -> (Id, Outcome, Result<Settled>) {
     let (error, delay) = match &finished.outcome {
         Outcome::Failed { error, delay, .. } => (error.as_str(), *delay),
         Outcome::Done | Outcome::GivenBack => ("", Duration::ZERO),
     };
     let settled = repeated(|| source.nack(&finished.receipt, delay, error)).await;
-    (finished.outcome, settled)
+    (finished.id, finished.outcome, settled)
 }
 
 /// Asks again what may be done by that.
@@ -81,7 +81,7 @@ async fn repeated<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Resu
     let mut attempt = 1;
     loop {
         match ask().await {
-            Err(error) if error.is_retryable() && attempt < MAX_ATTEMPTS => {}
+            Err(error) if error.is_retryable() && !is_closed(&error) && attempt < MAX_ATTEMPTS => {}
             outcome => return outcome,
         }
         tokio::time::sleep(FIRST_PAUSE.saturating_mul(1 << (attempt - 1))).await;
