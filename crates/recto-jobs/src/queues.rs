@@ -94,7 +94,7 @@ impl Queues {
     /// Makes a queue; nothing if there is one of this name that is like that.
     ///
     /// # Errors
-    /// There is another of this name; an option is not right, as the message says by its field; there are as many queues as
+    /// There is another of this name, whose options are not like that, as the message says by a field; an option is not right, as the message says by its field; there are as many queues as
     /// there may be.
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Created> {
         let name = QueueName::new("name", name).map_err(refused)?;
@@ -103,16 +103,18 @@ impl Queues {
         let wish = RegistryWish::Create {
             id,
             name: name.clone(),
-            options,
+            options: options.clone(),
         };
         match self.ask(wish).await? {
             RegistryAnswer::Created(_) => Ok(Created::New(self.queue(id).await?)),
             RegistryAnswer::Exists(_) => Ok(Created::There(self.find(name.as_str()).await?)),
-            RegistryAnswer::Differs(_) => Err(QueueError::new(
-                QueueErrorKind::Conflict,
-                format!("there is a queue {name}, and its options are others"),
-            )
-            .with_hint("change that one, delete it first, or choose another name")),
+            RegistryAnswer::Differs(_) => {
+                let there = self.find(name.as_str()).await?.options;
+                let field = options.differs_in(&there).unwrap_or("options");
+                let message = format!("there is a queue {name}, and its options are others: `{field}`");
+                Err(QueueError::new(QueueErrorKind::Conflict, message)
+                    .with_hint("change that one, delete it first, or choose another name"))
+            }
             other => Err(unexpected(&other)),
         }
     }

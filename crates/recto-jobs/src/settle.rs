@@ -136,6 +136,12 @@ impl Inner {
         let mut is_begun = false;
         for (number, indexes) in by_segment {
             let Some(live) = head.live().get(&number) else {
+                if !head.ever_had(number) {
+                    // As when the store was restored since.
+                    for index in indexes {
+                        settled[index] = Settled::Stale;
+                    }
+                }
                 continue;
             };
             let segment = self.segment(number, *live);

@@ -163,6 +163,11 @@ impl Head {
         &self.live
     }
 
+    /// Whether a segment of this number was ever here.
+    pub fn ever_had(&self, segment: Segment) -> bool {
+        (Segment(1)..=self.last).contains(&segment)
+    }
+
     /// Whether what is live here is of this use of the place: who knows an older one receives nothing.
     pub fn serves(&self, tenure: Tenure) -> bool {
         self.tenure <= tenure

@@ -289,6 +289,35 @@ impl QueueOptions {
         is_kept(self.deduplication == to.deduplication, "deduplication")
     }
 
+    /// Something that another queue's options say otherwise, if there is.
+    pub fn differs_in(&self, other: &Self) -> Option<&'static str> {
+        let Self {
+            visibility_seconds,
+            delay_seconds,
+            retention_seconds,
+            dead_letters,
+            is_ordered,
+            shards,
+            deduplication,
+            body_bytes,
+        } = other;
+        let same = [
+            (
+                "visibility_seconds",
+                self.visibility_seconds == *visibility_seconds,
+            ),
+            ("delay_seconds", self.delay_seconds == *delay_seconds),
+            ("retention_seconds", self.retention_seconds == *retention_seconds),
+            ("dead_letters", self.dead_letters == *dead_letters),
+            ("ordered", self.is_ordered == *is_ordered),
+            ("shards", self.shards == *shards),
+            ("deduplication", self.deduplication == *deduplication),
+            ("body_bytes", self.body_bytes == *body_bytes),
+        ];
+        let other = same.into_iter().find(|(_, is_same)| !is_same);
+        other.map(|(field, _)| field)
+    }
+
     /// Whether messages may go to a queue like that when they were received too often.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub(crate) async fn a_queue_is_made_once(bed: Bed) {
     assert_refused(
         queues.create("jobs", others).await,
         QueueErrorKind::Conflict,
-        "its options are others",
+        "its options are others: `visibility_seconds`",
     );
     let long = "x".repeat(81);
     for name in ["", "a b", "\u{e4}", "a.b", long.as_str()] {

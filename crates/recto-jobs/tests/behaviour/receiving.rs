@@ -32,7 +32,14 @@ pub(crate) async fn numbers_that_are_not_right_are_refused(bed: Bed) {
     ] {
         let error = shard.receive(most, Some(visibility), wait).await.unwrap_err();
         assert_eq!(error.kind(), QueueErrorKind::InvalidArgument, "{error}");
+        let named = ["most: ", "visibility: ", "wait: "];
+        let message = error.to_string();
+        assert!(named.iter().any(|name| message.starts_with(name)), "{message}");
     }
+    let refused = shard.nack(&[], LONG * 10_000, "").await.unwrap_err();
+    assert!(refused.to_string().starts_with("delay: "), "{refused}");
+    let refused = shard.extend(&[], NOW).await.unwrap_err();
+    assert!(refused.to_string().starts_with("visibility: "), "{refused}");
     assert_eq!(receive(&shard, 1_000).await[0].attempts, 1);
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use recto_jobs::{NewMessage, Settled};
+use recto_queue::{ClaimId, Receipt, Segment};
 
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
@@ -28,6 +29,36 @@ pub(crate) async fn a_receipt_holds_until_the_message_is_received_again(bed: Bed
     assert_eq!(shard.ack(&[first]).await.unwrap(), [Settled::Done]);
     tokio::time::sleep(LATER).await;
     assert_eq!(receive(&shard, 1).await, []);
+}
+
+pub(crate) async fn a_receipt_of_what_never_was_is_stale(bed: Bed) {
+    let shard = bed.open().await;
+    send(&shard, NewMessage::new("a")).await;
+    let receipt = receive(&shard, 1).await.remove(0).receipt;
+    let (segment, claim) = (Segment(99), ClaimId(7));
+    for made_up in [
+        Receipt { segment, ..receipt },
+        Receipt { seq: 9, ..receipt },
+        Receipt { claim, ..receipt },
+    ] {
+        let shown = [made_up];
+        assert_eq!(shard.ack(&shown).await.unwrap(), [Settled::Stale]);
+        assert_eq!(shard.nack(&shown, NOW, "").await.unwrap(), [Settled::Stale]);
+        assert_eq!(shard.extend(&shown, LONG).await.unwrap(), [Settled::Stale]);
+    }
+    let address = recto_queue::Address {
+        place: recto_queue::Place(1),
+        ..receipt.address
+    };
+    let foreign = Receipt { address, ..receipt };
+    let refused = shard.ack(&[receipt, foreign]).await.unwrap_err();
+    assert!(
+        refused.to_string().starts_with("receipt 1 is of another queue"),
+        "{refused}"
+    );
+    assert_eq!(shard.totals().acked, 0);
+    assert_eq!(shard.ack(&[receipt]).await.unwrap(), [Settled::Done]);
+    assert_eq!((shard.ack(&[]).await.unwrap(), shard.totals().acked), (vec![], 1));
 }
 
 pub(crate) async fn what_is_given_back_comes_again_when_it_is_due(bed: Bed) {

@@ -497,6 +497,39 @@ fn names_are_as_in_sqs() {
 }
 
 #[test]
+fn what_is_not_the_same_is_named() {
+    let good = QueueOptions::default();
+    assert_eq!(good.differs_in(&good), None);
+    let dead_letters = Some(DeadLetters {
+        queue: name("b"),
+        attempts: 1,
+    });
+    let other = |change: &dyn Fn(&mut QueueOptions)| {
+        let mut other = good.clone();
+        change(&mut other);
+        good.differs_in(&other)
+    };
+    assert_eq!(
+        other(&|other| other.visibility_seconds = 7),
+        Some("visibility_seconds")
+    );
+    assert_eq!(other(&|other| other.delay_seconds = 7), Some("delay_seconds"));
+    assert_eq!(
+        other(&|other| other.retention_seconds = Some(60)),
+        Some("retention_seconds")
+    );
+    assert_eq!(
+        other(&|other| other.dead_letters = dead_letters.clone()),
+        Some("dead_letters")
+    );
+    assert_eq!(other(&|other| other.is_ordered = true), Some("ordered"));
+    assert_eq!(other(&|other| other.shards = 7), Some("shards"));
+    let by_group = |other: &mut QueueOptions| other.deduplication = Deduplication::Group;
+    assert_eq!(other(&by_group), Some("deduplication"));
+    assert_eq!(other(&|other| other.body_bytes = 7), Some("body_bytes"));
+}
+
+#[test]
 fn options_that_no_queue_can_have_are_refused_by_their_name() {
     let good = QueueOptions::default();
     let ordered = QueueOptions::ordered();
