@@ -157,6 +157,18 @@
     if (!isFirst && news) find("#status").textContent = news.textContent;
   }
 
+  // What a page asks for all the time stays as it was, and is seen to be old, while there is no good answer.
+  const asksAgain = (one) => one.matches?.("[hx-trigger^='every']");
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { requestConfig, xhr, target } = event.detail;
+    if (!asksAgain(requestConfig.elt) || xhr.status < 400) return;
+    event.detail.shouldSwap = false;
+    target.classList.add("stale");
+  });
+  document.addEventListener("htmx:sendError", (event) => {
+    if (asksAgain(event.target)) event.target.classList.add("stale");
+  });
+
   document.addEventListener("htmx:afterSettle", () => {
     arrange();
     arrive(false);

@@ -16,6 +16,7 @@ use super::page_url::{Parameters, first, parameters};
 use super::record::{layout, title};
 use super::subject::Subject;
 use super::table::{columns, key_of};
+use super::text::{is_plain, lines};
 use super::value::{self, Control, type_label};
 use crate::access::{Access, Operation};
 use crate::app::App;
@@ -231,21 +232,10 @@ fn typed_record(subject: &Subject, sent: &Parameters, held: &JsonRecord) -> Json
     record
 }
 
-/// A text with one kind of line end: browsers send CR LF whatever stood in the field.
-fn lines(text: &str) -> String {
-    text.replace("\r\n", "\n").replace('\r', "\n")
-}
-
 /// What tells whether a field's text is the one that a form was filled with.
 fn was(text: &str) -> String {
     let hash = blake3::hash(lines(text).as_bytes());
     blake3::Hash::to_hex(&hash)[..2 * WAS_BYTES].to_owned()
-}
-
-/// Whether HTML can carry a text as it is.
-fn can_be_sent(text: &str) -> bool {
-    text.chars()
-        .all(|character| !character.is_control() || matches!(character, '\n' | '\r' | '\t'))
 }
 
 struct Form<'a> {
@@ -398,7 +388,7 @@ impl<'a> Form<'a> {
             .map(str::to_owned)
             .or_else(|| held.clone())
             .unwrap_or_default();
-        let fixed = (required && !self.is_new) || !can_be_sent(&text);
+        let fixed = (required && !self.is_new) || !is_plain(&text);
         html! {
             div.field .invalid[invalid] {
                 @if fixed {

@@ -11,6 +11,7 @@ use recto::schema::Collection;
 use super::heading::arrangement;
 use super::layout::{Failure, Layout, page};
 use super::page_url::PageUrl;
+use super::queues::BOARD;
 use super::table::columns;
 use super::text::counted;
 use crate::access::{Access, Operation};
@@ -37,8 +38,9 @@ pub(super) async fn get(
                 h1 { "Collections" }
                 p.arrangement { (counted(seen.len() as u64, "collection", "collections")) " in " b { (store) } }
             }
-            @if access.reads_everything() {
-                div.actions { a.button href="/health" { "Health" } }
+            div.actions {
+                @if access.allows_some_queue(Operation::Read) { a.button href=(BOARD) { "Queues" } }
+                @if access.reads_everything() { a.button href="/health" { "Health" } }
             }
         }
         @if seen.is_empty() {

@@ -1,4 +1,4 @@
-//! Pages for people: collections, their pages of records, records.
+//! Pages for people: collections, their pages of records, records; queues.
 //!
 //! Every page is whole HTML from the server and works without a script; htmx only swaps its middle,
 //! and `console.js` adds keys. Nothing is inline, so that a strict content security policy holds.
@@ -9,6 +9,7 @@
 //! | `home` | the collections |
 //! | `views` | the views of a collection, with their states |
 //! | `health` | how the store is: views, and who writes them |
+//! | `queues` | the queues, and what is done there |
 //! | `browse` | a page of records, and what is shown where there is none |
 //! | `heading`, `controls`, `table`, `plan` | its parts, from top to bottom |
 //! | `pin` | asking for the partition |
@@ -36,6 +37,7 @@ mod options;
 mod page_url;
 mod pin;
 mod plan;
+mod queues;
 mod record;
 mod refused;
 mod signed_in;
@@ -71,6 +73,7 @@ pub(crate) fn routes() -> Router<App> {
         )
         .route("/access", get(signed_in::get))
         .route("/sign-out", get(signed_in::leave))
+        .merge(queues::routes())
         .layer(axum::middleware::from_fn(layout::note_who))
         .route("/assets/{name}", get(assets::get))
 }

@@ -240,11 +240,13 @@ fn with_query(path: String, query: &str) -> String {
     }
 }
 
-fn path_segment(text: &str) -> String {
+/// A name as a part of a path.
+pub(super) fn path_segment(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }
 
-fn encoded(parameters: &[(&str, String)]) -> String {
+/// Parameters as a query, without `?`.
+pub(super) fn encoded(parameters: &[(&str, String)]) -> String {
     let pairs = parameters
         .iter()
         .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, PLAIN)));

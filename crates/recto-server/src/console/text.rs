@@ -24,6 +24,17 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     }
 }
 
+/// A text with one kind of line end: browsers send CR LF whatever stood in the field.
+pub(super) fn lines(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// Whether HTML can carry a text as it is.
+pub(super) fn is_plain(text: &str) -> bool {
+    text.chars()
+        .all(|character| !character.is_control() || matches!(character, '\n' | '\r' | '\t'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,4 +7,5 @@ mod cassandra;
 mod changes;
 mod fixture;
 mod pages;
+mod queues;
 mod views;

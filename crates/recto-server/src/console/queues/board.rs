@@ -1,0 +1,179 @@
+//! `GET /queues`: all queues beside each other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+use recto::session::QueueStatus;
+use recto::{Error, ErrorKind};
+
+use super::super::layout::{Failure, Layout, page, sentence};
+use super::super::page_url::{encoded, first, parameters};
+use super::super::text::{counted, grouped};
+use super::asked::{href, may};
+use super::chart;
+use super::history::{FLOWS, Histories, History};
+use super::words::{age, depth};
+use super::{BOARD, REFRESH};
+use crate::access::{Access, Operation};
+use crate::app::App;
+
+/// The most queues on one page of the board.
+const MAX_QUEUES_SHOWN: usize = 100;
+/// The parameter that says after which queue the board begins.
+const AFTER: &str = "after";
+
+/// The board's handler.
+pub(super) async fn get(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Extension(histories): Extension<Arc<Histories>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let session = Access::queue_session(app.session());
+    let mut queues = match session.queues()?.queues().await {
+        Ok(queues) => queues,
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(answer(&not_here(&error))),
+        Err(error) => return Err(error.into()),
+    };
+    histories.note_all(&queues);
+    queues.retain(|queue| may(&access, &queue.name, Operation::Read));
+    let asked = parameters(query.unwrap_or_default().as_bytes());
+    let board = Board {
+        queues: queues.iter().map(|queue| (queue.name.as_str(), queue)).collect(),
+        histories: &histories,
+        after: first(&asked, AFTER).unwrap_or_default(),
+    };
+    Ok(answer(&board.render()))
+}
+
+fn answer(content: &Markup) -> Response {
+    let layout = Layout {
+        title: "Queues",
+        trail: vec![("Queues".to_owned(), None)],
+        fills_window: false,
+    };
+    page(StatusCode::OK, &layout, content)
+}
+
+/// A store that keeps no queues says so.
+fn not_here(error: &Error) -> Markup {
+    html! {
+        section.empty {
+            h1 { "No queues here" }
+            p { (sentence(error.message())) }
+            @if let Some(hint) = error.hint() { p { (sentence(hint)) } }
+        }
+    }
+}
+
+/// The queues that may be looked at.
+struct Board<'a> {
+    queues: BTreeMap<&'a str, &'a QueueStatus>,
+    histories: &'a Histories,
+    /// The name after which it begins.
+    after: &'a str,
+}
+
+impl Board<'_> {
+    fn render(&self) -> Markup {
+        let messages = self.queues.values().map(|queue| queue.messages).sum();
+        html! {
+            div.heading {
+                div {
+                    h1 { "Queues" }
+                    p.arrangement {
+                        (counted(self.queues.len() as u64, "queue", "queues")) ", "
+                        (counted(messages, "message", "messages")) " when the page was made"
+                    }
+                }
+                div.actions.without-script { a.button href=(board_href(self.after)) { "Look again" } }
+            }
+            @if self.queues.is_empty() {
+                section.empty {
+                    h2 { "No queues" }
+                    p { "The store has no queue that you may look at. " code { "recto queue create NAME" } " makes one." }
+                }
+            } @else {
+                (self.table())
+                p.dim.below { "Rates are what this server did from one look to the next; the lines go back two minutes." }
+            }
+        }
+    }
+
+    fn table(&self) -> Markup {
+        let rest = || {
+            self.queues
+                .range::<str, _>((std::ops::Bound::Excluded(self.after), std::ops::Bound::Unbounded))
+        };
+        let last = rest().nth(MAX_QUEUES_SHOWN - 1).map(|(name, _)| *name);
+        let has_more = rest().nth(MAX_QUEUES_SHOWN).is_some();
+        html! {
+            div.rows.board tabindex="0" role="region" aria-label="Queues" {
+                table #queues hx-get=(board_href(self.after)) hx-trigger=(REFRESH)
+                    hx-select="#queues" hx-target="#queues" hx-swap="outerHTML" {
+                    thead {
+                        tr {
+                            th scope="col" { "Queue" }
+                            @for number in ["Messages", "In flight", "Delayed", "Oldest"] { th.number scope="col" { (number) } }
+                            th scope="col" { "Dead letters" }
+                            @for flow in FLOWS { th scope="col" { (flow.name()) span.type { "a second" } } }
+                        }
+                    }
+                    tbody { @for (_, queue) in rest().take(MAX_QUEUES_SHOWN) { (self.row(queue)) } }
+                }
+            }
+            @if !self.after.is_empty() || has_more {
+                p.ways {
+                    @if !self.after.is_empty() { a.button data-key="f" href=(BOARD) { "First" } }
+                    @if let Some(last) = last.filter(|_| has_more) { a.button data-key="n" href=(board_href(last)) { "Next" } }
+                }
+            }
+        }
+    }
+
+    fn row(&self, queue: &QueueStatus) -> Markup {
+        html! {
+            tr {
+                td { a.row id=(format!("queue-{}", queue.name)) href=(href(&queue.name)) { (queue.name) } }
+                td.number { (depth(queue)) }
+                td.number { (grouped(queue.in_flight)) }
+                td.number { (grouped(queue.delayed)) }
+                td.number { (age(queue)) }
+                td { (self.dead_letters(queue)) }
+                (rates(&self.histories.of(&queue.name)))
+            }
+        }
+    }
+
+    /// How many dead letters there are, which are another queue's messages; only its name, for who may not look at that.
+    fn dead_letters(&self, queue: &QueueStatus) -> Markup {
+        let to = queue.options.dead_letters.as_ref().and_then(Option::as_ref);
+        html! {
+            @match to.map(|to| (to, self.queues.get(to.queue.as_str()))) {
+                None => span.dim { "–" },
+                Some((to, None)) => span.dim { (to.queue) },
+                Some((to, Some(dead))) => {
+                    span.count .bad[dead.messages > 0] { (depth(dead)) } " in " a href=(href(&to.queue)) { (to.queue) }
+                },
+            }
+        }
+    }
+}
+
+/// The address of the board after a queue; of its beginning, after none.
+fn board_href(after: &str) -> String {
+    if after.is_empty() {
+        return BOARD.to_owned();
+    }
+    format!("{BOARD}?{}", encoded(&[(AFTER, after.to_owned())]))
+}
+
+/// What is sent, received and acknowledged.
+fn rates(history: &History) -> Markup {
+    html! { @for flow in FLOWS { td { (chart::rate(history, flow)) } } }
+}

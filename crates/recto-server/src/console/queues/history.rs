@@ -1,0 +1,293 @@
+//! What queues were like a short while ago, from one look to the next: what a process did is known as totals, and how fast it
+//! is doing it by their difference. It is kept by the server, for all who look.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use recto::Environment;
+use recto::session::{QueueStatus, QueueTotals};
+
+/// The most queues whose history is kept. More have none.
+const MAX_QUEUES_WATCHED: usize = 1_000;
+/// The most looks that are kept of a queue.
+const MAX_LOOKS: usize = 64;
+/// How far back a chart goes.
+pub(super) const WINDOW_MILLIS: u64 = 120_000;
+/// Looks that follow each other faster count as one, so that several people who look see what one sees.
+const MIN_STEP_MILLIS: u64 = 1_500;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// The histories of the queues that somebody looks at.
+#[derive(Debug)]
+pub(super) struct Histories {
+    environment: Environment,
+    queues: Mutex<BTreeMap<String, VecDeque<Look>>>,
+}
+
+/// How a queue was at one time.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at_millis: u64,
+    messages: u64,
+    totals: QueueTotals,
+}
+
+/// What is done with messages, and counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    Sent,
+    Received,
+    Acknowledged,
+}
+
+pub(super) const FLOWS: [Flow; 3] = [Flow::Sent, Flow::Received, Flow::Acknowledged];
+
+/// What was so for a while: from one part of a chart's width to another, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Step {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) value: f64,
+}
+
+/// What is known of a queue, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    looks: Vec<Look>,
+}
+
+impl Default for Histories {
+    fn default() -> Self {
+        Self::new(Environment::system())
+    }
+}
+
+impl Histories {
+    fn new(environment: Environment) -> Self {
+        Self {
+            environment,
+            queues: Mutex::default(),
+        }
+    }
+
+    pub(super) fn now_micros(&self) -> i64 {
+        self.environment.now_micros()
+    }
+
+    /// Remembers how all queues there are were found to be, and forgets those that are there no more.
+    pub(super) fn note_all(&self, all: &[QueueStatus]) {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|name, _| all.iter().any(|status| status.name == *name));
+        drop(queues);
+        for status in all {
+            self.note(status);
+        }
+    }
+
+    /// Remembers how a queue was found to be.
+    pub(super) fn note(&self, status: &QueueStatus) {
+        let look = Look {
+            at_millis: self.environment.monotonic_nanos() / NANOS_PER_MILLI,
+            messages: status.messages,
+            totals: status.totals,
+        };
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if queues.len() >= MAX_QUEUES_WATCHED && !queues.contains_key(&status.name) {
+            return;
+        }
+        let looks = queues.entry(status.name.clone()).or_default();
+        if let Some(last) = looks.back() {
+            if look.at_millis < last.at_millis + MIN_STEP_MILLIS {
+                return;
+            }
+            // Another queue has the name.
+            if FLOWS.iter().any(|flow| flow.total(&look) < flow.total(last)) {
+                looks.clear();
+            }
+        }
+        if looks.len() == MAX_LOOKS {
+            looks.pop_front();
+        }
+        looks.push_back(look);
+    }
+
+    /// What is known of a queue.
+    pub(super) fn of(&self, name: &str) -> History {
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = queues.get(name).map(|looks| looks.iter().copied().collect());
+        History {
+            looks: looks.unwrap_or_default(),
+        }
+    }
+}
+
+impl Flow {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "Sent",
+            Self::Received => "Received",
+            Self::Acknowledged => "Acknowledged",
+        }
+    }
+
+    fn total(self, look: &Look) -> u64 {
+        match self {
+            Self::Sent => look.totals.sent,
+            Self::Received => look.totals.received,
+            Self::Acknowledged => look.totals.acked,
+        }
+    }
+}
+
+impl History {
+    /// How many a second there were between the last two looks; nothing before there were two.
+    pub(super) fn rate(&self, flow: Flow) -> Option<f64> {
+        let [.., before, last] = self.looks.as_slice() else {
+            return None;
+        };
+        Some(rate(flow, before, last))
+    }
+
+    /// The seconds that these rates are of.
+    pub(super) fn rate_seconds(&self) -> Option<f64> {
+        let [.., before, last] = self.looks.as_slice() else {
+            return None;
+        };
+        Some(seconds(before, last))
+    }
+
+    /// How many a second there were from look to look.
+    pub(super) fn rates(&self, flow: Flow) -> Vec<Step> {
+        self.steps(|before, look| rate(flow, before, look))
+    }
+
+    /// How many messages were in the queue.
+    pub(super) fn depths(&self) -> Vec<Step> {
+        self.steps(|_, look| look.messages as f64)
+    }
+
+    /// The highest of all its rates: what its charts have in common, so that they can be compared.
+    pub(super) fn highest_rate(&self) -> f64 {
+        let all = FLOWS.into_iter().flat_map(|flow| self.rates(flow));
+        all.map(|step| step.value).fold(0.0, f64::max)
+    }
+
+    fn steps(&self, value: impl Fn(&Look, &Look) -> f64) -> Vec<Step> {
+        let Some(last) = self.looks.last() else {
+            return Vec::new();
+        };
+        let place = |look: &Look| {
+            let ago = last.at_millis.saturating_sub(look.at_millis).min(WINDOW_MILLIS);
+            1.0 - ago as f64 / WINDOW_MILLIS as f64
+        };
+        let pairs = self.looks.iter().zip(self.looks.iter().skip(1));
+        let steps = pairs.map(|(before, look)| Step {
+            from: place(before),
+            to: place(look),
+            value: value(before, look),
+        });
+        steps.filter(|step| step.to > 0.0).collect()
+    }
+}
+
+fn seconds(before: &Look, look: &Look) -> f64 {
+    // Looks are apart, as they are noted.
+    look.at_millis.saturating_sub(before.at_millis).max(1) as f64 / 1_000.0
+}
+
+fn rate(flow: Flow, before: &Look, look: &Look) -> f64 {
+    let done = flow.total(look).saturating_sub(flow.total(before));
+    done as f64 / seconds(before, look)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(at_millis: u64, sent: u64) -> Look {
+        Look {
+            at_millis,
+            messages: sent,
+            totals: QueueTotals {
+                sent,
+                ..QueueTotals::default()
+            },
+        }
+    }
+
+    fn status(name: &str, sent: u64) -> QueueStatus {
+        QueueStatus {
+            name: name.to_owned(),
+            totals: look(0, sent).totals,
+            ..QueueStatus::default()
+        }
+    }
+
+    #[test]
+    fn rates_are_what_was_done_between_two_looks() {
+        let history = History {
+            looks: vec![
+                look(0, 100),
+                look(60_000, 100),
+                look(62_000, 150),
+                look(150_000, 238),
+            ],
+        };
+        assert_eq!(history.rate(Flow::Sent), Some(1.0));
+        assert_eq!(history.rate_seconds(), Some(88.0));
+        assert!((history.highest_rate() - 25.0).abs() < f64::EPSILON);
+        let steps = history.rates(Flow::Sent);
+        // The chart begins at 30,000 ms: within the first step.
+        let values: Vec<f64> = steps.iter().map(|step| step.value).collect();
+        assert_eq!(values, [0.0, 25.0, 1.0]);
+        assert_eq!(
+            steps[0],
+            Step {
+                from: 0.0,
+                to: 0.25,
+                value: 0.0
+            }
+        );
+        assert!((steps[2].to - 1.0).abs() < f64::EPSILON);
+        let one = History {
+            looks: vec![look(0, 7)],
+        };
+        assert_eq!(one.rate(Flow::Sent), None);
+        assert_eq!(one.depths(), []);
+    }
+
+    /// Each reading of the seeded clock moves it on by one step, which is shorter than what counts.
+    fn later(environment: &Environment) {
+        let began = environment.monotonic_nanos();
+        while environment.monotonic_nanos() - began < MIN_STEP_MILLIS * NANOS_PER_MILLI {}
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_is_of_one_queue() {
+        let environment = Environment::seeded(1, 0);
+        let histories = Histories::new(environment.clone());
+        let looks = |name: &str| histories.of(name).looks.len();
+        histories.note(&status("a", 1));
+        histories.note(&status("a", 2));
+        assert_eq!(looks("a"), 1, "faster than looks count");
+        for sent in 0..2 * MAX_LOOKS as u64 {
+            later(&environment);
+            histories.note(&status("a", 10 + sent));
+        }
+        assert_eq!(looks("a"), MAX_LOOKS);
+        later(&environment);
+        histories.note(&status("a", 3));
+        assert_eq!(looks("a"), 1, "made anew");
+        for number in 0..2 * MAX_QUEUES_WATCHED {
+            histories.note(&status(&format!("q{number}"), 0));
+        }
+        let names = histories
+            .queues
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len();
+        assert_eq!(names, MAX_QUEUES_WATCHED);
+        histories.note_all(&[status("a", 3), status("b", 3)]);
+        assert_eq!([looks("a"), looks("b"), looks("q1")], [1, 1, 0]);
+    }
+}

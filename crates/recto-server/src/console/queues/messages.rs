@@ -1,0 +1,199 @@
+//! The oldest messages of a queue, as they stand.
+
+use maud::{Markup, html};
+use recto::queues::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
+use recto::session::{PeekedMessage, QueueStatus, body_bytes};
+
+use super::super::page_url::encoded;
+use super::super::text::{bytes, counted, cut, is_plain};
+use super::asked::Asked;
+use super::words::{between, micros};
+use crate::access::Operation;
+
+/// The most messages that are looked at.
+pub(super) const MAX_PEEKED: u32 = 50;
+/// How much of a text is shown, in characters.
+const MAX_SHOWN_CHARACTERS: usize = 240;
+/// How much of a body that is no text is shown, in bytes.
+const MAX_SHOWN_BYTES: usize = 48;
+/// The most attributes of a message that are shown.
+const MAX_SHOWN_ATTRIBUTES: usize = 8;
+/// The parameters that name a message: where it stands, and what it is known by.
+pub(super) const POSITION: &str = "position";
+pub(super) const MESSAGE: &str = "message";
+
+/// The oldest messages. They stay as they were while one reads: only the figures above are asked for anew.
+pub(super) fn oldest(
+    asked: &Asked,
+    status: &QueueStatus,
+    messages: &[PeekedMessage],
+    now_micros: i64,
+) -> Markup {
+    let may_remove = asked.may(Operation::Manage);
+    html! {
+        section.health {
+            h2 { "Its oldest messages" }
+            @if messages.is_empty() {
+                p.dim { "There was none when the page was made." }
+            } @else {
+                p.dim.above {
+                    "As they stood when the page was made"
+                    @if status.messages > messages.len() as u64 { ": " (counted(messages.len() as u64, "the oldest", "of them")) }
+                    ". " a href=(asked.back()) { "Look again" }
+                }
+                (table(asked, messages, now_micros, may_remove))
+            }
+        }
+    }
+}
+
+/// Messages beside each other.
+pub(super) fn table(asked: &Asked, messages: &[PeekedMessage], now_micros: i64, may_remove: bool) -> Markup {
+    let has_groups = messages.iter().any(|message| message.group.is_some());
+    let has_errors = messages.iter().any(|message| error(message).is_some());
+    html! {
+        div.rows.messages tabindex="0" role="region" aria-label="Messages" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "State" }
+                        th.number scope="col" { "Attempts" }
+                        th.number scope="col" { "Age" }
+                        @if has_groups { th scope="col" { "Group" } }
+                        th scope="col" { "Body" }
+                        @if has_errors { th scope="col" { "Why it is a dead letter" } }
+                        th scope="col" { "Attributes" }
+                        th scope="col" { "Id" }
+                        @if may_remove { th scope="col" { span.unseen { "Taking it out" } } }
+                    }
+                }
+                tbody {
+                    @for message in messages {
+                        tr {
+                            td { (state(message, now_micros)) }
+                            td.number { (message.attempts) }
+                            td.number { span title=(message.sent_at) { (age(message, now_micros)) } }
+                            @if has_groups { td.text { (cut(message.group.as_deref().unwrap_or_default(), MAX_SHOWN_CHARACTERS)) } }
+                            td.text { (body(message)) }
+                            @if has_errors { td.text { (cut(error(message).unwrap_or_default(), MAX_SHOWN_CHARACTERS)) } }
+                            td.text { (attributes(message)) }
+                            td { code { (message.id) } }
+                            @if may_remove { td { a href=(remove_href(asked, message)) { "Remove" } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn remove_href(asked: &Asked, message: &PeekedMessage) -> String {
+    let named = encoded(&[
+        (POSITION, message.position.clone()),
+        (MESSAGE, message.id.clone()),
+    ]);
+    format!("{}?{named}", asked.action("remove"))
+}
+
+fn age(message: &PeekedMessage, now_micros: i64) -> String {
+    micros(&message.sent_at).map_or_else(String::new, |sent| between(sent, now_micros))
+}
+
+/// How it stands, and for how much longer.
+fn state(message: &PeekedMessage, now_micros: i64) -> Markup {
+    let words = match message.state.as_str() {
+        "in_flight" => "in flight",
+        "leaving" => "on its way to another queue",
+        other => other,
+    };
+    let until = message.until.as_deref().and_then(micros);
+    html! {
+        span.mark.state .moving[message.state == "in_flight"] { (words) }
+        @if let Some(until) = until.filter(|until| *until > now_micros) {
+            " " span.dim { "for " (between(now_micros, until)) }
+        }
+    }
+}
+
+/// What was said of it when it was received for the last time.
+fn error(message: &PeekedMessage) -> Option<&str> {
+    message.attributes.get(ERROR_ATTRIBUTE).map(String::as_str)
+}
+
+/// What it says, or the beginning of that: text as it is, other bytes in hexadecimal digits.
+fn body(message: &PeekedMessage) -> Markup {
+    if let Some(damage) = &message.damage {
+        return html! { span.bad { "It cannot be read: " (damage) } };
+    }
+    let text = message.body.as_deref().filter(|text| is_plain(text));
+    if let Some(text) = text {
+        return html! {
+            @if text.is_empty() { span.dim { "empty" } } @else { (cut(text, MAX_SHOWN_CHARACTERS)) }
+            @if text.chars().nth(MAX_SHOWN_CHARACTERS).is_some() { " " span.type { (bytes(text.len() as u64)) } }
+        };
+    }
+    match body_bytes(message.body.as_deref(), message.body_base64.as_deref()) {
+        Ok(body) => html! { code { (hexadecimal(&body)) } " " span.type { (bytes(body.len() as u64)) } },
+        Err(error) => html! { span.bad { (error.message()) } },
+    }
+}
+
+fn hexadecimal(body: &[u8]) -> String {
+    let shown = body
+        .iter()
+        .take(MAX_SHOWN_BYTES)
+        .map(|byte| format!("{byte:02x}"));
+    let mut text = shown.collect::<Vec<_>>().join(" ");
+    if body.len() > MAX_SHOWN_BYTES {
+        text.push('…');
+    }
+    text
+}
+
+fn attributes(message: &PeekedMessage) -> Markup {
+    let own = || {
+        message
+            .attributes
+            .iter()
+            .filter(|(name, _)| *name != ERROR_ATTRIBUTE)
+    };
+    let more = own().count().saturating_sub(MAX_SHOWN_ATTRIBUTES);
+    html! {
+        @for (name, value) in own().take(MAX_SHOWN_ATTRIBUTES) {
+            div {
+                @if name == ATTEMPTS_ATTRIBUTE { span.dim { "attempts before" } } @else { span.dim { (cut(name, MAX_SHOWN_CHARACTERS)) } }
+                " " (cut(value, MAX_SHOWN_CHARACTERS))
+            }
+        }
+        @if more > 0 { div.dim { "and " (more) " more" } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_that_are_no_text_are_shown_as_digits() {
+        let shown = |text: Option<&str>, encoded: Option<&str>| {
+            let message = PeekedMessage {
+                body: text.map(str::to_owned),
+                body_base64: encoded.map(str::to_owned),
+                ..PeekedMessage::default()
+            };
+            body(&message).into_string()
+        };
+        assert_eq!(shown(Some("a <b>"), None), "a &lt;b&gt;");
+        assert_eq!(
+            shown(None, Some("/wA=")),
+            "<code>ff 00</code> <span class=\"type\">2 B</span>"
+        );
+        assert!(shown(Some("a\u{1}"), None).starts_with("<code>61 01</code>"));
+        let long = shown(Some(&"ä".repeat(MAX_SHOWN_CHARACTERS + 1)), None);
+        assert!(long.contains("ä…") && long.contains("482 B"), "{long}");
+        assert_eq!(
+            hexadecimal(&[7; MAX_SHOWN_BYTES + 1]).matches("07").count(),
+            MAX_SHOWN_BYTES
+        );
+    }
+}

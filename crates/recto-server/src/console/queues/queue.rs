@@ -1,0 +1,204 @@
+//! `GET /queues/{queue}`: how much is in a queue, what it is like, and its oldest messages.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+use recto::session::{DeduplicationScope, QueueStatus};
+
+use super::super::layout::{Failure, Layout, page};
+use super::super::page_url::{first, parameters};
+use super::super::text::{bytes, counted, grouped};
+use super::asked::{Asked, href};
+use super::chart;
+use super::history::{FLOWS, Histories};
+use super::messages::{self, MAX_PEEKED};
+use super::words::{age, depth, seconds};
+use super::{BOARD, REFRESH};
+use crate::access::{Access, Operation};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// What a page says was done, with a number after it: `redriven-12`.
+pub(super) const REDRIVEN: &str = "redriven-";
+
+/// The page's handler.
+pub(super) async fn get(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Extension(histories): Extension<Arc<Histories>>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let asked = Asked::of(&app, access, name, Operation::Read)?;
+    let sent = parameters(query.unwrap_or_default().as_bytes());
+    let status = asked.status().await?;
+    histories.note(&status);
+    let oldest = asked.queues()?.peek(&asked.name, MAX_PEEKED).await?;
+    let content = html! {
+        (heading(&asked))
+        @if let Some(notice) = first(&sent, "done").and_then(notice) { p.notice role="status" { (notice) } }
+        (figures(&asked, &status, &histories).await?)
+        (messages::oldest(&asked, &status, &oldest, histories.now_micros()))
+        section.health {
+            h2 { "What it is like" }
+            (options(&status))
+        }
+        p.ways { a.button data-key="u" href=(BOARD) { "← Back to the queues" } }
+    };
+    Ok(answer(&asked.name, &content))
+}
+
+/// `GET /queues/{queue}/figures`: only how much there is: it is asked for all the time, and messages may be long.
+pub(super) async fn get_figures(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Extension(histories): Extension<Arc<Histories>>,
+    Path(name): Path<String>,
+) -> Result<Response, Failure> {
+    let asked = Asked::of(&app, access, name, Operation::Read)?;
+    let status = asked.status().await?;
+    histories.note(&status);
+    let content = html! { (heading(&asked)) (figures(&asked, &status, &histories).await?) };
+    Ok(answer(&asked.name, &content))
+}
+
+fn answer(name: &str, content: &Markup) -> Response {
+    let layout = Layout {
+        title: name,
+        trail: vec![
+            ("Queues".to_owned(), Some(BOARD.to_owned())),
+            (name.to_owned(), None),
+        ],
+        fills_window: false,
+    };
+    page(StatusCode::OK, &layout, content)
+}
+
+fn heading(asked: &Asked) -> Markup {
+    let may_manage = asked.may(Operation::Manage);
+    html! {
+        div.heading {
+            h1 { (asked.name) }
+            div.actions {
+                a.button.without-script href=(href(&asked.name)) { "Look again" }
+                @if asked.may(Operation::Send) { a.button.primary href=(asked.action("send")) { "Send a message" } }
+                @if may_manage {
+                    a.button href=(asked.action("redrive")) { "Redrive" }
+                    a.button.danger href=(asked.action("purge")) { "Purge" }
+                }
+            }
+        }
+    }
+}
+
+/// What was done, on the page that one was led to.
+fn notice(done: &str) -> Option<String> {
+    if let Some(count) = done.strip_prefix(REDRIVEN) {
+        let count = count.parse().ok()?;
+        return Some(format!(
+            "{} moved.",
+            counted(count, "message was", "messages were")
+        ));
+    }
+    let said = match done {
+        "sent" => "The message was sent.",
+        "duplicate" => {
+            "It was sent before: there is a message of its deduplication id from the last five minutes, and no other was sent."
+        }
+        "removed" => "The message was taken out.",
+        "gone" => {
+            "The message was not there any more, or on its way to another queue: nothing was taken out."
+        }
+        "purged" => "The queue was purged: what stood there is received no more.",
+        _ => return None,
+    };
+    Some(said.to_owned())
+}
+
+/// How much there is; asked for anew all the time.
+async fn figures(asked: &Asked, status: &QueueStatus, histories: &Histories) -> Result<Markup, Problem> {
+    let history = histories.of(&asked.name);
+    let dead_letters = dead_letters(asked, status).await?;
+    Ok(html! {
+        section #figures hx-get=(asked.action("figures")) hx-trigger=(REFRESH)
+            hx-select="#figures" hx-target="#figures" hx-swap="outerHTML" aria-label="How much is in it" {
+            dl.tiles {
+                (tile("Messages", &html! { (depth(status)) (chart::depth(&history)) }))
+                (tile("In flight", &html! { (grouped(status.in_flight)) }))
+                (tile("Delayed", &html! { (grouped(status.delayed)) }))
+                (tile("Oldest", &age(status)))
+                (tile("Dead letters", &dead_letters))
+                (tile("Receivers waiting", &html! { (grouped(status.receivers_waiting)) }))
+                @for flow in FLOWS { (tile(&format!("{} a second", flow.name()), &chart::rate(&history, flow))) }
+            }
+            p.dim.below { (since(status)) }
+        }
+    })
+}
+
+fn tile(name: &str, content: &Markup) -> Markup {
+    html! { div { dt { (name) } dd { (content) } } }
+}
+
+async fn dead_letters(asked: &Asked, status: &QueueStatus) -> Result<Markup, Problem> {
+    let Some(to) = status.options.dead_letters.as_ref().and_then(Option::as_ref) else {
+        return Ok(html! { span.dim { "–" } });
+    };
+    if !super::asked::may(&asked.access, &to.queue, Operation::Read) {
+        return Ok(html! { span.dim { "in " (to.queue) } });
+    }
+    let dead = asked.queues()?.queue(&to.queue).await?;
+    Ok(html! {
+        span .bad[dead.messages > 0] { (depth(&dead)) } " " span.in { "in " a id="dead-letters" href=(href(&to.queue)) { (to.queue) } }
+    })
+}
+
+/// What this process did, in words.
+fn since(status: &QueueStatus) -> String {
+    let totals = &status.totals;
+    format!(
+        "Since this server opened the store: {} sent, {} received, {} acknowledged, {} given back, {} gone to the dead letters.",
+        grouped(totals.sent),
+        grouped(totals.received),
+        grouped(totals.acked),
+        grouped(totals.given_back),
+        grouped(totals.dead_lettered),
+    )
+}
+
+fn options(status: &QueueStatus) -> Markup {
+    let options = &status.options;
+    let dead_letters = options.dead_letters.as_ref().and_then(Option::as_ref);
+    html! {
+        dl.record {
+            div { dt { "Visibility" } dd { (seconds(options.visibility_seconds.unwrap_or_default())) ", unless the receiver says otherwise" } }
+            div { dt { "Delay" } dd {
+                @match options.delay_seconds.unwrap_or_default() { 0 => "none", delay => (seconds(delay)) }
+                ", unless the sender says otherwise"
+            } }
+            div { dt { "Messages are kept" } dd {
+                @match options.retention_seconds.flatten() { None => "until they are done with", Some(kept) => { "for " (seconds(kept)) } }
+            } }
+            div { dt { "Dead letters" } dd {
+                @match dead_letters {
+                    None => "none: a message is received until it is acknowledged",
+                    Some(to) => {
+                        "after " (counted(to.attempts.into(), "attempt", "attempts")) " to " a href=(href(&to.queue)) { (to.queue) }
+                    },
+                }
+            } }
+            div { dt { "Order" } dd {
+                @if options.ordered == Some(true) { "by group: one message of a group at a time, in the order sent" } @else { "none that is kept" }
+            } }
+            div { dt { "Deduplication ids" } dd {
+                @match options.deduplication { Some(DeduplicationScope::Group) => "tell messages of a group apart", _ => "tell messages of the queue apart" }
+            } }
+            div { dt { "A message" } dd { "up to " (bytes(options.body_bytes.unwrap_or_default().into())) " of body and attributes" } }
+            div { dt { "Version" } dd { (status.version) } }
+        }
+    }
+}

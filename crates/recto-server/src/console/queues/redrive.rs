@@ -1,0 +1,124 @@
+//! `/queues/{queue}/redrive`: moving messages to another queue: dead letters to where they came from.
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::html;
+use recto::session::QueueStatus;
+
+use super::super::layout::{Failure, problem_panel};
+use super::super::page_url::{Parameters, first, parameters};
+use super::asked::{Asked, may};
+use super::queue::REDRIVEN;
+use crate::access::{Access, Operation};
+use crate::app::App;
+use crate::problem::Problem;
+
+const TO: &str = "to";
+const MAX_MESSAGES: &str = "max_messages";
+
+/// The form.
+pub(super) async fn ask(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+) -> Result<Response, Failure> {
+    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    asked.status().await?;
+    Ok(answer(&asked, &Parameters::new(), None).await?)
+}
+
+/// Moves them, or comes back with what was wrong.
+pub(super) async fn redrive(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Response, Failure> {
+    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    let sent = parameters(&body);
+    match moved(&asked, &sent).await {
+        Ok(count) => Ok(asked.done(&format!("{REDRIVEN}{count}"), "redrive")),
+        Err(problem) => Ok(answer(&asked, &sent, Some(&problem)).await?),
+    }
+}
+
+/// Who moves messages to a queue could send to it, too.
+async fn moved(asked: &Asked, sent: &Parameters) -> Result<u64, Problem> {
+    let to = first(sent, TO).unwrap_or_default();
+    asked
+        .access
+        .check_queue(to, Operation::Send)
+        .map_err(|problem| problem.with_field(TO))?;
+    let most = first(sent, MAX_MESSAGES)
+        .map(str::trim)
+        .filter(|typed| !typed.is_empty());
+    let most = most.map(str::parse).transpose().map_err(|_| {
+        let detail = "max_messages is a whole number, or empty for all";
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            "invalid-number",
+            "The number is not right",
+            detail,
+        )
+        .with_hint("nothing was moved")
+        .with_field(MAX_MESSAGES)
+    })?;
+    let moved = asked.queues()?.redrive(&asked.name, Some(to), most).await;
+    moved.map_err(|error| Problem::of_queue(error, "messages"))
+}
+
+async fn answer(asked: &Asked, sent: &Parameters, problem: Option<&Problem>) -> Result<Response, Problem> {
+    let mut others = asked.queues()?.queues().await?;
+    others.retain(|queue| queue.name != asked.name && may(&asked.access, &queue.name, Operation::Send));
+    let chosen = first(sent, TO).or_else(|| source(&others, &asked.name));
+    let typed = first(sent, MAX_MESSAGES).unwrap_or_default();
+    let at = problem.and_then(Problem::field);
+    let content = html! {
+        div.heading { h1 { "Redrive " (asked.name) } }
+        @if let Some(problem) = problem { (problem_panel(problem)) }
+        @if others.is_empty() {
+            p { "There is no other queue that you may send to." }
+            p.ways { a.button data-key="u" href=(asked.back()) { "Back" } }
+        } @else {
+            p { "Messages that nobody has received go to another queue, the oldest first, and are received there as if they were new." }
+            form.record.below method="post" action=(asked.action("redrive")) hx-boost="false" {
+                div.field {
+                    label for=(TO) { "To" }
+                    select #(TO) name=(TO) required aria-invalid=[(at == Some(TO)).then_some("true")] {
+                        @if chosen.is_none() { option value="" { "choose a queue" } }
+                        @for queue in &others {
+                            option value=(queue.name) selected[chosen == Some(queue.name.as_str())] {
+                                (queue.name) @if is_source(queue, &asked.name) { ": its dead letters come here" }
+                            }
+                        }
+                    }
+                }
+                div.field .invalid[at == Some(MAX_MESSAGES)] {
+                    label for=(MAX_MESSAGES) { "Messages, at most" }
+                    input #(MAX_MESSAGES) type="text" inputmode="numeric" name=(MAX_MESSAGES) value=(typed) placeholder="all" autocomplete="off"
+                        aria-invalid=[(at == Some(MAX_MESSAGES)).then_some("true")];
+                }
+                div.ways {
+                    button.primary type="submit" { "Move them" }
+                    a.button data-key="u" href=(asked.back()) { "Cancel" }
+                }
+            }
+        }
+    };
+    Ok(asked.page("Redrive", problem, &content))
+}
+
+/// The queue whose dead letters these are, if there is one.
+fn source<'a>(others: &'a [QueueStatus], dead: &str) -> Option<&'a str> {
+    let mut sources = others.iter().filter(|queue| is_source(queue, dead));
+    let source = sources.next()?;
+    sources.next().is_none().then_some(&source.name)
+}
+
+fn is_source(queue: &QueueStatus, dead: &str) -> bool {
+    let to = queue.options.dead_letters.as_ref().and_then(Option::as_ref);
+    to.is_some_and(|to| to.queue == dead)
+}

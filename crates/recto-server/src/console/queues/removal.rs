@@ -1,0 +1,106 @@
+//! `/queues/{queue}/remove` and `/purge`: taking out one message, or all; both ask first.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::Response;
+use maud::html;
+
+use super::super::layout::{Failure, problem_panel};
+use super::super::page_url::{first, parameters};
+use super::super::text::counted;
+use super::asked::Asked;
+use super::history::Histories;
+use super::messages::{MAX_PEEKED, MESSAGE, POSITION, table};
+use crate::access::{Access, Operation};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Shows the message, and asks whether to take it out.
+pub(super) async fn ask_remove(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Extension(histories): Extension<Arc<Histories>>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    let sent = parameters(query.unwrap_or_default().as_bytes());
+    let named = |name: &str| first(&sent, name).unwrap_or_default();
+    let mut shown = Vec::new();
+    if asked.may(Operation::Read) {
+        shown = asked.queues()?.peek(&asked.name, MAX_PEEKED).await?;
+        shown.retain(|message| message.position == named(POSITION) && message.id == named(MESSAGE));
+    }
+    let content = html! {
+        div.heading { h1 { "Take this message out of " (asked.name) "?" } }
+        p { "It goes at once and does not come back. Who has received it keeps what was received, and acknowledges nothing." }
+        @if shown.is_empty() {
+            p.dim { "It is not among the oldest messages now: somebody may be done with it." }
+        }
+        form.ways method="post" action=(asked.action("remove")) hx-boost="false" {
+            input type="hidden" name=(POSITION) value=(named(POSITION));
+            button.danger type="submit" { "Take it out" }
+            a.button data-key="u" href=(asked.back()) { "Keep it" }
+        }
+        @if !shown.is_empty() { div.below { (table(&asked, &shown, histories.now_micros(), false)) } }
+    };
+    Ok(asked.page("Remove", None, &content))
+}
+
+/// Takes a message out.
+pub(super) async fn remove(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Response, Failure> {
+    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    let sent = parameters(&body);
+    let position = first(&sent, POSITION).unwrap_or_default();
+    let was_there = asked.queues()?.remove_message(&asked.name, position).await?;
+    Ok(asked.done(if was_there { "removed" } else { "gone" }, "purge"))
+}
+
+/// Says how many messages there are, and asks whether all are to go.
+pub(super) async fn ask_purge(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+) -> Result<Response, Failure> {
+    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    Ok(purge_page(&asked, None).await?)
+}
+
+/// Takes all messages out.
+pub(super) async fn purge(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+) -> Result<Response, Failure> {
+    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    match asked.queues()?.purge(&asked.name).await {
+        Ok(()) => Ok(asked.done("purged", "purge")),
+        Err(error) => Ok(purge_page(&asked, Some(&error.into())).await?),
+    }
+}
+
+async fn purge_page(asked: &Asked, problem: Option<&Problem>) -> Result<Response, Problem> {
+    let status = asked.status().await?;
+    let content = html! {
+        div.heading { h1 { "Purge " (asked.name) "?" } }
+        @if let Some(problem) = problem { (problem_panel(problem)) }
+        p {
+            "Every message that is there then is received no more and does not come back: now "
+            @if asked.may(Operation::Read) { b { (counted(status.messages, "message", "messages")) } } @else { "all of them" }
+            ", whoever has received them. What is sent later stays."
+        }
+        form.ways method="post" action=(asked.action("purge")) hx-boost="false" {
+            button.danger type="submit" { "Purge" }
+            a.button data-key="u" href=(asked.back()) { "Keep them" }
+        }
+    };
+    Ok(asked.page("Purge", problem, &content))
+}
