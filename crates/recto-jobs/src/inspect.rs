@@ -6,12 +6,11 @@ use std::sync::atomic::Ordering;
 
 use recto_queue::limits::MAX_CLAIMED_BYTES;
 use recto_queue::{
-    Chunk, Entry, Live, MessageId, Micros, Moved, Pending, Segment, Seq, Standing, StateAnswer, StateWish,
+    Chunk, Entry, Live, MessageId, Micros, Pending, Segment, Seq, Standing, StateAnswer, StateWish,
 };
 
-use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
+use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::MAX_BATCH;
-use crate::moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
 use crate::segment::LiveSegment;
 use crate::shard::{Inner, Shard};
 use crate::totals::Totals;
@@ -91,11 +90,11 @@ pub struct Position {
 }
 
 /// A message that is not done with, as log and state have it.
-struct Seen {
-    seq: Seq,
+pub(crate) struct Seen {
+    pub(crate) seq: Seq,
     chunk: Chunk,
-    entry: Entry,
-    pending: Option<Pending>,
+    pub(crate) entry: Entry,
+    pub(crate) pending: Option<Pending>,
 }
 
 impl Shard {
@@ -191,17 +190,6 @@ impl Shard {
         let removed = tokio::spawn(async move { shard.0.remove(position).await }).await;
         removed.unwrap_or_else(|_| Err(QueueError::ended()))
     }
-
-    /// Moves messages that nobody has received to another shard, the oldest first, at most so many, or all that there are: what was
-    /// said of them as dead letters is left out. To one that is ordered only those go that have a group. How many were moved.
-    ///
-    /// # Errors
-    /// The store cannot be reached, a body is damaged or missing, or the other queue takes no more, or was deleted: some may be moved.
-    pub async fn redrive(&self, to: &Self, most: Option<usize>) -> Result<usize> {
-        let (shard, to) = (self.clone(), to.clone());
-        let moved = tokio::spawn(async move { shard.0.redrive(&to.0, most).await }).await;
-        moved.unwrap_or_else(|_| Err(QueueError::ended()))
-    }
 }
 
 impl Seen {
@@ -233,7 +221,7 @@ impl Inner {
     }
 
     /// The messages of a segment that are not done with.
-    async fn seen(&self, number: Segment, live: Live) -> Result<(Arc<LiveSegment>, Vec<Seen>)> {
+    pub(crate) async fn seen(&self, number: Segment, live: Live) -> Result<(Arc<LiveSegment>, Vec<Seen>)> {
         let segment = self.segment(number, live);
         self.load(&segment).await?;
         let seen = segment.state.with_copy(|state| {
@@ -268,52 +256,4 @@ impl Inner {
         self.release_if_done(&segment).await;
         Ok(answer == StateAnswer::Done)
     }
-
-    async fn redrive(self: &Arc<Self>, to: &Arc<Self>, most: Option<usize>) -> Result<usize> {
-        let (head, is_ordered) = (self.serving().await?, to.options.get().is_ordered);
-        let to = (to.address, to.tenure);
-        let mut count = 0;
-        for (number, live) in head.live() {
-            let (segment, seen) = self.seen(*number, *live).await?;
-            let goes = |seen: &&Seen| seen.pending.is_none() && (!is_ordered || seen.entry.group.is_some());
-            for seen in seen.iter().filter(goes) {
-                if most == Some(count) {
-                    return Ok(count);
-                }
-                let moved = self.move_one(&segment, *live, seen.seq, None, to, |content| {
-                    content.attributes.remove(ERROR_ATTRIBUTE);
-                    content.attributes.remove(ATTEMPTS_ATTRIBUTE);
-                });
-                match moved.await.map_err(QueueError::in_part)? {
-                    Some(Moved::Done) => count += 1,
-                    // It was received meanwhile, or somebody else moves it.
-                    Some(Moved::NotNow) | None => {}
-                    Some(other) => return Err(not_taken(other, count)),
-                }
-            }
-        }
-        Ok(count)
-    }
-}
-
-/// Why a redrive ended early.
-fn not_taken(moved: Moved, count: usize) -> QueueError {
-    let (kind, why, hint) = match moved {
-        Moved::Full => (
-            QueueErrorKind::Full,
-            "the other queue holds as much as it may",
-            "receive and acknowledge messages there, and move the rest again",
-        ),
-        Moved::NoQueue => (
-            QueueErrorKind::NotFound,
-            "the other queue was deleted",
-            "name another queue, or create it again",
-        ),
-        _ => (
-            QueueErrorKind::Corrupt,
-            "what is stored of the other queue is not of one time",
-            RESTORE_ALL,
-        ),
-    };
-    QueueError::new(kind, format!("{why}: {count} messages were moved, and no more")).with_hint(hint)
 }

@@ -26,7 +26,7 @@
 //! | `segment` | what is known of one live segment |
 //! | `entering` | what sending asks of a shard |
 //! | `reading` | bodies are read |
-//! | `send`, `receive`, `settle`, `release`, `moving`, `clear`, `expiring`, `losing` | the operations |
+//! | `send`, `receive`, `settle`, `release`, `moving`, `clear`, `redriving`, `expiring`, `losing` | the operations |
 //! | `upkeep` | what is done without anybody asking |
 
 mod bodies;
@@ -43,6 +43,7 @@ mod place;
 mod queues;
 mod reading;
 mod receive;
+mod redriving;
 mod registers;
 mod registry;
 mod release;
