@@ -29,21 +29,33 @@ pub(crate) async fn unless_stopped<T: Send + 'static>(
 }
 
 /// Hears when the process is told to stop.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Stop {
-    told: watch::Receiver<bool>,
+    /// How often it was.
+    told: watch::Receiver<u32>,
 }
 
 impl Stop {
     /// Listens from now on. The first Ctrl-C (or, on Unix, SIGTERM) is heard here; a second one ends the
     /// process at once.
     pub(crate) fn listen() -> Self {
-        let (tell, told) = watch::channel(false);
+        Self::listen_times(1)
+    }
+
+    /// As [`listen`](Self::listen), but the second one is heard, too; the third ends the process.
+    pub(crate) fn listen_twice() -> Self {
+        Self::listen_times(2)
+    }
+
+    fn listen_times(times: u32) -> Self {
+        let (tell, told) = watch::channel(0);
         let mut signals = Signals::listen();
         tokio::spawn(async move {
-            signals.next().await;
-            // Nobody listens any more: the work is done.
-            let _ = tell.send(true);
+            for time in 1..=times {
+                signals.next().await;
+                // Nobody listens any more: the work is done.
+                let _ = tell.send(time);
+            }
             signals.next().await;
             std::process::exit(Exit::Interrupted.code().into());
         });
@@ -52,12 +64,26 @@ impl Stop {
 
     /// Whether the process was told to stop.
     pub(crate) fn is_requested(&self) -> bool {
-        *self.told.borrow()
+        *self.told.borrow() > 0
+    }
+
+    /// Whether it was told so twice.
+    pub(crate) fn is_insisted(&self) -> bool {
+        *self.told.borrow() > 1
     }
 
     /// Waits until the process is told to stop.
     pub(crate) async fn requested(&mut self) {
-        if self.told.wait_for(|&told| told).await.is_err() {
+        self.times(1).await;
+    }
+
+    /// Waits until the process is told to stop for the second time.
+    pub(crate) async fn insisted(&mut self) {
+        self.times(2).await;
+    }
+
+    async fn times(&mut self, times: u32) {
+        if self.told.wait_for(|&told| told >= times).await.is_err() {
             // No signal can come any more.
             std::future::pending::<()>().await;
         }

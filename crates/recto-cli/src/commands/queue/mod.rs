@@ -3,12 +3,14 @@
 mod empty;
 mod lines;
 mod peek;
+mod program;
 mod receive;
 mod send;
 mod settings;
 mod settle;
 mod status;
 mod watch;
+mod work;
 
 use std::sync::Arc;
 
@@ -28,6 +30,7 @@ Examples:
   recto queue create mails --dead-letters mails-dead --attempts 5
   recto queue send mails 'to ada' 'to grace'
   recto queue receive mails --ack
+  recto queue work mails --concurrency 4 -- ./send-mail
   recto queue watch
 
 A message is received until it is acknowledged, once at least: who receives it has it for the visibility timeout, and \
@@ -76,6 +79,8 @@ pub(crate) enum QueueCommand {
     Delete(empty::DeleteArgs),
     /// Shows every second how much is in queues, and what becomes of it
     Watch(watch::WatchArgs),
+    /// Runs a command for each message, which is done with if that ends well
+    Work(work::WorkArgs),
 }
 
 impl QueueArgs {
@@ -104,6 +109,7 @@ impl QueueArgs {
             QueueCommand::Redrive(args) => &args.store,
             QueueCommand::Delete(args) => &args.store,
             QueueCommand::Watch(args) => &args.store,
+            QueueCommand::Work(args) => &args.store,
         }
     }
 }
@@ -142,6 +148,7 @@ pub(crate) async fn run(args: &QueueArgs, session: Arc<dyn Session>, console: &m
         QueueCommand::Redrive(args) => empty::redrive(args, queues, console).await,
         QueueCommand::Delete(args) => empty::delete(args, queues, console).await,
         QueueCommand::Watch(args) => watch::run(args, queues, console).await,
+        QueueCommand::Work(args) => work::run(args, Arc::clone(&session), console).await,
     }
 }
 

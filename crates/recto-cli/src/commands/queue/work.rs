@@ -1,0 +1,316 @@
+//! `recto queue work`: a command for each message.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clap::Args;
+use recto::Session;
+use recto::queues::{MAX_CONCURRENCY, Receive, Settled, Source, WorkEvent, Worked, Worker};
+use recto::session::{ReceiveRequest, ReceivedMessage, Settling};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::program::Program;
+use super::time_seconds;
+use crate::commands::print_json;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::stop::Stop;
+use crate::store::StoreArgs;
+use crate::text::{counted, duration, grouped, printable};
+
+const EXAMPLES: &str = "\
+Examples:
+  recto queue work mails -- ./send-mail
+  recto queue work mails --concurrency 4 --store http://127.0.0.1:8080 -- python3 handle.py
+  recto queue work mails --until-empty -- sh -c 'mail -s \"$RECTO_ATTRIBUTE_SUBJECT\" ada@example.com'
+
+The command is run once a message, with the body on standard input. In its environment stand RECTO_MESSAGE_ID, _QUEUE, \
+_ATTEMPTS and _SENT_AT, _GROUP and _DEDUPLICATION_ID where there are such, and each attribute as RECTO_ATTRIBUTE_NAME: its \
+name in upper case, with _ for what is neither letter nor digit.
+
+If it ends with exit code 0 the message is acknowledged, else given back, to come again later each time, or to go to the \
+dead letters; the last line that it said on standard error is the reason. As long as it runs nobody else receives the \
+message. If this process dies, others receive its messages after the visibility timeout; the commands that it had started \
+may still run then: a message is handled once at least.
+
+Ctrl-C and SIGTERM let the commands finish that run, and end; a second one kills them, and their messages are given back.";
+
+/// Arguments of `recto queue work`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag
+pub(crate) struct WorkArgs {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Commands that run at once, at most 1,000
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = concurrency)]
+    concurrency: usize,
+    /// For how long messages are leased at a time: if this process dies, others receive them after that; else as the queue says
+    #[arg(long, value_name = "TIME", value_parser = time_seconds)]
+    visibility: Option<u32>,
+    /// After about how long a message comes again that failed for the first time; each further time after twice as long
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_seconds)]
+    first_delay: u32,
+    /// The longest such delay
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = time_seconds)]
+    longest_delay: u32,
+    /// How long commands may go on after this was told to stop; else until they end
+    #[arg(long, value_name = "TIME", value_parser = time_seconds)]
+    stop_within: Option<u32>,
+    /// Handle one message, and end
+    #[arg(long, conflicts_with = "concurrency")]
+    once: bool,
+    /// End when there is no message to receive
+    #[arg(long)]
+    until_empty: bool,
+    /// Do not say what failed
+    #[arg(long, short)]
+    quiet: bool,
+    /// Print JSON at the end
+    #[arg(long)]
+    json: bool,
+    /// The command, with its arguments
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    command: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+fn concurrency(text: &str) -> std::result::Result<usize, String> {
+    let number = text.parse().ok();
+    number
+        .filter(|number| (1..=MAX_CONCURRENCY).contains(number))
+        .ok_or_else(|| format!("a whole number, 1 to {}", grouped(MAX_CONCURRENCY as u64)))
+}
+
+/// Runs the command for each message.
+pub(crate) async fn run(args: &WorkArgs, session: Arc<dyn Session>, console: &mut Console) -> Result<Exit> {
+    let status = session.queues()?.queue(&args.name).await?;
+    let stop = Stop::listen_twice();
+    let program = Arc::new(Program::new(&args.command, args.name.clone(), stop.clone()));
+    let one = args.once.then(|| Arc::new(One::default()));
+    let source = SessionQueue {
+        session,
+        queue: args.name.clone(),
+        visibility: seconds(status.options.visibility_seconds.unwrap_or_default()),
+        one: one.clone(),
+    };
+    let handler = Arc::clone(&program);
+    let mut worker = Worker::new(source, move |message| {
+        let program = Arc::clone(&handler);
+        async move { program.handle(message).await }
+    })
+    .concurrency(args.concurrency)
+    .backoff(seconds(args.first_delay), seconds(args.longest_delay))
+    .stop_within(args.stop_within.map_or(seconds(u32::MAX), seconds));
+    if let Some(visibility) = args.visibility {
+        worker = worker.visibility(seconds(visibility));
+    }
+    if args.until_empty {
+        worker = worker.until_empty();
+    }
+    if !args.quiet {
+        worker = worker.observe(tell);
+    }
+    let mut told = stop.clone();
+    let ends = async {
+        tokio::select! {
+            () = told.requested() => {}
+            () = program.breaks() => {}
+            () = One::is_given(one.as_deref()) => {}
+        }
+    };
+    let worked = worker.run_until(ends).await?;
+    if let Some(error) = program.broken() {
+        let name = args.command.first().map(|name| name.display().to_string());
+        return Err(Failure::new(
+            if error.kind() == std::io::ErrorKind::NotFound {
+                Exit::NotFound
+            } else {
+                Exit::Failed
+            },
+            format!("cannot run {}: {error}", printable(&name.unwrap_or_default())),
+        )
+        .with_hint("messages that were received for it are given back"));
+    }
+    end(args, worked, console)?;
+    let is_script = args.once || args.until_empty;
+    Ok(if stop.is_insisted() {
+        Exit::Interrupted
+    } else if is_script && worked.failed + worked.lost > 0 {
+        Exit::Partly
+    } else {
+        Exit::Done
+    })
+}
+
+/// Says what was done.
+fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
+    if args.json {
+        let done = json!({
+            "done": worked.done,
+            "failed": worked.failed,
+            "given_back": worked.given_back,
+            "lost": worked.lost,
+        });
+        return print_json(console, &done);
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    let mut said = vec![format!("{} done", counted(worked.done, "message", "messages"))];
+    for (count, what) in [
+        (worked.failed, "failed"),
+        (worked.given_back, "given back"),
+        (worked.lost, "lost to other receivers"),
+    ] {
+        if count > 0 {
+            said.push(format!("{} {what}", grouped(count)));
+        }
+    }
+    let mark = console.err_paint(Tone::Good, "✓");
+    console.note(format_args!("{mark} {}", said.join(", ")))?;
+    Ok(())
+}
+
+/// Says what happens, on standard error.
+fn tell(event: &WorkEvent<'_>) {
+    let said = match event {
+        WorkEvent::Failed {
+            error,
+            attempts,
+            delay,
+        } => format!(
+            "failed ({}): {}; comes again in {}",
+            counted((*attempts).into(), "attempt", "attempts"),
+            printable(error),
+            duration(*delay)
+        ),
+        WorkEvent::Lost => "a message is another receiver's by now: its command was stopped".to_owned(),
+        WorkEvent::NotSettled(error) => format!("a message comes again: {}", printable(error.message())),
+        WorkEvent::Unreachable(error) => format!("tried again: {}", printable(error.message())),
+        _ => return,
+    };
+    // Where standard error cannot be written to, nobody is left to tell.
+    let _ = writeln!(std::io::stderr(), "{said}");
+}
+
+/// A queue that a session is asked for.
+struct SessionQueue {
+    session: Arc<dyn Session>,
+    queue: String,
+    visibility: Duration,
+    /// If only one message is received of it.
+    one: Option<Arc<One>>,
+}
+
+/// The one message that is to be handled.
+#[derive(Debug, Default)]
+struct One {
+    is_given: AtomicBool,
+    given: Notify,
+}
+
+impl One {
+    /// Waits until it is given.
+    async fn is_given(one: Option<&Self>) {
+        match one {
+            Some(one) => one.given.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl SessionQueue {
+    async fn settle(&self, receipts: &[String], settling: &Settling) -> recto::Result<Vec<Settled>> {
+        let settled = self
+            .session
+            .queues()?
+            .settle(&self.queue, receipts, settling)
+            .await?;
+        let word = |is_done| if is_done { Settled::Done } else { Settled::Stale };
+        Ok(settled.into_iter().map(word).collect())
+    }
+}
+
+#[async_trait]
+impl Source for SessionQueue {
+    type Message = ReceivedMessage;
+    type Receipt = String;
+
+    fn receipt(message: &ReceivedMessage) -> String {
+        message.receipt.clone()
+    }
+
+    fn attempts(message: &ReceivedMessage) -> u16 {
+        message.attempts
+    }
+
+    fn visibility(&self) -> Duration {
+        self.visibility
+    }
+
+    async fn receive(&self, receive: Receive) -> recto::Result<Vec<ReceivedMessage>> {
+        if self
+            .one
+            .as_ref()
+            .is_some_and(|one| one.is_given.load(Ordering::SeqCst))
+        {
+            return std::future::pending().await;
+        }
+        let most = if self.one.is_some() { 1 } else { receive.most };
+        let wait = receive.wait.as_secs();
+        let request = ReceiveRequest {
+            max_messages: u32::try_from(most).ok(),
+            visibility_seconds: receive.visibility.map(whole_seconds),
+            wait_seconds: u32::try_from(wait).ok(),
+        };
+        let received = self.session.queues()?.receive(&self.queue, &request).await?;
+        match &self.one {
+            Some(one) if !received.is_empty() => {
+                one.is_given.store(true, Ordering::SeqCst);
+                one.given.notify_one();
+            }
+            // A session waits for whole seconds.
+            _ if received.is_empty() && wait == 0 => tokio::time::sleep(receive.wait).await,
+            _ => {}
+        }
+        Ok(received)
+    }
+
+    async fn ack(&self, receipts: &[String]) -> recto::Result<Vec<Settled>> {
+        self.settle(receipts, &Settling::Ack).await
+    }
+
+    async fn nack(&self, receipt: &String, delay: Duration, error: &str) -> recto::Result<Settled> {
+        let back = Settling::Nack {
+            delay_seconds: whole_seconds(delay),
+            error: error.to_owned(),
+        };
+        let settled = self.settle(std::slice::from_ref(receipt), &back).await?;
+        Ok(settled.first().copied().unwrap_or(Settled::Stale))
+    }
+
+    async fn extend(&self, receipts: &[String], visibility: Duration) -> recto::Result<Vec<Settled>> {
+        let keep = Settling::Extend {
+            visibility_seconds: whole_seconds(visibility),
+        };
+        self.settle(receipts, &keep).await
+    }
+}
+
+fn seconds(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
+}
+
+/// So many seconds, or a part of one more.
+fn whole_seconds(time: Duration) -> u32 {
+    let more = u64::from(time.subsec_nanos() > 0);
+    u32::try_from(time.as_secs().saturating_add(more)).unwrap_or(u32::MAX)
+}
