@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `session` | [`HttpSession`]: the questions as requests |
+//! | `queues` | queues and their messages |
 //! | `export` | all records of a collection, resumed after a cut connection |
 //! | `upkeep` | looking after the store: progress, files sent, rejects received |
 //! | `replies` | answers read |
@@ -18,6 +19,7 @@
 mod credentials;
 mod export;
 mod problem;
+mod queues;
 mod replies;
 mod session;
 mod target;
@@ -26,6 +28,7 @@ mod transport;
 mod upkeep;
 
 pub use export::{MAX_RESUMES, MAX_STEP_BYTES};
+pub use queues::MAX_SENT_BYTES;
 pub use session::HttpSession;
 pub use transport::{
     DEFAULT_CONNECT_TIMEOUT, DEFAULT_REQUEST_TIMEOUT, MAX_ATTEMPTS, MAX_REPLY_BYTES, MAX_RETRY_AFTER,

@@ -7,6 +7,9 @@ use serde::Deserialize;
 /// What a problem's `type` begins with.
 const TYPE_PREFIX: &str = "urn:recto:problem:";
 
+/// What a body has several of.
+const LISTS: [&str; 3] = ["changes", "messages", "receipts"];
+
 /// A problem as servers answer it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Problem {
@@ -74,13 +77,13 @@ impl Problem {
     }
 }
 
-/// Which change of a batch a field stands in, and which field of the record it is.
+/// Which change of a batch a field stands in, or which message or receipt of several, and which field of that it is.
 fn place(field: &str) -> (Option<usize>, Option<&str>) {
-    match field
-        .strip_prefix("changes[")
-        .and_then(|rest| rest.split_once(']'))
-    {
-        Some((change, rest)) => (change.parse().ok(), rest.strip_prefix('.')),
+    let (list, rest) = field.split_once('[').unwrap_or((field, ""));
+    match rest.split_once(']').filter(|_| LISTS.contains(&list)) {
+        // A receipt is all there is.
+        Some((number, "")) if list == "receipts" => (number.parse().ok(), Some(list)),
+        Some((number, rest)) => (number.parse().ok(), rest.strip_prefix('.')),
         None => (None, Some(field)),
     }
 }
@@ -101,9 +104,9 @@ fn kind(name: &str) -> Option<ErrorKind> {
         "unreadable-file" => ErrorKind::Io,
         "timeout" | "request-timeout" => ErrorKind::Timeout,
         "outcome-unknown" => ErrorKind::OutcomeUnknown,
-        "record-exists" => ErrorKind::Conflict,
+        "record-exists" | "queue-conflict" => ErrorKind::Conflict,
         "already-exists" => ErrorKind::Exists,
-        "record-changed" => ErrorKind::Changed,
+        "record-changed" | "queue-changed" => ErrorKind::Changed,
         "limit-exceeded" => ErrorKind::LimitExceeded,
         "corrupt" => ErrorKind::Corrupt,
         "store" => ErrorKind::Store,
@@ -189,6 +192,12 @@ mod tests {
         assert_eq!((inside.change(), inside.field()), (Some(12), Some("note")));
         let whole = of(r#""field": "changes[12]""#);
         assert_eq!((whole.change(), whole.field()), (Some(12), None));
+        let message = of(r#""field": "messages[3].body""#);
+        assert_eq!((message.change(), message.field()), (Some(3), Some("body")));
+        let receipt = of(r#""field": "receipts[3]""#);
+        assert_eq!((receipt.change(), receipt.field()), (Some(3), Some("receipts")));
+        let other = of(r#""field": "steps[3]""#);
+        assert_eq!((other.change(), other.field()), (None, Some("steps[3]")));
     }
 
     #[test]

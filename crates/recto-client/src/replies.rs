@@ -1,5 +1,6 @@
 //! Answers read.
 
+pub(crate) mod queues;
 pub(crate) mod upkeep;
 
 use hyper::HeaderMap;

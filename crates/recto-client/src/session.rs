@@ -9,8 +9,8 @@ use hyper::Method;
 use recto::schema::{Collection, Schema, WriteMode};
 use recto::session::{
     Action, Applied, ApplyOptions, Backup, Bears, CheckOutcome, CursorKey, Explanation, GoesOn, JsonRecord,
-    LoadProgress, LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, RecordChange, Records,
-    ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools, VerifyReport,
+    LoadProgress, LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, Queues, RecordChange,
+    Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools, VerifyReport,
     VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
@@ -27,7 +27,7 @@ use crate::upkeep::{self, Heard, RejectFile};
 /// A [`Session`] over a running server.
 #[derive(Debug)]
 pub struct HttpSession {
-    transport: Transport,
+    pub(crate) transport: Transport,
 }
 
 impl HttpSession {
@@ -252,6 +252,10 @@ impl Session for HttpSession {
     }
 
     fn tools(&self) -> Result<&dyn Tools> {
+        Ok(self)
+    }
+
+    fn queues(&self) -> Result<&dyn Queues> {
         Ok(self)
     }
 }

@@ -1,5 +1,7 @@
 //! Paths and queries, byte for byte as they are sent.
 
+use std::time::Duration;
+
 use hyper::Method;
 use hyper::body::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -25,34 +27,45 @@ pub(crate) fn of_record(collection: &str, key: &[String]) -> String {
     of_collection(collection, &format!("/records/{}", parts.join(",")))
 }
 
+/// The path of a queue's resource: `/v1/queues/mails/messages:send`.
+pub(crate) fn of_queue(queue: &str, rest: &str) -> String {
+    format!("/v1/queues/{}{rest}", encode(queue))
+}
+
 /// The longest path and query that is sent. What is longer is asked in a body: servers take 16 KiB
 /// unless told otherwise, and proxies before them often 8.
 pub(crate) const MAX_TARGET_CHARACTERS: usize = 4 << 10;
 
-/// A request that only reads.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
     pub(crate) target: String,
     pub(crate) body: Bytes,
+    /// The version that what it changes must be of.
+    pub(crate) if_version: Option<u64>,
+    /// How long the server may wait before it answers, beside what it takes it to.
+    pub(crate) wait: Duration,
 }
 
 impl Ask {
-    pub(crate) fn get(target: impl Into<String>) -> Self {
+    pub(crate) fn new(method: Method, target: impl Into<String>, body: impl Into<Bytes>) -> Self {
         Self {
-            method: Method::GET,
+            method,
             target: target.into(),
-            body: Bytes::new(),
+            body: body.into(),
+            if_version: None,
+            wait: Duration::ZERO,
         }
+    }
+
+    pub(crate) fn get(target: impl Into<String>) -> Self {
+        Self::new(Method::GET, target, Bytes::new())
     }
 
     /// A question in a body.
     pub(crate) fn post(target: impl Into<String>, body: &Json) -> Self {
-        Self {
-            method: Method::POST,
-            target: target.into(),
-            body: body.to_string().into(),
-        }
+        Self::new(Method::POST, target, body.to_string())
     }
 }
 
@@ -123,11 +136,7 @@ impl Query {
         if target.len() <= MAX_TARGET_CHARACTERS {
             return Ask::get(target);
         }
-        Ask {
-            method: Method::POST,
-            target: body_path.to_owned(),
-            body: self.body().into(),
-        }
+        Ask::new(Method::POST, body_path, self.body())
     }
 
     /// A JSON object.

@@ -9,7 +9,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue, RETRY_AFTER, USER_AGENT,
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue, IF_MATCH, RETRY_AFTER,
+    USER_AGENT,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -120,7 +121,7 @@ impl Transport {
     pub(crate) async fn ask(&self, ask: &Ask) -> Result<Reply> {
         let mut attempts = Attempts::default();
         loop {
-            let attempt = match self.send(ask.method.clone(), &ask.target, ask.body.clone()).await {
+            let attempt = match self.send(ask).await {
                 Ok(response) => self.read(response).await,
                 Err(failed) => Err(failed),
             };
@@ -135,7 +136,7 @@ impl Transport {
     pub(crate) async fn stream(&self, ask: &Ask) -> Result<Response<Incoming>> {
         let mut attempts = Attempts::default();
         loop {
-            match self.send(ask.method.clone(), &ask.target, ask.body.clone()).await {
+            match self.send(ask).await {
                 Ok(response) => return Ok(response),
                 Err(failed) => attempts.again(failed).await?,
             }
@@ -153,10 +154,15 @@ impl Transport {
         target: &str,
         body: Option<&Json>,
     ) -> Result<Response<Incoming>> {
-        let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let body = body.map(Json::to_string).unwrap_or_default();
+        self.change_by(&Ask::new(method, target, body)).await
+    }
+
+    /// The same, by a request as it is.
+    pub(crate) async fn change_by(&self, ask: &Ask) -> Result<Response<Incoming>> {
         let mut attempts = Attempts::default();
         loop {
-            match self.send(method.clone(), target, body.clone()).await {
+            match self.send(ask).await {
                 // That it was done is said by the status; the rest of most answers only repeats what was asked.
                 Ok(response) => return Ok(response),
                 Err(Failed::Lost(error)) => return Err(self.unknown(error)),
@@ -179,10 +185,16 @@ impl Transport {
         body: Option<&Json>,
         cut_hint: &str,
     ) -> Result<Response<Incoming>> {
-        let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let body = body.map(Json::to_string).unwrap_or_default();
+        self.begin_by(&Ask::new(Method::POST, target, body), cut_hint)
+            .await
+    }
+
+    /// The same, by a request as it is.
+    pub(crate) async fn begin_by(&self, ask: &Ask, cut_hint: &str) -> Result<Response<Incoming>> {
         let mut attempts = Attempts::default();
         loop {
-            match self.send(Method::POST, target, body.clone()).await {
+            match self.send(ask).await {
                 Ok(response) => return Ok(response),
                 Err(Failed::Lost(error)) => return Err(error.with_hint(cut_hint)),
                 Err(failed) => attempts.again(failed).await?,
@@ -263,14 +275,23 @@ impl Transport {
     }
 
     /// Sends a request once; returns when a good answer begins.
-    async fn send(&self, method: Method, target: &str, body: Bytes) -> Result<Response<Incoming>, Failed> {
-        let has_body = !body.is_empty();
-        let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
-        let mut request = self.request(method, target, body).map_err(Failed::Refused)?;
-        if has_body {
+    async fn send(&self, ask: &Ask) -> Result<Response<Incoming>, Failed> {
+        let body = Full::new(ask.body.clone())
+            .map_err(|never| match never {})
+            .boxed_unsync();
+        let request = self.request(ask.method.clone(), &ask.target, body);
+        let mut request = request.map_err(Failed::Refused)?;
+        if !ask.body.is_empty() {
             request.headers_mut().insert(CONTENT_TYPE, APPLICATION_JSON);
         }
-        let response = match timeout(self.request_timeout, self.client.request(request)).await {
+        let tag = ask
+            .if_version
+            .map(|version| HeaderValue::try_from(format!("\"{version}\"")));
+        if let Some(Ok(tag)) = tag {
+            request.headers_mut().insert(IF_MATCH, tag);
+        }
+        let limit = self.request_timeout.saturating_add(ask.wait);
+        let response = match timeout(limit, self.client.request(request)).await {
             Err(_) => return Err(Failed::Lost(self.too_slow())),
             Ok(Err(error)) if error.is_connect() => return Err(Failed::NotSent(self.unreachable(&error))),
             Ok(Err(error)) => return Err(Failed::Lost(self.cut(&error))),
@@ -377,7 +398,7 @@ impl Transport {
         .with_hint("request_timeout_ms says how long it is waited for")
     }
 
-    fn unknown(&self, error: Error) -> Error {
+    pub(crate) fn unknown(&self, error: Error) -> Error {
         let message = format!(
             "{} did not say whether it made the change: it may or may not have",
             self.server

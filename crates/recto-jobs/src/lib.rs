@@ -66,4 +66,5 @@ pub use place::QueueStore;
 pub use queues::{Created, Queue, Queues};
 pub use receive::MAX_WAIT;
 pub use shard::Shard;
+pub use tables::REGISTRY as REGISTRY_TABLE;
 pub use totals::Totals;

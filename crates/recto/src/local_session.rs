@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::open;
 use crate::recto::Recto;
 use crate::row_filter::{self, RowFilter, RowFilters, forbidden};
-use crate::session::{Queues, ScrubPosition, ScrubStep, Session, StoreDescription, Tools};
+use crate::session::{QueueStatus, Queues, ScrubPosition, ScrubStep, Session, StoreDescription, Tools};
 use crate::writer::WriterMetrics;
 use tools::LocalTools;
 
@@ -166,6 +166,18 @@ impl LocalSession {
     ) -> Result<Option<ScrubStep>> {
         let recto = &self.unrestricted()?.recto;
         open::scrub_step(recto.operations(), position, most_bytes).await
+    }
+
+    /// How the first `most` queues are, by name, and how many there are; none of a store without queues, in which nothing is
+    /// made for that.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn queue_metrics(&self, most: usize) -> Result<Option<(Vec<QueueStatus>, usize)>> {
+        match self.recto().queues_there().await? {
+            Some(queues) => self.tools.first_queues(&queues, most).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The row filters for a collection.

@@ -589,6 +589,24 @@ impl Recto {
         Ok(opened.await?.clone())
     }
 
+    /// The same, if the store has any; makes nothing.
+    pub(crate) async fn queues_there(&self) -> Result<Option<Queues>> {
+        if let Some(opened) = self.own.queues.get() {
+            return Ok(Some(opened.clone()));
+        }
+        if self.shared.store.limits().remote {
+            return Ok(None);
+        }
+        let tables = self.shared.store.list_tables().await?;
+        if tables
+            .iter()
+            .any(|table| table.name() == recto_jobs::REGISTRY_TABLE)
+        {
+            return self.queues().await.map(Some);
+        }
+        Ok(None)
+    }
+
     pub(crate) fn now_micros(&self) -> i64 {
         self.shared.environment.now_micros()
     }

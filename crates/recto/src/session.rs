@@ -34,11 +34,11 @@ pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder,
 };
 pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
-pub(crate) use queues::body_words;
 pub use queues::{
     DeadLetterSettings, DeduplicationScope, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus,
     QueueTotals, Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling, body_bytes,
 };
+pub(crate) use queues::{body_words, check_range, most_messages};
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, CursorKey, GoesOn, LoadProgress,

@@ -36,8 +36,10 @@ pub(crate) fn queue(uri: &Uri) -> Result<String, Problem> {
 }
 
 /// The position of a message that a path names.
-pub(crate) fn position(uri: &Uri) -> &str {
-    uri.path().split('/').nth(KEY_SEGMENT).unwrap_or_default()
+pub(crate) fn position(uri: &Uri) -> Result<String, Problem> {
+    let segment = uri.path().split('/').nth(KEY_SEGMENT).unwrap_or_default();
+    let detail = "the position in the path is not percent-encoded UTF-8";
+    percent_decoded(segment).ok_or_else(|| Problem::invalid_parameter("position", detail))
 }
 
 #[cfg(test)]

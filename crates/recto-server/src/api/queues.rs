@@ -112,6 +112,10 @@ async fn expected(condition: &Condition, queues: &dyn Queues, name: &str) -> Res
         }
         Condition::Versions(versions) => versions,
     };
+    if let [version] = versions[..] {
+        // One that is none of its versions is not that which it has now.
+        return Ok(Some(u64::try_from(version).unwrap_or(u64::MAX)));
+    }
     let now = version(&queues.queue(name).await?);
     if versions.contains(&now) {
         return Ok(u64::try_from(now).ok());

@@ -36,7 +36,7 @@ use crate::auth::{Denied, Tokens, Validity};
 use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
 use crate::operation::{Observer, Readiness, Refusal, RequestIds, Who};
 use crate::problem::Problem;
-use crate::rights::Access;
+use crate::rights::{Access, Operation};
 use crate::stopping::Stopping;
 
 use body::Awaited;
@@ -314,7 +314,7 @@ impl Guard {
                 None => (text.clone(), self.ready()).into_response(),
                 Some(why) => unready(why),
             },
-            _ => self.metrics(request, who)?,
+            _ => self.metrics(request, who).await?,
         })
     }
 
@@ -326,18 +326,29 @@ impl Guard {
         }
     }
 
-    fn metrics<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Response, Turned> {
-        if self.config.metrics == MetricsAccess::Token
-            && !self.authenticate(request, who)?.access.reads_everything()
-        {
+    async fn metrics<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Response, Turned> {
+        let access = match self.config.metrics {
+            MetricsAccess::Token => self.authenticate(request, who)?.access,
+            MetricsAccess::Open => Access::all(),
+        };
+        if !access.reads_everything() {
             let detail = "metrics are for tokens that read every collection without a row filter";
             let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail);
             return Ok(problem.into_response());
         }
         let text = [(header::CONTENT_TYPE, crate::operation::METRICS_TYPE)];
         let of_store = self.readiness.store_metrics();
+        let of_queues = if access.allows_every_queue(Operation::Read) {
+            self.readiness.queues.text().await
+        } else {
+            String::new()
+        };
         let places = crate::operation::PlacesText(self.places.taken());
-        Ok((text, format!("{}{places}{of_store}", self.observer.metrics)).into_response())
+        Ok((
+            text,
+            format!("{}{places}{of_store}{of_queues}", self.observer.metrics),
+        )
+            .into_response())
     }
 
     /// A request as handlers see it: with who asks, and a body that ends at the limit; and whether a

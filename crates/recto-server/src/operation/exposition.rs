@@ -392,7 +392,7 @@ fn pages(metrics: &Metrics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn head(f: &mut fmt::Formatter<'_>, name: &str, kind: &str, help: &str) -> fmt::Result {
+pub(super) fn head(f: &mut fmt::Formatter<'_>, name: &str, kind: &str, help: &str) -> fmt::Result {
     writeln!(f, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
@@ -418,7 +418,7 @@ fn sorted<K: Ord, V>(mut series: Vec<(K, V)>) -> Vec<(K, V)> {
     series
 }
 
-fn escaped(label: &str) -> String {
+pub(super) fn escaped(label: &str) -> String {
     let mut text = String::with_capacity(label.len());
     for character in label.chars() {
         match character {

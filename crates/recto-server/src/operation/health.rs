@@ -7,8 +7,8 @@ use recto::session::Session as _;
 use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
-use super::Observer;
 use super::exposition::{RefusedText, StoreText, WriterText};
+use super::{Observer, QueueFigures};
 
 /// How long the store may take to answer that it is there.
 pub(crate) const READY_TIME: Duration = Duration::from_secs(2);
@@ -25,6 +25,8 @@ pub(crate) struct Readiness {
     damage_fails: bool,
     /// When it was last asked (nanoseconds of the monotonic clock), and whether it answered.
     last: Mutex<Option<(u64, bool)>>,
+    /// How its queues are.
+    pub(crate) queues: QueueFigures,
 }
 
 impl Readiness {
@@ -35,6 +37,7 @@ impl Readiness {
         damage_fails: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
+            queues: QueueFigures::new(session.clone(), environment.clone()),
             session,
             environment,
             observer,

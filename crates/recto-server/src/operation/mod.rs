@@ -8,6 +8,7 @@ mod histogram;
 mod logs;
 mod metrics;
 mod observed;
+mod queues;
 mod request_id;
 mod trace;
 
@@ -18,6 +19,7 @@ pub(crate) use health::{Readiness, tell_applied};
 pub use logs::start_logs;
 pub(crate) use metrics::{Counted, Metrics, Refusal, RequestLabels};
 pub(crate) use observed::Observed;
+pub(crate) use queues::QueueFigures;
 pub(crate) use request_id::{REQUEST_ID, RequestIds};
 pub(crate) use trace::{PageSpan, Parent, Traces};
 

@@ -372,9 +372,15 @@ fn there_is_a_limit_on_what_is_taken_at_once() {
             refused["results"][0]["problem"]["field"], "messages[0].body",
             "{refused}"
         );
-        for most in ["0", "1001", "-1", "x", ""] {
+        for (most, kind) in [
+            ("0", "invalid-argument"),
+            ("1001", "invalid-argument"),
+            ("-1", "invalid-argument"),
+            ("x", "invalid-parameter"),
+            ("", "invalid-parameter"),
+        ] {
             let target = format!("{JOBS}/messages?max_messages={most}");
-            client.get(&target).await.problem(400, "invalid-parameter");
+            client.get(&target).await.problem(400, kind);
         }
         let all = vec![json!({ "body": "x" }); 1_000];
         let sent = done(&client, "send", json!({ "messages": all })).await;

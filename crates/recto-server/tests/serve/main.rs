@@ -6,6 +6,7 @@ mod frames;
 mod http2;
 mod limits;
 mod operation;
+mod queues;
 mod safety;
 mod shutdown;
 mod slow_clients;

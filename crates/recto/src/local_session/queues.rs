@@ -12,7 +12,7 @@ use crate::queues::{
 };
 use crate::session::{
     OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTotals, Queues, ReceiveRequest,
-    ReceivedMessage, SentMessage, Settling, body_words,
+    ReceivedMessage, SentMessage, Settling, body_words, check_range, most_messages,
 };
 
 use super::tools::LocalTools;
@@ -61,9 +61,9 @@ impl Queues for LocalTools {
                 "queue {name} is of version {} now, and not of {version}",
                 queue.version()
             );
-            return Err(
-                Error::new(ErrorKind::Changed, message).with_hint("look at what it is now, and change that")
-            );
+            return Err(Error::new(ErrorKind::Changed, message)
+                .with_hint("look at what it is now, and change that")
+                .with_version(i64::try_from(queue.version()).unwrap_or(i64::MAX)));
         }
         let options = settings.on(queue.options())?;
         queue.change(options).await?;
@@ -129,6 +129,7 @@ impl Queues for LocalTools {
     }
 
     async fn peek(&self, queue: &str, most: u32) -> Result<Vec<PeekedMessage>> {
+        check_range("max_messages", most, 1..=most_messages())?;
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let peeked = self.named(queue).await?.peek(most).await?;
         Ok(peeked.into_iter().map(peeked_words).collect())
@@ -177,6 +178,24 @@ impl LocalTools {
                     .with_field("to"))
             }
         }
+    }
+
+    /// How the first `most` queues are, by name, and how many there are.
+    pub(super) async fn first_queues(
+        &self,
+        queues: &crate::queues::Queues,
+        most: usize,
+    ) -> Result<(Vec<QueueStatus>, usize)> {
+        let all = queues.list().await?;
+        let mut first = Vec::with_capacity(all.len().min(most));
+        for queue in all.iter().take(most) {
+            match self.status(queue).await {
+                // It was deleted meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                status => first.push(status?),
+            }
+        }
+        Ok((first, all.len()))
     }
 
     async fn status(&self, queue: &Queue) -> Result<QueueStatus> {

@@ -1,6 +1,7 @@
 //! Queues and their messages, in the words of the HTTP API.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -285,10 +286,9 @@ impl ReceiveRequest {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`]: a number is too small or too great, as [`Error::field`] says.
     pub(crate) fn check(&self) -> Result<()> {
-        let most = u32::try_from(MAX_BATCH).unwrap_or(u32::MAX);
         let longest = u32::try_from(MAX_WAIT.as_secs()).unwrap_or(u32::MAX);
         for (field, given, range) in [
-            ("max_messages", self.max_messages, 1..=most),
+            ("max_messages", self.max_messages, 1..=most_messages()),
             (
                 "visibility_seconds",
                 self.visibility_seconds,
@@ -296,16 +296,30 @@ impl ReceiveRequest {
             ),
             ("wait_seconds", self.wait_seconds, 0..=longest),
         ] {
-            if let Some(given) = given.filter(|given| !range.contains(given)) {
-                let (least, most) = (range.start(), range.end());
-                let message = format!("`{field}` is {given}, and must be from {least} to {most}");
-                return Err(Error::new(ErrorKind::InvalidArgument, message)
-                    .with_hint("nothing was received")
-                    .with_field(field));
+            if let Some(given) = given {
+                check_range(field, given, range)?;
             }
         }
         Ok(())
     }
+}
+
+/// How many messages are received or looked at at once, at most.
+pub(crate) fn most_messages() -> u32 {
+    u32::try_from(MAX_BATCH).unwrap_or(u32::MAX)
+}
+
+/// # Errors
+/// [`ErrorKind::InvalidArgument`]: a number is too small or too great.
+pub(crate) fn check_range(field: &str, given: u32, range: RangeInclusive<u32>) -> Result<()> {
+    if range.contains(&given) {
+        return Ok(());
+    }
+    let (least, most) = (range.start(), range.end());
+    let message = format!("`{field}` is {given}, and must be from {least} to {most}");
+    Err(Error::new(ErrorKind::InvalidArgument, message)
+        .with_hint("choose a number in that range; nothing was done")
+        .with_field(field))
 }
 
 /// A message that was received.

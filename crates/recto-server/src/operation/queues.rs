@@ -1,0 +1,150 @@
+//! Figures of queues for `/metrics`.
+
+use std::fmt;
+use std::time::Duration;
+
+use recto::session::QueueStatus;
+use recto::{Environment, LocalSession};
+use tokio::sync::Mutex;
+
+use super::exposition::{escaped, head};
+
+/// The most queues that figures are told of: the first by name.
+pub(crate) const MAX_SHOWN_QUEUES: usize = 100;
+/// How long figures hold: each queue costs a look at its segments.
+const HOLD_TIME: Duration = Duration::from_secs(5);
+/// How long looking at all of them may take.
+const LOOK_TIME: Duration = Duration::from_secs(2);
+
+/// Figures of queues, as they were looked at last.
+#[derive(Debug)]
+pub(crate) struct QueueFigures {
+    session: LocalSession,
+    environment: Environment,
+    /// When it was looked (nanoseconds of the monotonic clock), and what there was.
+    last: Mutex<Option<(u64, String)>>,
+}
+
+impl QueueFigures {
+    pub(crate) fn new(session: LocalSession, environment: Environment) -> Self {
+        Self {
+            session,
+            environment,
+            last: Mutex::new(None),
+        }
+    }
+
+    /// As text; nothing of a store that has no queues, or does not say in time how they are.
+    pub(crate) async fn text(&self) -> String {
+        let mut last = self.last.lock().await;
+        let now = self.environment.monotonic_nanos();
+        if let Some((looked, text)) = &*last
+            && u128::from(now.saturating_sub(*looked)) < HOLD_TIME.as_nanos()
+        {
+            return text.clone();
+        }
+        let looked = tokio::time::timeout(LOOK_TIME, self.session.queue_metrics(MAX_SHOWN_QUEUES)).await;
+        let text = match looked {
+            Ok(Ok(Some((queues, count)))) => QueuesText { queues, count }.to_string(),
+            Ok(Ok(None)) => String::new(),
+            Ok(Err(error)) => {
+                tracing::warn!(kind = ?error.kind(), "the store does not say how its queues are");
+                String::new()
+            }
+            Err(_) => {
+                tracing::warn!(kind = "Timeout", "the store does not say how its queues are");
+                String::new()
+            }
+        };
+        *last = Some((self.environment.monotonic_nanos(), text.clone()));
+        text
+    }
+}
+
+/// Queues as Prometheus reads them, and how many there are.
+struct QueuesText {
+    queues: Vec<QueueStatus>,
+    count: usize,
+}
+
+/// A figure of each queue: its name, kind and help, and where it stands.
+type OfQueue = (&'static str, &'static str, &'static str, fn(&QueueStatus) -> f64);
+
+#[allow(clippy::cast_precision_loss)] // of what is shown
+const OF_QUEUE: [OfQueue; 10] = [
+    (
+        "recto_queue_messages",
+        "gauge",
+        "Messages that are not done with.",
+        |queue| queue.messages as f64,
+    ),
+    (
+        "recto_queue_in_flight",
+        "gauge",
+        "Of those, the ones that somebody has received.",
+        |queue| queue.in_flight as f64,
+    ),
+    (
+        "recto_queue_delayed",
+        "gauge",
+        "Of those, the ones that are not due yet.",
+        |queue| queue.delayed as f64,
+    ),
+    (
+        "recto_queue_oldest_age_seconds",
+        "gauge",
+        "How long ago the oldest message was sent; 0 if there is none.",
+        |queue| queue.age_seconds.unwrap_or(0.0),
+    ),
+    (
+        "recto_queue_receivers_waiting",
+        "gauge",
+        "How many wait for a message at this server.",
+        |queue| queue.receivers_waiting as f64,
+    ),
+    (
+        "recto_queue_sent_total",
+        "counter",
+        "Messages that were sent through this server.",
+        |queue| queue.totals.sent as f64,
+    ),
+    (
+        "recto_queue_received_total",
+        "counter",
+        "Messages that this server handed out, one as often as it was.",
+        |queue| queue.totals.received as f64,
+    ),
+    (
+        "recto_queue_acked_total",
+        "counter",
+        "Messages that were acknowledged through this server.",
+        |queue| queue.totals.acked as f64,
+    ),
+    (
+        "recto_queue_given_back_total",
+        "counter",
+        "Messages that were given back through this server.",
+        |queue| queue.totals.given_back as f64,
+    ),
+    (
+        "recto_queue_dead_lettered_total",
+        "counter",
+        "Messages that this server moved to the dead letters.",
+        |queue| queue.totals.dead_lettered as f64,
+    ),
+];
+
+impl fmt::Display for QueuesText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let help = "How many queues there are; figures are told of the first 100 by name.";
+        head(f, "recto_queues", "gauge", help)?;
+        writeln!(f, "recto_queues {}", self.count)?;
+        for (name, kind, help, value) in OF_QUEUE {
+            head(f, name, kind, help)?;
+            for queue in &self.queues {
+                writeln!(f, "{name}{{queue=\"{}\"}} {}", escaped(&queue.name), value(queue))?;
+            }
+        }
+        Ok(())
+    }
+}

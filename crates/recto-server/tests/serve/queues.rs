@@ -1,0 +1,234 @@
+//! Receives that wait: for how long, beside what, and until when.
+
+use std::time::{Duration, Instant};
+
+use recto_server::config::Limits;
+use serde_json::{Value as Json, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use super::support::{Served, eventually, read_reply, read_to_end, serve, serve_with_tokens};
+
+const JOBS: &str = "/v1/queues/jobs";
+
+async fn post(served: &Served, verb: &str, body: &Json) -> Json {
+    let reply = served
+        .ask("POST", &format!("{JOBS}/messages:{verb}"), &[], &body.to_string())
+        .await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    reply.json()
+}
+
+async fn send(served: &Served, body: &str) {
+    post(served, "send", &json!({ "messages": [{ "body": body }] })).await;
+}
+
+/// A server with a queue.
+async fn served(change: impl FnOnce(&mut Limits)) -> Served {
+    let served = serve(|config| change(&mut config.limits)).await;
+    assert_eq!(served.ask("PUT", JOBS, &[], "{}").await.status, 201);
+    served
+}
+
+async fn status(served: &Served) -> Json {
+    served.get(JOBS).await.json()
+}
+
+/// A receive that waits for so long, once it does.
+async fn waiting(served: &Served, seconds: u32) -> TcpStream {
+    let before = status(served).await["receivers_waiting"].as_u64().unwrap();
+    let stream = asking(served, seconds).await;
+    eventually("it waits", || async {
+        status(served).await["receivers_waiting"].as_u64().unwrap() > before
+    })
+    .await;
+    stream
+}
+
+async fn asking(served: &Served, seconds: u32) -> TcpStream {
+    let body = json!({ "wait_seconds": seconds, "visibility_seconds": 600 }).to_string();
+    let mut stream = served.connect().await;
+    let head = format!(
+        "POST {JOBS}/messages:receive HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_is_answered_with_the_message() {
+    let served = served(|_| {}).await;
+    let mut stream = waiting(&served, 20).await;
+    let began = Instant::now();
+    send(&served, "a").await;
+    let answer = read_reply(&mut stream).await.json();
+    assert_eq!(answer["messages"][0]["body"], "a");
+    assert!(began.elapsed() < Duration::from_secs(5));
+    served.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_in_time_is_no_failure_though_it_takes_longer_than_a_request_may() {
+    let served = served(|limits| limits.request_time = Duration::from_millis(300)).await;
+    let began = Instant::now();
+    let answer = post(&served, "receive", &json!({ "wait_seconds": 2 })).await;
+    assert_eq!(answer, json!({ "messages": [] }));
+    assert!(began.elapsed() >= Duration::from_secs(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_takes_no_place_of_other_requests_and_there_is_a_limit() {
+    let served = served(|limits| {
+        limits.concurrent_requests = 1;
+        limits.waiting_receives = 3;
+    })
+    .await;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        streams.push(waiting(&served, 20).await);
+    }
+    assert_eq!(served.get(JOBS).await.status, 200);
+    let mut refused = asking(&served, 20).await;
+    let refused = read_reply(&mut refused).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert!((served.metric("recto_http_places_taken{class=\"receive\"}").await - 3.0).abs() < 0.1);
+    assert!((served.metric("recto_http_places{class=\"receive\"}").await - 3.0).abs() < 0.1);
+    drop(streams);
+    eventually("the places are free", || async {
+        served.metric("recto_http_places_taken{class=\"receive\"}").await < 0.5
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_is_answered_at_once_when_the_server_stops() {
+    let mut served = served(|_| {}).await;
+    let mut streams = vec![waiting(&served, 20).await, waiting(&served, 20).await];
+    let began = Instant::now();
+    served.tell();
+    for stream in &mut streams {
+        let answer = read_to_end(stream).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.ends_with("{\"messages\":[]}"), "{answer}");
+    }
+    served.ended().await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_receives_nothing_and_the_next_does_at_once() {
+    let served = served(|_| {}).await;
+    for round in 0..5 {
+        let stream = waiting(&served, 20).await;
+        drop(stream);
+        eventually("it waits no more", || async {
+            status(&served).await["receivers_waiting"] == 0
+        })
+        .await;
+        let body = format!("message {round}");
+        send(&served, &body).await;
+        let began = Instant::now();
+        let received = post(&served, "receive", &json!({ "wait_seconds": 5 })).await;
+        assert_eq!(received["messages"][0]["body"], body);
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        let receipts = json!({ "receipts": [received["messages"][0]["receipt"]] });
+        post(&served, "ack", &receipts).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_received_for_a_client_that_goes_is_given_back() {
+    let served = served(|_| {}).await;
+    // Whoever goes while a message is on its way to them may have been sent it: all others are given back.
+    let mut on_their_way = 0;
+    for round in 0..20 {
+        let stream = waiting(&served, 20).await;
+        let body = json!({ "messages": [{ "body": format!("{round}") }] }).to_string();
+        let target = format!("{JOBS}/messages:send");
+        let sending = served.ask("POST", &target, &[], &body);
+        let (sent, ()) = tokio::join!(sending, async { drop(stream) });
+        assert_eq!(sent.status, 200);
+        let received = post(&served, "receive", &json!({ "wait_seconds": 2 })).await;
+        match received["messages"].as_array().unwrap().first() {
+            Some(message) => {
+                post(&served, "ack", &json!({ "receipts": [message["receipt"]] })).await;
+            }
+            None => on_their_way += 1,
+        }
+    }
+    let left = status(&served).await;
+    assert_eq!(left["in_flight"], on_their_way, "{left}");
+    assert!(on_their_way < 10, "{on_their_way} of 20");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_has_a_part_of_the_places_of_those_who_wait() {
+    let (served, tokens) = serve_with_tokens(&["queue.*:all", "queue.jobs:receive"]).await;
+    let served = served
+        .again(|config| {
+            config.tokens = Some(config.load_folder.as_ref().unwrap().with_file_name("tokens.toml"));
+            config.limits.waiting_receives = 4;
+        })
+        .await;
+    assert_eq!(served.with(&tokens[0], "PUT", JOBS, "{}").await.status, 201);
+    let target = format!("{JOBS}/messages:receive");
+    let wait = json!({ "wait_seconds": 3 }).to_string();
+    let (first, second) = tokio::join!(
+        served.with(&tokens[1], "POST", &target, &wait),
+        served.with(&tokens[1], "POST", &target, &wait),
+    );
+    let mut statuses = [first.status, second.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 429]);
+    assert_eq!(served.with(&tokens[0], "POST", &target, "{}").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_log_names_queues_and_counts_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("audit.log");
+    let served = serve(|config| config.audit_log = Some(log.clone())).await;
+    assert_eq!(served.ask("PUT", JOBS, &[], "{}").await.status, 201);
+    post(
+        &served,
+        "send",
+        &json!({ "messages": [{ "body": "secret" }, {}] }),
+    )
+    .await;
+    let received = post(&served, "receive", &json!({})).await;
+    post(
+        &served,
+        "ack",
+        &json!({ "receipts": [received["messages"][0]["receipt"]] }),
+    )
+    .await;
+    assert_eq!(served.ask("DELETE", JOBS, &[], "").await.status, 204);
+    served.stop().await.unwrap();
+    let text = std::fs::read_to_string(log).unwrap();
+    let lines: Vec<Json> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| (&line["action"], &line["outcome"], &line["messages"]))
+        .collect();
+    let (none, done) = (json!(null), json!("done"));
+    let (create, send, ack, delete) = (
+        json!("create queue"),
+        json!("send"),
+        json!("ack"),
+        json!("delete queue"),
+    );
+    let expected = [
+        (&create, &done, &none),
+        (&send, &json!("invalid-argument"), &json!(2)),
+        (&ack, &done, &json!(1)),
+        (&delete, &done, &none),
+    ];
+    assert_eq!(told, expected);
+    assert!(lines.iter().all(|line| line["queue"] == "jobs"));
+    assert!(!text.contains("secret"));
+}
