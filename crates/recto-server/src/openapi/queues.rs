@@ -219,9 +219,14 @@ fn queue() -> Json {
             count("How many wait for a message at this server."),
         ),
         ("totals", totals),
+        (
+            "damage",
+            text("Why the numbers are not known, if what is stored of it is damaged."),
+        ),
     ];
     let names = properties.each_ref().map(|(name, _)| *name);
-    of(properties, &names)
+    let always: Vec<_> = names.into_iter().filter(|name| *name != "damage").collect();
+    of(properties, &always)
 }
 
 /// The two ways to say a body, of which a message has one.

@@ -136,15 +136,51 @@ const OF_QUEUE: [OfQueue; 10] = [
 
 impl fmt::Display for QueuesText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let help = "How many queues there are; figures are told of the first 100 by name.";
-        head(f, "recto_queues", "gauge", help)?;
+        let help =
+            format!("How many queues there are; figures are told of the first {MAX_SHOWN_QUEUES} by name.");
+        head(f, "recto_queues", "gauge", &help)?;
         writeln!(f, "recto_queues {}", self.count)?;
+        let name = "recto_queue_damaged";
+        let help = "Whether what is stored of the queue is damaged; the other figures are not known then.";
+        head(f, name, "gauge", help)?;
+        for queue in &self.queues {
+            let is_damaged = u8::from(queue.damage.is_some());
+            writeln!(f, "{name}{{queue=\"{}\"}} {is_damaged}", escaped(&queue.name))?;
+        }
         for (name, kind, help, value) in OF_QUEUE {
             head(f, name, kind, help)?;
-            for queue in &self.queues {
+            for queue in self.queues.iter().filter(|queue| queue.damage.is_none()) {
                 writeln!(f, "{name}{{queue=\"{}\"}} {}", escaped(&queue.name), value(queue))?;
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_is_damaged_is_told_as_such_and_nothing_else() {
+        let named = |name: &str, damage: Option<&str>| QueueStatus {
+            name: name.to_owned(),
+            messages: 7,
+            age_seconds: Some(1.5),
+            damage: damage.map(str::to_owned),
+            ..QueueStatus::default()
+        };
+        let queues = vec![named("bad", Some("lost")), named("jobs", None)];
+        let text = QueuesText { queues, count: 101 }.to_string();
+        for line in [
+            "recto_queues 101",
+            "recto_queue_damaged{queue=\"bad\"} 1",
+            "recto_queue_damaged{queue=\"jobs\"} 0",
+            "recto_queue_messages{queue=\"jobs\"} 7",
+            "recto_queue_oldest_age_seconds{queue=\"jobs\"} 1.5",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("recto_queue_messages{queue=\"bad\"}"));
     }
 }

@@ -232,3 +232,54 @@ async fn the_audit_log_names_queues_and_counts_messages() {
     assert!(lines.iter().all(|line| line["queue"] == "jobs"));
     assert!(!text.contains("secret"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_tell_of_queues_whoever_may_read_them_all() {
+    let (served, tokens) =
+        serve_with_tokens(&["*:read; queue.*:all", "*:read", "*:read; queue.jobs:read"]).await;
+    let metrics = async |token: &str| served.with(token, "GET", "/metrics", "").await.body;
+    assert!(
+        !metrics(&tokens[0]).await.contains("recto_queue"),
+        "a store without queues stays one"
+    );
+    assert_eq!(served.with(&tokens[0], "PUT", JOBS, "{}").await.status, 201);
+    let body =
+        json!({ "messages": [{ "body": "a" }, { "body": "b" }, { "body": "c", "delay_seconds": 60 }] });
+    let target = |verb: &str| format!("{JOBS}/messages:{verb}");
+    served
+        .with(&tokens[0], "POST", &target("send"), &body.to_string())
+        .await;
+    let received = served
+        .with(&tokens[0], "POST", &target("receive"), "{}")
+        .await
+        .json();
+    let receipts = json!({ "receipts": [received["messages"][0]["receipt"]] });
+    served
+        .with(&tokens[0], "POST", &target("ack"), &receipts.to_string())
+        .await;
+    served.with(&tokens[0], "POST", &target("receive"), "{}").await;
+    eventually("figures are looked at again", || async {
+        metrics(&tokens[0]).await.contains("recto_queues 1\n")
+    })
+    .await;
+    let text = metrics(&tokens[0]).await;
+    for line in [
+        "recto_queue_messages{queue=\"jobs\"} 2",
+        "recto_queue_in_flight{queue=\"jobs\"} 1",
+        "recto_queue_delayed{queue=\"jobs\"} 1",
+        "recto_queue_sent_total{queue=\"jobs\"} 3",
+        "recto_queue_received_total{queue=\"jobs\"} 2",
+        "recto_queue_acked_total{queue=\"jobs\"} 1",
+        "recto_queue_given_back_total{queue=\"jobs\"} 0",
+        "recto_queue_dead_lettered_total{queue=\"jobs\"} 0",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+    }
+    for token in &tokens[1..] {
+        let text = metrics(token).await;
+        assert!(
+            text.contains("recto_http_in_flight") && !text.contains("jobs"),
+            "{text}"
+        );
+    }
+}

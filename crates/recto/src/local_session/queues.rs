@@ -20,23 +20,8 @@ use super::tools::LocalTools;
 #[async_trait]
 impl Queues for LocalTools {
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
-        let mut all = Vec::new();
-        for queue in self.recto.queues().await?.list().await? {
-            match self.status(&queue).await {
-                Ok(status) => all.push(status),
-                // It was deleted meanwhile.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) if error.kind() == ErrorKind::Corrupt => all.push(QueueStatus {
-                    name: queue.name().to_owned(),
-                    version: queue.version(),
-                    options: QueueSettings::of(queue.options()),
-                    damage: Some(error.to_string()),
-                    ..QueueStatus::default()
-                }),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(all)
+        let all = self.recto.queues().await?.list().await?;
+        self.statuses(&all).await
     }
 
     async fn queue(&self, name: &str) -> Result<QueueStatus> {
@@ -187,15 +172,29 @@ impl LocalTools {
         most: usize,
     ) -> Result<(Vec<QueueStatus>, usize)> {
         let all = queues.list().await?;
-        let mut first = Vec::with_capacity(all.len().min(most));
-        for queue in all.iter().take(most) {
+        let first = self.statuses(&all[..all.len().min(most)]).await?;
+        Ok((first, all.len()))
+    }
+
+    /// Of several queues. One that is damaged does not hide the others.
+    async fn statuses(&self, queues: &[Queue]) -> Result<Vec<QueueStatus>> {
+        let mut all = Vec::with_capacity(queues.len());
+        for queue in queues {
             match self.status(queue).await {
+                Ok(status) => all.push(status),
                 // It was deleted meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                status => first.push(status?),
+                Err(error) if error.kind() == ErrorKind::Corrupt => all.push(QueueStatus {
+                    name: queue.name().to_owned(),
+                    version: queue.version(),
+                    options: QueueSettings::of(queue.options()),
+                    damage: Some(error.to_string()),
+                    ..QueueStatus::default()
+                }),
+                Err(error) => return Err(error),
             }
         }
-        Ok((first, all.len()))
+        Ok(all)
     }
 
     async fn status(&self, queue: &Queue) -> Result<QueueStatus> {
