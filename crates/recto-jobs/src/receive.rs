@@ -327,22 +327,27 @@ impl Inner {
             .filter_map(|one| Some((*one, entry(one)??)))
             .unzip();
         let contents = self.contents(segment.number, live, &entries).await?;
-        let (mut lost, mut wrong) = (Vec::new(), None);
+        let (mut found, mut lost, mut wrong) = (Vec::new(), Vec::new(), None);
         for ((delivery, (_, entry)), content) in known.into_iter().zip(entries).zip(contents) {
             match content {
                 Ok(content) => {
-                    look.bytes += u64::from(entry.size);
-                    look.messages
-                        .push(self.message(segment, delivery, &entry, content));
+                    let message = self.message(segment, delivery, &entry, content);
+                    found.push((message, u64::from(entry.size)));
                 }
                 Err(unread) if unread.is_lost() => lost.push(delivery),
                 Err(unread) => wrong = Some(unread.of(entry.id)),
             }
         }
-        look.is_lossy |= !lost.is_empty();
         // Bodies go with their segment: by a purge, or when others are done with all of it.
-        if !lost.is_empty() && self.find(segment.number).await?.is_some() {
+        let is_lossy = !lost.is_empty();
+        if is_lossy && self.find(segment.number).await?.is_some() {
             self.lose(segment, live, lost);
+        }
+        look.is_lossy |= is_lossy;
+        // Only now: what failed before is given back.
+        for (message, bytes) in found {
+            look.bytes += bytes;
+            look.messages.push(message);
         }
         match wrong {
             Some(error) if look.messages.is_empty() => Err(error),

@@ -31,7 +31,8 @@ struct Append {
 
 impl Shard {
     /// Sends messages, in this order; what became of each. Those that are not right are left out, and the others sent. A caller
-    /// that goes away leaves nothing half done: they are sent, or not.
+    /// that goes away leaves nothing half done: they are sent, or not. In an ordered queue nothing is sent behind what the store
+    /// did not take.
     ///
     /// # Errors
     /// Of each message: it is not right; the shard is full; the store cannot be reached; or it is not known whether it was sent,
@@ -40,12 +41,22 @@ impl Shard {
         let count = messages.len();
         let mut results: Vec<Option<Result<Sent>>> = vec![None; count];
         let appends = self.appends(&messages, &mut results);
+        let is_ordered = self.options().is_ordered;
+        let mut failed: Option<QueueError> = None;
         // One after the other: what is sent first is to be received first.
         for append in appends {
             let (numbers, shard) = (append.numbers.clone(), self.clone());
+            if let Some(error) = failed.as_ref().filter(|_| is_ordered) {
+                // No message of a group stands without those before it.
+                for number in numbers {
+                    results[number] = Some(Err(not_sent_behind(error)));
+                }
+                continue;
+            }
             let ids: Vec<_> = append.entries.iter().map(|entry| entry.id).collect();
             let sent = tokio::spawn(async move { shard.0.append(append).await }).await;
             let sent = sent.unwrap_or_else(|_| Err(QueueError::ended()));
+            failed = failed.or_else(|| sent.as_ref().err().cloned());
             for (index, number) in numbers.into_iter().enumerate() {
                 results[number] = Some(match &sent {
                     Ok(placed) => Ok(match placed[index] {
@@ -201,6 +212,22 @@ impl Inner {
             .with_hint(RESTORE_ALL)),
         }
     }
+}
+
+/// Of messages of an ordered queue that are behind others of which this became.
+fn not_sent_behind(error: &QueueError) -> QueueError {
+    let kind = match error.kind() {
+        // What is said of those before says nothing of these: nothing was done.
+        QueueErrorKind::OutcomeUnknown | QueueErrorKind::InvalidArgument | QueueErrorKind::Store => {
+            QueueErrorKind::Unavailable
+        }
+        kind => kind,
+    };
+    let message =
+        "messages before it were not sent, or may not be, and the queue is ordered: it was not sent";
+    QueueError::new(kind, message)
+        .with_hint("settle first what became of those before it, then send it again")
+        .with_source(error.clone())
 }
 
 /// By which groups and deduplication ids are told apart.

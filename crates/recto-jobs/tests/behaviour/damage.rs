@@ -1,5 +1,7 @@
 //! What is stored is damaged.
 
+use std::sync::atomic::Ordering;
+
 use recto_jobs::{ERROR_ATTRIBUTE, NewMessage, QueueErrorKind};
 use recto_queue::QueueOptions;
 
@@ -44,6 +46,20 @@ pub(crate) async fn a_message_whose_body_is_lost_is_a_dead_letter(bed: Bed) {
         ),
         (0, 1, 1)
     );
+}
+
+pub(crate) async fn what_is_given_back_is_not_handed_out(bed: Bed) {
+    let shard = bed.open().await;
+    send(&shard, NewMessage::new("a")).await;
+    bed.lose_bodies().await;
+    send(&shard, NewMessage::new("b")).await;
+    // Whether the body went with its segment cannot be told: all is given back.
+    bed.watch.hides_heads.store(true, Ordering::Relaxed);
+    let failed = shard.receive(10, Some(LONG), NOW).await.unwrap_err();
+    assert_eq!(failed.kind(), QueueErrorKind::Unavailable);
+    bed.watch.hides_heads.store(false, Ordering::Relaxed);
+    let again = shard.receive(10, Some(LONG), LATER).await.unwrap();
+    assert_eq!((again[0].attempts, bodies(&again)), (1, vec!["b".to_owned()]));
 }
 
 pub(crate) async fn what_is_moved_back_goes_without_its_body(bed: Bed) {

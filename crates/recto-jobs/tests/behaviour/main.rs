@@ -14,6 +14,7 @@ mod segments;
 mod sending;
 mod settling;
 mod stores;
+mod watched;
 
 use std::time::Duration;
 
@@ -85,6 +86,7 @@ behaviours! {
     inspecting::one_message_is_taken_out,
     ordered::of_a_group_one_message_is_received_at_a_time,
     ordered::who_has_no_group_is_not_sent,
+    ordered::nothing_is_sent_behind_what_was_not,
     dead::what_is_received_too_often_is_a_dead_letter,
     dead::the_last_error_goes_with_a_dead_letter,
     damage::a_message_whose_body_is_lost_is_gone_and_counted,
@@ -108,6 +110,7 @@ behaviours! {
     segments::segments_go_when_all_of_their_messages_are_done_with,
     segments::what_is_left_in_the_first_segment_is_received_first,
     segments::rows_of_a_log_are_put_over_those_of_the_segments_before,
+    damage::what_is_given_back_is_not_handed_out,
     damage::what_is_moved_back_goes_without_its_body,
     large::many_who_send_large_messages_are_served;
     expiring::what_is_older_than_its_queue_keeps_it_is_gone,

@@ -1,5 +1,7 @@
 //! Messages of a group come in order.
 
+use std::sync::atomic::Ordering;
+
 use recto_jobs::{NewMessage, QueueErrorKind, Shard, ShardOptions};
 
 use crate::stores::Bed;
@@ -63,6 +65,32 @@ pub(crate) async fn who_has_no_group_is_not_sent(bed: Bed) {
         );
     }
     assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
+}
+
+pub(crate) async fn nothing_is_sent_behind_what_was_not(bed: Bed) {
+    let shard = ordered(&bed).await;
+    // Of so many bytes that they are not sent at once.
+    let large = |body: u8| of("a", &char::from(body).to_string().repeat(900_000));
+    let messages: Vec<_> = (b'a'..=b'i').map(large).collect();
+    bed.watch.refused_appends.store(1, Ordering::Relaxed);
+    let sent = shard.send(messages.clone()).await;
+    let kinds: Vec<_> = sent.into_iter().map(|one| one.unwrap_err().kind()).collect();
+    let refused = kinds.iter().take_while(|kind| **kind == QueueErrorKind::Store);
+    let refused = refused.count();
+    assert!((1..messages.len()).contains(&refused), "{kinds:?}");
+    assert!(
+        kinds[refused..]
+            .iter()
+            .all(|kind| *kind == QueueErrorKind::Unavailable),
+        "nothing was done: {kinds:?}"
+    );
+    assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
+    // Where there is no order the others are sent.
+    let shard = bed.open().await;
+    bed.watch.refused_appends.store(1, Ordering::Relaxed);
+    let sent = shard.send(messages).await;
+    let failed = sent.iter().filter(|one| one.is_err()).count();
+    assert_eq!(failed, refused);
 }
 
 pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {

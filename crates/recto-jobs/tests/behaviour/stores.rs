@@ -1,7 +1,7 @@
 //! The stores that queues lie in, with clocks that go by with the time of sleeping tasks where that is virtual.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -11,13 +11,14 @@ use recto_model::{Cells, Environment, RowRef, Table};
 use recto_queue::limits::REST_MICROS;
 use recto_queue::{Address, Place, Seq, Shard as ShardNumber, Tenure};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
-use recto_store::wrapper::StoreWrapper;
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadOptions,
-    RowAddress, Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+    RowAddress, Stamp, Store, WriteOptions, WriteOutcome,
 };
 use tempfile::TempDir;
 use tokio::time::Instant;
+
+use crate::watched::{Watch, Watched};
 
 const ADDRESS: Address = Address {
     place: Place(7),
@@ -35,28 +36,9 @@ const START_MICROS: i64 = 1_767_225_600_000_000;
 pub(crate) struct Bed {
     store: Arc<dyn Store>,
     environment: Environment,
-    holds_heads: Arc<AtomicBool>,
+    /// What fails, and what was read.
+    pub(crate) watch: Arc<Watch>,
     _folder: Option<TempDir>,
-}
-
-/// A store of which heads may be held.
-struct Holding {
-    inner: Arc<dyn Store>,
-    holds_heads: Arc<AtomicBool>,
-}
-
-#[async_trait::async_trait]
-impl StoreWrapper for Holding {
-    fn inner(&self) -> &Arc<dyn Store> {
-        &self.inner
-    }
-
-    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
-        if self.holds_heads.load(Ordering::Relaxed) && cas.table.name() == "recto_queue_shard" {
-            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is held"));
-        }
-        self.inner.cas(cas, options).await
-    }
 }
 
 fn cells(cells: &[Vec<u8>]) -> Cells {
@@ -64,6 +46,20 @@ fn cells(cells: &[Vec<u8>]) -> Cells {
 }
 
 impl Bed {
+    fn new(inner: Arc<dyn Store>, environment: Environment, folder: Option<TempDir>) -> Self {
+        let watch = Arc::<Watch>::default();
+        let store = Watched {
+            inner,
+            watch: Arc::clone(&watch),
+        };
+        Self {
+            store: Arc::new(store),
+            environment,
+            watch,
+            _folder: folder,
+        }
+    }
+
     /// A shard, as a process that just came knows it: nothing of it.
     pub(crate) async fn open(&self) -> Shard {
         self.open_store().await.shard(ADDRESS, Tenure(1))
@@ -206,7 +202,7 @@ impl Bed {
 
     /// From now on no head can be changed; or all can.
     pub(crate) fn holds_heads(&self, holds: bool) {
-        self.holds_heads.store(holds, Ordering::Relaxed);
+        self.watch.holds_heads.store(holds, Ordering::Relaxed);
     }
 }
 
@@ -220,17 +216,8 @@ pub(crate) fn memory(is_remote: bool) -> Bed {
         transactions: !is_remote,
         ..DEFAULT_LIMITS
     };
-    let holds_heads = Arc::<AtomicBool>::default();
-    let store = Holding {
-        inner: Arc::new(MemoryStore::with_limits(environment.clone(), limits)),
-        holds_heads: Arc::clone(&holds_heads),
-    };
-    Bed {
-        store: Arc::new(store),
-        environment,
-        holds_heads,
-        _folder: None,
-    }
+    let store = MemoryStore::with_limits(environment.clone(), limits);
+    Bed::new(Arc::new(store), environment, None)
 }
 
 pub(crate) fn embedded() -> Bed {
@@ -238,12 +225,7 @@ pub(crate) fn embedded() -> Bed {
     let environment = Environment::system();
     let path = folder.path().join("store");
     let store = EmbeddedStore::open(path, EmbeddedOptions::default(), environment.clone());
-    Bed {
-        store: store.unwrap(),
-        environment,
-        holds_heads: Arc::default(),
-        _folder: Some(folder),
-    }
+    Bed::new(store.unwrap(), environment, Some(folder))
 }
 
 struct Clocks {

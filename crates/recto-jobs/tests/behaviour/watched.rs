@@ -1,0 +1,113 @@
+//! A store that fails where a test says so, and counts what is read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use recto_model::Slice;
+use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
+use recto_store::{
+    Cas, CasOutcome, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Store, StoreError,
+    StoreErrorKind, TransactionOutcome, WriteOptions,
+};
+
+const HEADS: &str = "recto_queue_shard";
+const LOGS: &str = "recto_queue_log";
+const STATES: &str = "recto_queue_state";
+
+/// What fails, and what was read.
+#[derive(Default)]
+pub(crate) struct Watch {
+    /// No head can be changed.
+    pub(crate) holds_heads: AtomicBool,
+    /// No head can be read.
+    pub(crate) hides_heads: AtomicBool,
+    /// So many of the next changes of logs are refused.
+    pub(crate) refused_appends: AtomicUsize,
+    /// How often a state was read.
+    pub(crate) state_reads: AtomicUsize,
+}
+
+impl Watch {
+    /// Whether a log's change is refused now.
+    fn refuses(&self, cas: &Cas) -> bool {
+        let one_less = |left: usize| left.checked_sub(1);
+        cas.table.name() == LOGS
+            && self
+                .refused_appends
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+                .is_ok()
+    }
+}
+
+/// The store.
+pub(crate) struct Watched {
+    pub(crate) inner: Arc<dyn Store>,
+    pub(crate) watch: Arc<Watch>,
+}
+
+struct WatchedSnapshot {
+    inner: Arc<dyn Snapshot>,
+    watch: Arc<Watch>,
+}
+
+fn refused() -> StoreError {
+    StoreError::new(StoreErrorKind::Other, "it is refused")
+}
+
+#[async_trait::async_trait]
+impl StoreWrapper for Watched {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        Arc::new(WatchedSnapshot {
+            inner: snapshot,
+            watch: Arc::clone(&self.watch),
+        })
+    }
+
+    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        if self.watch.holds_heads.load(Ordering::Relaxed) && cas.table.name() == HEADS {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is held"));
+        }
+        if self.watch.refuses(&cas) {
+            return Ok(CasOutcome::Refused(refused()));
+        }
+        self.inner.cas(cas, options).await
+    }
+
+    async fn on_transaction(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        if conditional.iter().any(|cas| self.watch.refuses(cas)) {
+            return Ok(TransactionOutcome::Refused(refused()));
+        }
+        self.inner.transact(conditional, plain, options).await
+    }
+}
+
+#[async_trait::async_trait]
+impl SnapshotWrapper for WatchedSnapshot {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.inner
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.inner.slice(slice, options).await
+    }
+
+    async fn on_get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        if self.watch.hides_heads.load(Ordering::Relaxed) && read.table.name() == HEADS {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is hidden"));
+        }
+        let is_state = read.table.name() == STATES;
+        self.watch
+            .state_reads
+            .fetch_add(usize::from(is_state), Ordering::Relaxed);
+        self.inner.get(read, options).await
+    }
+}
