@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value as Json;
 use support::cutter::Cutter;
+use support::guide::{blocks, is_shown};
 use support::{Server, recto};
 
 const SCHEMA: &str = r#"
@@ -248,42 +249,6 @@ fn the_readmes_request_is_answered() {
         assert_eq!(page["records"].as_array().unwrap().len(), 20, "{request}");
         assert_eq!(page["records"][0]["status"], "open");
     }
-}
-
-/// A fenced block of the guide.
-struct Block<'a> {
-    language: &'a str,
-    text: &'a str,
-}
-
-fn blocks(page: &str) -> Vec<Block<'_>> {
-    let mut pieces = page.split("```");
-    let mut blocks = Vec::new();
-    while let (Some(_), Some(block)) = (pieces.next(), pieces.next()) {
-        let (language, text) = block.split_once('\n').unwrap();
-        blocks.push(Block { language, text });
-    }
-    blocks
-}
-
-/// Whether a text is what the guide shows, in which … stands for anything within a line.
-fn is_shown(shown: &str, found: &str) -> bool {
-    let line = |(shown, found): (&str, &str)| {
-        let Some((before, after)) = shown.split_once('…') else {
-            return shown == found;
-        };
-        let (inner, last) = after.rsplit_once('…').unwrap_or(("", after));
-        let rest = found
-            .strip_prefix(before)
-            .and_then(|rest| rest.strip_suffix(last));
-        let Some(mut rest) = rest else { return false };
-        for piece in inner.split('…') {
-            let Some(at) = rest.find(piece) else { return false };
-            rest = &rest[at + piece.len()..];
-        }
-        true
-    };
-    shown.lines().count() == found.lines().count() && shown.lines().zip(found.lines()).all(line)
 }
 
 #[test]

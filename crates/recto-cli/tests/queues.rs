@@ -5,8 +5,10 @@ mod support;
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value as Json;
+use support::guide::{blocks, is_shown};
 use support::{Ran, recto, recto_with};
 
 /// Runs `recto queue …` in a folder.
@@ -449,4 +451,38 @@ fn a_watch_prints_a_line_a_second() {
     assert_eq!(looks[0]["queues"][0]["rates"], Json::Null);
     let drawn = queue(folder, &["watch", "jobs", "--count", "1"]).done();
     assert!(drawn.contains("sent/s") && drawn.contains("jobs"), "{drawn}");
+}
+
+#[test]
+fn the_guides_commands_do_what_it_says() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/queues.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_recto")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let (mut out, mut checked) = (String::new(), 0);
+    for block in blocks(&page) {
+        if block.language == "text" {
+            let (shown, found) = (block.text, &out);
+            assert!(
+                is_shown(shown, found),
+                "the guide shows\n{shown}and it is\n{found}"
+            );
+            checked += 1;
+            continue;
+        }
+        assert_eq!(block.language, "sh");
+        let script = format!("set -euo pipefail\n{}", block.text);
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &script]).current_dir(folder.path());
+        out = Ran::of(
+            &shell
+                .env("PATH", &path)
+                .env_remove("RECTO_STORE")
+                .output()
+                .unwrap(),
+        )
+        .done();
+    }
+    assert!(checked >= 5, "{checked}");
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod cutter;
+pub(crate) mod guide;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};

@@ -101,9 +101,11 @@ impl SendArgs {
             return Ok(None);
         }
         let message = serde_json::from_slice(&content);
-        message
-            .map(Some)
-            .map_err(|error| format!("this is no message: {error}"))
+        message.map(Some).map_err(|error| {
+            // Of which line it is stands before it.
+            let why = error.to_string().replace(" at line 1 column ", " at column ");
+            format!("this is no message: {why}")
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::text::{counted, grouped};
 const ACK_EXAMPLES: &str = "\
 Examples:
   recto queue ack mails RECEIPT
-  recto queue receive mails --max 100 --json | handle | recto queue ack mails
+  recto queue receive mails --max 100 --json > taken.ndjson && recto queue ack mails < taken.ndjson
 
 Without receipts, those on standard input are taken: a receipt a line, or the lines of JSON that `receive` prints. A \
 message that was received again since is not acknowledged by an old receipt: it is named, and the exit \

@@ -69,7 +69,7 @@ pub(crate) async fn list(args: &ListArgs, queues: &dyn Queues, console: &mut Con
     let mut columns = amounts(&all);
     columns.push(("dead letters", false, all.iter().map(dead_letters).collect()));
     for line in Table::of_columns(columns, console.width()).lines(console) {
-        console.line(line)?;
+        console.line(line.trim_end())?;
     }
     Ok(Exit::Done)
 }

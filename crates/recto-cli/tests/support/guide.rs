@@ -1,0 +1,38 @@
+//! What the guide shows: commands, and what they print.
+
+/// A fenced block of the guide.
+pub(crate) struct Block<'a> {
+    pub(crate) language: &'a str,
+    pub(crate) text: &'a str,
+}
+
+/// The fenced blocks of a page, in their order.
+pub(crate) fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut pieces = page.split("```");
+    let mut blocks = Vec::new();
+    while let (Some(_), Some(block)) = (pieces.next(), pieces.next()) {
+        let (language, text) = block.split_once('\n').unwrap();
+        blocks.push(Block { language, text });
+    }
+    blocks
+}
+
+/// Whether a text is what the guide shows, in which … stands for anything within a line.
+pub(crate) fn is_shown(shown: &str, found: &str) -> bool {
+    let line = |(shown, found): (&str, &str)| {
+        let Some((before, after)) = shown.split_once('…') else {
+            return shown == found;
+        };
+        let (inner, last) = after.rsplit_once('…').unwrap_or(("", after));
+        let rest = found
+            .strip_prefix(before)
+            .and_then(|rest| rest.strip_suffix(last));
+        let Some(mut rest) = rest else { return false };
+        for piece in inner.split('…') {
+            let Some(at) = rest.find(piece) else { return false };
+            rest = &rest[at + piece.len()..];
+        }
+        true
+    };
+    shown.lines().count() == found.lines().count() && shown.lines().zip(found.lines()).all(line)
+}
