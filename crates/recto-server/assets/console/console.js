@@ -166,7 +166,7 @@
     target.classList.add("stale");
   });
   document.addEventListener("htmx:sendError", (event) => {
-    if (asksAgain(event.target)) event.target.classList.add("stale");
+    if (asksAgain(event.target)) event.detail.target.classList.add("stale");
   });
 
   document.addEventListener("htmx:afterSettle", () => {

@@ -326,6 +326,39 @@ test("read without scripts", { javaScriptEnabled: false }, async (page) => {
   assert.match(page.url(), /\/record\?/);
 });
 
+test("queues are looked at all the time, and what stands still says so", { complaints: /ERR_FAILED|status of 503|htmx:(afterRequest|sendError)/ }, async (page) => {
+  const send = (body) => page.request.post(`${base}/queues/orders.fifo/send`, { form: { body, group: "late" } });
+  const depth = (row) => page.locator(`tr:has(#queue-${row.replace(".", "\\.")}) td`).nth(1).textContent();
+  const becomes = (text) => page.waitForFunction(
+    (text) => document.getElementById("queue-orders.fifo").closest("tr").cells[1].textContent === text, text);
+  await page.goto(`${base}/queues`);
+  const before = Number(await depth("orders.fifo"));
+  await page.focus("#queue-mails-dead");
+  await send("one");
+  await becomes(String(before + 1));
+  assert.equal(await page.evaluate(() => document.activeElement.id), "queue-mails-dead", "the focus stays");
+  await page.waitForSelector("tr:has(#queue-mails) svg polyline", { state: "attached" });
+  // No answer, and one that is a problem: what was shown stays.
+  for (const refuse of [(route) => route.abort(), (route) => route.fulfill({ status: 503, body: "<p>busy</p>" })]) {
+    await page.route("**/queues", refuse);
+    await page.waitForSelector("#queues.stale");
+    assert.equal(await depth("orders.fifo"), String(before + 1));
+    await page.unroute("**/queues", refuse);
+    await page.waitForSelector("#queues:not(.stale)");
+  }
+  await shoot(page, `${screenshots}/queues-live.png`);
+
+  await page.click("#queue-orders\\.fifo");
+  await page.waitForURL(`${base}/queues/orders.fifo`);
+  await page.waitForSelector("#figures");
+  const messages = await firsts(page);
+  const figure = () => page.textContent("#figures dd");
+  const was = parseInt(await figure(), 10);
+  await send("two");
+  await page.waitForFunction((more) => parseInt(document.querySelector("#figures dd").textContent, 10) === more, was + 1);
+  assert.deepEqual(await firsts(page), messages, "messages stay as they were while one reads");
+});
+
 const EVERYWHERE = {
   home: "/",
   access: "/access",
@@ -341,6 +374,12 @@ const EVERYWHERE = {
   views: "/collections/people/views",
   "no views": "/collections/places/views",
   health: "/health",
+  queues: "/queues",
+  queue: "/queues/mails",
+  "dead letters": "/queues/mails-dead",
+  "send to a queue": "/queues/orders.fifo/send",
+  redrive: "/queues/mails-dead/redrive",
+  purge: "/queues/mails/purge",
 };
 
 for (const colorScheme of ["light", "dark"]) {

@@ -18,7 +18,7 @@ use super::asked::{href, may};
 use super::chart;
 use super::history::{FLOWS, Histories, History};
 use super::words::{age, depth};
-use super::{BOARD, REFRESH};
+use super::{BOARD, follow};
 use crate::access::{Access, Operation};
 use crate::app::App;
 
@@ -113,14 +113,13 @@ impl Board<'_> {
         let last = rest().nth(MAX_QUEUES_SHOWN - 1).map(|(name, _)| *name);
         let has_more = rest().nth(MAX_QUEUES_SHOWN).is_some();
         html! {
+            (follow(&board_href(self.after), "queues"))
             div.rows.board tabindex="0" role="region" aria-label="Queues" {
-                table #queues hx-get=(board_href(self.after)) hx-trigger=(REFRESH)
-                    hx-select="#queues" hx-target="#queues" hx-swap="outerHTML" {
+                table #queues {
                     thead {
                         tr {
                             th scope="col" { "Queue" }
-                            @for number in ["Messages", "In flight", "Delayed", "Oldest"] { th.number scope="col" { (number) } }
-                            th scope="col" { "Dead letters" }
+                            @for number in ["Messages", "In flight", "Delayed", "Oldest", "Dead letters"] { th.number scope="col" { (number) } }
                             @for flow in FLOWS { th scope="col" { (flow.name()) span.type { "a second" } } }
                         }
                     }
@@ -144,7 +143,7 @@ impl Board<'_> {
                 td.number { (grouped(queue.in_flight)) }
                 td.number { (grouped(queue.delayed)) }
                 td.number { (age(queue)) }
-                td { (self.dead_letters(queue)) }
+                td.number { (self.dead_letters(queue)) }
                 (rates(&self.histories.of(&queue.name)))
             }
         }
@@ -158,7 +157,9 @@ impl Board<'_> {
                 None => span.dim { "–" },
                 Some((to, None)) => span.dim { (to.queue) },
                 Some((to, Some(dead))) => {
-                    span.count .bad[dead.messages > 0] { (depth(dead)) } " in " a href=(href(&to.queue)) { (to.queue) }
+                    a .bad[dead.messages > 0] href=(href(&to.queue)) title=(format!("in {}", to.queue)) {
+                        (depth(dead)) span.unseen { " in " (to.queue) }
+                    }
                 },
             }
         }

@@ -18,6 +18,8 @@ const MAX_SHOWN_CHARACTERS: usize = 240;
 const MAX_SHOWN_BYTES: usize = 48;
 /// The most attributes of a message that are shown.
 const MAX_SHOWN_ATTRIBUTES: usize = 8;
+/// How much of an id is shown beside others; the rest where one points at it.
+const MAX_ID_CHARACTERS: usize = 8;
 /// The parameters that name a message: where it stands, and what it is known by.
 pub(super) const POSITION: &str = "position";
 pub(super) const MESSAGE: &str = "message";
@@ -37,9 +39,9 @@ pub(super) fn oldest(
                 p.dim { "There was none when the page was made." }
             } @else {
                 p.dim.above {
-                    "As they stood when the page was made"
-                    @if status.messages > messages.len() as u64 { ": " (counted(messages.len() as u64, "the oldest", "of them")) }
-                    ". " a href=(asked.back()) { "Look again" }
+                    @if status.messages > messages.len() as u64 { (counted(messages.len() as u64, "message", "messages")) " of them, as they stood" }
+                    @else { "As they stood" }
+                    " when the page was made. " a href=(asked.back()) { "Look again" }
                 }
                 (table(asked, messages, now_micros, may_remove))
             }
@@ -74,10 +76,10 @@ pub(super) fn table(asked: &Asked, messages: &[PeekedMessage], now_micros: i64, 
                             td.number { (message.attempts) }
                             td.number { span title=(message.sent_at) { (age(message, now_micros)) } }
                             @if has_groups { td.text { (cut(message.group.as_deref().unwrap_or_default(), MAX_SHOWN_CHARACTERS)) } }
-                            td.text { (body(message)) }
+                            td.text.body { (body(message)) }
                             @if has_errors { td.text { (cut(error(message).unwrap_or_default(), MAX_SHOWN_CHARACTERS)) } }
                             td.text { (attributes(message)) }
-                            td { code { (message.id) } }
+                            td { code title=(message.id) { (cut(&message.id, MAX_ID_CHARACTERS)) } }
                             @if may_remove { td { a href=(remove_href(asked, message)) { "Remove" } } }
                         }
                     }

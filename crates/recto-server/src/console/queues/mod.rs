@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use axum::routing::get;
 use axum::{Extension, Router};
+use maud::{Markup, html};
 
 use crate::app::App;
 use history::Histories;
@@ -51,4 +52,10 @@ pub(super) fn routes() -> Router<App> {
         )
         .route(&of_queue("/purge"), get(removal::ask_purge).post(removal::purge))
         .layer(Extension(Arc::new(Histories::default())))
+}
+
+/// Has a part of a page asked for anew all the time. It stands beside the part: links in there would go by what it says.
+fn follow(href: &str, part: &str) -> Markup {
+    let part = format!("#{part}");
+    html! { div hx-get=(href) hx-trigger=(REFRESH) hx-select=(part) hx-target=(part) hx-swap="outerHTML" {} }
 }

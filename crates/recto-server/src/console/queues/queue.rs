@@ -17,7 +17,7 @@ use super::chart;
 use super::history::{FLOWS, Histories};
 use super::messages::{self, MAX_PEEKED};
 use super::words::{age, depth, seconds};
-use super::{BOARD, REFRESH};
+use super::{BOARD, follow};
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
@@ -124,8 +124,8 @@ async fn figures(asked: &Asked, status: &QueueStatus, histories: &Histories) -> 
     let history = histories.of(&asked.name);
     let dead_letters = dead_letters(asked, status).await?;
     Ok(html! {
-        section #figures hx-get=(asked.action("figures")) hx-trigger=(REFRESH)
-            hx-select="#figures" hx-target="#figures" hx-swap="outerHTML" aria-label="How much is in it" {
+        (follow(&asked.action("figures"), "figures"))
+        section #figures aria-label="How much is in it" {
             dl.tiles {
                 (tile("Messages", &html! { (depth(status)) (chart::depth(&history)) }))
                 (tile("In flight", &html! { (grouped(status.in_flight)) }))
