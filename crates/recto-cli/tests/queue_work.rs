@@ -4,12 +4,13 @@
 
 mod support;
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
-use support::{Ran, command, recto};
+use support::{Ran, command, recto, recto_with};
 
 /// The longest wait for what must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -344,4 +345,81 @@ fn what_a_killed_worker_had_comes_again() {
     }
     bodies.sort();
     assert_eq!(bodies, ["a", "b", "c"]);
+}
+
+#[test]
+fn through_a_server_several_work_on_one_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Makes the store.
+    queue(folder, &["create", "other"]).done();
+    let server = support::Server::start(folder, &[]);
+    let ask = |line: &[&str], input: &str| {
+        let line: Vec<&str> = ["queue", "--store", &server.url]
+            .iter()
+            .chain(line)
+            .copied()
+            .collect();
+        recto_with(folder, &line, &[], input.as_bytes())
+    };
+    ask(&["create", "jobs", "--visibility", "2", "--json"], "").done();
+    ask(&["create", "jobs", "--delay", "1"], "").failed(2, "jobs");
+    ask(&["send", "nothing", "a"], "").failed(3, "nothing");
+    ask(&["ack", "jobs", "garbage"], "").failed(2, "receipt 1: this is no receipt");
+    let script = "read -r body; echo \"$body\" >> handled; sleep 0.05";
+    let work = [
+        "--store",
+        &server.url,
+        "--concurrency",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let workers = [
+        Worker::start(folder, &work),
+        Worker::start(folder, &work),
+        Worker::start(folder, &work),
+    ];
+    let mut input = String::new();
+    for number in 0..60 {
+        writeln!(input, "{number:02}").unwrap();
+    }
+    let sent = ask(&["send", "jobs"], &input);
+    assert!(sent.err.contains("60 messages sent"), "{}", sent.err);
+    let begun = Instant::now();
+    while read(folder, "handled").len() < 15 {
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // What one had that dies goes to the others; what it had begun is begun once more.
+    let [dies, stays, other] = workers;
+    dies.signal("KILL");
+    dies.0.wait_with_output().unwrap();
+    let look = ask(&["watch", "jobs", "--count", "2", "--json"], "").done();
+    let look: Json = serde_json::from_str(look.lines().last().unwrap()).unwrap();
+    assert_eq!(look["queues"][0]["totals"]["sent"], 60);
+    assert!(
+        look["queues"][0]["rates"]["received_per_second"].is_number(),
+        "{look}"
+    );
+    loop {
+        let status: Json = serde_json::from_str(&ask(&["describe", "jobs", "--json"], "").done()).unwrap();
+        if status["messages"] == 0 {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{status}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for worker in [stays, other] {
+        worker.signal("TERM");
+        assert_eq!(worker.ended().code, 0);
+    }
+    let handled = read(folder, "handled");
+    let mut once: Vec<&str> = handled.lines().collect();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.join("\n") + "\n", input);
+    assert!(handled.lines().count() <= 62, "{handled}");
 }

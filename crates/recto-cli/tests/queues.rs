@@ -4,8 +4,9 @@
 mod support;
 
 use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value as Json;
 use support::guide::{blocks, is_shown};
@@ -412,7 +413,7 @@ fn what_nobody_reads_is_given_back() {
     queue(folder, &["send", "jobs", &bodies, &bodies, &bodies]).done();
     let mut command = support::command(folder);
     command.args(["queue", "receive", "jobs", "--max", "10", "--ack", "--json"]);
-    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(amount(folder, "jobs"), (3, 0));
@@ -427,7 +428,7 @@ fn what_nobody_reads_is_given_back() {
         let mut child = command
             .arg("queue")
             .args(line)
-            .stdout(std::process::Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         drop(child.stdout.take());
@@ -485,4 +486,39 @@ fn the_guides_commands_do_what_it_says() {
         .done();
     }
     assert!(checked >= 5, "{checked}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_line_is_sent_as_it_comes_and_who_stops_is_told_how_far_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "jobs"]).done();
+    let mut command = support::command(folder);
+    command.args(["queue", "send", "jobs", "--json"]);
+    let command = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    for number in 1..=2 {
+        writeln!(input, "{number}").unwrap();
+        // The input stays open, and what came of it is sent all the same.
+        let mut said = String::new();
+        out.read_line(&mut said).unwrap();
+        assert_eq!(json(&said)["line"], number);
+    }
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", "INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let ran = Ran::of(&child.wait_with_output().unwrap());
+    ran.failed(130, "lines after 2 were not sent");
+    assert_eq!(amount(folder, "jobs").0, 2);
 }
