@@ -153,6 +153,8 @@ struct Totals {
     refused: u64,
     /// The last that was tried.
     last: u64,
+    /// Whether it is not known what became of those after it.
+    is_in_doubt: bool,
     /// Why nothing more is sent.
     ended: Option<Failure>,
     /// Why the last was refused that was.
@@ -230,6 +232,7 @@ impl Sending<'_> {
         let results = match self.queues.send(&self.args.name, messages).await {
             Ok(results) => results,
             Err(error) => {
+                self.totals.is_in_doubt = error.kind() == ErrorKind::OutcomeUnknown;
                 self.totals.ended = Some(Failure::from(error));
                 return Ok(());
             }
@@ -288,6 +291,7 @@ impl Sending<'_> {
             duplicates,
             refused,
             last,
+            is_in_doubt,
             ended,
             refusal,
         } = self.totals;
@@ -317,7 +321,11 @@ impl Sending<'_> {
         }
         if is_stopped || ended.is_some() {
             let noun = self.noun;
+            let is_unknown = ended
+                .as_ref()
+                .is_some_and(|failure| failure.exit == Exit::Unknown);
             let from = match last {
+                last if is_in_doubt => format!("{noun}s after {} may have been sent, or not", grouped(last)),
                 0 => format!("no {noun} was sent"),
                 last => format!("{noun}s after {} were not sent", grouped(last)),
             };
