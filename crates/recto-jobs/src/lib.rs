@@ -56,6 +56,7 @@ mod tables;
 pub mod totals;
 mod trains;
 mod upkeep;
+mod waits;
 
 pub use error::{QueueError, QueueErrorKind, Result};
 pub use inspect::{Peeked, PeekedContent, PeekedStanding, Position, Stats};

@@ -42,6 +42,11 @@ impl Look {
     fn is_full(&self) -> bool {
         self.bytes + u64::from(MAX_BODY_BYTES) > MAX_CLAIMED_BYTES
     }
+
+    /// There may be something then.
+    fn may_find(&mut self, due: Micros) {
+        self.due = Some(self.due.map_or(due, |other| other.min(due)));
+    }
 }
 
 impl Shard {
@@ -170,6 +175,14 @@ impl Inner {
             if wanted == 0 || look.is_full() {
                 break;
             }
+            let now = self.queues.environment.now_micros();
+            // What is before a segment of an ordered queue has to be known.
+            if order.is_none()
+                && let Some(due) = self.waits.after(*number, now)
+            {
+                look.may_find(due);
+                continue;
+            }
             let segment = self.segment(*number, *live);
             let looked = self
                 .look_at(&mut look, &segment, *live, wanted, visibility, order.as_mut())
@@ -216,7 +229,12 @@ impl Inner {
             Some(due) if due <= self.queues.environment.now_micros() => {
                 self.claim(look, segment, live, wanted, visibility).await?;
             }
-            Some(due) => look.due = Some(look.due.map_or(due, |other| other.min(due))),
+            Some(due) => {
+                look.may_find(due);
+                if !self.is_shared() {
+                    segment.learn_wait();
+                }
+            }
             None => {}
         }
         Ok(())

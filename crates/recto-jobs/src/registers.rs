@@ -19,6 +19,7 @@ use crate::rounds::{Ground, Request, Rounds};
 use crate::tables::{
     COMPARED, CONTENT, body_partition, head_partition, mutation, register_partition, row_clustering,
 };
+use crate::waits::Waits;
 
 /// Rows of a log that are read at once: more than one has.
 const MAX_LOG_ROWS: u32 = recto_queue::limits::MAX_SEGMENT_MESSAGES as u32 + 1;
@@ -56,6 +57,8 @@ pub(crate) struct StateGround {
     pub(crate) options: Arc<NewestOptions>,
     /// In an ordered queue, which groups must wait, by what was known when it was looked last.
     pub(crate) order: Mutex<Option<Arc<Order>>>,
+    /// Which segments have nothing that is due yet.
+    pub(crate) waits: Arc<Waits>,
 }
 
 #[async_trait]
@@ -177,6 +180,8 @@ impl Ground for StateGround {
     }
 
     fn step(&self, round: &mut Round<State>, event: Event<State>) -> Vec<Action<State>> {
+        // Whatever is asked may make something due earlier.
+        self.waits.forget(self.segment);
         self.with_context(|context| round.step(event, context))
     }
 

@@ -115,6 +115,13 @@ impl<G: Ground> Rounds<G> {
         look(self.lock().round.copy())
     }
 
+    /// The same, as long as nothing that changes it is on its way.
+    pub(crate) fn with_settled_copy<T>(&self, look: impl FnOnce(&G::Register) -> T) -> Option<T> {
+        let inner = self.lock();
+        let copy = inner.round.copy().filter(|_| inner.round.is_idle());
+        copy.map(look)
+    }
+
     /// Reads the register: what is found is what is known from now on, unless more is.
     pub(crate) async fn read(&self) -> Result<G::Register> {
         let copy = self.with_copy(|copy| Some(copy?.clone()));

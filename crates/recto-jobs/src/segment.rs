@@ -13,6 +13,7 @@ use crate::options::NewestOptions;
 use crate::place::QueueStore;
 use crate::registers::{LogGround, StateGround, read_log};
 use crate::rounds::Rounds;
+use crate::waits::Waits;
 
 /// A live segment, as this process knows it.
 pub(crate) struct LiveSegment {
@@ -36,6 +37,7 @@ impl LiveSegment {
         register: RegisterNumber,
         leases: &Arc<Mutex<Leases>>,
         options: &Arc<NewestOptions>,
+        waits: &Arc<Waits>,
     ) -> Self {
         let log = Rounds::new(LogGround {
             queues: queues.clone(),
@@ -54,6 +56,7 @@ impl LiveSegment {
             leases: Arc::clone(leases),
             options: Arc::clone(options),
             order: Mutex::default(),
+            waits: Arc::clone(waits),
         });
         Self {
             number,
@@ -121,6 +124,17 @@ impl LiveSegment {
             let state = state.unwrap_or(&absent);
             self.state.ground.with_context(|context| state.due(context))
         })
+    }
+
+    /// Looks no more at it until something of it is due, if all that is left of it waits, and nobody else changes that.
+    pub(crate) fn learn_wait(&self) {
+        let ground = &self.state.ground;
+        self.state.with_settled_copy(|state| {
+            let until = ground.with_context(|context| state.waits_until(context));
+            if let Some(until) = until {
+                ground.waits.learn(self.number, until);
+            }
+        });
     }
 
     /// What is not done with, as far as that is known.

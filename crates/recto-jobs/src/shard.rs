@@ -15,6 +15,7 @@ use crate::registers::HeadGround;
 use crate::rounds::Rounds;
 use crate::segment::LiveSegment;
 use crate::totals::{Counters, Totals};
+use crate::waits::Waits;
 
 /// Live segments of which a process keeps what it knows; of the others it reads it again.
 pub(crate) const MAX_KNOWN_SEGMENTS: usize = 64;
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) news: Notify,
     /// Of segments that are sealed.
     pub(crate) first_due: Mutex<FirstDue>,
+    /// Segments that are passed over until something of them is due.
+    pub(crate) waits: Arc<Waits>,
     known: Mutex<Known>,
 }
 
@@ -108,6 +111,7 @@ impl Inner {
             moving: Mutex::default(),
             news: Notify::new(),
             first_due: Mutex::default(),
+            waits: Arc::default(),
             known: Mutex::default(),
         }
     }
@@ -150,6 +154,7 @@ impl Inner {
             live.register,
             &self.leases,
             &self.options,
+            &self.waits,
         );
         let segment = Arc::new(segment);
         known.segments.insert(number, (turn, Arc::clone(&segment)));
@@ -158,6 +163,11 @@ impl Inner {
 
     /// Forgets the segments that nobody has looked for since this was done last: it is called at intervals.
     pub(crate) fn forget_idle(&self) {
+        self.head.with_copy(|head| {
+            if let Some(head) = head {
+                self.waits.prune(head);
+            }
+        });
         let mut known = self.known();
         let last_turn = known.last_turn;
         known.last_turn = known.turn;

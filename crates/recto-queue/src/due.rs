@@ -29,14 +29,31 @@ impl State {
         }
         first
     }
+
+    /// Until when there is nothing to do with the messages of a sealed segment, unless its state is asked for something: those that
+    /// are left were never received, or were given back. None: somebody has one, or one is on its way elsewhere, or is to be.
+    pub fn waits_until(&self, context: &StateContext<'_>) -> Option<Micros> {
+        let is_whole = context.log.segment() == context.segment && context.log.sealed().is_some();
+        let is_mine = self.segment() == context.segment;
+        let waits =
+            |pending: &Pending| pending.standing == Standing::Waiting && !pending.is_last_attempt(context);
+        if !is_whole || is_mine && !self.pending().values().all(waits) {
+            return None;
+        }
+        self.due(context)
+    }
 }
 
 impl Pending {
+    /// Whether it was received as often as it may be.
+    fn is_last_attempt(&self, context: &StateContext<'_>) -> bool {
+        context.most_attempts.is_some_and(|most| self.attempts >= most)
+    }
+
     fn due(&self, seq: Seq, entry: &Entry, context: &StateContext<'_>) -> Option<Micros> {
-        let is_exhausted = context.most_attempts.is_some_and(|most| self.attempts >= most);
         let ends = match self.standing {
             Standing::Leaving(_) => return None,
-            _ if is_exhausted => return None,
+            _ if self.is_last_attempt(context) => return None,
             Standing::Waiting => self.until,
             Standing::Claimed => {
                 let claim: Claim = (context.segment, seq, self.claim);

@@ -92,7 +92,8 @@ behaviours! {
     damage::a_message_whose_body_is_lost_is_gone_and_counted,
     damage::a_message_whose_body_is_lost_is_a_dead_letter,
     damage::a_head_that_was_restored_alone_is_found_out,
-    large::of_large_messages_fewer_are_received;
+    large::of_large_messages_fewer_are_received,
+    segments::what_is_passed_over_comes_when_it_is_due;
     sending::a_deduplication_id_is_known_in_the_segments_behind,
     ordered::a_group_is_in_order_across_segments,
     ordered::a_group_behind_very_many_messages_waits_for_some_of_them,
@@ -108,6 +109,7 @@ behaviours! {
     queues::who_knows_a_deleted_queue_does_nothing_to_the_next,
     queues::what_is_purged_is_not_received,
     segments::segments_go_when_all_of_their_messages_are_done_with,
+    segments::what_is_not_due_is_not_read_again,
     segments::what_is_left_in_the_first_segment_is_received_first,
     segments::rows_of_a_log_are_put_over_those_of_the_segments_before,
     damage::what_is_given_back_is_not_handed_out,

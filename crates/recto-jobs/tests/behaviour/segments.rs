@@ -1,9 +1,12 @@
 //! Segments fill, and go.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use recto_jobs::{NewMessage, Shard};
 
 use crate::stores::Bed;
-use crate::{LONG, NOW, bodies};
+use crate::{LATER, LONG, NOW, bodies, send};
 
 /// More than two segments take.
 const MESSAGES: usize = 10_000;
@@ -64,6 +67,51 @@ pub(crate) async fn what_is_left_in_the_first_segment_is_received_first(bed: Bed
     shard.nack(&[first.receipt], NOW, "").await.unwrap();
     let again = shard.receive(1, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&again), ["0"]);
+}
+
+pub(crate) async fn what_is_not_due_is_not_read_again(bed: Bed) {
+    // More than are kept in memory.
+    const DELAYED: usize = 80;
+    let shard = bed.open_with_segments_of(1).await;
+    let of = |delay: Duration, body: &str| NewMessage {
+        delay: Some(delay),
+        ..NewMessage::new(body)
+    };
+    for _ in 0..DELAYED {
+        send(&shard, of(LONG * 6, "much later")).await;
+    }
+    for message in [of(LATER, "later"), of(NOW, "now")] {
+        send(&shard, message).await;
+    }
+    let received = shard.receive(10, Some(LONG), NOW).await.unwrap();
+    assert!(bodies(&received).contains(&"now".to_owned()));
+    let before = bed.watch.state_reads.load(Ordering::Relaxed);
+    for _ in 0..5 {
+        shard.receive(10, Some(LONG), LATER * 2).await.unwrap();
+    }
+    let read = bed.watch.state_reads.load(Ordering::Relaxed) - before;
+    assert!(read <= 5, "{read} states are read again");
+}
+
+pub(crate) async fn what_is_passed_over_comes_when_it_is_due(bed: Bed) {
+    let shard = bed.open_with_segments_of(1).await;
+    let later = NewMessage {
+        delay: Some(LATER),
+        ..NewMessage::new("later")
+    };
+    // Two, so that the first one is sealed.
+    send(&shard, later).await;
+    send(&shard, NewMessage::new("now")).await;
+    let now = shard.receive(10, Some(LONG), NOW).await.unwrap();
+    assert_eq!(bodies(&now), ["now"]);
+    let later = shard.receive(10, Some(LONG), LATER * 8).await.unwrap();
+    assert_eq!(bodies(&later), ["later"]);
+    shard.nack(&[later[0].receipt], LONG, "").await.unwrap();
+    assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
+    // Of whom has it back that it is due earlier.
+    shard.nack(&[later[0].receipt], NOW, "").await.unwrap();
+    let again = shard.receive(10, Some(LONG), NOW).await.unwrap();
+    assert_eq!(bodies(&again), ["later"]);
 }
 
 pub(crate) async fn rows_of_a_log_are_put_over_those_of_the_segments_before(bed: Bed) {
