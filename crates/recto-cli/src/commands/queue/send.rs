@@ -321,9 +321,6 @@ impl Sending<'_> {
         }
         if is_stopped || ended.is_some() {
             let noun = self.noun;
-            let is_unknown = ended
-                .as_ref()
-                .is_some_and(|failure| failure.exit == Exit::Unknown);
             let from = match last {
                 last if is_in_doubt => format!("{noun}s after {} may have been sent, or not", grouped(last)),
                 0 => format!("no {noun} was sent"),
