@@ -7,8 +7,8 @@ use std::error::Error;
 
 use axum::Extension;
 use recto::schema::Schema;
-use recto::session::{Action, RecordChange, Records};
-use recto::{LocalSession, OpenOptions, Recto, StoreAddress};
+use recto::session::{Action, QueueSettings, RecordChange, Records};
+use recto::{LocalSession, OpenOptions, Recto, Session as _, StoreAddress};
 use recto_server::access::Access;
 use recto_server::{App, router};
 use serde_json::json;
@@ -51,6 +51,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         )
     };
     session.write((0..ROWS).map(user).collect()).await?;
+    session
+        .queues()?
+        .create_queue("jobs", &QueueSettings::default())
+        .await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}", listener.local_addr()?);
     axum::serve(

@@ -39,8 +39,12 @@ impl Body {
         serde_json::from_slice(&self.bytes).map_err(|error| Problem::invalid_body(error.to_string()))
     }
 
-    /// The body as a value of a type that knows its members; what is wrong is named by its place.
+    /// The body, an object, as a value of a type that knows its members; what is wrong is named by its place.
     pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        // An array would be taken for the members in their order.
+        if !self.json.is_object() {
+            return Err(Problem::invalid_body("the body is a JSON object"));
+        }
         let mut deserializer = serde_json::Deserializer::from_slice(&self.bytes);
         serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
             let problem = Problem::invalid_body(error.inner().to_string());

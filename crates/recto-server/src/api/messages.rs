@@ -73,7 +73,14 @@ struct Redriving {
 pub(super) async fn send(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Operation::Send)?;
-    let Sending { messages } = read(&uri, request).await?;
+    Parameters::read(&uri, &[])?;
+    let body = body::read(request).await?;
+    let given = body.json["messages"].as_array().into_iter().flatten();
+    if let Some(other) = given.into_iter().position(Json::is_array) {
+        let field = format!("messages[{other}]");
+        return Err(Problem::invalid_body("a message is an object").with_field(field));
+    }
+    let Sending { messages } = body.value()?;
     check_count("messages", messages.len())?;
     let sent = session.queues()?.send(&queue, messages).await;
     let results: Vec<Json> = sent.map_err(of_queue)?.into_iter().map(result).collect();

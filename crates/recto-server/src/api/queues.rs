@@ -94,6 +94,9 @@ fn settings(caller: &Caller, body: &Body) -> Result<QueueSettings, Problem> {
             "the body is what the queue is like: a JSON object",
         ));
     }
+    if body.json["dead_letters"].is_array() {
+        return Err(Problem::invalid_body("dead_letters is an object, or null").with_field("dead_letters"));
+    }
     let settings: QueueSettings = body.value()?;
     if let Some(Some(dead_letters)) = &settings.dead_letters {
         let checked = caller.access.check_queue(&dead_letters.queue, Operation::Send);

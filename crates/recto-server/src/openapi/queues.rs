@@ -500,7 +500,7 @@ fn nack() -> Json {
             "delay_seconds",
             whole(
                 0,
-                MAX_VISIBILITY_SECONDS,
+                MAX_DELAY_SECONDS,
                 "After how long they are received again; else at once.",
             ),
         ),

@@ -310,6 +310,10 @@ fn bodies_of_another_shape_are_refused_whole_and_named() {
         }
         for (verb, body) in [
             ("send", json!([])),
+            ("receive", json!([])),
+            ("receive", json!([1, null, 0])),
+            ("ack", json!([["x"]])),
+            ("send", json!({ "messages": [["a"]] })),
             ("send", json!({})),
             ("extend", json!({ "receipts": [] })),
         ] {
