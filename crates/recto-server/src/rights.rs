@@ -227,6 +227,15 @@ impl Access {
         some.into_iter().flatten()
     }
 
+    /// What is granted, by queue; nothing where it may do everything.
+    pub(crate) fn queue_grants(&self) -> impl Iterator<Item = (&String, &Vec<Operation>)> {
+        let some = match &self.grants {
+            Grants::All => None,
+            Grants::Some { queues, .. } => Some(queues.iter()),
+        };
+        some.into_iter().flatten()
+    }
+
     pub(crate) fn grant(&self, collection: &str) -> Option<&Grant> {
         match &self.grants {
             Grants::All => Some(&EVERYTHING),

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
 use super::layout::{Layout, page};
-use crate::access::{Access, EVERY_COLLECTION, Grant, Operation, STORE_OPERATIONS};
+use crate::access::{Access, EVERY_COLLECTION, EVERY_QUEUE, Grant, Operation, STORE_OPERATIONS};
 
 /// Who asks, by what token, and what it allows.
 pub(super) async fn get(Extension(access): Extension<Access>) -> Response {
@@ -45,6 +45,7 @@ fn grants(access: &Access) -> Markup {
                 thead { tr { th scope="col" { "Collection" } th scope="col" { "May" } th scope="col" { "Of the records" } } }
                 tbody {
                     @for (collection, grant) in grants { (row(collection, grant)) }
+                    @for (queue, operations) in access.queue_grants() { (queue_row(queue, operations)) }
                     @if !store.is_empty() { tr { td { "the store itself" } td { (names(&store)) } td {} } }
                 }
             }
@@ -58,6 +59,16 @@ fn row(collection: &str, grant: &Grant) -> Markup {
             td { @if collection == EVERY_COLLECTION { "every collection that is not named" } @else { (collection) } }
             td { (names(&grant.operations)) }
             td { @if grant.rows.is_empty() { "all" } @else { "those where " code { (grant.rows) } } }
+        }
+    }
+}
+
+fn queue_row(queue: &str, operations: &[Operation]) -> Markup {
+    html! {
+        tr {
+            td { @if queue == EVERY_QUEUE { "every queue that is not named" } @else { "the queue " (queue) } }
+            td { (names(operations)) }
+            td {}
         }
     }
 }

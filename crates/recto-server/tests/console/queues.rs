@@ -417,6 +417,15 @@ async fn what_may_not_be_looked_at_is_not_shown_by_others() {
     ]));
     let board = client.get("/queues").await;
     assert_eq!(board.rows().len(), 1);
+    let told = granted(&[("queue.mails", &[Read, Send]), ("queue.*", &[])]).by_token("1f0c7a52d9e4b683");
+    let told = fixture.client(told).get("/access").await;
+    assert_eq!(
+        told.rows(),
+        [
+            ["every queue that is not named", "nothing", ""],
+            ["the queue mails", "read, send", ""]
+        ]
+    );
     assert_eq!(
         row(&board, "mails")[5],
         "mails-dead",

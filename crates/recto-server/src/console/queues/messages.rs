@@ -5,7 +5,7 @@ use recto::queues::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
 use recto::session::{PeekedMessage, QueueStatus, body_bytes};
 
 use super::super::page_url::encoded;
-use super::super::text::{bytes, counted, cut, is_plain};
+use super::super::text::{bytes, cut, is_plain};
 use super::asked::Asked;
 use super::words::{between, micros};
 use crate::access::Operation;
@@ -39,7 +39,7 @@ pub(super) fn oldest(
                 p.dim { "There was none when the page was made." }
             } @else {
                 p.dim.above {
-                    @if status.messages > messages.len() as u64 { (counted(messages.len() as u64, "message", "messages")) " of them, as they stood" }
+                    @if status.messages > messages.len() as u64 { "The first " (messages.len()) ", as they stood" }
                     @else { "As they stood" }
                     " when the page was made. " a href=(asked.back()) { "Look again" }
                 }
