@@ -46,12 +46,7 @@ impl Inner {
         let time = self.queues.request_timeout;
         let may_go = segment.with_log(|log| is_expired(log, number, by));
         if live.count.is_none() && may_go == Some(true) {
-            // What is sent from now on goes to the next.
-            if let LogAnswer::Sealed(count) = segment.log.ask_one(LogWish::Seal, time).await? {
-                let segment = number;
-                let sealed = HeadWish::Sealed { segment, count };
-                self.head.ask_one(sealed, time).await?;
-            }
+            self.seal(&segment).await?;
         }
         let expired = segment.due_by(by);
         if expired > 0 {
@@ -62,6 +57,18 @@ impl Inner {
         }
         self.release_if_done(&segment).await;
         self.learn_first_due(&segment);
+        Ok(())
+    }
+
+    /// What is sent from now on goes to the next segment.
+    pub(crate) async fn seal(&self, segment: &LiveSegment) -> Result<()> {
+        let time = self.queues.request_timeout;
+        if let LogAnswer::Sealed(count) = segment.log.ask_one(LogWish::Seal, time).await? {
+            let segment = segment.number;
+            self.head
+                .ask_one(HeadWish::Sealed { segment, count }, time)
+                .await?;
+        }
         Ok(())
     }
 

@@ -211,6 +211,10 @@ impl Inner {
     ) -> Result<()> {
         self.load(segment).await?;
         self.bury(segment, live);
+        if live.count.is_none() && segment.has_no_room() {
+            // What is sent from now on need not wait for those. If that fails, whoever looks next does it.
+            let _ = self.seal(segment).await;
+        }
         if segment.is_done() {
             let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
             tokio::spawn(async move { shard.release_if_done(&segment).await });

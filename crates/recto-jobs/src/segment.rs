@@ -117,6 +117,16 @@ impl LiveSegment {
         })
     }
 
+    /// Whether no more of its messages can be received until some are done with, as far as that is known.
+    pub(crate) fn has_no_room(&self) -> bool {
+        let look = |state: &State| {
+            self.state
+                .ground
+                .with_context(|context| state.has_no_room(context))
+        };
+        self.state.with_copy(|state| state.is_some_and(look))
+    }
+
     /// When a message may be received, as far as that is known; none: not before something is done to one of them.
     pub(crate) fn due(&self) -> Option<Micros> {
         let absent = State::absent();

@@ -330,6 +330,11 @@ impl State {
         self.segment == context.segment && !self.claimable(1, context).is_empty()
     }
 
+    /// Whether as many are pending as may be: others of the segment wait until one of those is done with.
+    pub fn has_no_room(&self, context: &StateContext<'_>) -> bool {
+        self.segment == context.segment && self.pending.len() >= context.protocol.pending
+    }
+
     /// So many at most of the messages that may be received now, as long as more may be pending, and no more bytes than a claim has.
     fn claimable(&self, most: u16, context: &StateContext<'_>) -> Vec<Seq> {
         let mut room = context.protocol.pending.saturating_sub(self.pending.len());

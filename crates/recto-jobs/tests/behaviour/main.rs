@@ -109,6 +109,7 @@ behaviours! {
     queues::who_knows_a_deleted_queue_does_nothing_to_the_next,
     queues::what_is_purged_is_not_received,
     segments::segments_go_when_all_of_their_messages_are_done_with,
+    segments::what_is_received_and_not_done_with_holds_up_nothing_new,
     segments::what_is_not_due_is_not_read_again,
     segments::what_is_left_in_the_first_segment_is_received_first,
     segments::rows_of_a_log_are_put_over_those_of_the_segments_before,
