@@ -164,6 +164,7 @@ impl Queues for HttpSession {
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>> {
         let (verb, mut body) = match settling {
             Settling::Ack => ("ack", json!({})),
+            Settling::GiveBack => ("nack", json!({ "counted": false })),
             Settling::Nack { delay_seconds, error } => {
                 ("nack", json!({ "delay_seconds": delay_seconds, "error": error }))
             }

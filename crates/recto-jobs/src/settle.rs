@@ -61,6 +61,14 @@ impl Shard {
         Ok(settled)
     }
 
+    /// Gives messages back that nobody worked on: they are there at once, and that they were received is not counted.
+    ///
+    /// # Errors
+    /// As of [`ack`](Self::ack).
+    pub async fn give_back(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
+        self.settle(receipts, What::GiveBack).await
+    }
+
     /// Keeps messages for so long from now.
     ///
     /// # Errors

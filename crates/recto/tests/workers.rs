@@ -101,6 +101,10 @@ impl Source for Between {
         Source::nack(&self.queue, receipt, delay, error).await
     }
 
+    async fn give_back(&self, receipt: &Receipt) -> Result<Settled> {
+        Source::give_back(&self.queue, receipt).await
+    }
+
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<Settled>> {
         if self.is_lost {
             return Ok(vec![Settled::Stale; receipts.len()]);
@@ -212,7 +216,8 @@ async fn what_fails_comes_again_later_each_time_and_is_a_dead_letter_in_the_end(
 #[tokio::test]
 async fn who_is_told_to_stop_finishes_or_gives_back() {
     let folder = tempfile::tempdir().unwrap();
-    let (_recto, jobs) = jobs(&folder, QueueOptions::default()).await;
+    // At their last attempt: what is given back is no dead letter.
+    let (_recto, jobs) = jobs(&folder, with_dead_letters(1)).await;
     send(&jobs, 3).await;
     let begun = Arc::new(Notify::new());
     let telling = Arc::clone(&begun);
@@ -385,6 +390,27 @@ async fn a_lease_is_as_long_as_it_is_extended_for() {
     assert_eq!(meanwhile, []);
     let worked = working.await.unwrap().unwrap();
     assert_eq!((worked.done, worked.lost), (1, 0));
+}
+
+#[tokio::test]
+async fn what_was_not_begun_is_given_back_uncounted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_recto, jobs) = jobs(&folder, with_dead_letters(1)).await;
+    send(&jobs, 1).await;
+    let times = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&times);
+    let worker = jobs.worker(move |message| {
+        let time = counter.fetch_add(1, Ordering::SeqCst);
+        async move {
+            assert_eq!(message.attempts, 1);
+            if time < 3 {
+                return Err(Failure::not_begun());
+            }
+            Ok(())
+        }
+    });
+    let worked = worker.until_empty().run().await.unwrap();
+    assert_eq!((worked.given_back, worked.done, worked.failed), (3, 1, 0));
 }
 
 /// Where the process below finds its queue.

@@ -49,6 +49,12 @@ struct Nacking {
     delay_seconds: u32,
     #[serde(default)]
     error: String,
+    #[serde(default = "is_counted")]
+    counted: bool,
+}
+
+fn is_counted() -> bool {
+    true
 }
 
 /// Receipts of messages that are kept.
@@ -123,8 +129,10 @@ pub(super) async fn nack(caller: Caller, uri: Uri, request: Request) -> Result<R
             receipts,
             delay_seconds,
             error,
+            counted,
         } = nacking;
-        (receipts, Settling::Nack { delay_seconds, error })
+        let nack = Settling::Nack { delay_seconds, error };
+        (receipts, if counted { nack } else { Settling::GiveBack })
     };
     settle(caller, uri, request, nack).await
 }

@@ -505,6 +505,14 @@ fn nack() -> Json {
             ),
         ),
         ("error", text("Why; else for no reason.")),
+        (
+            "counted",
+            json!({
+                "type": "boolean",
+                "description": "False: nobody worked on them. They are there at once, whatever else is said, and that \
+                                they were received is not counted; else true.",
+            }),
+        ),
     ];
     settle("nack_messages", "Give messages back", about, more, &[])
 }

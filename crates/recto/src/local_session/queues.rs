@@ -103,6 +103,7 @@ impl Queues for LocalTools {
             Settling::Nack { delay_seconds, error } => {
                 queue.nack(&receipts, seconds(*delay_seconds), error).await?
             }
+            Settling::GiveBack => queue.give_back(&receipts).await?,
             Settling::Extend { visibility_seconds } => {
                 queue.extend(&receipts, seconds(*visibility_seconds)).await?
             }

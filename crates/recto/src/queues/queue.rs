@@ -111,6 +111,14 @@ impl Queue {
         Ok(self.queue.shard.nack(receipts, delay, error).await?)
     }
 
+    /// Gives messages back that nobody worked on: they are there at once, and that they were received is not counted.
+    ///
+    /// # Errors
+    /// As of [`ack`](Self::ack).
+    pub async fn give_back(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
+        Ok(self.queue.shard.give_back(receipts).await?)
+    }
+
     /// Keeps messages for so long from now.
     ///
     /// # Errors

@@ -363,6 +363,8 @@ pub enum Settling {
         /// Why; empty for no reason.
         error: String,
     },
+    /// They are given back at once: nobody worked on them, and that they were received is not counted.
+    GiveBack,
     /// They are kept for so long from now.
     Extend {
         /// So long.

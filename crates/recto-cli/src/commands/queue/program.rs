@@ -87,7 +87,7 @@ impl Program {
             () = stop.insisted() => {
                 running.kill();
                 let _ = running.child.wait().await;
-                return Err(Failure::new("the worker was stopped").after(Duration::ZERO));
+                return Err(Failure::not_begun());
             }
         };
         running.has_ended = true;
@@ -152,7 +152,7 @@ impl Program {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
         self.breaks.notify_one();
-        failure.after(Duration::ZERO)
+        Failure::not_begun()
     }
 }
 

@@ -90,13 +90,9 @@ pub(crate) async fn run(args: &ReceiveArgs, queues: &dyn Queues, console: &mut C
 
 /// Nobody saw these: others receive them.
 async fn give_back(args: &ReceiveArgs, queues: &dyn Queues, receipts: &[String]) {
-    let back = Settling::Nack {
-        delay_seconds: 0,
-        error: String::new(),
-    };
     if !receipts.is_empty() {
         // What cannot be given back is received again later.
-        let _ = queues.settle(&args.name, receipts, &back).await;
+        let _ = queues.settle(&args.name, receipts, &Settling::GiveBack).await;
     }
 }
 

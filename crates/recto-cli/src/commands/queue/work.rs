@@ -288,6 +288,13 @@ impl Source for SessionQueue {
         self.settle(receipts, &Settling::Ack).await
     }
 
+    async fn give_back(&self, receipt: &String) -> recto::Result<Settled> {
+        let settled = self
+            .settle(std::slice::from_ref(receipt), &Settling::GiveBack)
+            .await?;
+        Ok(settled.first().copied().unwrap_or(Settled::Stale))
+    }
+
     async fn nack(&self, receipt: &String, delay: Duration, error: &str) -> recto::Result<Settled> {
         let back = Settling::Nack {
             delay_seconds: whole_seconds(delay),

@@ -75,7 +75,7 @@ impl<S: Session> Queues for Observed<S> {
         let settle = self.session.queues()?.settle(queue, receipts, settling);
         let action = match settling {
             Settling::Ack => "ack",
-            Settling::Nack { .. } => "nack",
+            Settling::Nack { .. } | Settling::GiveBack => "nack",
             Settling::Extend { .. } => return self.seen(settle.await),
         };
         let mut deed = self.begin_queue(action, queue);

@@ -8,6 +8,7 @@ use std::time::Duration;
 pub struct Failure {
     pub(super) error: String,
     pub(super) delay: Option<Duration>,
+    pub(super) is_counted: bool,
 }
 
 impl Failure {
@@ -16,6 +17,16 @@ impl Failure {
         Self {
             error: error.into(),
             delay: None,
+            is_counted: true,
+        }
+    }
+
+    /// Nobody worked on the message, and nothing is said of it: it is given back at once, and that it was received is not
+    /// counted.
+    pub fn not_begun() -> Self {
+        Self {
+            is_counted: false,
+            ..Self::new("")
         }
     }
 

@@ -104,7 +104,7 @@ pub struct Worked {
     pub done: u64,
     /// How often a handler failed or panicked, and its message was given back.
     pub failed: u64,
-    /// Messages that were given back since the worker was to stop.
+    /// Messages that were given back uncounted: the worker was to stop, or their handlers did not begin.
     pub given_back: u64,
     /// Messages that were handled, or begun, and are another receiver's by now, or could not be settled: they come again.
     pub lost: u64,

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::settle::{Finished, Outcome, Told, ack, give_back};
 use super::source::Source;
 use super::{LONGEST_DELAY, WorkEvent, Worked, Worker};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::queues::error::is_closed;
 use crate::queues::{Receive, Settled};
 
@@ -237,14 +237,18 @@ impl<S: Source> Work<S> {
                 });
             }
         };
-        let outcome = failure.map_or(Outcome::Done, |failure| Outcome::Failed {
-            delay: failure
-                .delay
-                .unwrap_or_else(|| self.worker.delay(running.attempts))
-                .min(LONGEST_DELAY),
-            error: failure.error,
-            attempts: running.attempts,
-        });
+        let outcome = match failure {
+            None => Outcome::Done,
+            Some(failure) if !failure.is_counted => Outcome::GivenBack,
+            Some(failure) => Outcome::Failed {
+                delay: failure
+                    .delay
+                    .unwrap_or_else(|| self.worker.delay(running.attempts))
+                    .min(LONGEST_DELAY),
+                error: failure.error,
+                attempts: running.attempts,
+            },
+        };
         self.owed.insert(id, running.receipt.clone());
         let finished = match outcome {
             Outcome::Done => &mut self.done,
@@ -304,9 +308,16 @@ impl<S: Source> Work<S> {
             .map(|(id, receipt)| (id, receipt.clone()))
             .collect();
         let (source, lease) = (Arc::clone(&self.worker.source), self.worker.lease());
+        let every = lease / EXTENSIONS_PER_LEASE;
         async move {
             let receipts: Vec<_> = kept.iter().map(|(_, receipt)| receipt.clone()).collect();
-            let extended = source.extend(&receipts, lease).await;
+            // One that hangs does not keep the next from being asked while the lease holds.
+            let extended = tokio::time::timeout(every, source.extend(&receipts, lease)).await;
+            let late = |_| {
+                let message = "leases were not extended in time: once more";
+                Err(Error::new(ErrorKind::Timeout, message))
+            };
+            let extended = extended.unwrap_or_else(late);
             (kept.into_iter().map(|(id, _)| id).collect(), extended)
         }
         .boxed()

@@ -68,11 +68,13 @@ async fn give_one_back<S: Source>(
     source: &S,
     finished: Finished<S::Receipt>,
 ) -> (Id, Outcome, Result<Settled>) {
-    let (error, delay) = match &finished.outcome {
-        Outcome::Failed { error, delay, .. } => (error.as_str(), *delay),
-        Outcome::Done | Outcome::GivenBack => ("", Duration::ZERO),
+    let settled = match &finished.outcome {
+        Outcome::Failed { error, delay, .. } => {
+            repeated(|| source.nack(&finished.receipt, *delay, error)).await
+        }
+        // No failure of its own: it does not bring the message nearer to the dead letters.
+        Outcome::Done | Outcome::GivenBack => repeated(|| source.give_back(&finished.receipt)).await,
     };
-    let settled = repeated(|| source.nack(&finished.receipt, delay, error)).await;
     (finished.id, finished.outcome, settled)
 }
 

@@ -27,6 +27,8 @@ pub trait Source: Send + Sync + 'static {
     async fn ack(&self, receipts: &[Self::Receipt]) -> Result<Vec<Settled>>;
     /// Gives a message back.
     async fn nack(&self, receipt: &Self::Receipt, delay: Duration, error: &str) -> Result<Settled>;
+    /// Gives a message back that nobody worked on: it is there at once, and that it was received is not counted.
+    async fn give_back(&self, receipt: &Self::Receipt) -> Result<Settled>;
     /// Keeps messages for so long from now.
     async fn extend(&self, receipts: &[Self::Receipt], visibility: Duration) -> Result<Vec<Settled>>;
 }
@@ -58,6 +60,11 @@ impl Source for Queue {
 
     async fn nack(&self, receipt: &Receipt, delay: Duration, error: &str) -> Result<Settled> {
         let settled = self.nack(&[*receipt], delay, error).await?;
+        Ok(settled.first().copied().unwrap_or(Settled::Stale))
+    }
+
+    async fn give_back(&self, receipt: &Receipt) -> Result<Settled> {
+        let settled = self.give_back(&[*receipt]).await?;
         Ok(settled.first().copied().unwrap_or(Settled::Stale))
     }
 
