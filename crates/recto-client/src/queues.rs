@@ -86,6 +86,14 @@ fn of_message(error: &Error, number: usize) -> Error {
     of_message
 }
 
+/// A message was not sent, since those before it may not have been.
+fn not_sent_behind(number: usize) -> Result<SentMessage> {
+    let message = "it was not sent: it is not known of all before it that they were";
+    Err(Error::new(ErrorKind::Unavailable, message)
+        .with_hint("send it again, after those before it")
+        .with_change(number))
+}
+
 #[async_trait]
 impl Queues for HttpSession {
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
@@ -138,10 +146,12 @@ impl Queues for HttpSession {
                         numbered.map(|(sent, number)| sent.map_err(|error| error.with_change(number)));
                     results.extend(numbered);
                 }
-                // Of those that were sent before, what became of them is known.
+                // Of those that were sent before, what became of them is known; those behind are not sent, lest they
+                // come first.
                 Err(error) if first > 0 => {
                     let numbers = first..first + some.len();
                     results.extend(numbers.map(|number| Err(of_message(&error, number))));
+                    results.extend((results.len()..messages.len()).map(not_sent_behind));
                 }
                 Err(error) => return Err(error),
             }

@@ -338,7 +338,9 @@ impl Guard {
         }
         let text = [(header::CONTENT_TYPE, crate::operation::METRICS_TYPE)];
         let of_store = self.readiness.store_metrics();
-        let of_queues = if access.allows_every_queue(Operation::Read) {
+        // Names are for who may read queues: not for anybody, where there are tokens.
+        let is_for_anybody = matches!(self.config.metrics, MetricsAccess::Open) && self.tokens.is_some();
+        let of_queues = if !is_for_anybody && access.allows_every_queue(Operation::Read) {
             self.readiness.queues.text().await
         } else {
             String::new()

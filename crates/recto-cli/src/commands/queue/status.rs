@@ -88,6 +88,9 @@ pub(super) fn amounts(all: &[QueueStatus]) -> Vec<(&'static str, bool, Vec<Strin
 
 /// How many messages there are: about so many, where that is not known exactly.
 fn messages(status: &QueueStatus) -> String {
+    if status.damage.is_some() {
+        return "damaged".to_owned();
+    }
     let about = if status.exact { "" } else { "~" };
     format!("{about}{}", grouped(status.messages))
 }

@@ -151,7 +151,15 @@ async fn dead_letters(asked: &Asked, status: &QueueStatus) -> Result<Markup, Pro
     if !super::asked::may(&asked.access, &to.queue, Operation::Read) {
         return Ok(html! { span.dim { "in " (to.queue) } });
     }
-    let dead = asked.queues()?.queue(&to.queue).await?;
+    let dead = match asked.queues()?.queue(&to.queue).await {
+        Ok(dead) => dead,
+        // What is wrong with that one does not hide this one.
+        Err(error) => {
+            return Ok(html! {
+                span.bad title=(error) { "not known" } " in " a id="dead-letters" href=(href(&to.queue)) { (to.queue) }
+            });
+        }
+    };
     Ok(html! {
         span .bad[dead.messages > 0] { (depth(&dead)) } " " span.in { "in " a id="dead-letters" href=(href(&to.queue)) { (to.queue) } }
     })

@@ -12,7 +12,8 @@ const MICROS_PER_SECOND: u32 = 1_000_000;
 /// How many messages a queue has. Where the number is not exact, it is at most that.
 pub(super) fn depth(status: &QueueStatus) -> Markup {
     html! {
-        @if status.exact { (grouped(status.messages)) }
+        @if let Some(damage) = &status.damage { span.bad title=(damage) { "damaged" } }
+        @else if status.exact { (grouped(status.messages)) }
         @else { span title="What is done with is counted until it is cleared." { "≤ " (grouped(status.messages)) } }
     }
 }
