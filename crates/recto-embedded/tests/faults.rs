@@ -373,7 +373,7 @@ fn closing_on_a_failing_disk_gives_the_store_up() {
         disk.fail_after(0, Fault::WritesFail);
         is_told(&store.close().await.unwrap_err());
         let error = store.snapshot().err().unwrap();
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), StoreErrorKind::Closed, "{error}");
         store.close().await.unwrap();
     });
 }
