@@ -2,6 +2,8 @@
 //! venv, node with npm, and curl, which scripts/test installs; without one of them these tests fail.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "clients/queues.rs"]
+mod queues;
 mod support;
 
 use std::fmt::Write as _;
@@ -46,13 +48,14 @@ fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A client's program and the first of its arguments.
+/// The clients in one language: what runs them, and where they are.
 struct Client {
     program: PathBuf,
-    script: PathBuf,
+    folder: PathBuf,
+    ending: &'static str,
 }
 
-/// The client in Python, with what its requirements name and nothing else.
+/// Those in Python, with what its requirements name and nothing else.
 fn python() -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     CLIENT.get_or_init(|| {
@@ -74,12 +77,13 @@ fn python() -> &'static Client {
             .arg(from.join("requirements.txt")));
         Client {
             program,
-            script: from.join("client.py"),
+            folder: from,
+            ending: "py",
         }
     })
 }
 
-/// The client in TypeScript, whose types are checked first.
+/// Those in TypeScript, whose types are checked first.
 fn typescript() -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     CLIENT.get_or_init(|| {
@@ -88,7 +92,14 @@ fn typescript() -> &'static Client {
             kept("typescript-client"),
         );
         std::fs::create_dir_all(&to).unwrap();
-        for file in ["client.ts", "package.json", "package-lock.json", "tsconfig.json"] {
+        for file in [
+            "client.ts",
+            "problem.ts",
+            "queues.ts",
+            "package.json",
+            "package-lock.json",
+            "tsconfig.json",
+        ] {
             std::fs::copy(from.join(file), to.join(file)).unwrap();
         }
         let install = [
@@ -103,18 +114,33 @@ fn typescript() -> &'static Client {
         run(Command::new("npx").args(["--no-install", "tsc"]).current_dir(&to));
         Client {
             program: "node".into(),
-            script: to.join("build/client.js"),
+            folder: to.join("build"),
+            ending: "js",
         }
     })
 }
 
 impl Client {
-    fn run(&self, url: &str, command: &str) -> String {
-        let mut client = Command::new(&self.program);
-        run(client
-            .arg(&self.script)
-            .args([url, command])
-            .env_remove("RECTO_TOKEN"))
+    /// The client with this name, which leaves nothing beside its source.
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .arg(self.folder.join(name).with_extension(self.ending))
+            .env_remove("RECTO_TOKEN")
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+
+    fn run(&self, name: &str, url: &str, command: &str) -> String {
+        run(self.command(name).args([url, command]))
+    }
+
+    /// Without arguments it says in a line what it takes.
+    fn tells_its_usage(&self, name: &str) {
+        let usage = self.command(name).output().unwrap();
+        let (is_done, err) = (usage.status.success(), String::from_utf8(usage.stderr).unwrap());
+        let is_a_line = err.starts_with("usage: ") && err.lines().count() == 1;
+        assert!(!is_done && is_a_line, "{err}");
     }
 }
 
@@ -178,22 +204,14 @@ fn airport() -> (tempfile::TempDir, Server) {
 
 fn does_it_all(client: &Client) {
     let (folder, server) = airport();
-    let usage = Command::new(&client.program)
-        .arg(&client.script)
-        .output()
-        .unwrap();
-    let usage = (usage.status.success(), String::from_utf8(usage.stderr).unwrap());
-    assert!(
-        !usage.0 && usage.1.starts_with("usage: ") && usage.1.lines().count() == 1,
-        "{usage:?}"
-    );
+    client.tells_its_usage("client");
     // As a browser shows it.
-    let pages = client.run(&format!("{}/", server.url), "pages");
+    let pages = client.run("client", &format!("{}/", server.url), "pages");
     assert_eq!(
         pages,
         "forwards: 750 flights on 8 pages\nbackwards: 750 flights on 8 pages\nthe same flights\n"
     );
-    let problem = client.run(&server.url, "problem");
+    let problem = client.run("client", &server.url, "problem");
     let (what, hint) = problem.split_once('\n').unwrap();
     assert!(
         what.starts_with("invalid-query in filter, character 20: filter, column 20"),
@@ -203,13 +221,13 @@ fn does_it_all(client: &Client) {
 
     // The first connection is cut in the midst, the second at its beginning.
     let way = Cutter::new(server.address(), vec![150_000, 10, usize::MAX, usize::MAX]);
-    let exported = client.run(&way.url, "export");
+    let exported = client.run("client", &way.url, "export");
     let local = recto(folder.path(), &["scan", "flights", "--store", &server.url]).done();
     assert!(records(&exported) == records(&local));
     assert_eq!(records(&exported).len(), 2 * FLIGHTS as usize);
     assert!(way.count() >= 3);
 
-    let put = client.run(&server.url, "put");
+    let put = client.run("client", &server.url, "put");
     let (record, missing) = put.split_once('\n').unwrap();
     let record: Json = serde_json::from_str(record).unwrap();
     assert_eq!(record["dest"], "São Paulo & back");

@@ -1,4 +1,4 @@
-"""A client of Recto in Python, with nothing but httpx.
+"""A client of Recto's collections in Python, with nothing but httpx.
 
     python client.py URL pages      every page forwards, then every page backwards, by Link headers
     python client.py URL problem    what is wrong with a filter
@@ -18,22 +18,13 @@ from urllib.parse import quote
 
 import httpx
 
+from problem import Problem, checked
+
 MAX_RESUMES = 5
 """How often in a row an export is asked to go on without having come further."""
 
 FROM_NEWARK = 'origin = "EWR" AND time_hour >= "2013-12-31T00:00:00Z"'
 """The flights that are paged through: those of the last day."""
-
-
-class Problem(Exception):
-    """What the server says is wrong (RFC 9457)."""
-
-    def __init__(self, problem: dict):
-        super().__init__(problem["detail"])
-        self.kind = problem["type"].removeprefix("urn:recto:problem:")
-        self.parameter = problem.get("parameter")
-        self.position = problem.get("position")
-        self.hint = problem.get("hint")
 
 
 class Collection:
@@ -96,13 +87,6 @@ class Collection:
     def _record(self, key: tuple[str, ...]) -> str:
         """The record's address: the key's values in order, each percent-encoded by itself, joined by commas."""
         return f"{self._records}/" + ",".join(quote(part, safe="") for part in key)
-
-
-def checked(response: httpx.Response) -> httpx.Response:
-    """The response; what the server says is wrong is raised."""
-    if response.headers.get("Content-Type") == "application/problem+json":
-        raise Problem(response.json())
-    return response.raise_for_status()
 
 
 def show_pages(flights: Collection) -> None:

@@ -1,4 +1,4 @@
-// A client of Recto in TypeScript, with nothing but fetch.
+// A client of Recto's collections in TypeScript, with nothing but fetch.
 //
 //     node build/client.js URL pages      every page forwards, then every page backwards, by Link headers
 //     node build/client.js URL problem    what is wrong with a filter
@@ -10,6 +10,8 @@
 
 import process from "node:process";
 
+import { Problem, type ProblemBody, checked } from "./problem.js";
+
 /** How often in a row an export is asked to go on without having come further. */
 const MAX_RESUMES = 5;
 
@@ -17,18 +19,7 @@ const MAX_RESUMES = 5;
 const FROM_NEWARK = 'origin = "EWR" AND time_hour >= "2013-12-31T00:00:00Z"';
 
 type Flight = Record<string, unknown>;
-type ProblemBody = { type: string; detail: string; parameter?: string; position?: number; hint?: string };
 type ExportLine = { record?: Flight; resume_token?: string; problem?: ProblemBody };
-
-/** What the server says is wrong (RFC 9457). */
-class Problem extends Error {
-  readonly kind: string;
-
-  constructor(readonly body: ProblemBody) {
-    super(body.detail);
-    this.kind = body.type.replace("urn:recto:problem:", "");
-  }
-}
 
 /** One collection of a server. */
 class Collection {
@@ -106,12 +97,7 @@ class Collection {
   }
 
   async #ask(address: URL, init: RequestInit = {}): Promise<Response> {
-    const response = await fetch(address, { ...init, headers: { ...this.#headers, ...init.headers } });
-    if (response.headers.get("Content-Type") === "application/problem+json") {
-      throw new Problem((await response.json()) as ProblemBody);
-    }
-    if (!response.ok) throw new Error(`${address} answered ${response.status}`);
-    return response;
+    return checked(await fetch(address, { ...init, headers: { ...this.#headers, ...init.headers } }));
   }
 }
 
