@@ -26,10 +26,11 @@
 //! | `segment` | what is known of one live segment |
 //! | `entering` | what sending asks of a shard |
 //! | `reading` | bodies are read |
-//! | `send`, `receive`, `settle`, `release`, `moving`, `clear`, `redriving`, `expiring`, `losing` | the operations |
+//! | `send`, `receive`, `settle`, `release`, `moving`, `burying`, `clear`, `redriving`, `expiring`, `losing` | the operations |
 //! | `upkeep` | what is done without anybody asking |
 
 mod bodies;
+mod burying;
 mod clear;
 mod entering;
 pub mod error;

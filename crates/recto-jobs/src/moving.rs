@@ -1,6 +1,5 @@
-//! Messages go to another queue: those that were received too often.
+//! A message goes to another queue: to the dead letters, or wherever it is moved.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use recto_queue::{
@@ -22,27 +21,10 @@ pub const ATTEMPTS_ATTRIBUTE: &str = "recto.attempts";
 pub(crate) const MAX_ERROR_BYTES: usize = 4_096;
 /// What is said of a message whose body is missing, or damaged.
 pub(crate) const BODY_LOST: &str = "body lost: it is missing in the store, or damaged";
-/// What is said of a message that nobody gave back.
-const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not acknowledged in time";
 
 impl Inner {
-    /// Has what was received too often moved, and what somebody else began to move, by a task of its own. What cannot be moved
-    /// now is by who next looks at it.
-    pub(crate) fn bury(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) {
-        let leaving = segment.leaving();
-        if leaving.is_empty() || segment.is_burying.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let (shard, burying) = (Arc::clone(self), Burying(Arc::clone(segment)));
-        tokio::spawn(async move {
-            for (seq, attempts) in leaving {
-                let buried = shard.bury_one(&burying.0, live, seq, attempts, None, NOT_GIVEN_BACK);
-                let _ = buried.await;
-            }
-        });
-    }
-
-    /// Moves one message to the dead letters; none: there is no such queue, or it is on its way.
+    /// Moves one message to the dead letters; none: there is no such queue, or it is on its way. Where there are none, it goes on
+    /// with what was begun.
     pub(crate) async fn bury_one(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -52,14 +34,8 @@ impl Inner {
         claim: Option<ClaimId>,
         error: &str,
     ) -> Result<Option<Moved>> {
-        let dead_letters = self.options.get().dead_letters;
-        // What is on its way goes on, though there are no dead letters any more.
-        let marked = segment.target(seq).map(|target| {
-            let target = self.queues.shard_at(target.address);
-            (target.address, target.tenure)
-        });
-        let Some(to) = dead_letters.map(|dead_letters| dead_letters.to).or(marked) else {
-            return Ok(None);
+        let Some(dead_letters) = self.options.get().dead_letters else {
+            return self.move_on(segment, live, seq).await;
         };
         let attributes = [
             (ERROR_ATTRIBUTE, shortened(error).to_owned()),
@@ -69,11 +45,23 @@ impl Inner {
             let attributes = attributes.map(|(name, value)| (name.to_owned(), value));
             content.attributes.extend(attributes);
         };
-        let moved = self.move_one(segment, live, seq, claim, to, change).await?;
+        let moved = self
+            .move_one(segment, live, seq, claim, dead_letters.to, change)
+            .await?;
         self.counters
             .dead_lettered
             .add(usize::from(moved == Some(Moved::Done)));
         Ok(moved)
+    }
+
+    /// Goes on where somebody began to move a message back; none: nobody did, or it is on its way by this process.
+    async fn move_on(self: &Arc<Self>, segment: &LiveSegment, live: Live, seq: Seq) -> Result<Option<Moved>> {
+        let Some(target) = segment.target(seq) else {
+            return Ok(None);
+        };
+        let target = self.queues.shard_at(target.address);
+        let to = (target.address, target.tenure);
+        self.move_one(segment, live, seq, None, to, as_it_was_sent).await
     }
 
     /// Moves one message to another queue, its body changed so; none: it is on its way, or was not known here. One whose body is
@@ -161,6 +149,12 @@ impl Inner {
     }
 }
 
+/// Without what is said of dead letters.
+pub(crate) fn as_it_was_sent(content: &mut Content) {
+    content.attributes.remove(ERROR_ATTRIBUTE);
+    content.attributes.remove(ATTEMPTS_ATTRIBUTE);
+}
+
 /// No more of it than is kept, and whole characters.
 fn shortened(error: &str) -> &str {
     let mut end = error.len().min(MAX_ERROR_BYTES);
@@ -168,15 +162,6 @@ fn shortened(error: &str) -> &str {
         end -= 1;
     }
     &error[..end]
-}
-
-/// Messages of a segment are being moved away.
-struct Burying(Arc<LiveSegment>);
-
-impl Drop for Burying {
-    fn drop(&mut self) {
-        self.0.is_burying.store(false, Ordering::Release);
-    }
 }
 
 /// A message that this process moves.

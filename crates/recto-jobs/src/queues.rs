@@ -61,7 +61,8 @@ pub enum Created {
 impl Queues {
     /// The queues of a store, whose tables are made if it has none. A request may take so long. Once in a process: what one knows of a
     /// store another does not read again. As long as somebody has them,
-    /// messages that have expired go, and what could not be cleared of a deleted queue is tried again.
+    /// messages that have expired go, those that were received too often are dead letters, and what could not be cleared of a deleted
+    /// queue is tried again.
     ///
     /// # Errors
     /// A table cannot be made, or is another program's. The store is shared with other processes: that needs tables of

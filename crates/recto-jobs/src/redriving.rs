@@ -7,7 +7,7 @@ use recto_queue::{Live, Moved};
 
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::inspect::Seen;
-use crate::moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
+use crate::moving::as_it_was_sent;
 use crate::segment::LiveSegment;
 use crate::shard::{Inner, Shard};
 
@@ -59,10 +59,7 @@ impl Inner {
     ) -> Result<usize> {
         let moves = some.iter().map(|seen| {
             let to = (to.address, to.tenure);
-            self.move_one(segment, live, seen.seq, None, to, |content| {
-                content.attributes.remove(ERROR_ATTRIBUTE);
-                content.attributes.remove(ATTEMPTS_ATTRIBUTE);
-            })
+            self.move_one(segment, live, seen.seq, None, to, as_it_was_sent)
         });
         let moved = join_all(moves).await;
         let is_done = |moved: &&Result<Option<Moved>>| matches!(moved, Ok(Some(Moved::Done)));

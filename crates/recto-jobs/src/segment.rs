@@ -72,6 +72,11 @@ impl LiveSegment {
         if anew || self.log.with_copy(|log| log.is_none()) {
             self.log.read().await?;
         }
+        self.load_state(anew).await
+    }
+
+    /// The same of the state alone.
+    pub(crate) async fn load_state(&self, anew: bool) -> Result<()> {
         if anew || self.state.with_copy(|state| state.is_none()) {
             self.state.read().await?;
         }
@@ -143,6 +148,20 @@ impl LiveSegment {
             let until = ground.with_context(|context| state.waits_until(context));
             if let Some(until) = until {
                 ground.waits.learn(self.number, until);
+            }
+        });
+    }
+
+    /// Looks no more in it for messages that were received so often until its state changes, if there are none and none is on its
+    /// way elsewhere, and nobody else changes that.
+    pub(crate) fn learn_keeps_all(&self, attempts: u16) {
+        let may_leave = |pending: &Pending| {
+            pending.attempts >= attempts || matches!(pending.standing, Standing::Leaving(_))
+        };
+        self.state.with_settled_copy(|state| {
+            let is_mine = state.segment() == self.number;
+            if !is_mine || !state.pending().values().any(may_leave) {
+                self.state.ground.waits.learn_keeps_all(self.number, attempts);
             }
         });
     }

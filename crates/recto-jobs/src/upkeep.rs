@@ -1,13 +1,15 @@
-//! What is done for all queues without anybody asking: what has expired goes, and what was not done to the end is done.
+//! What is done for all queues without anybody asking: what has expired goes, what was received too often is a dead letter, and
+//! what was not done to the end is done.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::burying::Burials;
 use crate::queues::{Inner, Queues};
 
-/// How long it is between two times. A message may stay for so much longer than its queue keeps it.
+/// How long it is between two times. A message may stay for so much longer than its queue keeps it, or has it received again.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Ends the upkeep when it is dropped.
@@ -26,25 +28,27 @@ impl Upkeep {
 /// Does that until nobody has these queues any more: it does not keep them open itself.
 pub(crate) fn begin(queues: &Arc<Inner>, mut ended: watch::Receiver<()>) {
     let queues: Weak<Inner> = Arc::downgrade(queues);
+    let mut burials = Burials::default();
     tokio::spawn(async move {
         while tokio::time::timeout(UPKEEP_INTERVAL, ended.changed())
             .await
             .is_err()
         {
             let Some(queues) = queues.upgrade() else { return };
-            Queues(queues).keep_up().await;
+            Queues(queues).keep_up(&mut burials).await;
         }
     });
 }
 
 impl Queues {
     /// Does it once. What cannot be done now is next time.
-    async fn keep_up(&self) {
+    async fn keep_up(&self, burials: &mut Burials) {
         let _ = self.clear_deleted().await;
         let Ok(all) = self.list().await else { return };
-        for queue in all {
+        for queue in &all {
             let _ = queue.shard.0.expire().await;
             queue.shard.0.forget_idle();
         }
+        burials.turn(&all).await;
     }
 }

@@ -1,6 +1,7 @@
 //! What a shard does, as its users see it, on each kind of store.
 #![allow(clippy::unwrap_used)]
 
+mod buried;
 mod damage;
 mod dead;
 mod expiring;
@@ -121,6 +122,13 @@ behaviours! {
     expiring::who_has_what_expired_is_done_with_it,
     expiring::the_upkeep_ends_with_the_queues,
     expiring::what_could_not_be_cleared_is_tried_again,
+    buried::what_nobody_looks_at_is_a_dead_letter,
+    buried::what_a_process_had_that_died_is_a_dead_letter,
+    buried::what_was_received_too_often_by_a_change_is_a_dead_letter,
+    buried::a_turn_moves_so_many_and_the_next_one_goes_on,
+    buried::turns_go_round_all_queues,
+    buried::what_was_being_moved_back_gets_there,
+    buried::where_nothing_is_received_nothing_is_kept_in_memory,
     large::what_the_store_does_not_take_is_refused_by_number_and_field,
 }
 

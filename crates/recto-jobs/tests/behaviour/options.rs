@@ -3,20 +3,11 @@
 use std::time::Duration;
 
 use recto_jobs::{NewMessage, Queue, QueueErrorKind, Queues, ShardOptions, Totals};
-use recto_queue::options::DeadLetters;
-use recto_queue::{QueueName, QueueOptions};
+use recto_queue::QueueOptions;
 
-use crate::queues::{assert_refused, made};
+use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
-
-fn with_dead_letters(queue: &str) -> QueueOptions {
-    let queue = QueueName::new("queue", queue).unwrap();
-    QueueOptions {
-        dead_letters: Some(DeadLetters { queue, attempts: 1 }),
-        ..QueueOptions::default()
-    }
-}
 
 fn of(group: &str, body: &str) -> NewMessage {
     NewMessage {

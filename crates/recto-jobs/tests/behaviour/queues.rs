@@ -14,7 +14,8 @@ pub(crate) async fn made(queues: &Queues, name: &str, options: QueueOptions) -> 
     }
 }
 
-fn with_dead_letters(queue: &str) -> QueueOptions {
+/// That messages are received once, and are dead letters in that queue then.
+pub(crate) fn with_dead_letters(queue: &str) -> QueueOptions {
     let queue = QueueName::new("queue", queue).unwrap();
     let dead_letters = Some(DeadLetters { queue, attempts: 1 });
     QueueOptions {

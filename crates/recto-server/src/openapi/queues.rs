@@ -187,11 +187,19 @@ fn queue() -> Json {
         ("acked", count("Messages that were acknowledged.")),
         ("given_back", count("Messages that their receivers gave back.")),
         ("dead_lettered", count("Messages that went to the dead letters.")),
+        (
+            "expired",
+            count("Messages that were older than the queue keeps them, and are gone."),
+        ),
+        (
+            "bodies_lost",
+            count(
+                "Messages whose bodies were missing or damaged: they went to another queue without, or are gone.",
+            ),
+        ),
     ];
-    let mut totals = of(
-        totals,
-        &["sent", "received", "acked", "given_back", "dead_lettered"],
-    );
+    let names = totals.each_ref().map(|(name, _)| *name);
+    let mut totals = of(totals, &names);
     totals["description"] = "What this server did since it opened the store.".into();
     let age = "How long ago the oldest message was sent; null where there is none.";
     let exact = "Whether these numbers are exact: of a very long queue, some that are done with are counted among \

@@ -71,7 +71,7 @@ struct QueuesText {
 type OfQueue = (&'static str, &'static str, &'static str, fn(&QueueStatus) -> f64);
 
 #[allow(clippy::cast_precision_loss)] // of what is shown
-const OF_QUEUE: [OfQueue; 10] = [
+const OF_QUEUE: [OfQueue; 12] = [
     (
         "recto_queue_messages",
         "gauge",
@@ -132,6 +132,18 @@ const OF_QUEUE: [OfQueue; 10] = [
         "Messages that this server moved to the dead letters.",
         |queue| queue.totals.dead_lettered as f64,
     ),
+    (
+        "recto_queue_expired_total",
+        "counter",
+        "Messages that were older than the queue keeps them, and that this server found to be so.",
+        |queue| queue.totals.expired as f64,
+    ),
+    (
+        "recto_queue_bodies_lost_total",
+        "counter",
+        "Messages whose bodies this server found missing or damaged.",
+        |queue| queue.totals.bodies_lost as f64,
+    ),
 ];
 
 impl fmt::Display for QueuesText {
@@ -159,6 +171,8 @@ impl fmt::Display for QueuesText {
 
 #[cfg(test)]
 mod tests {
+    use recto::session::QueueTotals;
+
     use super::*;
 
     #[test]
@@ -167,6 +181,11 @@ mod tests {
             name: name.to_owned(),
             messages: 7,
             age_seconds: Some(1.5),
+            totals: QueueTotals {
+                expired: 3,
+                bodies_lost: 2,
+                ..QueueTotals::default()
+            },
             damage: damage.map(str::to_owned),
             ..QueueStatus::default()
         };
@@ -178,6 +197,8 @@ mod tests {
             "recto_queue_damaged{queue=\"jobs\"} 0",
             "recto_queue_messages{queue=\"jobs\"} 7",
             "recto_queue_oldest_age_seconds{queue=\"jobs\"} 1.5",
+            "recto_queue_expired_total{queue=\"jobs\"} 3",
+            "recto_queue_bodies_lost_total{queue=\"jobs\"} 2",
         ] {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");
         }

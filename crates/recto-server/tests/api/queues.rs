@@ -186,6 +186,10 @@ fn messages_are_received_until_they_are_done_with() {
             (&totals["received"], &totals["dead_lettered"]),
             (&json!(3), &json!(1))
         );
+        assert_eq!(
+            (&totals["expired"], &totals["bodies_lost"]),
+            (&json!(0), &json!(0))
+        );
         let moved = client.post("/v1/queues/dead/messages:redrive", &json!({})).await;
         assert_eq!(moved.json(), json!({ "moved": 1 }));
         assert_eq!(receive(&client, 10).await.1, ["c"]);

@@ -272,6 +272,8 @@ async fn metrics_tell_of_queues_whoever_may_read_them_all() {
         "recto_queue_acked_total{queue=\"jobs\"} 1",
         "recto_queue_given_back_total{queue=\"jobs\"} 0",
         "recto_queue_dead_lettered_total{queue=\"jobs\"} 0",
+        "recto_queue_expired_total{queue=\"jobs\"} 0",
+        "recto_queue_bodies_lost_total{queue=\"jobs\"} 0",
     ] {
         assert!(text.lines().any(|one| one == line), "{line}\n{text}");
     }

@@ -7,7 +7,7 @@ use recto_model::{Type, Value, json};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::{
-    Message, Peeked, PeekedStanding, Queue, QueueOptions, Receive, Sent, Settled, message_id_text,
+    Message, Peeked, PeekedStanding, Queue, QueueOptions, Receive, Sent, Settled, Totals, message_id_text,
     position_from_text, position_text, receipt_from_text, receipt_text,
 };
 use crate::session::{
@@ -212,14 +212,30 @@ impl LocalTools {
             exact: stats.is_exact,
             receivers_waiting: stats.receivers_waiting,
             damage: None,
-            totals: QueueTotals {
-                sent: stats.totals.sent,
-                received: stats.totals.received,
-                acked: stats.totals.acked,
-                given_back: stats.totals.given_back,
-                dead_lettered: stats.totals.dead_lettered,
-            },
+            totals: totals_shown(stats.totals),
         })
+    }
+}
+
+/// All of them: one that is not shown does not compile.
+fn totals_shown(totals: Totals) -> QueueTotals {
+    let Totals {
+        sent,
+        received,
+        acked,
+        given_back,
+        dead_lettered,
+        expired,
+        bodies_lost,
+    } = totals;
+    QueueTotals {
+        sent,
+        received,
+        acked,
+        given_back,
+        dead_lettered,
+        expired,
+        bodies_lost,
     }
 }
 

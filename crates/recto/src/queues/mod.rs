@@ -44,7 +44,7 @@ mod worker;
 use recto_jobs::Created;
 pub use recto_jobs::{
     ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, MAX_BATCH, MAX_WAIT, Message, NewMessage, Peeked, PeekedStanding,
-    Position, Sent, Settled, Stats,
+    Position, Sent, Settled, Stats, Totals,
 };
 pub use recto_queue::limits::{
     MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS,

@@ -166,6 +166,10 @@ pub struct QueueTotals {
     pub given_back: u64,
     /// Messages that went to the dead letters.
     pub dead_lettered: u64,
+    /// Messages that were older than the queue keeps them, and are gone.
+    pub expired: u64,
+    /// Messages whose bodies were missing or damaged: they went to another queue without, or are gone.
+    pub bodies_lost: u64,
 }
 
 /// A message to be sent. It has one of `body` and `body_base64`.

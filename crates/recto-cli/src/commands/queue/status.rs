@@ -132,16 +132,22 @@ pub(super) fn draw_status(status: &QueueStatus, console: &mut Console) -> Result
     }
     let totals = &status.totals;
     let done = format!(
-        "{} sent, {} received, {} acknowledged, {} given back, {} to the dead letters",
+        "{} sent, {} received, {} acknowledged, {} given back,",
         grouped(totals.sent),
         grouped(totals.received),
         grouped(totals.acked),
-        grouped(totals.given_back),
-        grouped(totals.dead_lettered)
+        grouped(totals.given_back)
+    );
+    let gone = format!(
+        "{} to the dead letters, {} expired, {} lost",
+        grouped(totals.dead_lettered),
+        grouped(totals.expired),
+        counted(totals.bodies_lost, "body", "bodies")
     );
     let mut lines = vec![
         ("messages", amount),
         ("since opened", done),
+        ("", gone),
         (
             "waiting",
             counted(status.receivers_waiting, "receiver", "receivers"),
@@ -203,4 +209,36 @@ fn settings(status: &QueueStatus) -> Vec<(&'static str, String)> {
         lines.push(("body", format!("{} at most", bytes(most.into()))));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use recto::session::QueueTotals;
+
+    use super::*;
+
+    #[test]
+    fn all_that_was_done_is_said() {
+        let totals = QueueTotals {
+            sent: 1_001,
+            received: 1_002,
+            acked: 1_003,
+            given_back: 1_004,
+            dead_lettered: 1_005,
+            expired: 1_006,
+            bodies_lost: 1,
+        };
+        let status = QueueStatus {
+            totals,
+            ..QueueStatus::default()
+        };
+        let (mut console, screen) = Console::captured(80);
+        draw_status(&status, &mut console).unwrap_or_else(|failure| panic!("{failure:?}"));
+        for said in [
+            "  since opened  1,001 sent, 1,002 received, 1,003 acknowledged, 1,004 given back,\n",
+            "                1,005 to the dead letters, 1,006 expired, 1 body lost\n",
+        ] {
+            assert!(screen.out().contains(said), "{said}: {}", screen.out());
+        }
+    }
 }

@@ -169,12 +169,15 @@ async fn dead_letters(asked: &Asked, status: &QueueStatus) -> Result<Markup, Pro
 fn since(status: &QueueStatus) -> String {
     let totals = &status.totals;
     format!(
-        "Since this server opened the store: {} sent, {} received, {} acknowledged, {} given back, {} gone to the dead letters.",
+        "Since this server opened the store: {} sent, {} received, {} acknowledged, {} given back, {} gone to the dead letters, \
+         {} expired, {} lost.",
         grouped(totals.sent),
         grouped(totals.received),
         grouped(totals.acked),
         grouped(totals.given_back),
         grouped(totals.dead_lettered),
+        grouped(totals.expired),
+        counted(totals.bodies_lost, "body", "bodies"),
     )
 }
 
@@ -208,5 +211,32 @@ fn options(status: &QueueStatus) -> Markup {
             div { dt { "A message" } dd { "up to " (bytes(options.body_bytes.unwrap_or_default().into())) " of body and attributes" } }
             div { dt { "Version" } dd { (status.version) } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recto::session::QueueTotals;
+
+    use super::*;
+
+    #[test]
+    fn all_that_was_done_is_said() {
+        let totals = QueueTotals {
+            sent: 1_001,
+            received: 1_002,
+            acked: 1_003,
+            given_back: 1_004,
+            dead_lettered: 1_005,
+            expired: 1_006,
+            bodies_lost: 1,
+        };
+        let status = QueueStatus {
+            totals,
+            ..QueueStatus::default()
+        };
+        let said = "1,001 sent, 1,002 received, 1,003 acknowledged, 1,004 given back, 1,005 gone to the dead letters, \
+                    1,006 expired, 1 body lost.";
+        assert!(since(&status).ends_with(said), "{}", since(&status));
     }
 }

@@ -1,0 +1,164 @@
+//! Messages that were received as often as they may be go to the dead letters, and moves that were begun are gone on with: when
+//! somebody looks at their segment, and by the upkeep where nobody does.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use recto_queue::limits::MAX_PENDING;
+use recto_queue::{Live, QueueName, Segment, Seq};
+
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::queues::Queue;
+use crate::segment::LiveSegment;
+use crate::shard::Inner;
+
+/// Segments that the upkeep looks at in a turn, of all queues; the turn that follows goes on behind them.
+const MAX_LOOKS: usize = 512;
+/// Messages after which it looks at no more segments in a turn. Those of one go together, so that twice as many may be moved.
+const MAX_BURIED: usize = MAX_PENDING;
+/// What is said of a message that nobody gave back.
+const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not acknowledged in time";
+
+/// The upkeep's turns, which go round all queues.
+#[derive(Default)]
+pub(crate) struct Burials {
+    /// Where the next one begins; none: at the first queue.
+    next: Option<(QueueName, Segment)>,
+}
+
+/// What a turn may do yet.
+struct Left {
+    looks: usize,
+    moves: usize,
+}
+
+/// Messages of a segment that one task moves away, and no other of this process meanwhile: with the attempts of each.
+struct Burying {
+    segment: Arc<LiveSegment>,
+    leaving: Vec<(Seq, u16)>,
+}
+
+impl Burials {
+    /// Does that in these queues, which are sorted by name. What cannot be moved now is next time.
+    pub(crate) async fn turn(&mut self, queues: &[Queue]) {
+        let mut left = Left {
+            looks: MAX_LOOKS,
+            moves: MAX_BURIED,
+        };
+        let next = self.next.take();
+        let first = next
+            .as_ref()
+            .map_or(0, |(name, _)| queues.partition_point(|queue| queue.name < *name));
+        let (before, behind) = queues.split_at(first);
+        for queue in behind.iter().chain(before) {
+            let is_cut = |(name, _): &&(QueueName, Segment)| *name == queue.name;
+            let from = next.as_ref().filter(is_cut).map(|(_, segment)| *segment);
+            let ended = queue.shard.0.bury_from(from.unwrap_or_default(), &mut left).await;
+            if let Ok(Some(segment)) = ended {
+                self.next = Some((queue.name.clone(), segment));
+                return;
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Has what was received too often moved, and what somebody else began to move, by a task of its own. What cannot be moved
+    /// now is by who next looks at it, or by the upkeep.
+    pub(crate) fn bury(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) {
+        let Some(burying) = Burying::new(segment) else {
+            return;
+        };
+        let shard = Arc::clone(self);
+        tokio::spawn(async move { shard.bury_all(&burying, live).await });
+    }
+
+    /// The same in all segments from this one on, as far as this turn goes: where it ended, if that was before the last one.
+    ///
+    /// # Errors
+    /// The store cannot be reached.
+    async fn bury_from(self: &Arc<Self>, from: Segment, left: &mut Left) -> Result<Option<Segment>> {
+        let attempts = match self.options.get().dead_letters {
+            Some(dead_letters) => dead_letters.attempts,
+            // What leaves goes back by somebody, who may be at it.
+            None if self.is_shared() => return Ok(None),
+            None => u16::MAX,
+        };
+        let head = self.serving().await?;
+        for (number, live) in head.live().range(from..) {
+            if self.waits.keeps_all(*number, attempts) {
+                continue;
+            }
+            if left.looks == 0 || left.moves == 0 {
+                return Ok(Some(*number));
+            }
+            match self.bury_in(*number, *live, attempts, left).await {
+                Err(error) if is_out_of_reach(&error) => return Err(error),
+                // What is damaged says so to who receives. The others go on.
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    async fn bury_in(
+        self: &Arc<Self>,
+        number: Segment,
+        live: Live,
+        attempts: u16,
+        left: &mut Left,
+    ) -> Result<()> {
+        left.looks -= 1;
+        let segment = self.segment(number, live);
+        // The state alone says whether there is anything to do.
+        segment.load_state(self.is_shared()).await?;
+        if !self.is_shared() {
+            segment.learn_keeps_all(attempts);
+        }
+        if segment.leaving().is_empty() {
+            return Ok(());
+        }
+        self.load(&segment).await?;
+        let Some(burying) = Burying::new(&segment) else {
+            return Ok(());
+        };
+        left.moves = left.moves.saturating_sub(burying.leaving.len());
+        self.bury_all(&burying, live).await
+    }
+
+    /// Moves them one after the other. One that cannot be moved holds up none of the others, unless the store cannot be reached.
+    async fn bury_all(self: &Arc<Self>, burying: &Burying, live: Live) -> Result<()> {
+        for (seq, attempts) in &burying.leaving {
+            let buried = self.bury_one(&burying.segment, live, *seq, *attempts, None, NOT_GIVEN_BACK);
+            match buried.await {
+                Err(error) if is_out_of_reach(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Burying {
+    /// None: nothing is to be moved, or another task does that.
+    fn new(segment: &Arc<LiveSegment>) -> Option<Self> {
+        let leaving = segment.leaving();
+        if leaving.is_empty() || segment.is_burying.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let segment = Arc::clone(segment);
+        Some(Self { segment, leaving })
+    }
+}
+
+impl Drop for Burying {
+    fn drop(&mut self) {
+        self.segment.is_burying.store(false, Ordering::Release);
+    }
+}
+
+/// Whether whatever else is asked now would fare no better.
+fn is_out_of_reach(error: &QueueError) -> bool {
+    use QueueErrorKind::{Closed, OutcomeUnknown, Timeout, Unavailable};
+    matches!(error.kind(), Unavailable | Timeout | OutcomeUnknown | Closed)
+}

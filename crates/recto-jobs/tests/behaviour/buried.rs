@@ -1,0 +1,164 @@
+//! Messages that were received too often are dead letters, though nobody looks at their queue.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use recto_jobs::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, NewMessage, Queue, Queues};
+use recto_queue::QueueOptions;
+use recto_queue::options::DeadLetters;
+
+use crate::queues::{made, with_dead_letters};
+use crate::stores::Bed;
+use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
+
+/// What is between two turns of the upkeep, and a little more.
+const TURN: Duration = Duration::from_secs(31);
+/// How much longer a claim holds for who did not give it.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// A queue whose messages are received so often, and the one of its dead letters.
+async fn jobs(queues: &Queues, attempts: u16) -> (Queue, Queue) {
+    let dead = made(queues, "dead", QueueOptions::default()).await;
+    let jobs = made(queues, "jobs", dying_after(attempts)).await;
+    (jobs, dead)
+}
+
+fn dying_after(attempts: u16) -> QueueOptions {
+    let options = with_dead_letters("dead");
+    let dead_letters = options.dead_letters.map(|dead_letters| DeadLetters {
+        attempts,
+        ..dead_letters
+    });
+    QueueOptions {
+        dead_letters,
+        ..options
+    }
+}
+
+/// How many messages are not done with.
+async fn count(queue: &Queue) -> u64 {
+    queue.shard.stats().await.unwrap().messages
+}
+
+pub(crate) async fn what_nobody_looks_at_is_a_dead_letter(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let (jobs, dead) = jobs(&queues, 2).await;
+    send(&jobs.shard, NewMessage::new("a")).await;
+    tokio::time::sleep(TURN * 3).await;
+    for attempts in 1..=2 {
+        let received = receive(&jobs.shard, 1).await.remove(0);
+        assert_eq!(received.attempts, attempts);
+        tokio::time::sleep(if attempts < 2 { LATER } else { NOW }).await;
+    }
+    send(&jobs.shard, NewMessage::new("b")).await;
+    assert_eq!(bodies(&receive(&jobs.shard, 1).await), ["b"]);
+    tokio::time::sleep(VISIBILITY + TURN).await;
+    assert_eq!((count(&jobs).await, count(&dead).await), (1, 1));
+    assert_eq!(jobs.shard.totals().dead_lettered, 1);
+    let letter = dead.shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
+    assert_eq!(letter.body, b"a");
+    assert_eq!(letter.attributes[ATTEMPTS_ATTRIBUTE], "2");
+    assert!(letter.attributes[ERROR_ATTRIBUTE].contains("not acknowledged in time"));
+    assert_eq!(bodies(&receive(&jobs.shard, 5).await), ["b"]);
+}
+
+pub(crate) async fn what_a_process_had_that_died_is_a_dead_letter(bed: Bed) {
+    let kept = TURN * 2;
+    {
+        let queues = bed.open_queues().await;
+        let (jobs, _) = jobs(&queues, 1).await;
+        send(&jobs.shard, NewMessage::new("a")).await;
+        jobs.shard.receive(1, Some(kept), NOW).await.unwrap();
+    }
+    let queues = bed.open_queues().await;
+    let dead = queues.find("dead").await.unwrap();
+    tokio::time::sleep(kept).await;
+    assert_eq!(count(&dead).await, 0, "it may be worked on");
+    tokio::time::sleep(MARGIN + TURN).await;
+    assert_eq!(bodies(&receive(&dead.shard, 1).await), ["a"]);
+}
+
+pub(crate) async fn what_was_received_too_often_by_a_change_is_a_dead_letter(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let (jobs, dead) = jobs(&queues, 5).await;
+    send(&jobs.shard, NewMessage::new("a")).await;
+    let received = receive(&jobs.shard, 1).await.remove(0);
+    jobs.shard
+        .nack(&[received.receipt], NOW, "no disk")
+        .await
+        .unwrap();
+    tokio::time::sleep(TURN * 3).await;
+    assert_eq!(count(&dead).await, 0);
+    queues.change(jobs.id, None, dying_after(1)).await.unwrap();
+    tokio::time::sleep(TURN).await;
+    assert_eq!((count(&jobs).await, count(&dead).await), (0, 1));
+}
+
+pub(crate) async fn a_turn_moves_so_many_and_the_next_one_goes_on(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let dead = made(&queues, "dead", QueueOptions::default()).await;
+    for name in ["a", "b", "c"] {
+        let queue = made(&queues, name, with_dead_letters("dead")).await;
+        queue.shard.send(vec![NewMessage::new("x"); 600]).await;
+        assert_eq!(receive(&queue.shard, 600).await.len(), 600);
+    }
+    tokio::time::sleep(TURN).await;
+    // 1,024 end a turn, and those of a segment go together.
+    assert_eq!(count(&dead).await, 1_200);
+    tokio::time::sleep(TURN).await;
+    assert_eq!(count(&dead).await, 1_800);
+}
+
+pub(crate) async fn turns_go_round_all_queues(bed: Bed) {
+    let queues = bed.open_queues().await;
+    made(&queues, "dead", QueueOptions::default()).await;
+    // More than a turn looks at, and each of them again and again.
+    for number in 0..600 {
+        let queue = made(&queues, &format!("q{number}"), with_dead_letters("dead")).await;
+        send(&queue.shard, NewMessage::new("x")).await;
+        queue.shard.receive(1, Some(LONG), NOW).await.unwrap();
+    }
+    let last = made(&queues, "z", with_dead_letters("dead")).await;
+    send(&last.shard, NewMessage::new("a")).await;
+    receive(&last.shard, 1).await;
+    tokio::time::sleep(TURN).await;
+    assert_eq!(count(&last).await, 1, "others come before");
+    tokio::time::sleep(TURN).await;
+    assert_eq!(count(&last).await, 0);
+}
+
+pub(crate) async fn where_nothing_is_received_nothing_is_kept_in_memory(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let (jobs, _) = jobs(&queues, 1).await;
+    send(&jobs.shard, NewMessage::new("a")).await;
+    tokio::time::sleep(TURN * 4).await;
+    let read = || bed.watch.state_reads.load(Ordering::Relaxed);
+    let before = read();
+    tokio::time::sleep(TURN * 4).await;
+    assert_eq!(read(), before, "it was looked at once");
+    assert_eq!(count(&jobs).await, 1);
+    assert_eq!(read(), before + 1, "and forgotten");
+}
+
+pub(crate) async fn what_was_being_moved_back_gets_there(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let (jobs, dead) = jobs(&queues, 1).await;
+    send(&jobs.shard, NewMessage::new("a")).await;
+    let received = receive(&jobs.shard, 1).await.remove(0);
+    jobs.shard
+        .nack(&[received.receipt], NOW, "no disk")
+        .await
+        .unwrap();
+    bed.watch.refused_appends.store(1, Ordering::Relaxed);
+    let cut_off = queues.redrive(&dead, &jobs, None).await;
+    assert!(cut_off.is_err());
+    assert_eq!(
+        queues.redrive(&dead, &jobs, None).await.unwrap(),
+        0,
+        "it is on its way"
+    );
+    tokio::time::sleep(TURN).await;
+    let back = receive(&jobs.shard, 1).await.remove(0);
+    assert_eq!((back.body, back.attributes.len()), (b"a".to_vec(), 0));
+    assert_eq!((count(&dead).await, dead.shard.totals().dead_lettered), (0, 0));
+}
