@@ -140,12 +140,14 @@ impl LocalSession {
         (!recto.store().limits().transactions).then(|| recto.writer_metrics())
     }
 
-    /// Has this process look after what others leave that die; see [`Recto::sweep_beside`].
+    /// Has this process look after what others leave that die: changes, as of [`Recto::sweep_beside`], and messages of queues, of
+    /// which nothing is made where there are none.
     ///
     /// # Errors
     /// The store cannot be read or written.
     pub async fn sweep_beside(&self) -> Result<()> {
-        self.recto().sweep_beside().await
+        self.recto().sweep_beside().await?;
+        self.recto().queues_there().await.map(drop)
     }
 
     /// The collections that are refused for their tables; see [`Recto::refused_collections`].

@@ -2,12 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use recto::session::{DeadLetterSettings, OutgoingMessage, QueueSettings, ReceiveRequest};
+use recto::{LocalSession, Recto, Session as _};
 use recto_server::config::Limits;
 use serde_json::{Value as Json, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::support::{Served, eventually, read_reply, read_to_end, serve, serve_with_tokens};
+use super::support::{
+    Served, eventually, read_reply, read_to_end, serve, serve_store, serve_with_tokens, store,
+};
 
 const JOBS: &str = "/v1/queues/jobs";
 
@@ -284,4 +288,38 @@ async fn metrics_tell_of_queues_whoever_may_read_them_all() {
             "{text}"
         );
     }
+}
+
+/// It takes as long as the upkeep takes between two turns.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_worker_had_that_died_is_a_dead_letter_though_nobody_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let session = store(&folder).await;
+        let queues = session.queues().unwrap();
+        queues
+            .create_queue("dead", &QueueSettings::default())
+            .await
+            .unwrap();
+        let dying = QueueSettings {
+            dead_letters: Some(Some(DeadLetterSettings {
+                queue: "dead".to_owned(),
+                attempts: 1,
+            })),
+            visibility_seconds: Some(1),
+            ..QueueSettings::default()
+        };
+        queues.create_queue("jobs", &dying).await.unwrap();
+        queues
+            .send("jobs", vec![OutgoingMessage::of(b"a".to_vec())])
+            .await
+            .unwrap();
+        queues.receive("jobs", &ReceiveRequest::default()).await.unwrap();
+    }
+    let session = LocalSession::new(Recto::open(folder.path().join("store")).await.unwrap());
+    let served = serve_store(session, folder, |_| {}).await;
+    tokio::time::sleep(Duration::from_secs(34)).await;
+    // The first who asks for queues, and sooner than whoever began with that would be.
+    let dead = served.get("/v1/queues/dead").await.json();
+    assert_eq!(dead["messages"], 1, "{dead}");
 }
