@@ -3,10 +3,11 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use recto_queue::{Chunk, Live, LogAnswer, LogWish, Segment, ShardAction, ShardEvent};
+use recto_queue::{Chunk, Live, LogAnswer, LogWish, Register as _, Segment, ShardAction, ShardEvent};
 
 use crate::bodies::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::place::Written;
 use crate::shard::Inner;
 use crate::tables::body_partition;
 
@@ -28,15 +29,20 @@ impl Inner {
                 let mut answers = self.head.ask(wishes, None, time).await.map_err(not_entered)?;
                 answers.pop().map(ShardEvent::Head).ok_or_else(QueueError::ended)
             }
-            // There is none where all bodies lie in table 0.
-            ShardAction::ReadRing => Ok(ShardEvent::Ring(0)),
+            ShardAction::ReadRing => {
+                let ring = self.queues.read_ring().await.map_err(not_entered)?;
+                Ok(ShardEvent::Ring(ring.version()))
+            }
             ShardAction::Find(segment) => {
                 let found = self.find(segment).await.map_err(not_entered)?;
                 Ok(ShardEvent::Found(found))
             }
             ShardAction::Write { live, segment, chunk } => {
-                self.write_bodies(live, segment, chunk, load, time).await?;
-                Ok(ShardEvent::Written)
+                let written = self.write_bodies(live, segment, chunk, load, time).await?;
+                Ok(match written {
+                    Written::Done => ShardEvent::Written,
+                    Written::TableGone => ShardEvent::TableGone,
+                })
             }
             ShardAction::Log { live, segment, wish } => {
                 if load.is_deduplicated {
@@ -64,9 +70,9 @@ impl Inner {
         chunk: Chunk,
         load: &Load,
         time: Duration,
-    ) -> Result<()> {
-        if self.queues.store.limits().transactions {
-            return Ok(());
+    ) -> Result<Written> {
+        if !self.queues.has_ring() {
+            return Ok(Written::Done);
         }
         let indexed = (0..).zip(load.bodies.iter().map(Body::as_bytes));
         let partition = body_partition(self.address, segment);
@@ -88,7 +94,7 @@ impl Inner {
         let segment = self.segment(segment, live);
         let log = &segment.log;
         if let LogWish::Append { chunk, .. } = &wish
-            && self.queues.store.limits().transactions
+            && !self.queues.has_ring()
         {
             let mut bodies = log.ground.bodies.lock().unwrap_or_else(PoisonError::into_inner);
             bodies.retain(|_, waiting| waiting.iter().any(|bodies| bodies.strong_count() > 0));

@@ -53,7 +53,7 @@ impl Inner {
             segment.state.ask_one(StateWish::Expire { by }, time).await?;
             self.counters.expired.add(expired);
             // Others of its group may wait for that.
-            self.news.notify_one();
+            self.tells();
         }
         self.release_if_done(&segment).await;
         self.learn_first_due(&segment);

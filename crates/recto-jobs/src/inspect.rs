@@ -92,7 +92,7 @@ pub struct Position {
 /// A message that is not done with, as log and state have it.
 pub(crate) struct Seen {
     pub(crate) seq: Seq,
-    chunk: Chunk,
+    pub(crate) chunk: Chunk,
     pub(crate) entry: Entry,
     pub(crate) pending: Option<Pending>,
 }
@@ -252,7 +252,7 @@ impl Inner {
         }
         let wish = StateWish::Remove(position.seq);
         let answer = segment.state.ask_one(wish, self.queues.request_timeout).await?;
-        self.news.notify_one();
+        self.tells();
         self.release_if_done(&segment).await;
         Ok(answer == StateAnswer::Done)
     }

@@ -12,6 +12,7 @@
 //! | [`error`] | [`QueueError`] |
 //! | [`message`] | [`NewMessage`], [`Message`], what became of them |
 //! | `queues` | [`Queues`]: made, changed, deleted, found |
+//! | `units` | work units: begun, ended, found |
 //! | `registry` | how the registry of queues lies in its table |
 //! | [`inspect`] | what there is, seen without receiving it; single messages taken out, or moved back |
 //! | [`options`] | [`ShardOptions`]: what a shard goes by |
@@ -19,9 +20,11 @@
 //! | [`totals`] | [`Totals`]: what was done here, counted |
 //! | `place` | [`QueueStore`]: the store, its tables and clocks, as all shards share them |
 //! | `tables` | the tables of registers and bodies |
+//! | [`ring`] | the tables of bodies that are emptied in turn |
 //! | `registers` | how heads, logs and states lie in their tables |
 //! | `rounds` | one conditional write at a time of one register |
 //! | `trains` | conditional writes of several registers that leave together |
+//! | `bell` | who waits hears of what other processes sent |
 //! | `bodies` | the bytes of bodies, and where they lie |
 //! | `segment` | what is known of one live segment |
 //! | `entering` | what sending asks of a shard |
@@ -29,6 +32,7 @@
 //! | `send`, `receive`, `settle`, `release`, `moving`, `burying`, `clear`, `redriving`, `expiring`, `losing` | the operations |
 //! | `upkeep` | what is done without anybody asking |
 
+mod bell;
 mod bodies;
 mod burying;
 mod clear;
@@ -48,6 +52,7 @@ mod redriving;
 mod registers;
 mod registry;
 mod release;
+pub mod ring;
 mod rounds;
 mod segment;
 mod send;
@@ -56,6 +61,7 @@ pub mod shard;
 mod tables;
 pub mod totals;
 mod trains;
+mod units;
 mod upkeep;
 mod waits;
 
@@ -67,6 +73,7 @@ pub use options::{DeadLetters, ShardOptions};
 pub use place::QueueStore;
 pub use queues::{Created, Queue, Queues};
 pub use receive::MAX_WAIT;
+pub use ring::view::{RingView, TableView};
 pub use shard::Shard;
 pub use tables::REGISTRY as REGISTRY_TABLE;
 pub use totals::Totals;

@@ -35,7 +35,7 @@ impl Inner {
         self.counters
             .bodies_lost
             .add(usize::from(removed == StateAnswer::Done));
-        self.news.notify_one();
+        self.tells();
         Ok(())
     }
 }

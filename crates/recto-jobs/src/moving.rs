@@ -135,13 +135,13 @@ impl Inner {
                         target = self.queues.shard_at(address);
                     }
                     let event = target.enter(action, load, time).await?;
-                    target.news.notify_one();
+                    target.tells();
                     MoveEvent::Shard(event)
                 }
                 MoveAction::Over(moved) => {
                     self.release_if_done(segment).await;
                     // Others of its group may wait for that.
-                    self.news.notify_one();
+                    self.tells();
                     return Ok(moved);
                 }
             };

@@ -1,17 +1,19 @@
 //! The store of queues, as all of their shards share it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use recto_model::Environment;
-use recto_queue::{Address, Clock, Micros, Protocol, Tenure};
+use recto_queue::{Address, BodyTable, Clock, Micros, Protocol, Tenure};
 use recto_store::{
     Atomicity, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind,
     TableOutcome, WriteOptions, WriteOutcome,
 };
 
+use crate::bell::Bell;
 use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::ring::{Keeper, KnownRing};
 use crate::shard::{Inner, Shard};
 use crate::tables::Tables;
 use crate::trains::Trains;
@@ -30,7 +32,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 const MAX_TABLE_ATTEMPTS: u32 = 10;
 
 /// Shards, by where they are and by which use of their place.
-type Shards = HashMap<(Address, Tenure), Weak<Inner>>;
+type Shards = BTreeMap<(Address, Tenure), Weak<Inner>>;
 
 /// Until when somebody waits.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +51,10 @@ pub struct QueueStore {
     pub(crate) request_timeout: Duration,
     /// Conditional writes that are under way.
     pub(crate) trains: Arc<Trains>,
+    /// What is heard of other processes, if there may be any.
+    pub(crate) bell: Arc<Bell>,
+    /// What is known of the ring, if there is one.
+    pub(crate) ring: Arc<KnownRing>,
     /// Those that somebody uses: each is known once.
     shards: Arc<Mutex<Shards>>,
 }
@@ -75,12 +81,25 @@ impl QueueStore {
             protocol: if is_alone { protocol.alone() } else { protocol },
             request_timeout,
             trains: Arc::default(),
+            bell: Arc::default(),
+            ring: Arc::default(),
             shards: Arc::default(),
         };
-        for table in open.tables.all() {
+        for table in open.tables.registers() {
             open.make(table).await?;
         }
+        if open.has_ring() {
+            open.make(&open.tables.bell).await?;
+            Keeper::new(&open).begin().await?;
+        } else {
+            open.make(&open.tables.bodies(BodyTable(0))).await?;
+        }
         Ok(open)
+    }
+
+    /// Whether bodies lie in tables that are emptied whole, in turn; otherwise they go with their segments.
+    pub(crate) fn has_ring(&self) -> bool {
+        !self.store.limits().transactions
     }
 
     /// With segments of so few messages.
@@ -91,7 +110,7 @@ impl QueueStore {
         self
     }
 
-    async fn make(&self, table: &recto_model::Table) -> Result<()> {
+    pub(crate) async fn make(&self, table: &recto_model::Table) -> Result<()> {
         let mut attempt = 1;
         loop {
             let error = match self.store.create_table(table).await {
@@ -126,6 +145,23 @@ impl QueueStore {
         let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         let here = shards.iter().filter(|((other, _), _)| *other == address);
         here.filter_map(|(_, shard)| shard.upgrade()).collect()
+    }
+
+    /// Wakes one of those who wait at each of these shards: something may have come.
+    pub(crate) fn wake(&self, is_woken: impl Fn(Address) -> bool) {
+        let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let known: Vec<_> = shards
+            .iter()
+            .filter(|((address, _), _)| is_woken(*address))
+            .collect();
+        let known: Vec<_> = known
+            .into_iter()
+            .filter_map(|(_, shard)| shard.upgrade())
+            .collect();
+        drop(shards);
+        for shard in known {
+            shard.wakes();
+        }
     }
 
     /// The shard at this address, of the newest queue there that is known here.
@@ -174,18 +210,21 @@ impl QueueStore {
         }
     }
 
-    /// Writes plainly, again until it is written. Whoever waits for that has a deadline, and drops this then.
+    /// Writes bodies plainly, again until they are written. Whoever waits for that has a deadline, and drops this then.
     ///
     /// # Errors
     /// The store does not take it.
-    pub(crate) async fn write(&self, writes: Vec<PartitionWrite>) -> Result<()> {
+    pub(crate) async fn write(&self, writes: Vec<PartitionWrite>) -> Result<Written> {
         let mut attempt = 1;
         loop {
             let sent = self
                 .store
                 .write_many(writes.clone(), Atomicity::Each, write_options());
             match sent.await {
-                Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => return Ok(()),
+                Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => return Ok(Written::Done),
+                Ok(WriteOutcome::Refused(error)) | Err(error) if is_gone(&error) => {
+                    return Ok(Written::TableGone);
+                }
                 Ok(WriteOutcome::Refused(error)) => return Err(error.into()),
                 Ok(WriteOutcome::Conflict(_)) => {
                     let message = "the store took a body for a row of its own";
@@ -207,6 +246,20 @@ impl QueueStore {
         let [drawn] = self.environment.random();
         tokio::time::sleep(longest.mul_f64(0.5 + f64::from(drawn) / 512.0)).await;
     }
+}
+
+/// What became of writing bodies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// They are there.
+    Done,
+    /// The table was dropped.
+    TableGone,
+}
+
+/// Whether the table is not there.
+pub(crate) fn is_gone(error: &StoreError) -> bool {
+    error.kind() == StoreErrorKind::Table
 }
 
 /// Bytes of messages, and what they take beside, that one commit of a store has room for.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_queue::{
     Address, Place, PlaceRow, QueueId, QueueName, QueueOptions, Register as _, Registry, RegistryAnswer,
-    RegistryWish, Shard as ShardNumber, Version,
+    RegistryWish, Shard as ShardNumber, StoreOptions, Version,
 };
 use recto_store::Store;
 
@@ -15,6 +15,7 @@ use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::options::ShardOptions;
 use crate::place::QueueStore;
 use crate::registry::RegistryGround;
+use crate::ring::{Keeper, keeper};
 use crate::rounds::Rounds;
 use crate::shard::Shard;
 use crate::upkeep::{self, Upkeep};
@@ -27,8 +28,10 @@ const ONLY: ShardNumber = ShardNumber(0);
 pub struct Queues(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    queues: QueueStore,
-    registry: Arc<Rounds<RegistryGround>>,
+    pub(crate) queues: QueueStore,
+    pub(crate) registry: Arc<Rounds<RegistryGround>>,
+    /// Where bodies lie in a ring of tables.
+    pub(crate) keeper: Option<Arc<Keeper>>,
     /// Of the queues that were looked for: so that what is known of one outlives who uses it.
     kept: Mutex<HashMap<QueueId, Shard>>,
     _upkeep: Upkeep,
@@ -41,6 +44,8 @@ pub struct Queue {
     pub id: QueueId,
     /// What it is called.
     pub name: QueueName,
+    /// Of a work unit, what that is called in its queue.
+    pub unit: Option<QueueName>,
     /// What it is like.
     pub options: QueueOptions,
     /// When it was changed last: another one for each change.
@@ -65,32 +70,50 @@ impl Queues {
     /// queue is tried again.
     ///
     /// # Errors
-    /// A table cannot be made, or is another program's. The store is shared with other processes: that needs tables of
-    /// bodies that are emptied in turn, which this release does not have.
+    /// A table cannot be made, or is another program's.
     pub async fn open(
         store: Arc<dyn Store>,
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Self> {
-        if store.limits().remote {
-            let message = format!("queues on {} are not part of this release", store.kind().name());
-            return Err(QueueError::new(QueueErrorKind::Store, message).with_hint("use an embedded store"));
-        }
-        let queues = QueueStore::open(store, environment, request_timeout).await?;
+        Self::over(QueueStore::open(store, environment, request_timeout).await?).await
+    }
+
+    /// Those of a store that is open.
+    ///
+    /// # Errors
+    /// The registry cannot be read.
+    pub async fn over(queues: QueueStore) -> Result<Self> {
         let registry = Rounds::new(RegistryGround {
             queues: queues.clone(),
         });
+        let keeper = queues.has_ring().then(|| Arc::new(Keeper::new(&queues)));
         let (upkeep, ended) = Upkeep::new();
         let open = Self(Arc::new(Inner {
             queues,
             registry,
+            keeper,
             kept: Mutex::default(),
             _upkeep: upkeep,
         }));
         // What a process that ended had begun to delete.
         open.clear_deleted().await?;
-        upkeep::begin(&open.0, ended);
+        upkeep::begin(&open.0, ended.clone());
+        if let Some(keeper) = &open.0.keeper {
+            keeper::begin(Arc::clone(keeper), Arc::clone(&open.0.registry), ended);
+        }
         Ok(open)
+    }
+
+    /// How often slices end, and the like, from now on; nothing where bodies need no ring.
+    ///
+    /// # Errors
+    /// A number is not right, as the message says by its field.
+    pub async fn configure(&self, options: StoreOptions) -> Result<()> {
+        match self.ask(RegistryWish::Configure(options)).await? {
+            RegistryAnswer::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Makes a queue; nothing if there is one of this name that is like that.
@@ -194,7 +217,7 @@ impl Queues {
         let mut all: Vec<_> = self
             .with_registry(|registry| {
                 let queues = registry.queues();
-                let known = queues.map(|(place, row, queue)| self.known(registry, place, row, queue));
+                let known = queues.map(|(place, row, queue)| self.known_queue(registry, place, row, queue));
                 known.collect()
             })
             .await?;
@@ -202,35 +225,48 @@ impl Queues {
         Ok(all)
     }
 
-    /// The queue of this name.
+    /// The queue of this name, or the work unit of one, as `QUEUE/UNIT`.
     ///
     /// # Errors
     /// There is none.
     pub async fn find(&self, name: &str) -> Result<Queue> {
         let found = self.with_registry(|registry| {
-            let (place, row, queue) = registry.named(name)?;
-            Some(self.known(registry, place, row, queue))
+            let (queue, unit) = name
+                .split_once('/')
+                .map_or((name, None), |(queue, unit)| (queue, Some(unit)));
+            let (place, row, queue) = registry.named(queue)?;
+            match unit {
+                Some(unit) => {
+                    let (place, row, unit) = registry.unit(queue.id, unit)?;
+                    self.known_unit(registry, place, row, unit)
+                }
+                None => Some(self.known_queue(registry, place, row, queue)),
+            }
         });
         found.await?.ok_or_else(|| {
-            QueueError::new(QueueErrorKind::NotFound, format!("there is no queue {name}"))
+            let what = if name.contains('/') { "work unit" } else { "queue" };
+            QueueError::new(QueueErrorKind::NotFound, format!("there is no {what} {name}"))
                 .with_hint("create it first, or look at the names of those there are")
         })
     }
 
-    /// The queue of this id, as it is now.
+    /// The queue or work unit of this id, as it is now.
     ///
     /// # Errors
     /// It was deleted.
     pub async fn queue(&self, id: QueueId) -> Result<Queue> {
         let found = self.with_registry(|registry| {
+            if let Some((place, row, unit)) = registry.units().find(|(.., unit)| unit.id == id) {
+                return self.known_unit(registry, place, row, unit);
+            }
             let (place, row, queue) = registry.queue(id)?;
-            Some(self.known(registry, place, row, queue))
+            Some(self.known_queue(registry, place, row, queue))
         });
         found.await?.ok_or_else(QueueError::deleted)
     }
 
     /// Looks at the registry as it is known; read, if it is not, or if others may have changed it.
-    async fn with_registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> Result<T> {
+    pub(crate) async fn with_registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> Result<T> {
         let rounds = &self.0.registry;
         if self.0.queues.store.limits().remote || rounds.with_copy(|registry| registry.is_none()) {
             return Ok(look(&rounds.read().await?));
@@ -242,7 +278,26 @@ impl Queues {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, registry: &Registry, place: Place, row: &PlaceRow, queue: &recto_queue::Queue) -> Queue {
+    fn known_queue(
+        &self,
+        registry: &Registry,
+        place: Place,
+        row: &PlaceRow,
+        queue: &recto_queue::Queue,
+    ) -> Queue {
+        let known = self.known(registry, place, row, queue);
+        self.keep(queue.id, &known.shard);
+        known
+    }
+
+    /// What has this place, and is like this queue.
+    pub(crate) fn known(
+        &self,
+        registry: &Registry,
+        place: Place,
+        row: &PlaceRow,
+        queue: &recto_queue::Queue,
+    ) -> Queue {
         let address = |place| Address { place, shard: ONLY };
         let shard = self.0.queues.shard(address(place), row.tenure);
         let dead_letters = queue.options.dead_letters.as_ref();
@@ -252,17 +307,22 @@ impl Queues {
         });
         let options = ShardOptions::of(&queue.options, registry.version(), dead_letters);
         shard.set_options(options);
-        self.kept().entry(queue.id).or_insert_with(|| shard.clone());
         Queue {
             id: queue.id,
             name: queue.name.clone(),
+            unit: None,
             options: queue.options.clone(),
             changed: row.changed,
             shard,
         }
     }
 
-    async fn ask(&self, wish: RegistryWish) -> Result<RegistryAnswer> {
+    /// What is known of it outlives who uses it.
+    pub(crate) fn keep(&self, queue: QueueId, shard: &Shard) {
+        self.kept().entry(queue).or_insert_with(|| shard.clone());
+    }
+
+    pub(crate) async fn ask(&self, wish: RegistryWish) -> Result<RegistryAnswer> {
         self.0.registry.ask_one(wish, self.0.queues.request_timeout).await
     }
 
@@ -291,14 +351,14 @@ impl Queues {
     }
 }
 
-fn refused(error: recto_queue::OptionError) -> QueueError {
+pub(crate) fn refused(error: recto_queue::OptionError) -> QueueError {
     QueueError::new(QueueErrorKind::InvalidArgument, error.to_string())
         .with_hint(error.hint())
         .with_field(error.field())
         .with_source(error)
 }
 
-fn unexpected(answer: &RegistryAnswer) -> QueueError {
+pub(crate) fn unexpected(answer: &RegistryAnswer) -> QueueError {
     let (kind, message, hint) = match answer {
         RegistryAnswer::Refused(error) => return refused(error.clone()),
         RegistryAnswer::NoQueue => return QueueError::deleted(),

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use recto_queue::{Chunk, Entry, Live, Segment};
+use recto_queue::{BodyTable, Chunk, Entry, Live, Segment};
 use recto_store::PointRead;
 
 use crate::bodies::{Content, Unread};
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
-use crate::place::body_options;
+use crate::place::{body_options, is_gone};
 use crate::segment::LiveSegment;
 use crate::shard::Inner;
 use crate::tables::{body_clustering, body_partition};
+
+/// How often in a row bodies are looked for where they were moved to meanwhile.
+const MAX_MOVES: u32 = 4;
 
 impl Inner {
     /// Reads log and state of a segment, as far as they are not known.
@@ -33,25 +36,68 @@ impl Inner {
         live: Live,
         messages: &[(Chunk, Entry)],
     ) -> Result<Vec<std::result::Result<Content, Unread>>> {
-        let table = self.queues.tables.bodies(live.table);
+        let mut table = live.table;
+        let mut contents = self.contents_in(table, segment, messages).await?;
+        for _ in 0..MAX_MOVES {
+            let is_missing =
+                |(_, content): &(usize, &std::result::Result<_, _>)| matches!(content, Err(Unread::Missing));
+            let missing: Vec<_> = contents.iter().enumerate().filter(is_missing).collect();
+            let missing: Vec<_> = missing.into_iter().map(|(index, _)| index).collect();
+            if missing.is_empty() || !self.queues.has_ring() {
+                break;
+            }
+            // They may have been moved to another table since the head was read.
+            match self.find(segment).await? {
+                Some(now) if now.table != table => table = now.table,
+                _ => break,
+            }
+            let again: Vec<_> = missing.iter().map(|index| messages[*index]).collect();
+            let found = self.contents_in(table, segment, &again).await?;
+            for (index, content) in missing.into_iter().zip(found) {
+                contents[index] = content;
+            }
+        }
+        Ok(contents)
+    }
+
+    async fn contents_in(
+        &self,
+        table: BodyTable,
+        segment: Segment,
+        messages: &[(Chunk, Entry)],
+    ) -> Result<Vec<std::result::Result<Content, Unread>>> {
+        let Some(bodies) = self.bodies(table, segment, messages).await? else {
+            return Ok(messages.iter().map(|_| Err(Unread::Missing)).collect());
+        };
+        let content = |body: Option<Vec<u8>>| Content::decode(&body.ok_or(Unread::Missing)?);
+        Ok(bodies.into_iter().map(content).collect())
+    }
+
+    /// The bodies of messages, as they are stored, in their order; of each none, if it is not there. None at all: the table was
+    /// dropped.
+    pub(crate) async fn bodies(
+        &self,
+        table: BodyTable,
+        segment: Segment,
+        messages: &[(Chunk, Entry)],
+    ) -> Result<Option<Vec<Option<Vec<u8>>>>> {
+        let table = self.queues.tables.bodies(table);
         let read = |(chunk, entry): &(Chunk, Entry)| PointRead {
             table: Arc::clone(&table),
             partition: body_partition(self.address, segment),
             clustering: body_clustering(*chunk, entry.index),
         };
         let reads: Vec<_> = messages.iter().map(read).collect();
-        let found = self
-            .queues
-            .store
-            .snapshot()?
-            .get_many(&reads, &body_options())
-            .await?;
-        let content = |found: recto_store::RowsRead| {
-            let row = found.rows.iter().next();
-            let body = row.and_then(|row| row.get(table.key_len()));
-            Content::decode(body.ok_or(Unread::Missing)?)
+        let snapshot = self.queues.store.snapshot()?;
+        let found = match snapshot.get_many(&reads, &body_options()).await {
+            Err(error) if is_gone(&error) && self.queues.has_ring() => return Ok(None),
+            found => found?,
         };
-        Ok(found.into_iter().map(content).collect())
+        let body = |found: recto_store::RowsRead| {
+            let row = found.rows.iter().next()?;
+            row.get(table.key_len()).map(<[u8]>::to_vec)
+        };
+        Ok(Some(found.into_iter().map(body).collect()))
     }
 
     /// What one message says; none: its body is lost.

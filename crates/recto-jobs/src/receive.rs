@@ -8,6 +8,7 @@ use recto_queue::{ClaimId, Delivery, Entry, Live, Micros, Order, Receipt, StateA
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use crate::bell::Since;
 use crate::bodies::Content;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::{MAX_BATCH, Message};
@@ -21,6 +22,12 @@ const MIN_VISIBILITY: Duration = Duration::from_millis(100);
 pub const MAX_WAIT: Duration = Duration::from_secs(20);
 /// How long is waited at most before it is looked again, whatever is known of when something is due.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The same, where who waits would hear of what other processes send.
+const LOOK_AGAIN_LISTENING: Duration = Duration::from_secs(20);
+/// How long others who wait leave it to one of them to look, where nothing is expected.
+const LOOK_TIME: Duration = Duration::from_millis(500);
+/// How far looks of those who wait for the same are apart.
+const LOOK_APART: Duration = Duration::from_secs(2);
 
 /// Live segments of an ordered queue that a look is at: what is known of so many is kept. Groups that have messages only behind
 /// them wait until some of those before are done with.
@@ -66,31 +73,37 @@ impl Shard {
         check(most, visibility, wait)?;
         let until = self.0.queues.deadline(wait);
         let _waits = self.0.counters.waits();
+        let _listens = (!wait.is_zero()).then(|| self.0.queues.listens());
         loop {
             let mut news = std::pin::pin!(self.0.news.notified());
             // What comes while it is looked is not missed.
             news.as_mut().enable();
-            let kept = visibility.unwrap_or(self.options().visibility);
-            let look = self.look(most, micros(kept)).await;
-            let look = look.inspect_err(|_| self.0.news.notify_one())?;
             let left = self.0.queues.left(until);
-            self.0.counters.received.add(look.messages.len());
-            if look.messages.is_empty() && look.is_lossy {
-                continue;
-            }
-            if !look.messages.is_empty() || left.is_zero() {
-                return Ok(look.messages);
-            }
-            let now = self.0.queues.environment.now_micros();
-            let due = look
-                .due
-                .map(|due| u64::try_from(due.saturating_sub(now)).unwrap_or(0));
-            let due = due
-                .map_or(LOOK_AGAIN, Duration::from_micros)
-                .clamp(Duration::from_millis(1), LOOK_AGAIN);
+            // Somebody looked, and there was nothing, and nothing came. Who does not wait looks anyway.
+            let quiet = self.0.is_quiet_for().filter(|_| !wait.is_zero());
+            let pause = match quiet {
+                Some(_) if left.is_zero() => return Ok(Vec::new()),
+                Some(pause) => pause,
+                None => {
+                    let since = self.0.quiet.since(&self.0.queues.bell);
+                    let looked_by = self.0.queues.environment.now_micros() + micros(LOOK_TIME);
+                    self.0.quiet.lasts_until(since, looked_by);
+                    let kept = visibility.unwrap_or(self.options().visibility);
+                    let look = self.look(most, micros(kept)).await;
+                    let look = look.inspect_err(|_| self.0.wakes())?;
+                    self.0.counters.received.add(look.messages.len());
+                    if look.messages.is_empty() && look.is_lossy {
+                        continue;
+                    }
+                    if !look.messages.is_empty() || self.0.queues.left(until).is_zero() {
+                        return Ok(look.messages);
+                    }
+                    self.0.pause_after(&look, since)
+                }
+            };
             tokio::select! {
                 () = news => {}
-                () = tokio::time::sleep(due.min(left)) => {}
+                () = tokio::time::sleep(pause.min(self.0.queues.left(until))) => {}
             }
         }
     }
@@ -159,6 +172,42 @@ pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
 }
 
 impl Inner {
+    /// How long there is nothing to receive, if that is known.
+    fn is_quiet_for(&self) -> Option<Duration> {
+        let (until, is_due) = self.quiet.until(self.quiet.since(&self.queues.bell))?;
+        let left = until.saturating_sub(self.queues.environment.now_micros());
+        let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
+        // So that of many who wait one looks, and the others hear of it.
+        let apart = if is_due {
+            Duration::ZERO
+        } else {
+            self.drawn(LOOK_APART)
+        };
+        Some(Duration::from_micros(left) + apart)
+    }
+
+    /// How long is waited after a look that found nothing.
+    fn pause_after(&self, look: &Look, since: Since) -> Duration {
+        let now = self.queues.environment.now_micros();
+        let longest = now.saturating_add(micros(LOOK_AGAIN_LISTENING));
+        let due = look.due.filter(|due| *due < longest);
+        let until = due.unwrap_or(longest);
+        let is_heard = self.quiet.learn(since, until, due.is_some());
+        let due = u64::try_from(until.saturating_sub(now)).map_or(Duration::ZERO, Duration::from_micros);
+        let most = if is_heard {
+            LOOK_AGAIN_LISTENING
+        } else {
+            LOOK_AGAIN
+        };
+        due.clamp(Duration::from_millis(1), most)
+    }
+
+    /// A time up to that.
+    fn drawn(&self, most: Duration) -> Duration {
+        let [drawn] = self.queues.environment.random();
+        most.mul_f64(f64::from(drawn) / 256.0)
+    }
+
     async fn look(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
         let head = self.serving().await?;
         let mut look = Look {
@@ -195,7 +244,7 @@ impl Inner {
         }
         if look.messages.len() == most || look.is_full() {
             // Whoever waits finds the rest.
-            self.news.notify_one();
+            self.wakes();
         }
         Ok(look)
     }
@@ -231,7 +280,12 @@ impl Inner {
         });
         match segment.due().filter(|_| is_in_turn) {
             Some(due) if due <= self.queues.environment.now_micros() => {
+                let before = look.messages.len();
                 self.claim(look, segment, live, wanted, visibility).await?;
+                if look.messages.len() == before {
+                    // It is not its turn, or another was quicker: when there is something is not known.
+                    look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
+                }
             }
             Some(due) => {
                 look.may_find(due);

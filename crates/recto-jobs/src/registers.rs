@@ -9,7 +9,7 @@ use recto_queue::{
     Action, Address, BodyTable, Chunk, Event, Head, HeadContext, Leases, Log, LogContext, Order, Recent,
     Register, RegisterNumber, Round, Segment, Seq, State, StateContext, Version, stored,
 };
-use recto_store::{Cas, CasCondition, Operation, PointRead, RowAddress};
+use recto_store::{Cas, CasCondition, Mutation, Operation, PointRead, RowAddress, Snapshot};
 
 use crate::bodies::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
@@ -70,9 +70,10 @@ impl Ground for HeadGround {
     }
 
     fn step(&self, round: &mut Round<Head>, event: Event<Head>) -> Vec<Action<Head>> {
+        let (ring, table) = self.queues.ring.opens();
         let context = HeadContext {
-            ring: 0,
-            table: BodyTable(0),
+            ring,
+            table,
             now: self.queues.environment.now_micros(),
             protocol: self.queues.protocol,
         };
@@ -89,7 +90,7 @@ impl Ground for HeadGround {
     fn request(&self, before: &Head, put: &Head) -> Request {
         let tables = &self.queues.tables;
         let gone = before.live().iter().filter(|(segment, live)| {
-            let goes = live.table == BodyTable(0) && self.queues.store.limits().transactions;
+            let goes = live.table == BodyTable(0) && !self.queues.has_ring();
             goes && !put.live().contains_key(segment)
         });
         let delete = |(segment, _): (&Segment, _)| {
@@ -132,17 +133,7 @@ impl Ground for LogGround {
         let tables = &self.queues.tables;
         let bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
         let mut plain = Vec::new();
-        let version = put.version().to_be_bytes();
-        let mut mutations = vec![mutation(
-            Operation::PatchStatic {
-                columns: vec![COMPARED, CONTENT],
-                cells: [&version[..], &stored::encode_log_header(put)]
-                    .into_iter()
-                    .map(Some)
-                    .collect(),
-            },
-            None,
-        )];
+        let mut mutations = vec![put_header(put.version(), &stored::encode_log_header(put))];
         for (number, row) in rows {
             let entries = stored::encode_log_row(self.segment, row);
             let put = Operation::Put {
@@ -250,18 +241,10 @@ async fn read_log_once(
     let table = &queues.tables.logs;
     let (options, partition) = (queues.read_options(), register_partition(address, register));
     let snapshot = queues.store.snapshot()?;
-    let of_all = snapshot.get_statics(table, &partition, &options).await?;
-    let Some(of_all) = of_all.rows.iter().next() else {
+    let Some((version, content)) = read_header(queues, &*snapshot, table, &partition).await? else {
         return Ok(Log::absent());
     };
-    let (version, content) = (
-        of_all.get(usize::from(COMPARED)),
-        of_all.get(usize::from(CONTENT)),
-    );
-    let (Some(version), Some(content)) = (version.and_then(as_version), content) else {
-        return Err(damaged(table));
-    };
-    let header = stored::decode_log_header(version, content)?;
+    let header = stored::decode_log_header(version, &content)?;
     // Behind what this segment has there may be more: put since, or by segments that had the register before.
     let mut slice = Slice {
         from: Bound::Before(row_clustering(header.needed_from(copy))),
@@ -286,6 +269,38 @@ async fn read_log_once(
     }
     let rows = rows.iter().map(|(number, row)| (*number, &row[..]));
     Ok(stored::decode_log(header, copy, rows)?)
+}
+
+/// The version of a register of several rows, and what it says that is of all of them; none: it was never written.
+pub(crate) async fn read_header(
+    queues: &QueueStore,
+    snapshot: &dyn Snapshot,
+    table: &Arc<Table>,
+    partition: &Cells,
+) -> Result<Option<(Version, Vec<u8>)>> {
+    let read = snapshot
+        .get_statics(table, partition, &queues.read_options())
+        .await?;
+    let Some(row) = read.rows.iter().next() else {
+        return Ok(None);
+    };
+    let cell = |column: u16| row.get(usize::from(column));
+    match (cell(COMPARED).and_then(as_version), cell(CONTENT)) {
+        (Some(version), Some(content)) => Ok(Some((version, content.to_vec()))),
+        _ => Err(damaged(table)),
+    }
+}
+
+/// Puts both.
+pub(crate) fn put_header(version: Version, content: &[u8]) -> Mutation {
+    let put = Operation::PatchStatic {
+        columns: vec![COMPARED, CONTENT],
+        cells: [&version.to_be_bytes()[..], content]
+            .into_iter()
+            .map(Some)
+            .collect(),
+    };
+    mutation(put, None)
 }
 
 /// A register that is one row.
@@ -319,7 +334,7 @@ async fn read_row<R>(
 fn replace_row(table: &Arc<Table>, partition: Cells, before: Version, put: Version, content: &[u8]) -> Cas {
     let put = Operation::Put {
         clustering: Cells::new(),
-        cells: [&put.to_be_bytes()[..], content].into_iter().map(Some).collect(),
+        cells: [content, &put.to_be_bytes()[..]].into_iter().map(Some).collect(),
         replace: true,
     };
     Cas {

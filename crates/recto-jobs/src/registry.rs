@@ -9,9 +9,9 @@ use recto_store::{Cas, Operation, RowAddress};
 
 use crate::error::{QueueErrorKind, Result};
 use crate::place::QueueStore;
-use crate::registers::{as_version, condition, damaged};
+use crate::registers::{condition, damaged, put_header, read_header};
 use crate::rounds::{Ground, Request};
-use crate::tables::{COMPARED, CONTENT, mutation, place_clustering, registry_partition};
+use crate::tables::{mutation, place_clustering, registry_partition};
 
 /// Rows that are read at once.
 const READ_ROWS: u32 = 1_000;
@@ -50,12 +50,6 @@ impl Ground for RegistryGround {
     }
 
     fn request(&self, before: &Registry, put: &Registry) -> Request {
-        let version = put.version().to_be_bytes();
-        let header = stored::encode_registry(put);
-        let of_all = Operation::PatchStatic {
-            columns: vec![COMPARED, CONTENT],
-            cells: [&version[..], &header].into_iter().map(Some).collect(),
-        };
         let rows = put.changed().map(|(place, row)| Operation::Put {
             clustering: place_clustering(place),
             cells: std::iter::once(Some(&stored::encode_registry_row(row)[..])).collect(),
@@ -66,9 +60,8 @@ impl Ground for RegistryGround {
                 table: Arc::clone(&self.queues.tables.registry),
                 partition: registry_partition(),
                 conditions: vec![condition(RowAddress::Static, before.version())],
-                mutations: std::iter::once(of_all)
-                    .chain(rows)
-                    .map(|operation| mutation(operation, None))
+                mutations: std::iter::once(put_header(put.version(), &stored::encode_registry(put)))
+                    .chain(rows.map(|operation| mutation(operation, None)))
                     .collect(),
             },
             plain: Vec::new(),
@@ -81,13 +74,8 @@ impl RegistryGround {
         let table = &self.queues.tables.registry;
         let (options, partition) = (self.queues.read_options(), registry_partition());
         let snapshot = self.queues.store.snapshot()?;
-        let of_all = snapshot.get_statics(table, &partition, &options).await?;
-        let Some(of_all) = of_all.rows.iter().next() else {
+        let Some((version, header)) = read_header(&self.queues, &*snapshot, table, &partition).await? else {
             return Ok(Registry::absent());
-        };
-        let cell = |column: u16| of_all.get(usize::from(column));
-        let (Some(version), Some(header)) = (cell(COMPARED).and_then(as_version), cell(CONTENT)) else {
-            return Err(damaged(table));
         };
         let row = |row: RowRef<'_>| {
             let place = row.get(table.partition().len())?;
@@ -106,6 +94,6 @@ impl RegistryGround {
             }
         }
         let rows = rows.iter().map(|(place, row)| (*place, &row[..]));
-        Ok(stored::decode_registry(version, header, rows)?)
+        Ok(stored::decode_registry(version, &header, rows)?)
     }
 }

@@ -1,8 +1,8 @@
 //! Sending.
 
 use recto_queue::{
-    Chunk, Entry, Fingerprint, HeadAnswer, MessageId, Micros, Placed, Reach, SendAction, SendAnswer,
-    SendEvent, Sending, ShardEvent, reach,
+    BodyTable, Chunk, Entry, Fingerprint, HeadAnswer, MessageId, Micros, Placed, Reach, SendAction,
+    SendAnswer, SendEvent, Sending, ShardEvent, reach,
 };
 
 use crate::bodies::Body;
@@ -159,6 +159,9 @@ impl Inner {
         let (reach, entries) = (append.reach, append.entries.into());
         let (address, tenure) = (self.address, self.tenure);
         let mut sending = Sending::new(address, tenure, reach, chunk, entries, protocol);
+        if let Some(table) = self.own_table().await? {
+            sending = sending.in_table(table);
+        }
         let mut event = self.first_event(reach);
         loop {
             match sending.step(event) {
@@ -169,6 +172,22 @@ impl Inner {
                 SendAction::Answer(answer) => return self.sent(answer, count),
             }
         }
+    }
+
+    /// The table that a work unit has to itself; none: it is no unit's, or there is no ring.
+    async fn own_table(&self) -> Result<Option<BodyTable>> {
+        let Some(unit) = self.unit.get().filter(|_| self.queues.has_ring()) else {
+            return Ok(None);
+        };
+        if let Some(table) = self.queues.ring.unit(*unit) {
+            return Ok(Some(table));
+        }
+        self.queues.read_ring().await?;
+        let table = self.queues.ring.unit(*unit);
+        table.map(Some).ok_or_else(|| {
+            let message = "the work unit has no table of bodies: it has ended, or did not begin to the end";
+            QueueError::new(QueueErrorKind::NotFound, message).with_hint("begin it again")
+        })
     }
 
     /// What is open by what is known, if anything is.
@@ -185,8 +204,9 @@ impl Inner {
             SendAnswer::Sent(_, placed) => {
                 let is_new = |placed: &&Placed| matches!(placed, Placed::At(_));
                 self.counters.sent.add(placed.iter().filter(is_new).count());
-                for _ in 0..count.min(MAX_WOKEN) {
-                    self.news.notify_one();
+                self.tells();
+                for _ in 1..count.min(MAX_WOKEN) {
+                    self.wakes();
                 }
                 Ok(placed)
             }

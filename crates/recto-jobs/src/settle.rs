@@ -232,7 +232,12 @@ impl Inner {
             What::Nack { .. } => self.counters.given_back.add(done.count()),
             What::Extend { .. } | What::GiveBack => {}
         }
-        self.news.notify_one();
+        if what == What::Ack && !self.options.get().is_ordered {
+            // There may be room for others here, and nothing else.
+            self.wakes();
+        } else {
+            self.tells();
+        }
         Ok(answers)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use recto_queue::{Address, Head, Leases, Live, Segment, Seq, Tenure};
+use recto_queue::{Address, Head, Leases, Live, QueueId, Segment, Seq, Tenure};
 use tokio::sync::Notify;
 
+use crate::bell::Quiet;
 use crate::error::Result;
 use crate::expiring::FirstDue;
 use crate::options::{NewestOptions, ShardOptions};
@@ -29,6 +30,8 @@ pub(crate) struct Inner {
     pub(crate) address: Address,
     /// By which use of its place the queue has it.
     pub(crate) tenure: Tenure,
+    /// The work unit that has it, if it is one's.
+    pub(crate) unit: OnceLock<QueueId>,
     pub(crate) head: Arc<Rounds<HeadGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
     /// What the queue is like.
@@ -41,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
     /// Something may be received that could not before.
     pub(crate) news: Notify,
+    /// Whether there is nothing to receive.
+    pub(crate) quiet: Quiet,
     /// Of segments that are sealed.
     pub(crate) first_due: Mutex<FirstDue>,
     /// Segments that are passed over until something of them is due.
@@ -103,6 +108,7 @@ impl Inner {
             queues: queues.clone(),
             address,
             tenure,
+            unit: OnceLock::new(),
             head,
             leases: Arc::default(),
             options: Arc::default(),
@@ -110,6 +116,7 @@ impl Inner {
             is_deleted: AtomicBool::new(false),
             moving: Mutex::default(),
             news: Notify::new(),
+            quiet: Quiet::default(),
             first_due: Mutex::default(),
             waits: Arc::default(),
             known: Mutex::default(),
@@ -119,6 +126,18 @@ impl Inner {
     /// Whether another process may change what is known here.
     pub(crate) fn is_shared(&self) -> bool {
         self.queues.store.limits().remote
+    }
+
+    /// Something may be received: who waits for it here hears of that.
+    pub(crate) fn wakes(&self) {
+        self.quiet.ends();
+        self.news.notify_one();
+    }
+
+    /// The same, and it was this process that did it: who waits in another one hears, too.
+    pub(crate) fn tells(&self) {
+        self.wakes();
+        self.queues.rings(self.address);
     }
 
     /// The head as it is known; read, if it is not, or if others may have changed it and that matters.

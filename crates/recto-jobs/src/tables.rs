@@ -12,6 +12,7 @@ pub const REGISTRY: &str = "recto_queue";
 const HEADS: &str = "recto_queue_shard";
 const LOGS: &str = "recto_queue_log";
 const STATES: &str = "recto_queue_state";
+const BELL: &str = "recto_queue_bell";
 const BODIES: &str = "recto_queue_body_";
 
 /// Bodies are put once, at this stamp, and deleted at the next one: no segment's number recurs, so that the two say enough, and
@@ -19,10 +20,11 @@ const BODIES: &str = "recto_queue_body_";
 const PUT: Stamp = Stamp(1);
 const DELETED: Stamp = Stamp(2);
 
-/// Of a register's row, or static columns: the version, which conditional writes compare.
-pub(crate) const COMPARED: u16 = 0;
-/// What it says, beside the version.
-pub(crate) const CONTENT: u16 = 1;
+/// Of a register's row, or static columns: what it says, beside the version. Columns stand in the order of their names, as
+/// Cassandra lists them.
+pub(crate) const CONTENT: u16 = 0;
+/// The version, which conditional writes compare.
+pub(crate) const COMPARED: u16 = 1;
 
 /// The tables of queues.
 #[derive(Debug, Clone)]
@@ -31,7 +33,9 @@ pub(crate) struct Tables {
     pub(crate) heads: Arc<Table>,
     pub(crate) logs: Arc<Table>,
     pub(crate) states: Arc<Table>,
-    /// Table 0, of a store that needs no others.
+    /// Where a process tells others that there is something to receive.
+    pub(crate) bell: Arc<Table>,
+    /// Table 0, of a store that has no ring.
     bodies: Arc<Table>,
 }
 
@@ -42,19 +46,14 @@ impl Tables {
             heads: Arc::new(heads()),
             logs: Arc::new(logs()),
             states: Arc::new(states()),
+            bell: Arc::new(bell()),
             bodies: Arc::new(bodies(BodyTable(0))),
         }
     }
 
-    /// All of them.
-    pub(crate) fn all(&self) -> [&Arc<Table>; 5] {
-        [
-            &self.registry,
-            &self.heads,
-            &self.logs,
-            &self.states,
-            &self.bodies,
-        ]
+    /// Those of registers.
+    pub(crate) fn registers(&self) -> [&Arc<Table>; 4] {
+        [&self.registry, &self.heads, &self.logs, &self.states]
     }
 
     /// The table of bodies of this number.
@@ -109,6 +108,21 @@ pub(crate) fn registry_partition() -> Cells {
     std::iter::once(Some(&b"registry"[..])).collect()
 }
 
+/// The partition of the ring, in the same table.
+pub(crate) fn ring_partition() -> Cells {
+    std::iter::once(Some(&b"ring"[..])).collect()
+}
+
+/// The partition of the bell.
+pub(crate) fn bell_partition() -> Cells {
+    std::iter::once(Some(&b"bell"[..])).collect()
+}
+
+/// The key of a row of the bell.
+pub(crate) fn bell_clustering(row: u8) -> Cells {
+    std::iter::once(Some(&i32::from(row).to_be_bytes()[..])).collect()
+}
+
 /// The key of a place in its partition.
 pub(crate) fn place_clustering(place: Place) -> Cells {
     std::iter::once(Some(&place.0.cast_signed().to_be_bytes()[..])).collect()
@@ -161,8 +175,8 @@ fn registry() -> Table {
     let columns = vec![
         column("kind", Type::Text, ColumnKind::Partition),
         column("place", Type::Int, ASCENDING),
-        column("version", Type::BigInt, of_all),
         column("content", Type::Blob, of_all),
+        column("version", Type::BigInt, of_all),
         column("row", Type::Blob, CAS),
     ];
     made(REGISTRY, columns, TableOptions::default())
@@ -172,8 +186,8 @@ fn heads() -> Table {
     let columns = vec![
         column("place", Type::Int, ColumnKind::Partition),
         column("shard", Type::Int, ColumnKind::Partition),
-        column("version", Type::BigInt, CAS),
         column("head", Type::Blob, CAS),
+        column("version", Type::BigInt, CAS),
     ];
     made(HEADS, columns, TableOptions::default())
 }
@@ -185,8 +199,8 @@ fn logs() -> Table {
         column("shard", Type::Int, ColumnKind::Partition),
         column("register", Type::Int, ColumnKind::Partition),
         column("row", Type::Int, ASCENDING),
-        column("version", Type::BigInt, of_all),
         column("log", Type::Blob, of_all),
+        column("version", Type::BigInt, of_all),
         column("entries", Type::Blob, CAS),
     ];
     made(LOGS, columns, TableOptions::default())
@@ -197,10 +211,19 @@ fn states() -> Table {
         column("place", Type::Int, ColumnKind::Partition),
         column("shard", Type::Int, ColumnKind::Partition),
         column("register", Type::Int, ColumnKind::Partition),
-        column("version", Type::BigInt, CAS),
         column("state", Type::Blob, CAS),
+        column("version", Type::BigInt, CAS),
     ];
     made(STATES, columns, TableOptions::default())
+}
+
+fn bell() -> Table {
+    let columns = vec![
+        column("kind", Type::Text, ColumnKind::Partition),
+        column("process", Type::Int, ASCENDING),
+        column("slots", Type::Blob, ColumnKind::Regular(WriteKind::Plain)),
+    ];
+    made(BELL, columns, TableOptions::default())
 }
 
 fn bodies(number: BodyTable) -> Table {

@@ -59,6 +59,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
     async fn on_drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
         self.inner().drop_table(name).await
     }
+
+    /// A table that is emptied.
+    async fn on_empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.inner().empty_table(table).await
+    }
 }
 
 /// What is a [`Snapshot`] by passing all reads on, but for those that it has a say in.
@@ -155,7 +160,7 @@ impl<W: StoreWrapper> Store for W {
     }
 
     async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.inner().empty_table(table).await
+        self.on_empty_table(table).await
     }
 
     async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {

@@ -582,7 +582,7 @@ impl Recto {
     /// The queues of this store; their tables are made when they are asked for first.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`]: the store is on Cassandra. A table cannot be made, or what is stored is damaged or of a newer
+    /// A table cannot be made, or what is stored is damaged or of a newer
     /// release.
     pub async fn queues(&self) -> Result<Queues> {
         let opened = self.own.queues.get_or_try_init(|| Queues::open(&self.shared));
@@ -593,9 +593,6 @@ impl Recto {
     pub(crate) async fn queues_there(&self) -> Result<Option<Queues>> {
         if let Some(opened) = self.own.queues.get() {
             return Ok(Some(opened.clone()));
-        }
-        if self.shared.store.limits().remote {
-            return Ok(None);
         }
         let tables = self.shared.store.list_tables().await?;
         if tables

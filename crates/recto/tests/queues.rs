@@ -1,8 +1,11 @@
 //! Queues as programs and tools ask for them.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::time::Duration;
 
+use common::{Fresh, Kind};
 use recto::queues::{
     DeadLetters, ERROR_ATTRIBUTE, NewMessage, QueueName, QueueOptions, Receive, Sent, Settled,
 };
@@ -11,20 +14,48 @@ use recto::session::{
 };
 use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress};
 
-async fn in_folder(folder: &tempfile::TempDir) -> Recto {
-    let path = folder.path().join("store");
-    Recto::open_with(path, OpenOptions::new().create()).await.unwrap()
+/// Makes a test of each store of each of these.
+macro_rules! on_both {
+    ($($name:ident),+ $(,)?) => {
+        static TESTS: std::sync::atomic::AtomicUsize =
+            std::sync::atomic::AtomicUsize::new(2 * [$(stringify!($name)),+].len());
+
+        mod embedded {
+            $(#[test]
+            fn $name() {
+                let _scope = crate::common::Scope::new(&crate::TESTS);
+                crate::common::run(crate::$name(crate::Kind::Embedded));
+            })+
+        }
+
+        mod cassandra {
+            $(#[test]
+            fn $name() {
+                let _scope = crate::common::Scope::new(&crate::TESTS);
+                crate::common::run(crate::$name(crate::Kind::Cassandra));
+            })+
+        }
+    };
 }
 
-async fn session(folder: &tempfile::TempDir) -> std::sync::Arc<dyn Session> {
-    let address = StoreAddress::Embedded(folder.path().join("store"));
-    recto::open(&address, OpenOptions::new().create()).await.unwrap()
+on_both! {
+    what_was_sent_and_not_done_with_is_there_after_opening_again,
+    a_deleted_queue_is_gone_for_its_handles_and_its_name_is_free,
+    options_change_under_whoever_uses_them,
+    what_is_wrong_is_named_by_message_and_field,
+    tools_do_the_same_in_words,
+    messages_are_moved_within_one_store_only,
 }
 
-#[tokio::test]
-async fn what_was_sent_and_not_done_with_is_there_after_opening_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let recto = in_folder(&folder).await;
+async fn session(store: &Fresh) -> std::sync::Arc<dyn Session> {
+    recto::open(&store.address, OpenOptions::new().create())
+        .await
+        .unwrap()
+}
+
+async fn what_was_sent_and_not_done_with_is_there_after_opening_again(kind: Kind) {
+    let store = Fresh::new(kind);
+    let recto = store.open().await;
     let queues = recto.queues().await.unwrap();
     let jobs = queues.create("jobs", QueueOptions::default()).await.unwrap();
     for body in ["a", "b", "c"] {
@@ -34,17 +65,16 @@ async fn what_was_sent_and_not_done_with_is_there_after_opening_again() {
     assert_eq!(jobs.ack(&[received[0].receipt]).await.unwrap(), [Settled::Done]);
     recto.close().await.unwrap();
     drop((jobs, queues, recto));
-    let again = in_folder(&folder).await;
+    let again = store.open().await;
     let jobs = again.queues().await.unwrap().get("jobs").await.unwrap();
     let received = jobs.receive(Receive::up_to(10)).await.unwrap();
     let bodies: Vec<_> = received.iter().map(|message| message.body.as_slice()).collect();
     assert_eq!(bodies, [b"b", b"c"]);
 }
 
-#[tokio::test]
-async fn a_deleted_queue_is_gone_for_its_handles_and_its_name_is_free() {
-    let folder = tempfile::tempdir().unwrap();
-    let queues = in_folder(&folder).await.queues().await.unwrap();
+async fn a_deleted_queue_is_gone_for_its_handles_and_its_name_is_free(kind: Kind) {
+    let store = Fresh::new(kind);
+    let queues = store.open().await.queues().await.unwrap();
     let old = queues.create("jobs", QueueOptions::default()).await.unwrap();
     old.send(NewMessage::new("old")).await.unwrap();
     queues.delete("jobs").await.unwrap();
@@ -56,10 +86,9 @@ async fn a_deleted_queue_is_gone_for_its_handles_and_its_name_is_free() {
     assert_eq!(again.kind(), ErrorKind::NotFound);
 }
 
-#[tokio::test]
-async fn options_change_under_whoever_uses_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let queues = in_folder(&folder).await.queues().await.unwrap();
+async fn options_change_under_whoever_uses_them(kind: Kind) {
+    let store = Fresh::new(kind);
+    let queues = store.open().await.queues().await.unwrap();
     queues.create("dead", QueueOptions::default()).await.unwrap();
     let mut jobs = queues.create("jobs", QueueOptions::default()).await.unwrap();
     let mut other = queues.get("jobs").await.unwrap();
@@ -91,10 +120,9 @@ async fn options_change_under_whoever_uses_them() {
     assert_eq!(needed.kind(), ErrorKind::Conflict);
 }
 
-#[tokio::test]
-async fn what_is_wrong_is_named_by_message_and_field() {
-    let folder = tempfile::tempdir().unwrap();
-    let queues = in_folder(&folder).await.queues().await.unwrap();
+async fn what_is_wrong_is_named_by_message_and_field(kind: Kind) {
+    let store = Fresh::new(kind);
+    let queues = store.open().await.queues().await.unwrap();
     let jobs = queues.create("jobs", QueueOptions::default()).await.unwrap();
     let wrong = NewMessage {
         group: Some(String::new()),
@@ -123,10 +151,9 @@ async fn what_is_wrong_is_named_by_message_and_field() {
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
-#[tokio::test]
-async fn tools_do_the_same_in_words() {
-    let folder = tempfile::tempdir().unwrap();
-    let session = session(&folder).await;
+async fn tools_do_the_same_in_words(kind: Kind) {
+    let store = Fresh::new(kind);
+    let session = session(&store).await;
     let queues = session.queues().unwrap();
     queues
         .create_queue("dead", &QueueSettings::default())
@@ -221,14 +248,8 @@ async fn tools_do_the_same_in_words() {
         .unwrap();
     assert_eq!(changed.options.dead_letters, Some(None));
     queues.delete_queue("dead").await.unwrap();
-    let names: Vec<_> = queues
-        .queues()
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|queue| queue.name)
-        .collect();
-    assert_eq!(names, ["jobs"]);
+    let left = queues.queues().await.unwrap();
+    assert_eq!((left.len(), left[0].name.as_str()), (1, "jobs"));
 }
 
 #[tokio::test]
@@ -252,7 +273,8 @@ async fn settings_tell_null_from_what_is_not_said() {
 #[tokio::test]
 async fn who_looks_after_the_store_knows_queues() {
     let folder = tempfile::tempdir().unwrap();
-    let session = session(&folder).await;
+    let address = StoreAddress::Embedded(folder.path().join("store"));
+    let session = recto::open(&address, OpenOptions::new().create()).await.unwrap();
     let queues = session.queues().unwrap();
     queues
         .create_queue("jobs", &QueueSettings::default())
@@ -288,10 +310,8 @@ async fn who_looks_after_the_store_knows_queues() {
     );
 }
 
-#[tokio::test]
-async fn messages_are_moved_within_one_store_only() {
-    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (here, there) = (in_folder(&here).await, in_folder(&there).await);
+async fn messages_are_moved_within_one_store_only(kind: Kind) {
+    let (here, there) = (Fresh::new(kind).open().await, Fresh::new(kind).open().await);
     let mut queues = Vec::new();
     for recto in [&here, &there] {
         let all = recto.queues().await.unwrap();

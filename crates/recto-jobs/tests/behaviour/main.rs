@@ -11,6 +11,7 @@ mod options;
 mod ordered;
 mod queues;
 mod receiving;
+mod ring;
 mod segments;
 mod sending;
 mod settling;
@@ -30,10 +31,10 @@ const NOW: Duration = Duration::ZERO;
 /// As long as no test takes.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Of the first on each store; of the others, which take many messages or the whole store, on the embedded one; of the last, which
-/// take long, on the memory store.
+/// Of the first on each store; of the others, which take many messages or the whole store, on the embedded one; of those which
+/// take long, on the memory store; of the last where bodies lie in a ring of tables.
 macro_rules! behaviours {
-    ($($module:ident::$name:ident),+; $($many:ident::$of_many:ident),+; $($long:ident::$that_takes_long:ident),+ $(,)?) => {
+    ($($module:ident::$name:ident),+; $($many:ident::$of_many:ident),+; $($long:ident::$that_takes_long:ident),+; $($ring:ident::$of_ring:ident),+ $(,)?) => {
         mod memory {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {
@@ -51,6 +52,11 @@ macro_rules! behaviours {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {
                 $crate::$module::$name($crate::stores::memory(true)).await;
+            })+
+
+            $(#[tokio::test(start_paused = true)]
+            async fn $of_ring() {
+                $crate::$ring::$of_ring($crate::stores::memory(true)).await;
             })+
         }
 
@@ -129,7 +135,16 @@ behaviours! {
     buried::turns_go_round_all_queues,
     buried::what_was_being_moved_back_gets_there,
     buried::where_nothing_is_received_nothing_is_kept_in_memory,
-    large::what_the_store_does_not_take_is_refused_by_number_and_field,
+    large::what_the_store_does_not_take_is_refused_by_number_and_field;
+    ring::tables_are_emptied_in_turn,
+    ring::what_is_delayed_is_copied_on,
+    ring::a_ring_without_a_free_table_goes_on,
+    ring::what_cannot_be_emptied_stands_still_and_says_so,
+    ring::a_table_of_which_nobody_knows_whether_it_is_empty_is_replaced,
+    ring::a_work_unit_ends_at_once,
+    ring::work_units_that_cannot_begin_are_refused,
+    ring::what_another_process_sends_is_heard,
+    ring::who_waits_for_nothing_reads_little,
 }
 
 /// Sends one message; its id.

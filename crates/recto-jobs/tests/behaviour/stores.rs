@@ -132,7 +132,11 @@ impl Bed {
 
     /// All bodies are gone, and nothing else.
     pub(crate) async fn lose_bodies(&self) {
-        let table = self.table("recto_queue_body_0").await;
+        let tables = self.store.list_tables().await.unwrap();
+        let mut bodies = tables
+            .iter()
+            .filter(|table| table.name().starts_with("recto_queue_body_"));
+        let table = Arc::new(bodies.next().unwrap().clone());
         for row in self.rows(&table).await {
             let keys = table.partition().len();
             let clustering = cells(&row[keys..table.key_len()]);
@@ -169,8 +173,8 @@ impl Bed {
             partition: cells(&head[..keys]),
             conditions: vec![CasCondition {
                 row: RowAddress::Row(Cells::new()),
-                column: 0,
-                expected: Some(now[keys].clone()),
+                column: 1,
+                expected: Some(now[keys + 1].clone()),
             }],
             mutations: vec![Mutation {
                 operation: Operation::Put {

@@ -1,13 +1,13 @@
 //! A store that fails where a test says so, and counts what is read.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use recto_model::Slice;
+use recto_model::{Slice, Table};
 use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto_store::{
     Cas, CasOutcome, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Store, StoreError,
-    StoreErrorKind, TransactionOutcome, WriteOptions,
+    StoreErrorKind, TableOutcome, TransactionOutcome, WriteOptions,
 };
 
 const HEADS: &str = "recto_queue_shard";
@@ -23,8 +23,22 @@ pub(crate) struct Watch {
     pub(crate) hides_heads: AtomicBool,
     /// So many of the next changes of logs are refused.
     pub(crate) refused_appends: AtomicUsize,
+    /// Emptying a table ends like that.
+    pub(crate) emptying: Mutex<EmptyingEnds>,
     /// How often a state was read.
     pub(crate) state_reads: AtomicUsize,
+}
+
+/// What becomes of emptying a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum EmptyingEnds {
+    /// It is done.
+    #[default]
+    Done,
+    /// The store refuses it.
+    Refused,
+    /// It is done, and nobody hears of that.
+    Unknown,
 }
 
 impl Watch {
@@ -75,6 +89,18 @@ impl StoreWrapper for Watched {
             return Ok(CasOutcome::Refused(refused()));
         }
         self.inner.cas(cas, options).await
+    }
+
+    async fn on_empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        let ends = *self.watch.emptying.lock().unwrap();
+        if ends == EmptyingEnds::Refused {
+            return Err(refused());
+        }
+        let outcome = self.inner.empty_table(table).await?;
+        Ok(match ends {
+            EmptyingEnds::Unknown => TableOutcome::Unknown(refused()),
+            _ => outcome,
+        })
     }
 
     async fn on_transaction(

@@ -4,11 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_jobs::{
-    DeadLetters, Message, NewMessage, QueueErrorKind, QueueStore, Settled, Shard, ShardOptions,
-};
+use recto_jobs::{Message, NewMessage, QueueErrorKind, QueueStore, Queues, RingView, Settled, Shard};
 use recto_model::Environment;
-use recto_queue::{Address, Place, Seq, Shard as ShardNumber, Tenure};
+use recto_queue::{DeadLetters, QueueName, QueueOptions, Seq, StoreOptions};
 use recto_store::Store;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -16,16 +14,13 @@ use tokio::time::Instant;
 use crate::clock::{Clocks, Random};
 use crate::history::History;
 
-pub(crate) const ADDRESS: Address = Address {
-    place: Place(3),
-    shard: ShardNumber(0),
-};
+const NAME: &str = "jobs";
+const DEAD: &str = "dead";
+/// A message is received in several of them.
+const SLICE_SECONDS: u32 = 10;
+const MARGIN_SECONDS: u32 = 3;
 /// Few enough for many segments.
 const SEGMENT_MESSAGES: Seq = 8;
-const DEAD: Address = Address {
-    place: Place(4),
-    shard: ShardNumber(0),
-};
 /// How often a message is received before it goes there.
 const ATTEMPTS: u16 = 3;
 /// How long a request may take.
@@ -39,6 +34,8 @@ const MESSAGES: u64 = 12;
 const MAX_ATTEMPTS: u32 = 100;
 
 pub(crate) struct Process {
+    /// None: it crashed.
+    queues: Option<Queues>,
     pub(crate) shard: Shard,
     /// Where messages go that are received too often.
     pub(crate) dead: Shard,
@@ -50,6 +47,33 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Makes the queues that all of them use.
+    pub(crate) async fn found(store: Arc<dyn Store>, clocks: Clocks, is_ordered: bool) -> Option<()> {
+        let queues = open(store, clocks).await?;
+        let slices = StoreOptions {
+            slice_seconds: SLICE_SECONDS,
+            margin_seconds: MARGIN_SECONDS,
+            ..StoreOptions::default()
+        };
+        queues.configure(slices).await.ok()?;
+        let like = QueueOptions {
+            is_ordered,
+            ..QueueOptions::default()
+        };
+        queues.create(DEAD, like.clone()).await.ok()?;
+        let dead_letters = DeadLetters {
+            queue: QueueName::new("dead_letters.queue", DEAD).ok()?,
+            attempts: ATTEMPTS,
+        };
+        let options = QueueOptions {
+            // What is moved away lets those behind it pass.
+            dead_letters: (!is_ordered).then_some(dead_letters),
+            ..like
+        };
+        queues.create(NAME, options).await.ok()?;
+        Some(())
+    }
+
     pub(crate) async fn start(
         number: u64,
         store: Arc<dyn Store>,
@@ -58,27 +82,24 @@ impl Process {
         seed: u64,
         is_ordered: bool,
     ) -> Option<Self> {
-        let environment = Environment::new(clocks);
-        let queues = QueueStore::open(store, environment, TIME).await.ok()?;
-        let queues = queues.with_segments_of(SEGMENT_MESSAGES);
-        let (shard, dead) = (queues.shard(ADDRESS, Tenure(1)), queues.shard(DEAD, Tenure(1)));
-        let to = (DEAD, Tenure(1));
-        let attempts = ATTEMPTS;
-        shard.set_options(ShardOptions {
-            is_ordered,
-            // What is moved away lets those behind it pass.
-            dead_letters: (!is_ordered).then_some(DeadLetters { attempts, to }),
-            ..shard.options()
-        });
+        let queues = open(store, clocks).await?;
+        let (shard, dead) = (queues.find(NAME).await.ok()?, queues.find(DEAD).await.ok()?);
         Some(Self {
-            shard,
-            dead,
+            queues: Some(queues),
+            shard: shard.shard,
+            dead: dead.shard,
             is_ordered,
             number,
             history: Rc::clone(history),
             random: Rc::new(Random::new(seed)),
             tasks: Vec::new(),
         })
+    }
+
+    /// How the tables of bodies stand.
+    pub(crate) async fn ring(&self) -> Result<RingView, String> {
+        let queues = self.queues.as_ref().ok_or("it crashed")?;
+        queues.ring().await.map_err(|error| error.to_string())
     }
 
     /// It sends, and receives until it ends.
@@ -110,7 +131,15 @@ impl Process {
         for task in self.tasks.drain(..) {
             task.abort();
         }
+        self.queues = None;
     }
+}
+
+async fn open(store: Arc<dyn Store>, clocks: Clocks) -> Option<Queues> {
+    let opened = QueueStore::open(store, Environment::new(clocks), TIME)
+        .await
+        .ok()?;
+    Queues::over(opened.with_segments_of(SEGMENT_MESSAGES)).await.ok()
 }
 
 /// Sends three messages, each of a deduplication id, until it is said that they are.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::Environment;
+use recto_queue::Phase;
 use recto_store::faults::{FaultRates, FaultyStore};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto_store::wrapper::StoreWrapper;
@@ -77,6 +78,8 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         let (store, seed) = (Arc::clone(&store), random.bits());
         Process::start(number, store, clocks, &history, seed, is_ordered).await
     };
+    let founded = Process::found(Arc::clone(&store), clocks(0, random.bits()), is_ordered);
+    founded.await.expect("there are no faults yet");
     let mut processes = Vec::new();
     for number in 0..count {
         processes.push(begin(number).await.expect("there are no faults yet"));
@@ -122,7 +125,25 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
             return Err(format!("{segments} segments are left"));
         }
     }
+    if !is_alone {
+        settle(&last).await?;
+    }
     history.end()
+}
+
+/// The tables of bodies are emptied, or replaced, in the end.
+async fn settle(last: &Process) -> Result<(), String> {
+    let mut stands = String::new();
+    for _ in 0..CALM_SECONDS {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let ring = last.ring().await?;
+        let count = |phase| ring.tables.iter().filter(|table| table.phase == phase).count();
+        if count(Phase::Free) >= 2 && count(Phase::Retired) == 0 {
+            return Ok(());
+        }
+        stands = format!("{ring:?}");
+    }
+    Err(format!("the ring stands still: {stands}"))
 }
 
 /// Receives and acknowledges all that is left.

@@ -21,23 +21,14 @@ async fn read_and_changed() {
     says_what_was_asked(&client).await;
     is_changed(&fixture, &client).await;
     says_who_changes_records(&client).await;
-    says_that_it_has_no_queues(&client).await;
+    has_queues(&client).await;
 }
 
-async fn says_that_it_has_no_queues(client: &Client) {
+async fn has_queues(client: &Client) {
     let board = client.get("/queues").await;
     assert_eq!(board.status, StatusCode::OK);
-    assert!(
-        board
-            .html
-            .contains("Queues on cassandra are not part of this release."),
-        "{}",
-        board.html
-    );
-    assert_eq!(
-        client.get("/queues/mails").await.status,
-        StatusCode::NOT_IMPLEMENTED
-    );
+    assert!(board.html.contains("<h2>No queues</h2>"), "{}", board.html);
+    assert_eq!(client.get("/queues/mails").await.status, StatusCode::NOT_FOUND);
 }
 
 async fn is_browsed(client: &Client) {

@@ -32,7 +32,7 @@
 //! # }
 //! ```
 //!
-//! In this release queues are part of embedded stores only.
+//! On Cassandra bodies lie in tables that slices of time take in turn, and that are emptied whole: nothing is deleted row by row.
 
 mod error;
 mod queue;
@@ -53,7 +53,7 @@ pub use recto_queue::limits::{
 pub use recto_queue::options::{DeadLetters, Deduplication};
 pub use recto_queue::{MessageId, QueueName, QueueOptions, Receipt};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::shared::Shared;
 
 pub use queue::Queue;
@@ -76,14 +76,6 @@ impl std::fmt::Debug for Queues {
 
 impl Queues {
     pub(crate) async fn open(shared: &Shared) -> Result<Self> {
-        if shared.store.limits().remote {
-            let message = format!(
-                "queues on {} are not part of this release",
-                shared.store.kind().name()
-            );
-            return Err(Error::new(ErrorKind::Unsupported, message)
-                .with_hint("keep them in an embedded store, beside or instead"));
-        }
         let timeout = shared.write_options().timeout;
         let engine =
             recto_jobs::Queues::open(shared.store.clone(), shared.environment.clone(), timeout).await?;

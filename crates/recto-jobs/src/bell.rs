@@ -1,0 +1,285 @@
+//! Who waits for a message hears of what another process sent.
+//!
+//! A process that has done something for receivers changes its row of the bell, which is one partition; a process where somebody
+//! waits reads that partition ten times a second, however many queues it waits for. A row has a byte for each 64th of all
+//! queues, which is another one after each change. Nothing rests on it: a change that is not heard is found a little later.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use recto_model::Slice;
+use recto_queue::{Address, Micros};
+use recto_store::{Atomicity, Operation, PartitionWrite, Stamp};
+
+use crate::error::Result;
+use crate::place::{QueueStore, body_options, write_options};
+use crate::tables::{bell_clustering, bell_partition, mutation};
+
+/// Queues that share a byte are woken together.
+const SLOTS: usize = 64;
+/// Rows of the bell. Processes that draw the same one may miss each other, if their clocks are apart.
+const ROWS: u8 = 64;
+/// How long a process waits before it changes its row again.
+const RING_INTERVAL: Duration = Duration::from_millis(50);
+/// How often the bell is read while somebody waits.
+const LISTEN_INTERVAL: Duration = Duration::from_millis(100);
+/// How often it is still read when nobody waits any more: most who wait come again.
+const MAX_IDLE_READS: u32 = 50;
+
+/// The bell, as a process knows it.
+#[derive(Default)]
+pub(crate) struct Bell(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// What its row says; none: it was not changed yet.
+    own: Option<Own>,
+    /// Whether somebody is writing the row.
+    is_ringing: bool,
+    /// Whether it was changed since.
+    is_changed: bool,
+    /// Who waits.
+    listeners: usize,
+    /// Whether somebody reads the bell.
+    is_listening: bool,
+    /// Whether all that was rung since is known: another number whenever it is not.
+    hearing: Option<u64>,
+    last_hearing: u64,
+}
+
+struct Own {
+    row: u8,
+    slots: [u8; SLOTS],
+}
+
+/// What a process knows of a shard where there is nothing to receive.
+#[derive(Default)]
+pub(crate) struct Quiet {
+    /// Another number whenever something may have come.
+    news: AtomicU64,
+    known: Mutex<Option<Known>>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    news: u64,
+    hearing: u64,
+    until: Micros,
+    is_due: bool,
+}
+
+/// By what it is known that nothing came since.
+#[derive(Clone, Copy)]
+pub(crate) struct Since {
+    news: u64,
+    hearing: Option<u64>,
+}
+
+/// Somebody waits, until this is dropped.
+pub(crate) struct Listener(Arc<Bell>);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.lock().listeners -= 1;
+    }
+}
+
+impl Quiet {
+    /// Something may have come.
+    pub(crate) fn ends(&self) {
+        self.news.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Before it is looked.
+    pub(crate) fn since(&self, bell: &Bell) -> Since {
+        Since {
+            news: self.news.load(Ordering::Acquire),
+            hearing: bell.lock().hearing,
+        }
+    }
+
+    /// It was looked since then, and there is nothing before that time, when something is due or it is looked again, unless somebody
+    /// says so. Whether somebody would.
+    pub(crate) fn learn(&self, since: Since, until: Micros, is_due: bool) -> bool {
+        let Some(hearing) = since.hearing else {
+            return false;
+        };
+        let news = since.news;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(Known {
+            news,
+            hearing,
+            until,
+            is_due,
+        });
+        true
+    }
+
+    /// Nothing came since it was looked last, and somebody looks again: others need not before that time.
+    pub(crate) fn lasts_until(&self, since: Since, until: Micros) {
+        if self.until(since).is_some_and(|(_, is_due)| !is_due) {
+            self.learn(since, until, false);
+        }
+    }
+
+    /// Until when there is nothing to receive, and whether there is something then.
+    pub(crate) fn until(&self, since: Since) -> Option<(Micros, bool)> {
+        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let holds = |known: &Known| known.news == since.news && Some(known.hearing) == since.hearing;
+        known.filter(holds).map(|known| (known.until, known.is_due))
+    }
+}
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn slot(address: Address) -> usize {
+    address.place.0 as usize % SLOTS
+}
+
+impl QueueStore {
+    /// Tells other processes that there may be something for receivers; by a task of its own, and not more often than is of use.
+    pub(crate) fn rings(&self, address: Address) {
+        if !self.has_ring() {
+            return;
+        }
+        {
+            let mut state = self.bell.lock();
+            let own = state.own.get_or_insert_with(|| self.own_row());
+            let byte = &mut own.slots[slot(address)];
+            *byte = byte.wrapping_add(1);
+            state.is_changed = true;
+            if std::mem::replace(&mut state.is_ringing, true) {
+                return;
+            }
+        }
+        let queues = self.clone();
+        tokio::spawn(async move {
+            while let Some(write) = queues.changed_row() {
+                // If it fails, who waits finds it a little later.
+                let sent = queues
+                    .store
+                    .write_many(vec![write], Atomicity::Each, write_options());
+                let _ = sent.await;
+                tokio::time::sleep(RING_INTERVAL).await;
+            }
+        });
+    }
+
+    /// Which nothing else has, most likely.
+    fn own_row(&self) -> Own {
+        let mut slots = [0; SLOTS];
+        let drawn = self.random().to_be_bytes();
+        slots
+            .iter_mut()
+            .zip(drawn.iter().cycle())
+            .for_each(|(slot, drawn)| *slot = *drawn);
+        let row = drawn[0] % ROWS;
+        Own { row, slots }
+    }
+
+    fn changed_row(&self) -> Option<PartitionWrite> {
+        let mut state = self.bell.lock();
+        if !std::mem::take(&mut state.is_changed) {
+            state.is_ringing = false;
+            return None;
+        }
+        let own = state.own.as_ref()?;
+        let put = Operation::Put {
+            clustering: bell_clustering(own.row),
+            cells: std::iter::once(Some(&own.slots[..])).collect(),
+            replace: true,
+        };
+        Some(PartitionWrite {
+            table: Arc::clone(&self.tables.bell),
+            partition: bell_partition(),
+            mutations: vec![mutation(put, Some(Stamp(self.environment.now_micros())))],
+        })
+    }
+
+    /// Somebody waits for what others send.
+    pub(crate) fn listens(&self) -> Option<Listener> {
+        if !self.has_ring() {
+            return None;
+        }
+        let mut state = self.bell.lock();
+        state.listeners += 1;
+        let is_listening = std::mem::replace(&mut state.is_listening, true);
+        drop(state);
+        if !is_listening {
+            let ending = Deaf(Arc::clone(&self.bell));
+            tokio::spawn(self.clone().listen(ending));
+        }
+        Some(Listener(Arc::clone(&self.bell)))
+    }
+
+    async fn listen(self, _ending: Deaf) {
+        let (mut last, mut idle_reads) = (None, 0);
+        while idle_reads < MAX_IDLE_READS {
+            let read = self.read_bell().await;
+            idle_reads = self.heard(&read, last.as_ref(), idle_reads);
+            if let Ok(read) = read {
+                last = Some(read);
+            }
+            tokio::time::sleep(LISTEN_INTERVAL).await;
+        }
+    }
+
+    /// Wakes who waits for what changed; how often the bell was read in a row when nobody waits.
+    fn heard(&self, read: &Result<Rows>, last: Option<&Rows>, idle_reads: u32) -> u32 {
+        let idle_reads = {
+            let mut state = self.bell.lock();
+            match (read, state.hearing) {
+                (Err(_), _) => state.hearing = None,
+                (Ok(_), None) => {
+                    state.last_hearing += 1;
+                    state.hearing = Some(state.last_hearing);
+                }
+                (Ok(_), Some(_)) => {}
+            }
+            if state.listeners == 0 { idle_reads + 1 } else { 0 }
+        };
+        if let Ok(read) = read {
+            let is_changed = |slot: usize| {
+                last.is_none_or(|last| {
+                    let byte = |rows: &Rows, row: &i32| rows.get(row).and_then(|row| row.get(slot).copied());
+                    read.keys().any(|row| byte(read, row) != byte(last, row))
+                })
+            };
+            let changed: Vec<_> = (0..SLOTS).map(is_changed).collect();
+            self.wake(|address| changed[slot(address)]);
+        }
+        idle_reads
+    }
+
+    async fn read_bell(&self) -> Result<Rows> {
+        let table = &self.tables.bell;
+        let slice = Slice::from_start(table, bell_partition(), ROWS.into());
+        let read = self.store.snapshot()?.slice(&slice, &body_options()).await?;
+        let row = |row: recto_model::RowRef<'_>| {
+            let number = row.get(table.partition().len())?;
+            let number = i32::from_be_bytes(number.try_into().ok()?);
+            Some((number, row.get(table.columns().len() - 1)?.to_vec()))
+        };
+        Ok(read.rows.iter().filter_map(row).collect())
+    }
+}
+
+/// What the rows of the bell say.
+type Rows = BTreeMap<i32, Vec<u8>>;
+
+/// Nobody reads the bell any more when this is dropped.
+struct Deaf(Arc<Bell>);
+
+impl Drop for Deaf {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.is_listening = false;
+        state.hearing = None;
+    }
+}

@@ -1,0 +1,71 @@
+//! A table is closed: no head opens a segment there any more, and what it has there is sealed.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt as _};
+use recto_queue::{
+    Address, BodyTable, Fencing, KeepAction, KeepEvent, Life, LogAnswer, LogWish, Register as _, Registry,
+    Ring, RingWish,
+};
+
+use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
+use crate::place::QueueStore;
+use crate::ring::Keeper;
+use crate::ring::survey::{SHARDS_AT_ONCE, shards};
+use crate::shard::Inner;
+
+impl Keeper {
+    /// Has every head know that the table is closing, by this ring and a registry that was read after it.
+    pub(crate) async fn fence(
+        &self,
+        ring: &Ring,
+        registry: &Registry,
+        table: BodyTable,
+        life: Life,
+    ) -> Result<()> {
+        let fences = stream::iter(shards(registry)).map(|address| self.fence_one(ring, table, address));
+        let fenced: Vec<Result<()>> = fences.buffer_unordered(SHARDS_AT_ONCE).collect().await;
+        // One that cannot be told keeps none of the others from it.
+        for one in fenced {
+            one?;
+        }
+        self.ask(RingWish::Fenced(table, life)).await.map(drop)
+    }
+
+    async fn fence_one(&self, ring: &Ring, table: BodyTable, address: Address) -> Result<()> {
+        let shard = self.queues.shard_at(address);
+        let mut fencing = Fencing::new(table, ring.version(), self.queues.protocol);
+        let mut event = KeepEvent::Begin;
+        loop {
+            event = match fencing.step(event) {
+                KeepAction::Head(wish) => ask_head(&shard, wish, &self.queues).await?,
+                KeepAction::Seal(segment, live) => {
+                    let segment = shard.segment(segment, live);
+                    let time = self.queues.request_timeout;
+                    match segment.log.ask_one(LogWish::Seal, time).await? {
+                        LogAnswer::Sealed(count) => KeepEvent::Sealed(Some(count)),
+                        _ => KeepEvent::Sealed(None),
+                    }
+                }
+                KeepAction::Damaged(_) => return Err(damaged()),
+                _ => return Ok(()),
+            };
+        }
+    }
+}
+
+/// Asks a head; what it said, and what is known of it since.
+pub(crate) async fn ask_head(
+    shard: &Arc<Inner>,
+    wish: recto_queue::HeadWish,
+    queues: &QueueStore,
+) -> Result<KeepEvent> {
+    let answer = shard.head.ask_one(wish, queues.request_timeout).await?;
+    Ok(KeepEvent::Head(answer, shard.head(false).await?))
+}
+
+/// A head names what is gone.
+pub(crate) fn damaged() -> QueueError {
+    let message = "what is stored of a queue is not of one time: its table of bodies cannot be emptied";
+    QueueError::new(QueueErrorKind::Corrupt, message).with_hint(RESTORE_ALL)
+}

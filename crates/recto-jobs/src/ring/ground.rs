@@ -1,0 +1,92 @@
+//! How the ring lies in its table: beside the registry, in a partition of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use recto_queue::{Action, Event, Protocol, Register as _, Ring, RingContext, Round, StoreOptions, stored};
+use recto_store::{Cas, RowAddress};
+
+use crate::error::Result;
+use crate::place::QueueStore;
+use crate::registers::{condition, put_header, read_header};
+use crate::rounds::{Ground, Request};
+use crate::tables::ring_partition;
+
+/// The ring of a keyspace.
+pub(crate) struct RingGround {
+    pub(crate) queues: QueueStore,
+    /// For how long nothing refers to a table before it is emptied.
+    margin_seconds: AtomicU32,
+}
+
+impl RingGround {
+    pub(crate) fn new(queues: &QueueStore) -> Self {
+        Self {
+            queues: queues.clone(),
+            margin_seconds: AtomicU32::new(StoreOptions::default().margin_seconds),
+        }
+    }
+
+    /// What the options of the store say from now on.
+    pub(crate) fn set_options(&self, options: &StoreOptions) {
+        self.margin_seconds
+            .store(options.margin_seconds, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl Ground for RingGround {
+    type Register = Ring;
+
+    fn queue_store(&self) -> &QueueStore {
+        &self.queues
+    }
+
+    fn step(&self, round: &mut Round<Ring>, event: Event<Ring>) -> Vec<Action<Ring>> {
+        let options = StoreOptions {
+            margin_seconds: self.margin_seconds.load(Ordering::Relaxed),
+            ..StoreOptions::default()
+        };
+        let context = RingContext {
+            now: self.queues.environment.now_micros(),
+            protocol: Protocol::of(&options),
+        };
+        let actions = round.step(event, &context);
+        if let Some(ring) = round.copy() {
+            self.queues.ring.learn(ring);
+        }
+        actions
+    }
+
+    async fn read(&self, _: Option<Ring>) -> Result<Ring> {
+        self.queues.read_ring().await
+    }
+
+    fn request(&self, before: &Ring, put: &Ring) -> Request {
+        Request {
+            cas: Cas {
+                table: Arc::clone(&self.queues.tables.registry),
+                partition: ring_partition(),
+                conditions: vec![condition(RowAddress::Static, before.version())],
+                mutations: vec![put_header(put.version(), &stored::encode_ring(put))],
+            },
+            plain: Vec::new(),
+        }
+    }
+}
+
+impl QueueStore {
+    /// The ring, as every conditional write that was decided left it: who opens a segment here goes by no older one from now on.
+    pub(crate) async fn read_ring(&self) -> Result<Ring> {
+        let (table, partition) = (&self.tables.registry, ring_partition());
+        let snapshot = self.store.snapshot()?;
+        let read = read_header(self, &*snapshot, table, &partition).await?;
+        let ring = match read {
+            Some((version, content)) => stored::decode_ring(version, &content)?,
+            None => Ring::absent(),
+        };
+        self.ring.learn(&ring);
+        Ok(ring)
+    }
+}

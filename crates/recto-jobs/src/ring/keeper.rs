@@ -1,0 +1,252 @@
+//! What is to be done with the ring, and when.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use recto_queue::{
+    BodyTable, Ending, Micros, Phase, Registry, Ring, RingAnswer, RingWish, StoreOptions, UnitAction,
+    UnitEvent,
+};
+use tokio::sync::watch;
+
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::place::QueueStore;
+use crate::registry::RegistryGround;
+use crate::ring::ground::RingGround;
+use crate::ring::survey::Survey;
+use crate::rounds::Rounds;
+
+/// A slice is looked at so often, but no more and no less often than the next two say.
+const TURNS_OF_A_SLICE: u32 = 10;
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_INTERVAL: Duration = Duration::from_secs(30);
+/// Since when whoever is emptying a table is taken for gone, and nobody knows what became of it.
+const GIVEN_UP_MICROS: Micros = 300_000_000;
+/// Segments that are copied on in one turn.
+const MAX_REHOMED: usize = 64;
+/// How often a first table is made.
+const MAX_BEGINNINGS: u32 = 4;
+
+/// Keeps the ring of a store.
+pub(crate) struct Keeper {
+    pub(crate) queues: QueueStore,
+    ring: Arc<Rounds<RingGround>>,
+    /// Why something of the last turn was not done.
+    obstacle: Mutex<Option<QueueError>>,
+}
+
+impl Keeper {
+    pub(crate) fn new(queues: &QueueStore) -> Self {
+        Self {
+            queues: queues.clone(),
+            ring: Rounds::new(RingGround::new(queues)),
+            obstacle: Mutex::default(),
+        }
+    }
+
+    pub(crate) async fn ask(&self, wish: RingWish) -> Result<RingAnswer> {
+        self.ring.ask_one(wish, self.queues.request_timeout).await
+    }
+
+    /// Has a table where segments are opened, and knows it.
+    pub(crate) async fn begin(&self) -> Result<()> {
+        for _ in 0..MAX_BEGINNINGS {
+            let ring = self.queues.read_ring().await?;
+            if ring.open().is_some() {
+                return Ok(());
+            }
+            self.grow(&ring).await?;
+        }
+        let message = "no table of bodies can be opened: nothing was done";
+        Err(QueueError::new(QueueErrorKind::Store, message).with_hint("try again"))
+    }
+
+    /// Why something was not done, if it was not.
+    pub(crate) fn obstacle(&self) -> Option<QueueError> {
+        let obstacle = self.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
+        obstacle.clone()
+    }
+
+    /// Something is not done for that.
+    pub(crate) fn stands_still(&self, error: &QueueError) {
+        let mut obstacle = self.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
+        *obstacle = Some(error.clone());
+    }
+
+    fn notes(&self, done: Result<()>) {
+        if let Err(error) = done {
+            self.stands_still(&error);
+        }
+    }
+
+    /// Does once what is to be done. What cannot be done keeps nothing else from it, and is tried again next time.
+    ///
+    /// # Errors
+    /// Ring or registry cannot be read.
+    async fn turn(&self, registry: &Rounds<RegistryGround>) -> Result<StoreOptions> {
+        *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let ring = self.queues.read_ring().await?;
+        // After the ring: a queue that came later knows that ring.
+        let seen = registry.read().await?;
+        let options = seen.options();
+        self.ring.ground.set_options(&options);
+        self.retire(&ring).await;
+        self.notes(self.end_units(registry).await);
+        self.notes(self.grow_to(&ring, size(&seen)).await);
+        self.notes(self.roll(&ring, &options).await);
+        for (table, phase) in ring.tables() {
+            if let Phase::Closing { life, .. } = phase {
+                self.notes(self.fence(&ring, &seen, *table, *life).await);
+            }
+        }
+        self.notes(self.leave(&ring, &seen, &options).await);
+        Ok(options)
+    }
+
+    /// Nobody knows what became of emptying some tables; those are dropped.
+    async fn retire(&self, ring: &Ring) {
+        let now = self.queues.environment.now_micros();
+        for (table, phase) in ring.tables() {
+            let done = match phase {
+                Phase::Emptying { owner, since, .. } if now - since >= GIVEN_UP_MICROS => {
+                    self.ask(RingWish::Retire(*table, *owner)).await.map(drop)
+                }
+                Phase::Retired => self.drop_retired(*table).await,
+                _ => Ok(()),
+            };
+            self.notes(done);
+        }
+    }
+
+    /// Has as many tables as the options ask for, those that are retired not counted.
+    async fn grow_to(&self, ring: &Ring, size: usize) -> Result<()> {
+        if usable(ring) < size {
+            // One a turn is enough for slices; a unit makes its own.
+            self.grow(ring).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the slice when it is over, if another table is free.
+    async fn roll(&self, ring: &Ring, options: &StoreOptions) -> Result<()> {
+        let now = self.queues.environment.now_micros();
+        let slice = Micros::from(options.slice_seconds) * 1_000_000;
+        let ended = ring.tables().iter().find_map(|(table, phase)| match phase {
+            Phase::Open { since, life } if now.saturating_sub(*since) >= slice => Some((*table, *life)),
+            _ => None,
+        });
+        let Some((table, life)) = ended else {
+            return Ok(());
+        };
+        match self.ask(RingWish::Roll(table, life)).await? {
+            RingAnswer::Short => Err(short()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tables that are closed are left, and emptied.
+    async fn leave(&self, ring: &Ring, registry: &Registry, options: &StoreOptions) -> Result<()> {
+        let closed = closed(ring);
+        if closed.is_empty() {
+            return Ok(());
+        }
+        let survey = Survey::read(&self.queues, registry).await?;
+        let now = self.queues.environment.now_micros();
+        let is_older =
+            |since: Micros, seconds: u32| now.saturating_sub(since) >= Micros::from(seconds) * 1_000_000;
+        let is_short = !ring.tables().values().any(|phase| *phase == Phase::Free);
+        let mut left = MAX_REHOMED;
+        for (table, since) in closed {
+            let references = survey.references(table);
+            if references.is_empty() {
+                if is_older(since, options.margin_seconds) {
+                    self.notes(self.empty(ring, &survey, table).await);
+                }
+            } else if is_short || is_older(since, options.slice_seconds) {
+                for (address, segment, live) in references.iter().take(left) {
+                    self.notes(self.rehome(*address, *segment, *live).await);
+                }
+                left = left.saturating_sub(references.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// Tables of work units that have ended are closed.
+    async fn end_units(&self, registry: &Rounds<RegistryGround>) -> Result<()> {
+        let mut ending = Ending::new(self.queues.protocol);
+        let mut event = UnitEvent::Begin;
+        loop {
+            event = match ending.step(event) {
+                UnitAction::ReadRing => {
+                    let ring = self.queues.read_ring().await?;
+                    if ring.units().next().is_none() {
+                        return Ok(());
+                    }
+                    UnitEvent::Ring(ring)
+                }
+                UnitAction::ReadRegistry => UnitEvent::Registry(registry.read().await?),
+                UnitAction::Ring(wish) => UnitEvent::RingAnswer(self.ask(wish).await?),
+                UnitAction::Over => return Ok(()),
+            };
+        }
+    }
+}
+
+/// As many tables as there are to be: for slices, and for the units that there are.
+pub(crate) fn size(registry: &Registry) -> usize {
+    usize::from(registry.options().ring) + registry.units().count()
+}
+
+/// Its tables that are not retired.
+pub(crate) fn usable(ring: &Ring) -> usize {
+    let tables = ring.tables().values();
+    tables.filter(|phase| **phase != Phase::Retired).count()
+}
+
+/// The tables that are closed, each since when, the oldest first.
+fn closed(ring: &Ring) -> Vec<(BodyTable, Micros)> {
+    let closed = ring.tables().iter().filter_map(|(table, phase)| match phase {
+        Phase::Closed { since, .. } => Some((*table, *since)),
+        _ => None,
+    });
+    let mut closed: Vec<_> = closed.collect();
+    closed.sort_by_key(|(_, since)| *since);
+    closed
+}
+
+fn short() -> QueueError {
+    let message = "no table of bodies is free: the slice goes on";
+    QueueError::new(QueueErrorKind::Unavailable, message).with_hint(
+        "receive what is there, or let the ring have more tables; nothing is lost, and sending goes on",
+    )
+}
+
+/// Keeps the ring until nobody has the queues any more. What is under way then is left as it is: another goes on with it.
+pub(crate) fn begin(
+    keeper: Arc<Keeper>,
+    registry: Arc<Rounds<RegistryGround>>,
+    mut ended: watch::Receiver<()>,
+) {
+    tokio::spawn(async move {
+        let keeps = async {
+            let mut interval = MIN_INTERVAL;
+            loop {
+                tokio::time::sleep(interval).await;
+                let turned = keeper.turn(&registry).await;
+                interval = turned.as_ref().map_or(MIN_INTERVAL, interval_of);
+                keeper.notes(turned.map(drop));
+            }
+        };
+        tokio::select! {
+            biased;
+            () = keeps => {}
+            _ = ended.changed() => {}
+        }
+    });
+}
+
+fn interval_of(options: &StoreOptions) -> Duration {
+    let slice = Duration::from_secs(options.slice_seconds.into());
+    (slice / TURNS_OF_A_SLICE).clamp(MIN_INTERVAL, MAX_INTERVAL)
+}

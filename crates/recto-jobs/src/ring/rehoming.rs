@@ -1,0 +1,89 @@
+//! What is left of a segment is copied to the open table, so that nothing refers to the one where it was.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use recto_queue::{Address, BodyTable, Chunk, KeepAction, KeepEvent, Live, Rehoming, Segment};
+
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::inspect::Seen;
+use crate::place::Written;
+use crate::ring::Keeper;
+use crate::ring::fencing::{ask_head, damaged};
+use crate::shard::Inner;
+use crate::tables::body_partition;
+
+/// Messages that are copied together.
+const COPIED_AT_ONCE: usize = 256;
+/// Bytes that are, unless one message has more.
+const COPIED_BYTES: u64 = 4 << 20;
+
+impl Keeper {
+    /// Copies what is left of a segment on, or takes it off its list if nothing is.
+    pub(crate) async fn rehome(&self, address: Address, number: Segment, live: Live) -> Result<()> {
+        let shard = self.queues.shard_at(address);
+        let segment = shard.segment(number, live);
+        shard.load(&segment).await?;
+        if segment.is_done() {
+            return shard.release(&segment, false).await.map(drop);
+        }
+        let mut rehoming = Rehoming::new(number, live, self.queues.protocol);
+        let mut event = KeepEvent::Begin;
+        loop {
+            event = match rehoming.step(event) {
+                KeepAction::ReadRing => KeepEvent::Ring(self.queues.read_ring().await?),
+                KeepAction::Copy { segment, live, to } => copy(&shard, segment, live, to).await?,
+                KeepAction::Head(wish) => ask_head(&shard, wish, &self.queues).await?,
+                KeepAction::Find(segment) => KeepEvent::Found(shard.find(segment).await?),
+                KeepAction::Damaged(_) => return Err(damaged()),
+                _ => return Ok(()),
+            };
+        }
+    }
+}
+
+/// Copies all that is not done with. A body that is not there stays lost.
+async fn copy(shard: &Arc<Inner>, segment: Segment, live: Live, to: BodyTable) -> Result<KeepEvent> {
+    let (_, seen) = shard.seen(segment, live).await?;
+    let mut rest = &seen[..];
+    while !rest.is_empty() {
+        let (some, others) = rest.split_at(fitting(rest));
+        rest = others;
+        let messages: Vec<_> = some.iter().map(|seen| (seen.chunk, seen.entry)).collect();
+        let Some(bodies) = shard.bodies(live.table, segment, &messages).await? else {
+            return Ok(KeepEvent::TableGone(live.table));
+        };
+        let mut chunks: BTreeMap<Chunk, Vec<(u16, &[u8])>> = BTreeMap::new();
+        for ((chunk, entry), body) in messages.iter().zip(&bodies) {
+            if let Some(body) = body {
+                chunks.entry(*chunk).or_default().push((entry.index, body));
+            }
+        }
+        let (tables, partition) = (&shard.queues.tables, body_partition(shard.address, segment));
+        let put = |(chunk, bodies)| tables.put_bodies(to, partition.clone(), chunk, bodies);
+        let writes: Vec<_> = chunks.into_iter().map(put).collect();
+        if writes.is_empty() {
+            continue;
+        }
+        let written = tokio::time::timeout(shard.queues.request_timeout, shard.queues.write(writes));
+        let written = written.await.unwrap_or_else(|_| {
+            let message = "the store did not answer in time: bodies were not copied";
+            Err(QueueError::new(QueueErrorKind::Timeout, message))
+        });
+        if written? == Written::TableGone {
+            return Ok(KeepEvent::TableGone(to));
+        }
+    }
+    Ok(KeepEvent::Copied)
+}
+
+/// How many of these are copied together: one at least.
+fn fitting(seen: &[Seen]) -> usize {
+    let mut bytes = 0;
+    let fits = |seen: &&Seen| {
+        bytes += u64::from(seen.entry.size);
+        bytes <= COPIED_BYTES
+    };
+    let count = seen.iter().take(COPIED_AT_ONCE).take_while(fits).count();
+    count.max(1)
+}

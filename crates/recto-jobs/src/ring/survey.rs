@@ -1,0 +1,46 @@
+//! What refers to the tables of bodies: the heads of all shards.
+
+use std::collections::BTreeMap;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use recto_queue::{Address, BodyTable, Live, Registry, Segment};
+
+use crate::error::Result;
+use crate::place::QueueStore;
+
+/// Shards that are asked side by side.
+pub(crate) const SHARDS_AT_ONCE: usize = 16;
+
+/// Which segments have their bodies in which table.
+pub(crate) struct Survey(BTreeMap<BodyTable, Vec<(Address, Segment, Live)>>);
+
+/// All shards that there ever were: those of queues that were deleted among them.
+pub(crate) fn shards(registry: &Registry) -> Vec<Address> {
+    let places = registry.places();
+    let shards = places.flat_map(|(place, row)| row.shards().map(move |shard| Address { place, shard }));
+    shards.collect()
+}
+
+impl Survey {
+    /// Of what was live after the registry was read.
+    pub(crate) async fn read(queues: &QueueStore, registry: &Registry) -> Result<Self> {
+        let heads = stream::iter(shards(registry)).map(|address| async move {
+            let head = queues.shard_at(address).head.read().await?;
+            Ok::<_, crate::QueueError>((address, head))
+        });
+        let mut heads = heads.buffer_unordered(SHARDS_AT_ONCE);
+        let mut references: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        while let Some((address, head)) = heads.try_next().await? {
+            for (segment, live) in head.live() {
+                let here = references.entry(live.table).or_default();
+                here.push((address, *segment, *live));
+            }
+        }
+        Ok(Self(references))
+    }
+
+    /// The live segments whose bodies lie in a table.
+    pub(crate) fn references(&self, table: BodyTable) -> &[(Address, Segment, Live)] {
+        self.0.get(&table).map_or(&[], Vec::as_slice)
+    }
+}

@@ -1,0 +1,124 @@
+//! Work units: parts of a queue's work that end at once, whatever is left of them.
+
+use recto_queue::{
+    Place, PlaceRow, QueueId, QueueName, Registry, RegistryAnswer, RegistryWish, RingAnswer, RingWish, Unit,
+};
+
+use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::queues::{Queue, Queues, refused, unexpected};
+use crate::ring::keeper;
+
+/// How often a unit asks for a table: each time there is one more.
+const MAX_TABLE_REQUESTS: u32 = 4;
+
+impl Queues {
+    /// Begins a work unit of a queue, or goes on with one that has begun: it is like its queue, and what is sent to it lies in a table
+    /// of its own, where bodies lie in tables. It is found as `QUEUE/UNIT`.
+    ///
+    /// # Errors
+    /// The name is not right; there is no such queue; as many units have begun as there may be, or no table is free: nothing has.
+    pub async fn begin_unit(&self, queue: QueueId, name: &str) -> Result<Queue> {
+        let name = QueueName::new("unit", name).map_err(refused)?;
+        let id = QueueId(self.0.queues.random());
+        let wish = RegistryWish::Begin {
+            id,
+            queue,
+            name: name.clone(),
+        };
+        let begun = match self.ask(wish).await? {
+            RegistryAnswer::Created(_) => id,
+            RegistryAnswer::Exists(_) => self.unit_of(queue, name.as_str()).await?.id,
+            RegistryAnswer::Full => {
+                let message = "as many work units have begun as there may be: nothing was done";
+                return Err(QueueError::new(QueueErrorKind::Full, message)
+                    .with_hint("end one first, or let the store have more `units`"));
+            }
+            other => return Err(unexpected(&other)),
+        };
+        if let Err(error) = self.take_table(begun).await {
+            if begun == id {
+                // Nothing was sent there yet.
+                self.delete(id).await?;
+            }
+            return Err(error);
+        }
+        self.unit_of(queue, name.as_str()).await
+    }
+
+    /// Ends a work unit: what is left of it is gone.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub async fn end_unit(&self, queue: QueueId, name: &str) -> Result<()> {
+        let unit = self.unit_of(queue, name).await?;
+        self.delete(unit.id).await
+    }
+
+    /// The work units of a queue that have begun, by name.
+    ///
+    /// # Errors
+    /// The registry cannot be read.
+    pub async fn units(&self, queue: QueueId) -> Result<Vec<Queue>> {
+        let look = |registry: &Registry| {
+            let units = registry.units().filter(|(.., unit)| unit.queue == queue);
+            let known = units.filter_map(|(place, row, unit)| self.known_unit(registry, place, row, unit));
+            known.collect()
+        };
+        let mut units: Vec<Queue> = self.with_registry(look).await?;
+        units.sort_by(|a, b| a.unit.cmp(&b.unit));
+        Ok(units)
+    }
+
+    async fn unit_of(&self, queue: QueueId, name: &str) -> Result<Queue> {
+        let found = self.with_registry(|registry| {
+            let (place, row, unit) = registry.unit(queue, name)?;
+            self.known_unit(registry, place, row, unit)
+        });
+        found.await?.ok_or_else(|| no_unit(name))
+    }
+
+    pub(crate) fn known_unit(
+        &self,
+        registry: &Registry,
+        place: Place,
+        row: &PlaceRow,
+        unit: &Unit,
+    ) -> Option<Queue> {
+        let (.., queue) = registry.queue(unit.queue)?;
+        let known = self.known(registry, place, row, queue);
+        // The first counts, and it is the same.
+        let _ = known.shard.0.unit.set(unit.id);
+        self.keep(unit.id, &known.shard);
+        Some(Queue {
+            id: unit.id,
+            unit: Some(unit.name.clone()),
+            ..known
+        })
+    }
+
+    /// Has a table for a unit.
+    async fn take_table(&self, unit: QueueId) -> Result<()> {
+        let Some(keeper) = &self.0.keeper else {
+            return Ok(());
+        };
+        for _ in 0..MAX_TABLE_REQUESTS {
+            if keeper.ask(RingWish::Begin(unit)).await? == RingAnswer::Done {
+                return Ok(());
+            }
+            let ring = keeper.queues.read_ring().await?;
+            let size = self.with_registry(keeper::size).await?;
+            if keeper::usable(&ring) >= size {
+                break;
+            }
+            keeper.grow(&ring).await?;
+        }
+        let message = "no table of bodies is free for a work unit: nothing was done";
+        Err(QueueError::new(QueueErrorKind::Full, message)
+            .with_hint("end a unit, receive what older slices have, or let the ring have more tables"))
+    }
+}
+
+fn no_unit(name: &str) -> QueueError {
+    let message = format!("there is no work unit {name}, or no longer");
+    QueueError::new(QueueErrorKind::NotFound, message).with_hint("begin it first")
+}

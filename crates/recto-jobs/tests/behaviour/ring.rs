@@ -1,0 +1,231 @@
+//! The tables of bodies: emptied in turn, left, replaced, and given to work units.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use recto_jobs::{NewMessage, QueueErrorKind, Queues, RingView};
+use recto_queue::{Phase, QueueName, QueueOptions, StoreOptions};
+
+use crate::queues::{assert_refused, made};
+use crate::stores::Bed;
+use crate::watched::EmptyingEnds;
+use crate::{NOW, bodies, receive, send};
+
+const SLICE: Duration = Duration::from_secs(10);
+/// As long as all tables take to be open once, and some more.
+const LONG: Duration = Duration::from_secs(90);
+
+async fn with_slices(bed: &Bed) -> Queues {
+    let queues = bed.open_queues().await;
+    let options = StoreOptions {
+        slice_seconds: SLICE.as_secs() as u32,
+        margin_seconds: 3,
+        units: 1,
+        ..StoreOptions::default()
+    };
+    queues.configure(options).await.unwrap();
+    queues
+}
+
+fn count(ring: &RingView, is: impl Fn(Phase) -> bool) -> usize {
+    ring.tables.iter().filter(|table| is(table.phase)).count()
+}
+
+fn last(ring: &RingView) -> u32 {
+    ring.tables.iter().map(|table| table.number.0).max().unwrap()
+}
+
+pub(crate) async fn tables_are_emptied_in_turn(bed: Bed) {
+    let queues = with_slices(&bed).await;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shard;
+    let mut opened = std::collections::BTreeSet::new();
+    for number in 0..LONG.as_secs() {
+        send(&jobs, NewMessage::new(number.to_string())).await;
+        let received = receive(&jobs, 10).await;
+        assert_eq!(bodies(&received), [number.to_string()]);
+        jobs.ack(&[received[0].receipt]).await.unwrap();
+        let ring = queues.ring().await.unwrap();
+        opened.extend(ring.tables.iter().filter_map(|table| match table.phase {
+            Phase::Open { life, .. } => Some((table.number, life)),
+            _ => None,
+        }));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let ring = queues.ring().await.unwrap();
+    assert!(opened.len() > 5, "{opened:?}");
+    assert_eq!(
+        (last(&ring), ring.obstacle),
+        (u32::from(StoreOptions::default().ring), None)
+    );
+    let mut rows = 0;
+    for table in &ring.tables {
+        let here = bed.count_rows(&table.name).await;
+        assert!(table.phase != Phase::Free || here == 0, "{table:?}");
+        rows += here;
+    }
+    assert!(rows < 3 * SLICE.as_secs() as usize, "{rows} bodies are left");
+}
+
+pub(crate) async fn what_is_delayed_is_copied_on(bed: Bed) {
+    let queues = with_slices(&bed).await;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shard;
+    let later = NewMessage {
+        delay: Some(LONG),
+        ..NewMessage::new("later")
+    };
+    send(&jobs, later).await;
+    tokio::time::sleep(Duration::from_secs(LONG.as_secs() - 1)).await;
+    let ring = queues.ring().await.unwrap();
+    assert!(count(&ring, |phase| phase == Phase::Free) >= 2, "{ring:?}");
+    assert!(receive(&jobs, 1).await.is_empty());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bodies(&receive(&jobs, 1).await), ["later"]);
+}
+
+pub(crate) async fn a_ring_without_a_free_table_goes_on(bed: Bed) {
+    let queues = with_slices(&bed).await;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shard;
+    *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Refused;
+    tokio::time::sleep(2 * LONG).await;
+    let ring = queues.ring().await.unwrap();
+    assert_eq!(count(&ring, |phase| phase == Phase::Free), 0);
+    send(&jobs, NewMessage::new("a")).await;
+    assert_eq!(bodies(&receive(&jobs, 1).await), ["a"]);
+    *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Done;
+    tokio::time::sleep(LONG).await;
+    let ring = queues.ring().await.unwrap();
+    assert!(
+        count(&ring, |phase| phase == Phase::Free) >= 1 && ring.obstacle.is_none(),
+        "{ring:?}"
+    );
+}
+
+pub(crate) async fn what_cannot_be_emptied_stands_still_and_says_so(bed: Bed) {
+    let queues = with_slices(&bed).await;
+    *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Refused;
+    tokio::time::sleep(LONG).await;
+    let ring = queues.ring().await.unwrap();
+    assert!(ring.obstacle.is_some(), "{ring:?}");
+    let is_closed = |phase| matches!(phase, Phase::Closed { .. });
+    assert!(count(&ring, is_closed) > 0, "{ring:?}");
+}
+
+pub(crate) async fn a_table_of_which_nobody_knows_whether_it_is_empty_is_replaced(bed: Bed) {
+    let queues = with_slices(&bed).await;
+    *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Unknown;
+    tokio::time::sleep(LONG).await;
+    let ring = queues.ring().await.unwrap();
+    assert!(last(&ring) > u32::from(StoreOptions::default().ring), "{ring:?}");
+    assert!(ring.tables.iter().all(|table| table.number.0 != 1), "{ring:?}");
+}
+
+pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
+    let queues = with_slices(&bed).await;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await;
+    send(&jobs.shard, NewMessage::new("of the queue")).await;
+    let night = queues.begin_unit(jobs.id, "night").await.unwrap();
+    let again = queues.begin_unit(jobs.id, "night").await.unwrap();
+    assert_eq!(
+        (night.id, night.unit.as_ref().map(QueueName::as_str)),
+        (again.id, Some("night"))
+    );
+    for body in ["a", "b", "c"] {
+        send(&night.shard, NewMessage::new(body)).await;
+    }
+    let ring = queues.ring().await.unwrap();
+    let is_units = |phase| matches!(phase, Phase::Unit { .. });
+    let own = ring
+        .tables
+        .iter()
+        .find(|table| is_units(table.phase))
+        .unwrap()
+        .clone();
+    assert_eq!((own.segments, bed.count_rows(&own.name).await), (1, 3));
+    let found = queues.find("jobs/night").await.unwrap();
+    assert_eq!(bodies(&receive(&found.shard, 2).await), ["a", "b"]);
+    assert_eq!(queues.units(jobs.id).await.unwrap().len(), 1);
+
+    queues.end_unit(jobs.id, "night").await.unwrap();
+    assert_refused(
+        queues.find("jobs/night").await,
+        QueueErrorKind::NotFound,
+        "no work unit jobs/night",
+    );
+    let late = night.shard.send(vec![NewMessage::new("late")]).await;
+    assert_refused(late.into_iter().next().unwrap(), QueueErrorKind::NotFound, "");
+    let received = receive(&jobs.shard, 10).await;
+    assert_eq!(bodies(&received), ["of the queue"]);
+    jobs.shard.ack(&[received[0].receipt]).await.unwrap();
+    tokio::time::sleep(LONG).await;
+    assert_eq!(bed.count_rows(&own.name).await, 0);
+    let ring = queues.ring().await.unwrap();
+    assert_eq!(count(&ring, is_units), 0);
+    // It may begin again, and has nothing of what was there.
+    let night = queues.begin_unit(jobs.id, "night").await.unwrap();
+    assert!(receive(&night.shard, 10).await.is_empty());
+}
+
+pub(crate) async fn work_units_that_cannot_begin_are_refused(bed: Bed) {
+    let queues = with_slices(&bed).await;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await;
+    queues.begin_unit(jobs.id, "one").await.unwrap();
+    let more = queues.begin_unit(jobs.id, "two").await;
+    assert_refused(more, QueueErrorKind::Full, "as many work units");
+    let wrong = queues.begin_unit(jobs.id, "no name").await;
+    assert_refused(wrong, QueueErrorKind::InvalidArgument, "`unit`");
+    queues.delete(jobs.id).await.unwrap();
+    let gone = queues.begin_unit(jobs.id, "two").await;
+    assert_refused(gone, QueueErrorKind::NotFound, "deleted");
+    let ring = queues.ring().await.unwrap();
+    // The unit went with its queue.
+    tokio::time::sleep(LONG).await;
+    assert_eq!(count(&ring, |phase| matches!(phase, Phase::Unit { .. })), 1);
+    let ring = queues.ring().await.unwrap();
+    assert_eq!(count(&ring, |phase| matches!(phase, Phase::Unit { .. })), 0);
+}
+
+pub(crate) async fn what_another_process_sends_is_heard(bed: Bed) {
+    let (here, there) = (bed.open_queues().await, bed.open_queues().await);
+    let jobs = made(&here, "jobs", QueueOptions::default()).await.shard;
+    let others = there.find("jobs").await.unwrap().shard;
+    let wait = Duration::from_secs(15);
+    let waiting = tokio::spawn(async move { jobs.receive(1, None, wait).await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let sent = tokio::time::Instant::now();
+    send(&others, NewMessage::new("a")).await;
+    assert_eq!(bodies(&waiting.await.unwrap()), ["a"]);
+    assert!(
+        sent.elapsed() < Duration::from_millis(300),
+        "{:?}",
+        sent.elapsed()
+    );
+}
+
+pub(crate) async fn who_waits_for_nothing_reads_little(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let mut shards = Vec::new();
+    for number in 0..10 {
+        let queue = made(&queues, &format!("q{number}"), QueueOptions::default()).await;
+        // So that there is a segment to look at.
+        send(&queue.shard, NewMessage::new("a")).await;
+        let received = receive(&queue.shard, 1).await;
+        queue.shard.ack(&[received[0].receipt]).await.unwrap();
+        shards.push(queue.shard);
+    }
+    for shard in shards.iter().cycle().take(100) {
+        let shard = shard.clone();
+        tokio::spawn(async move {
+            loop {
+                let none = shard.receive(1, None, Duration::from_secs(20)).await.unwrap();
+                assert!(none.is_empty());
+            }
+        });
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    bed.watch.state_reads.store(0, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let reads = bed.watch.state_reads.load(Ordering::Relaxed);
+    // One of each queue in 20 s, and not one of each who waits.
+    assert!((10..=100).contains(&reads), "{reads}");
+    assert!(shards[0].receive(1, None, NOW).await.unwrap().is_empty());
+}
