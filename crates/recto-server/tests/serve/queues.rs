@@ -3,15 +3,13 @@
 use std::time::{Duration, Instant};
 
 use recto::session::{DeadLetterSettings, OutgoingMessage, QueueSettings, ReceiveRequest};
-use recto::{LocalSession, Recto, Session as _};
+use recto::{LocalSession, OpenOptions, Recto, Session as _};
 use recto_server::config::Limits;
 use serde_json::{Value as Json, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::support::{
-    Served, eventually, read_reply, read_to_end, serve, serve_store, serve_with_tokens, store,
-};
+use super::support::{Served, eventually, read_reply, read_to_end, serve, serve_store, serve_with_tokens};
 
 const JOBS: &str = "/v1/queues/jobs";
 
@@ -294,8 +292,12 @@ async fn metrics_tell_of_queues_whoever_may_read_them_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_worker_had_that_died_is_a_dead_letter_though_nobody_asks() {
     let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
     {
-        let session = store(&folder).await;
+        let recto = Recto::open_with(&path, OpenOptions::new().create())
+            .await
+            .unwrap();
+        let session = LocalSession::new(recto.clone());
         let queues = session.queues().unwrap();
         queues
             .create_queue("dead", &QueueSettings::default())
@@ -315,8 +317,9 @@ async fn what_a_worker_had_that_died_is_a_dead_letter_though_nobody_asks() {
             .await
             .unwrap();
         queues.receive("jobs", &ReceiveRequest::default()).await.unwrap();
+        recto.close().await.unwrap();
     }
-    let session = LocalSession::new(Recto::open(folder.path().join("store")).await.unwrap());
+    let session = LocalSession::new(Recto::open(&path).await.unwrap());
     let served = serve_store(session, folder, |_| {}).await;
     tokio::time::sleep(Duration::from_secs(34)).await;
     // The first who asks for queues, and sooner than whoever began with that would be.
