@@ -193,6 +193,47 @@ fn what_fails_too_often_is_a_dead_letter_with_its_last_line() {
     assert_eq!((amount(folder, "jobs").0, amount(folder, "dead").0), (0, 1));
 }
 
+// How much an environment holds differs from system to system.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_message_that_no_environment_holds_fails_and_harms_no_other() {
+    let folder = with_queue("1");
+    let folder = folder.path();
+    let long = "x".repeat(200_000);
+    let mut input = String::new();
+    for attributes in [
+        serde_json::json!({ "content-type": "a", "content_type": "b" }),
+        serde_json::json!({ "kind": "a\0b" }),
+        serde_json::json!({ "kind": long }),
+        serde_json::json!({ "kind=\0": "good" }),
+    ] {
+        let message = serde_json::json!({ "body": "x", "attributes": attributes });
+        writeln!(input, "{message}").unwrap();
+    }
+    input.push_str("{\"body\": \"x\", \"deduplication_id\": \"a\\u0000b\"}\n");
+    let line = ["queue", "send", "jobs", "--ndjson"];
+    recto_with(folder, &line, &[], input.as_bytes()).done();
+    let line = ["work", "jobs", "--until-empty", "--", "sh", "-c"];
+    let script = "echo $RECTO_ATTRIBUTE_KIND__ >> handled";
+    queue(folder, &[&line[..], &[script]].concat()).failed(4, "1 message done, 4 failed");
+    assert_eq!(read(folder, "handled"), "good\n");
+    let dead = queue(folder, &["peek", "dead", "--json"]).done();
+    let dead: Json = serde_json::from_str(&dead).unwrap();
+    let errors: Vec<_> = dead["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["attributes"]["recto.error"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "the attributes content-type and content_type would both be RECTO_ATTRIBUTE_CONTENT_TYPE",
+        "the attribute kind has a NUL byte, which cannot stand in an environment",
+        "cannot run the command: Argument list too long (os error 7)",
+        "the deduplication id has a NUL byte, which cannot stand in an environment",
+    ];
+    assert_eq!(errors, expected);
+}
+
 #[test]
 fn a_command_that_cannot_be_run_harms_no_message() {
     let folder = with_queue("5");

@@ -65,6 +65,8 @@ pub struct PeekedContent {
     pub attributes: BTreeMap<String, String>,
     /// As it was sent.
     pub group: Option<String>,
+    /// As it was sent.
+    pub deduplication_id: Option<String>,
 }
 
 /// How a message stands.
@@ -128,8 +130,9 @@ impl Shard {
         Ok(stats)
     }
 
-    /// The oldest messages that are not done with, at most so many, and fewer where they have many bytes, as they stand: nobody
-    /// receives them by that.
+    /// The first messages by position that are not done with, at most so many, and fewer where they have many bytes, as they
+    /// stand: nobody receives them by that. They are about in the order in which they were sent, but that what is due much later
+    /// is in segments of its own.
     ///
     /// # Errors
     /// A number is not right; the store cannot be read.
@@ -170,6 +173,7 @@ impl Shard {
                             body: content.body,
                             attributes: content.attributes,
                             group: content.group,
+                            deduplication_id: content.deduplication_id,
                         }),
                 });
             }

@@ -13,6 +13,8 @@ use crate::options::ShardOptions;
 pub(crate) const MAX_ATTRIBUTES: usize = 64;
 /// The most bytes of the name of a group, of a deduplication id, and of an attribute's name.
 pub(crate) const MAX_NAME_BYTES: usize = 256;
+/// The most characters that are shown of a name which is too long.
+const MAX_SHOWN_CHARACTERS: usize = 80;
 /// The most messages that are received at once, or sent by one append.
 pub const MAX_BATCH: usize = 1_000;
 
@@ -69,7 +71,7 @@ impl NewMessage {
         if options.is_ordered && self.delay.is_some() {
             return Err(refused(
                 number,
-                "delay",
+                "delay_seconds",
                 "in an ordered queue no message has one of its own",
             ));
         }
@@ -83,8 +85,8 @@ impl NewMessage {
         let attributes = self.attributes.keys().map(|name| ("attributes", name.as_str()));
         for (field, name) in named.chain(attributes) {
             if name.is_empty() || name.len() > MAX_NAME_BYTES {
-                let length = name.len();
-                let what = format!("a name of {length} bytes: it has 1 to {MAX_NAME_BYTES}");
+                let (length, shown) = (name.len(), shown(name));
+                let what = format!("{shown} is a name of {length} bytes: it has 1 to {MAX_NAME_BYTES}");
                 return Err(refused(number, field, &what));
             }
         }
@@ -97,8 +99,8 @@ impl NewMessage {
         }
         let delay = self.delay.unwrap_or_default();
         if delay > Duration::from_secs(MAX_DELAY_SECONDS.into()) {
-            let what = format!("a delay of {} s: 30 days are the longest", delay.as_secs());
-            return Err(refused(number, "delay", &what));
+            let what = format!("{} s: 30 days are the longest", delay.as_secs());
+            return Err(refused(number, "delay_seconds", &what));
         }
         if self.bytes() > options.body_bytes as usize {
             let (bytes, most) = (self.bytes(), options.body_bytes);
@@ -113,6 +115,14 @@ impl NewMessage {
             return Err(refused(number, "body", &what));
         }
         Ok(())
+    }
+}
+
+/// A name, or how it begins.
+fn shown(name: &str) -> String {
+    match name.char_indices().nth(MAX_SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{:?}…", &name[..end]),
+        None => format!("{name:?}"),
     }
 }
 

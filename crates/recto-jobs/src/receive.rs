@@ -168,7 +168,9 @@ pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
         return Ok(());
     }
     let what = format!("visibility: {visibility:?}: it is 100 ms at least, and 12 hours at most");
-    Err(QueueError::new(QueueErrorKind::InvalidArgument, what).with_hint("nothing was done"))
+    Err(QueueError::new(QueueErrorKind::InvalidArgument, what)
+        .with_hint("nothing was done")
+        .with_field("visibility_seconds"))
 }
 
 impl Inner {

@@ -40,7 +40,9 @@ impl Shard {
         if delay > Duration::from_secs(MAX_DELAY_SECONDS.into()) {
             let message = format!("delay: {} s: 30 days are the longest", delay.as_secs());
             let error = QueueError::new(QueueErrorKind::InvalidArgument, message);
-            return Err(error.with_hint("nothing was given back"));
+            return Err(error
+                .with_hint("nothing was given back")
+                .with_field("delay_seconds"));
         }
         let (shard, shown, error) = (self.clone(), receipts.to_vec(), error.to_owned());
         let buried = tokio::spawn(async move { shard.0.bury_last(&shown, &error).await }).await;

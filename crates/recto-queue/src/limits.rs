@@ -53,6 +53,8 @@ pub const MAX_BODY_BYTES: u32 = 1 << 20;
 pub const MAX_VISIBILITY_SECONDS: u32 = 43_200;
 /// How much later than sent a message may be due.
 pub const MAX_DELAY_SECONDS: u32 = 2_592_000;
+/// For how long a message is kept at least, where a queue says for how long.
+pub const MIN_RETENTION_SECONDS: u32 = 60;
 /// For how long a message is kept at most, where a queue says for how long.
 pub const MAX_RETENTION_SECONDS: u32 = 31_536_000;
 /// How often a message may be received before it is a dead letter.

@@ -80,7 +80,7 @@ class Queue:
         return self._settle("extend", receipts, visibility_seconds=visibility_seconds)
 
     def peek(self, max_messages: int = 10) -> list[dict]:
-        """The oldest messages as they stand; nobody receives them by that."""
+        """Messages as they stand, about the oldest first; nobody receives them by that."""
         query = {"max_messages": max_messages}
         return checked(self._client.get(f"{self._queue}/messages", params=query)).json()["messages"]
 

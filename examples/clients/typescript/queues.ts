@@ -76,6 +76,7 @@ type Peeked = Body & {
   sent_at: string;
   attributes: Record<string, string>;
   group?: string;
+  deduplication_id?: string;
 };
 
 type Receive = { max_messages?: number; visibility_seconds?: number; wait_seconds?: number };

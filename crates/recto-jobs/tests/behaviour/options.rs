@@ -60,7 +60,13 @@ pub(crate) async fn in_an_ordered_queue_its_delay_holds(bed: Bed) {
     };
     let sent = queue.shard.send(vec![of("g", "a"), own]).await;
     assert!(sent[0].is_ok());
-    assert!(sent[1].clone().unwrap_err().to_string().starts_with("delay: "));
+    assert!(
+        sent[1]
+            .clone()
+            .unwrap_err()
+            .to_string()
+            .starts_with("delay_seconds: ")
+    );
     assert_eq!(receive(&queue.shard, 1).await, []);
     assert_eq!(
         bodies(&queue.shard.receive(1, None, LATER * 4).await.unwrap()),

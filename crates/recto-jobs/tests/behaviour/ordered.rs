@@ -56,7 +56,7 @@ pub(crate) async fn who_has_no_group_is_not_sent(bed: Bed) {
         delay: Some(LATER),
         ..of("a", "a1")
     };
-    for (field, message) in [("group", NewMessage::new("x")), ("delay", delayed)] {
+    for (field, message) in [("group", NewMessage::new("x")), ("delay_seconds", delayed)] {
         let refused = shard.send(vec![message]).await.remove(0).unwrap_err();
         assert_eq!(refused.kind(), QueueErrorKind::InvalidArgument);
         assert!(

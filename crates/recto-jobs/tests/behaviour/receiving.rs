@@ -38,8 +38,10 @@ pub(crate) async fn numbers_that_are_not_right_are_refused(bed: Bed) {
     }
     let refused = shard.nack(&[], LONG * 10_000, "").await.unwrap_err();
     assert!(refused.to_string().starts_with("delay: "), "{refused}");
+    assert_eq!(refused.field(), Some("delay_seconds"));
     let refused = shard.extend(&[], NOW).await.unwrap_err();
     assert!(refused.to_string().starts_with("visibility: "), "{refused}");
+    assert_eq!(refused.field(), Some("visibility_seconds"));
     assert_eq!(receive(&shard, 1_000).await[0].attempts, 1);
 }
 

@@ -52,7 +52,7 @@ pub(crate) async fn what_is_not_right_is_refused_by_number_and_field(bed: Bed) {
     let wrong = [
         ("body", NewMessage::new(vec![0; (1 << 20) + 1])),
         (
-            "delay",
+            "delay_seconds",
             NewMessage {
                 delay: Some(LONG * 10_000),
                 ..NewMessage::new("a")
@@ -81,19 +81,34 @@ pub(crate) async fn what_is_not_right_is_refused_by_number_and_field(bed: Bed) {
                 ..NewMessage::new("a")
             },
         ),
+        (
+            "attributes: \"kéé",
+            NewMessage {
+                attributes: [(format!("k{}", "é".repeat(200)), String::new())].into(),
+                ..NewMessage::new("a")
+            },
+        ),
+        (
+            "attributes: \"\" is a name of 0 bytes",
+            NewMessage {
+                attributes: [(String::new(), String::new())].into(),
+                ..NewMessage::new("a")
+            },
+        ),
     ];
-    for (field, message) in wrong {
+    for (said, message) in wrong {
         let sent = shard.send(vec![NewMessage::new("right"), message]).await;
         let [right, refused] = <[_; 2]>::try_from(sent).unwrap();
         assert!(matches!(right, Ok(Sent::New(_))), "the others are sent");
         let refused = refused.unwrap_err();
         assert_eq!(refused.kind(), QueueErrorKind::InvalidArgument);
         assert!(
-            refused.to_string().starts_with(&format!("{field}: ")),
+            refused.to_string().starts_with(said) && refused.to_string().chars().count() < 160,
             "{refused}"
         );
+        assert_eq!(refused.field(), said.split(':').next());
     }
-    assert_eq!(bodies(&receive(&shard, 100).await), ["right"; 5]);
+    assert_eq!(bodies(&receive(&shard, 100).await), ["right"; 7]);
 }
 
 pub(crate) async fn a_deduplication_id_is_sent_once(bed: Bed) {

@@ -212,7 +212,7 @@ async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Opt
     }
 }
 
-/// `GET …/messages`: the oldest, as they stand.
+/// `GET …/messages`: the first by position, as they stand.
 pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Operation::Read)?;

@@ -2,7 +2,7 @@
 
 use recto::queues::{
     MAX_ATTEMPTS, MAX_BATCH, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS,
-    MAX_VISIBILITY_SECONDS, MAX_WAIT,
+    MAX_VISIBILITY_SECONDS, MAX_WAIT, MIN_RETENTION_SECONDS,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -144,10 +144,10 @@ fn settings() -> Json {
     let mut dead_letters = nullable(dead_letters);
     dead_letters["description"] = "Where messages go that were received too often; null: nowhere.".into();
     let visibility = "For how long a message is its receiver's, if that says nothing else.";
-    let delay = "How much later than sent a message is due, if its sender says nothing else.";
+    let delay = "How much later than sent a message is due, if its sender says nothing else. In an ordered queue 900 at most.";
     let retention = "For how long a message is kept that is not done with; null: until it is.";
-    let ordered = "Whether messages have groups, each of which is received in order. The name ends in `.fifo` then. Never \
-                   changes.";
+    let ordered = "Whether messages have groups, each of which is received in order. Its name may end in `.fifo`; that \
+                   of a queue which is not ordered may not. Never changes.";
     let deduplication =
         "Where two messages with one deduplication id are found to be the same. Never changes.";
     let bytes = "Bytes of a message's body and attributes at most.";
@@ -160,7 +160,7 @@ fn settings() -> Json {
             ("delay_seconds", nullable(whole(0, MAX_DELAY_SECONDS, delay))),
             (
                 "retention_seconds",
-                nullable(whole(1, MAX_RETENTION_SECONDS, retention)),
+                nullable(whole(MIN_RETENTION_SECONDS, MAX_RETENTION_SECONDS, retention)),
             ),
             ("dead_letters", dead_letters),
             (
@@ -237,14 +237,19 @@ fn queue() -> Json {
     of(properties, &always)
 }
 
-/// The two ways to say a body, of which a message has one.
-fn body() -> [(&'static str, Json); 2] {
+/// The two ways to say a body, of which a message has one, and what is said of each.
+fn bodies(of_text: &str, of_base64: &str) -> [(&'static str, Json); 2] {
     let base64 = json!({ "type": "string", "contentEncoding": "base64", "pattern": patterns::BASE64,
-        "description": "The body in base64, where it is no text." });
-    [
-        ("body", text("The body, if it is text.")),
-        ("body_base64", base64),
-    ]
+        "description": of_base64 });
+    [("body", text(of_text)), ("body_base64", base64)]
+}
+
+/// The body of a message that was sent.
+fn body() -> [(&'static str, Json); 2] {
+    bodies(
+        "The body, if it is UTF-8, whichever way it was sent.",
+        "The body in base64, if it is not UTF-8.",
+    )
 }
 
 fn attributes() -> Json {
@@ -253,17 +258,18 @@ fn attributes() -> Json {
 }
 
 fn outgoing() -> Json {
-    let [body, base64] = body();
+    let [body, base64] = bodies(
+        "The body as text. A message has this or `body_base64`.",
+        "The body in base64: any bytes. If they are UTF-8 they come back as `body`.",
+    );
+    let delay = "For how long it is not received; else as the queue says. In an ordered queue no message has a delay of its own.";
     let id = "Within five minutes no other message of this id is sent.";
     let message = of(
         [
             body,
             base64,
             ("attributes", attributes()),
-            (
-                "delay_seconds",
-                nullable(whole(0, MAX_DELAY_SECONDS, "For how long it is not received.")),
-            ),
+            ("delay_seconds", nullable(whole(0, MAX_DELAY_SECONDS, delay))),
             ("group", nullable(text("Its group, in an ordered queue."))),
             ("deduplication_id", nullable(text(id))),
         ],
@@ -345,6 +351,7 @@ fn peeked() -> Json {
             base64,
             ("attributes", attributes()),
             ("group", text("As it was sent.")),
+            ("deduplication_id", text("As it was sent.")),
             ("damage", text("Why what it says cannot be read, if so.")),
         ],
         &["id", "position", "state", "attempts", "sent_at", "attributes"],
@@ -574,8 +581,9 @@ fn redrive() -> Json {
 }
 
 fn peek() -> Json {
-    let answer = json_of("PeekedMessages", "The messages, the oldest first.");
-    let about = "As they stand: nobody receives them by that.";
+    let answer = json_of("PeekedMessages", "The messages, by position.");
+    let about = "As they stand: nobody receives them by that. The first by position: about the oldest, but that messages with a \
+                 delay of more than 15 minutes stand apart, behind others of their time or before.";
     let mut peek = operation(
         "peek_messages",
         "Look at messages",

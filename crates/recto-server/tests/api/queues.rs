@@ -234,11 +234,76 @@ fn bytes_attributes_groups_and_ids_come_back() {
 }
 
 #[test]
+fn a_body_that_is_text_comes_back_as_text_and_a_look_shows_the_id() {
+    with_jobs(async |client| {
+        let message = json!({ "body_base64": "w6k=", "deduplication_id": "once" });
+        done(&client, "send", json!({ "messages": [message] })).await;
+        let looked = client.get(&format!("{JOBS}/messages")).await.json();
+        let received = done(&client, "receive", json!({})).await;
+        for one in [&looked["messages"][0], &received["messages"][0]] {
+            assert_eq!((&one["body"], &one["body_base64"]), (&json!("é"), &Json::Null));
+            assert_eq!(one["deduplication_id"], "once");
+        }
+    });
+}
+
+#[test]
+fn an_ordered_queue_has_any_name_and_one_delay_for_all() {
+    with_jobs(async |client| {
+        let ordered = |delay: u32| json!({ "ordered": true, "delay_seconds": delay });
+        let made = client.put("/v1/queues/steps", &ordered(900)).await;
+        assert_eq!(made.status, 201, "{}", made.text());
+        for (name, settings, field) in [
+            ("steps.fifo", json!({}), "ordered"),
+            ("other", ordered(901), "delay_seconds"),
+        ] {
+            let reply = client.put(&format!("/v1/queues/{name}"), &settings).await;
+            assert_eq!(reply.problem(400, "invalid-argument")["field"], field);
+        }
+        let messages =
+            json!([{ "body": "a", "group": "g", "delay_seconds": 0 }, { "body": "b", "group": "g" }]);
+        let reply = client
+            .post("/v1/queues/steps/messages:send", &json!({ "messages": messages }))
+            .await;
+        let sent = reply.json();
+        assert_eq!(
+            sent["results"][0]["problem"]["field"],
+            "messages[0].delay_seconds"
+        );
+        let queue = client.get("/v1/queues/steps").await.json();
+        assert_eq!((&queue["messages"], &queue["delayed"]), (&json!(1), &json!(1)));
+    });
+}
+
+#[test]
+fn a_look_shows_messages_by_position_and_those_of_much_later_apart() {
+    with_jobs(async |client| {
+        send(&client, &["a"]).await;
+        for (body, delay) in [("later", 3_600), ("soon", 900), ("b", 0)] {
+            let message = json!({ "body": body, "delay_seconds": delay });
+            done(&client, "send", json!({ "messages": [message] })).await;
+        }
+        let looked = client.get(&format!("{JOBS}/messages")).await.json();
+        let looked = looked["messages"].as_array().unwrap();
+        let texts = |name: &str| {
+            looked
+                .iter()
+                .map(|one| one[name].as_str().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(texts("body"), ["a", "soon", "b", "later"]);
+        assert_eq!(texts("position"), ["1-0", "1-1", "1-2", "2-0"]);
+        assert_eq!(texts("state"), ["ready", "delayed", "ready", "delayed"]);
+    });
+}
+
+#[test]
 fn what_is_wrong_with_one_message_is_said_of_that_one() {
     with_jobs(async |client| {
         let messages = json!([
             { "body": "a" }, { "body": "b", "body_base64": "Yg==" }, { "body_base64": "?" }, {},
-            { "body": "c", "group": "" }, { "body": "d" },
+            { "body": "c", "group": "" }, { "body": "d" }, { "body": "e", "delay_seconds": 2_592_001 },
+            { "body": "f", "attributes": { "kind": "x", "": "y" } },
         ]);
         let sent = done(&client, "send", json!({ "messages": messages })).await;
         let results = sent["results"].as_array().unwrap();
@@ -253,8 +318,13 @@ fn what_is_wrong_with_one_message_is_said_of_that_one() {
             "messages[3].body",
             "messages[4].group",
             "sent",
+            "messages[6].delay_seconds",
+            "messages[7].attributes",
         ];
         assert_eq!(fields, expected, "{sent}");
+        let detail = |number: usize| results[number]["problem"]["detail"].as_str().unwrap();
+        assert!(detail(6).contains("delay_seconds: 2592001 s"), "{sent}");
+        assert!(detail(7).contains("\"\" is a name of 0 bytes"), "{sent}");
         assert_eq!(receive(&client, 10).await.1, ["a", "d"]);
     });
 }
@@ -308,9 +378,26 @@ fn bodies_of_another_shape_are_refused_whole_and_named() {
                 json!({ "visibility_seconds": 43_201 }),
                 "visibility_seconds",
             ),
+            (
+                "nack",
+                json!({ "receipts": [], "delay_seconds": 2_592_001 }),
+                "delay_seconds",
+            ),
+            (
+                "extend",
+                json!({ "receipts": [], "visibility_seconds": 43_201 }),
+                "visibility_seconds",
+            ),
+            (
+                "extend",
+                json!({ "receipts": [], "visibility_seconds": 0 }),
+                "visibility_seconds",
+            ),
         ] {
             let problem = ask(&client, verb, body).await.problem(400, "invalid-argument");
             assert_eq!(problem["field"], field, "{problem}");
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.starts_with(&format!("`{field}` is ")), "{problem}");
         }
         for (verb, body) in [
             ("send", json!([])),

@@ -93,6 +93,7 @@ impl Queues for LocalTools {
     }
 
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>> {
+        settling.check()?;
         let queue = self.named(queue).await?;
         let read = |(number, text): (usize, &String)| {
             receipt_from_text(text).map_err(|error| error.with_change(number))
@@ -298,6 +299,7 @@ fn peeked_words(peeked: Peeked) -> PeekedMessage {
             (words.body, words.body_base64) = body_words(content.body);
             words.attributes = content.attributes;
             words.group = content.group;
+            words.deduplication_id = content.deduplication_id;
         }
         Err(damage) => words.damage = Some(damage),
     }

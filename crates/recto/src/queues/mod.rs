@@ -48,7 +48,7 @@ pub use recto_jobs::{
 };
 pub use recto_queue::limits::{
     MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS,
-    MAX_VISIBILITY_SECONDS,
+    MAX_VISIBILITY_SECONDS, MIN_RETENTION_SECONDS,
 };
 pub use recto_queue::options::{DeadLetters, Deduplication};
 pub use recto_queue::{MessageId, QueueName, QueueOptions, Receipt};

@@ -149,7 +149,9 @@ impl Queue {
         Ok(self.queue.shard.stats().await?)
     }
 
-    /// The oldest messages, at most so many of up to 1,000, as they stand: nobody receives them by that.
+    /// The first messages by position, at most so many of up to 1,000, as they stand: nobody receives them by that. They are about
+    /// in the order in which they were sent; those with a delay of more than 15 minutes stand apart, behind others of their time or
+    /// before.
     ///
     /// # Errors
     /// As of [`stats`](Self::stats), or the number is not right.

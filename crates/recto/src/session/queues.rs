@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use recto_jobs::{MAX_BATCH, MAX_WAIT, NewMessage};
-use recto_queue::limits::MAX_VISIBILITY_SECONDS;
+use recto_queue::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
 use recto_queue::options::{DeadLetters, Deduplication};
 use recto_queue::{QueueName, QueueOptions};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -185,7 +185,7 @@ pub struct OutgoingMessage {
     /// Names and values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// For how long it is not received; else as the queue says.
+    /// For how long it is not received; else as the queue says. In an ordered queue no message has a delay of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_seconds: Option<u32>,
     /// Its group, in an ordered queue.
@@ -376,6 +376,24 @@ pub enum Settling {
     },
 }
 
+impl Settling {
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`]: a number is too small or too great, as [`Error::field`] says.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Self::Ack | Self::GiveBack => Ok(()),
+            Self::Nack { delay_seconds, .. } => {
+                check_range("delay_seconds", *delay_seconds, 0..=MAX_DELAY_SECONDS)
+            }
+            Self::Extend { visibility_seconds } => check_range(
+                "visibility_seconds",
+                *visibility_seconds,
+                1..=MAX_VISIBILITY_SECONDS,
+            ),
+        }
+    }
+}
+
 /// A message that was looked at, and not received.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeekedMessage {
@@ -404,6 +422,9 @@ pub struct PeekedMessage {
     /// As it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// As it was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deduplication_id: Option<String>,
     /// Why what it says cannot be read, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
@@ -455,7 +476,8 @@ pub trait Queues: Send + Sync {
     /// Is done with messages, gives them back, or keeps them. Of each receipt, whether it was so; not, if the message was
     /// received again since.
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>>;
-    /// The oldest messages as they stand, at most so many of up to 1,000.
+    /// The first messages by position, as they stand, at most so many of up to 1,000: about the oldest first, and those with a
+    /// delay of more than 15 minutes apart, behind others of their time or before.
     async fn peek(&self, queue: &str, most: u32) -> Result<Vec<PeekedMessage>>;
     /// Takes a message out, by its position; whether it was there.
     async fn remove_message(&self, queue: &str, position: &str) -> Result<bool>;

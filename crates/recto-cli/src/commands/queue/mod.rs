@@ -1,6 +1,7 @@
 //! `recto queue`: queues and their messages.
 
 mod empty;
+mod environment;
 mod lines;
 mod peek;
 mod program;
@@ -67,7 +68,7 @@ pub(crate) enum QueueCommand {
     Nack(settle::NackArgs),
     /// Keeps messages that were received for longer
     Extend(settle::ExtendArgs),
-    /// Shows the oldest messages as they stand, without receiving them
+    /// Shows messages as they stand, about the oldest first, without receiving them
     Peek(peek::PeekArgs),
     /// Takes messages out, by the positions that `peek` shows
     Remove(peek::RemoveArgs),

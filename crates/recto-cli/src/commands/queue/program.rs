@@ -1,5 +1,6 @@
 //! The command that handles a message: a process each, with the body on its standard input.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::{ExitStatus, Stdio};
@@ -13,13 +14,10 @@ use tokio::process::{Child, ChildStderr, ChildStdin, Command};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::environment::{is_of_message, variables};
 use crate::stop::Stop;
 use crate::text::printable;
 
-/// What variables that say something of a message begin with.
-const MESSAGE_PREFIX: &str = "RECTO_MESSAGE_";
-/// What variables that are its attributes begin with.
-const ATTRIBUTE_PREFIX: &str = "RECTO_ATTRIBUTE_";
 /// Bytes at the end of what a command says on standard error in which its last line is looked for.
 const MAX_TAIL_BYTES: usize = 8 << 10;
 /// Characters of that line that become the message's error.
@@ -71,11 +69,12 @@ impl Program {
     /// Runs it for a message.
     ///
     /// # Errors
-    /// It cannot be run, or did not end well: with the last line that it said on standard error.
+    /// It cannot be run, or cannot be told of the message, or did not end well: with the last line that it said on standard error.
     pub(super) async fn handle(&self, message: ReceivedMessage) -> Result<(), Failure> {
         let body = body_bytes(message.body.as_deref(), message.body_base64.as_deref())?;
+        let variables = variables(&message, &self.queue)?;
         let child = self
-            .command(&message)
+            .command(&variables)
             .spawn()
             .map_err(|error| self.not_run(error))?;
         let mut running = Running::new(child);
@@ -100,34 +99,14 @@ impl Program {
         ))
     }
 
-    /// The process for a message.
-    fn command(&self, message: &ReceivedMessage) -> Command {
+    /// The process for a message, of which these variables tell.
+    fn command(&self, variables: &BTreeMap<String, String>) -> Command {
         let mut command = Command::new(&self.file);
         command.args(&self.arguments);
-        // Those of another message, if this is run for one.
-        for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            if text.starts_with(MESSAGE_PREFIX) || text.starts_with(ATTRIBUTE_PREFIX) {
-                command.env_remove(&name);
-            }
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_message(name)) {
+            command.env_remove(name);
         }
-        for (name, value) in &message.attributes {
-            command.env(format!("{ATTRIBUTE_PREFIX}{}", variable(name)), value);
-        }
-        let attempts = message.attempts.to_string();
-        let about = [
-            ("QUEUE", Some(&self.queue)),
-            ("ID", Some(&message.id)),
-            ("ATTEMPTS", Some(&attempts)),
-            ("SENT_AT", Some(&message.sent_at)),
-            ("GROUP", message.group.as_ref()),
-            ("DEDUPLICATION_ID", message.deduplication_id.as_ref()),
-        ];
-        for (name, value) in about {
-            if let Some(value) = value {
-                command.env(format!("{MESSAGE_PREFIX}{name}"), value);
-            }
-        }
+        command.envs(variables);
         command
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
@@ -248,25 +227,5 @@ fn end_text(ended: ExitStatus) -> String {
     match ended.code() {
         Some(code) => format!("exit code {code}"),
         None => ended.to_string(),
-    }
-}
-
-/// The name of an attribute as that of a variable.
-fn variable(name: &str) -> String {
-    let character = |character: char| {
-        let upper = character.to_ascii_uppercase();
-        if upper.is_ascii_alphanumeric() { upper } else { '_' }
-    };
-    name.chars().map(character).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attributes_are_variables() {
-        assert_eq!(variable("content-type"), "CONTENT_TYPE");
-        assert_eq!(variable("recto.error 1é=\0"), "RECTO_ERROR_1___");
     }
 }

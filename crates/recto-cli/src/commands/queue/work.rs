@@ -31,7 +31,8 @@ Examples:
 
 The command is run once a message, with the body on standard input. In its environment stand RECTO_MESSAGE_ID, _QUEUE, \
 _ATTEMPTS and _SENT_AT, _GROUP and _DEDUPLICATION_ID where there are such, and each attribute as RECTO_ATTRIBUTE_NAME: its \
-name in upper case, with _ for what is neither letter nor digit.
+name in upper case, with _ for what is neither letter nor digit. A message of which two attributes would be one variable, or \
+which has a NUL byte in one, fails.
 
 If it ends with exit code 0 the message is acknowledged, else given back, to come again later each time, or to go to the \
 dead letters; the last line that it said on standard error is the reason. As long as it runs nobody else receives the \
