@@ -23,7 +23,13 @@ const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not ack
 #[derive(Default)]
 pub(crate) struct Burials {
     /// Where the next one begins; none: at the first queue.
-    next: Option<(QueueName, Segment)>,
+    next: Option<Next>,
+}
+
+struct Next {
+    queue: QueueName,
+    unit: Option<QueueName>,
+    segment: Segment,
 }
 
 /// What a turn may do yet.
@@ -39,26 +45,36 @@ struct Burying {
 }
 
 impl Burials {
-    /// Does that in these queues, which are sorted by name. What cannot be moved now is next time.
+    /// Does that in these queues, which are sorted by their names. What cannot be moved now is next time.
     pub(crate) async fn turn(&mut self, queues: &[Queue]) {
         let mut left = Left {
             looks: MAX_LOOKS,
             moves: MAX_BURIED,
         };
         let next = self.next.take();
-        let first = next
-            .as_ref()
-            .map_or(0, |(name, _)| queues.partition_point(|queue| queue.name < *name));
+        let first = next.as_ref().map_or(0, |next| {
+            queues.partition_point(|queue| queue.names() < next.names())
+        });
         let (before, behind) = queues.split_at(first);
         for queue in behind.iter().chain(before) {
-            let is_cut = |(name, _): &&(QueueName, Segment)| *name == queue.name;
-            let from = next.as_ref().filter(is_cut).map(|(_, segment)| *segment);
+            let cut_off = next.as_ref().filter(|next| next.names() == queue.names());
+            let from = cut_off.map(|next| next.segment);
             let ended = queue.shard.0.bury_from(from.unwrap_or_default(), &mut left).await;
             if let Ok(Some(segment)) = ended {
-                self.next = Some((queue.name.clone(), segment));
+                self.next = Some(Next {
+                    queue: queue.name.clone(),
+                    unit: queue.unit.clone(),
+                    segment,
+                });
                 return;
             }
         }
+    }
+}
+
+impl Next {
+    fn names(&self) -> (&QueueName, Option<&QueueName>) {
+        (&self.queue, self.unit.as_ref())
     }
 }
 

@@ -63,6 +63,13 @@ pub enum Created {
     There(Queue),
 }
 
+impl Queue {
+    /// The queue's, and the unit's.
+    pub(crate) fn names(&self) -> (&QueueName, Option<&QueueName>) {
+        (&self.name, self.unit.as_ref())
+    }
+}
+
 impl Queues {
     /// The queues of a store, whose tables are made if it has none. A request may take so long. Once in a process: what one knows of a
     /// store another does not read again. As long as somebody has them,
@@ -278,7 +285,7 @@ impl Queues {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known_queue(
+    pub(crate) fn known_queue(
         &self,
         registry: &Registry,
         place: Place,

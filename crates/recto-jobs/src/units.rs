@@ -69,6 +69,20 @@ impl Queues {
         Ok(units)
     }
 
+    /// All queues, and the work units of each behind it.
+    pub(crate) async fn list_with_units(&self) -> Result<Vec<Queue>> {
+        let look = |registry: &Registry| {
+            let queues = registry.queues();
+            let queues = queues.map(|(place, row, queue)| self.known_queue(registry, place, row, queue));
+            let units = registry.units();
+            let units = units.filter_map(|(place, row, unit)| self.known_unit(registry, place, row, unit));
+            queues.chain(units).collect()
+        };
+        let mut all: Vec<Queue> = self.with_registry(look).await?;
+        all.sort_by(|a, b| a.names().cmp(&b.names()));
+        Ok(all)
+    }
+
     async fn unit_of(&self, queue: QueueId, name: &str) -> Result<Queue> {
         let found = self.with_registry(|registry| {
             let (place, row, unit) = registry.unit(queue, name)?;

@@ -44,7 +44,9 @@ impl Queues {
     /// Does it once. What cannot be done now is next time.
     async fn keep_up(&self, burials: &mut Burials) {
         let _ = self.clear_deleted().await;
-        let Ok(all) = self.list().await else { return };
+        let Ok(all) = self.list_with_units().await else {
+            return;
+        };
         for queue in &all {
             let _ = queue.shard.0.expire().await;
             queue.shard.0.forget_idle();

@@ -162,3 +162,13 @@ pub(crate) async fn what_was_being_moved_back_gets_there(bed: Bed) {
     assert_eq!((back.body, back.attributes.len()), (b"a".to_vec(), 0));
     assert_eq!((count(&dead).await, dead.shard.totals().dead_lettered), (0, 0));
 }
+
+pub(crate) async fn what_a_work_unit_has_is_a_dead_letter_too(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let (jobs, dead) = jobs(&queues, 1).await;
+    let unit = queues.begin_unit(jobs.id, "night").await.unwrap();
+    send(&unit.shard, NewMessage::new("a")).await;
+    receive(&unit.shard, 1).await;
+    tokio::time::sleep(TURN + VISIBILITY).await;
+    assert_eq!((count(&unit).await, count(&dead).await), (0, 1));
+}
