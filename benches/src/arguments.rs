@@ -23,6 +23,8 @@ Phases:
     cassandra      pages beside the same statements hand-written on the driver
     cassandra-views
                    appends and updates with views beside the same by hand on the driver; verified pages
+    cassandra-queues
+                   queues on Cassandra: rates, and receives after many messages beside a queue of rows that are deleted
     http           pages over HTTP: `recto serve` beside axum from memory, Datasette and FastAPI; memory,
                    idle connections, start
     instructions   instructions of one page of each shape, counted by valgrind
@@ -45,7 +47,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// The phases of `all`, in its order.
-pub(crate) const PHASES: [&str; 14] = [
+pub(crate) const PHASES: [&str; 15] = [
     "layers",
     "pages",
     "cache",
@@ -58,6 +60,7 @@ pub(crate) const PHASES: [&str; 14] = [
     "reopen",
     "cassandra",
     "cassandra-views",
+    "cassandra-queues",
     "http",
     "instructions",
 ];

@@ -1,5 +1,6 @@
 //! Those who are measured: each answers the same questions with the same rows.
 
+pub(crate) mod deleted_rows;
 pub(crate) mod driver;
 pub(crate) mod engine;
 pub(crate) mod http;

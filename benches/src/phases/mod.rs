@@ -2,6 +2,7 @@
 
 mod cache;
 mod cassandra;
+mod cassandra_queues;
 mod cassandra_views;
 mod http;
 mod instructions;
@@ -46,6 +47,7 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
         "cassandra-views" => cassandra_views::run(world),
+        "cassandra-queues" => cassandra_queues::run(world),
         "http" => http::run(world),
         _ => instructions::run(world),
     }?;

@@ -175,12 +175,19 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// The rows of partitions that are one row each, and have a key of one column: those of these keys, in any order. The
-    /// limit is what has Cassandra read them side by side: it pages through partitions one after the other.
-    pub(crate) fn select_keys(self, keys: &[&[u8]], stamps: bool) -> Request<'t> {
+    /// The rows of these keys, in any order: of partitions that are one row each, and have a key of one column; or of this
+    /// partition, whose rows have a key of one column. The limit is what has Cassandra read partitions side by side: it pages
+    /// through them one after the other.
+    pub(crate) fn select_keys(self, partition: Option<&Cells>, keys: &[&[u8]], stamps: bool) -> Request<'t> {
         let mut request = self.select_columns(stamps);
-        let column = &self.table.partition()[0];
-        request.push(" WHERE ");
+        let column = if let Some(partition) = partition {
+            self.push_where_partition(&mut request, partition);
+            request.push(" AND ");
+            &self.table.clustering()[0]
+        } else {
+            request.push(" WHERE ");
+            &self.table.partition()[0]
+        };
         request.push_name(&column.name);
         request.push(" IN ?");
         let list = Type::List(Box::new(column.ty.clone()));

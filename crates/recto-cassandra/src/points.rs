@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_model::{RowSet, Type};
+use recto_model::{Cells, Column, RowSet, Type};
 use recto_store::read::get_each;
 use recto_store::{PointRead, ReadOptions, RowsRead, StoreError, StoreErrorKind};
 use scylla::frame::response::result::TableSpec;
@@ -28,8 +29,8 @@ const MAX_KEYS: usize = 20;
 /// The most requests of several keys side by side.
 const MAX_REQUESTS: usize = 16;
 
-/// Reads that go together, as places in the list of all, and the token of the first of them.
-type Group = (Vec<usize>, Token);
+/// Reads that go together, as places in the list of all, and the token of the first of them, where they are of partitions.
+type Group = (Vec<usize>, Option<Token>);
 
 /// The rows of `reads`, in their order. What a request for several costs is told with the first of them.
 pub(crate) async fn get_many(
@@ -56,7 +57,8 @@ pub(crate) async fn get_many(
     Ok(found)
 }
 
-/// What is read together: of one table whose partitions are one row each, with a key of one column. None, if nothing may be.
+/// What is read together: of one table whose partitions are one row each, with a key of one column; or of one partition whose
+/// rows have a key of one column. None, if nothing may be.
 fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Group> {
     let Some(first) = reads.first() else {
         return Vec::new();
@@ -66,8 +68,16 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     let are_alike = reads.iter().all(|read| Arc::ptr_eq(&read.table, table));
     let is_refused = client.refuses_many.load(Ordering::Relaxed);
     // Cassandra takes a list apart: what is an IPv4 address in a longer form is then looked for in the shorter one.
-    let is_key = matches!(table.partition(), [key] if key.ty != Type::Inet) && table.clustering().is_empty();
-    if is_serial || is_refused || !are_alike || !is_key {
+    let is_key = |columns: &[Column]| matches!(columns, [key] if key.ty != Type::Inet);
+    if is_serial || is_refused || !are_alike {
+        return Vec::new();
+    }
+    if is_key(table.clustering()) && reads.iter().all(|read| read.partition == first.partition) {
+        return even(reads.len(), MAX_KEYS)
+            .map(|numbers| (numbers.collect(), None))
+            .collect();
+    }
+    if !is_key(table.partition()) || !table.clustering().is_empty() {
         return Vec::new();
     }
     let cluster = client.session.get_cluster_state();
@@ -79,15 +89,22 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
         of_node.entry(node).or_default().push((number, token));
     }
     let groups = of_node.into_values().flat_map(|of_node| {
-        // As many in each, so that all are answered at about the same time.
-        let size = of_node.len().div_ceil(of_node.len().div_ceil(MAX_KEYS));
-        let group = |group: &[(usize, Token)]| {
+        let group = |range: Range<usize>| {
+            let group = &of_node[range];
             let numbers = group.iter().map(|(number, _)| *number);
-            (numbers.collect(), group[0].1)
+            (numbers.collect(), Some(group[0].1))
         };
-        of_node.chunks(size).map(group).collect::<Vec<Group>>()
+        even(of_node.len(), MAX_KEYS).map(group).collect::<Vec<Group>>()
     });
     groups.collect()
+}
+
+/// As many in each, so that all are answered at about the same time, and at most so many.
+fn even(count: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let size = count.div_ceil(count.div_ceil(most));
+    (0..count)
+        .step_by(size)
+        .map(move |start| start..count.min(start + size))
 }
 
 async fn get_group<'g>(
@@ -125,15 +142,27 @@ async fn get_together(
     client: &Client,
     reads: &[PointRead],
     numbers: &[usize],
-    token: Token,
+    token: Option<Token>,
     options: &ReadOptions,
 ) -> Result<Vec<RowsRead>, StoreError> {
-    let key = |number: &usize| reads[*number].partition.get(0).unwrap_or_default();
+    let PointRead { table, partition, .. } = &reads[numbers[0]];
+    let partition = (!table.clustering().is_empty()).then_some(partition);
+    let key = |number: &usize| {
+        let read = &reads[*number];
+        let cells = if partition.is_some() {
+            &read.clustering
+        } else {
+            &read.partition
+        };
+        cells.get(0).unwrap_or_default()
+    };
     let keys: Vec<&[u8]> = numbers.iter().map(key).collect();
-    let table = &reads[numbers[0]].table;
-    let request = Statements::new(&client.config.keyspace, table).select_keys(&keys, options.stamps);
+    let statements = Statements::new(&client.config.keyspace, table);
+    let request = statements.select_keys(partition, &keys, options.stamps);
     let mut settings = client.settings(options.consistency, options.timeout);
-    settings.balancing = Some(Arc::new(client.coordinator.towards(token)));
+    if let Some(token) = token {
+        settings.balancing = Some(Arc::new(client.coordinator.towards(token)));
+    }
     // Whatever rows hold, all are read, as one is that is read alone.
     let unlimited = ReadOptions {
         max_bytes: u64::MAX,
@@ -141,16 +170,17 @@ async fn get_together(
     };
     let mut rows = Rows::new(table, &unlimited, keys.len() as u32);
     rows.read(client, request, &settings).await?;
-    Ok(each_of(&keys, rows.finish(true)))
+    let key_column = partition.map_or(0, Cells::len);
+    Ok(each_of(&keys, key_column, rows.finish(true)))
 }
 
 /// What was read of each key.
-fn each_of(keys: &[&[u8]], read: RowsRead) -> Vec<RowsRead> {
+fn each_of(keys: &[&[u8]], key_column: usize, read: RowsRead) -> Vec<RowsRead> {
     let rows: HashMap<_, _> = read
         .rows
         .iter()
         .enumerate()
-        .map(|(at, row)| (row.get(0), at))
+        .map(|(at, row)| (row.get(key_column), at))
         .collect();
     let one = |key: &&[u8]| {
         let mut one = RowsRead {

@@ -1,5 +1,6 @@
 //! Receiving.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ const LOOK_APART: Duration = Duration::from_secs(2);
 const MAX_ORDERED_SEGMENTS: usize = MAX_KNOWN_SEGMENTS;
 
 /// What a look at a shard found.
+#[derive(Default)]
 struct Look {
     messages: Vec<Message>,
     /// What they have.
@@ -211,13 +213,14 @@ impl Inner {
     }
 
     async fn look(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
+        if self.is_shared() && !self.options.get().is_ordered {
+            let look = self.look_at_known(most, visibility).await?;
+            if !look.messages.is_empty() || look.is_lossy {
+                return Ok(look);
+            }
+        }
         let head = self.serving().await?;
-        let mut look = Look {
-            messages: Vec::new(),
-            bytes: 0,
-            is_lossy: false,
-            due: None,
-        };
+        let mut look = Look::default();
         // What stands before a segment, if that matters.
         let mut order = self.options.get().is_ordered.then(Order::default);
         let most_segments = order.as_ref().map_or(usize::MAX, |_| MAX_ORDERED_SEGMENTS);
@@ -247,6 +250,37 @@ impl Inner {
         if look.messages.len() == most || look.is_full() {
             // Whoever waits finds the rest.
             self.wakes();
+        }
+        Ok(look)
+    }
+
+    /// Claims by what is known, though others may have changed it: a claim that finds it so is worked out anew. Where there is
+    /// something to receive, nothing is read for that.
+    async fn look_at_known(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
+        let mut look = Look::default();
+        let Some(head) = self.head.with_copy(|head| Some(head?.clone())) else {
+            return Ok(look);
+        };
+        if !head.serves(self.tenure) || self.is_deleted.load(Ordering::Acquire) {
+            return Ok(look);
+        }
+        for (number, live) in head.live() {
+            let wanted = most - look.messages.len();
+            if wanted == 0 || look.is_full() {
+                self.wakes();
+                break;
+            }
+            let Some(segment) = self.known_segment(*number) else {
+                continue;
+            };
+            let now = self.queues.environment.now_micros();
+            if segment.due().is_some_and(|due| due <= now) {
+                let claimed = self.claim(&mut look, &segment, *live, wanted, visibility).await;
+                match claimed {
+                    Err(_) if !look.messages.is_empty() => break,
+                    claimed => claimed?,
+                }
+            }
         }
         Ok(look)
     }

@@ -69,10 +69,17 @@ impl LiveSegment {
 
     /// Reads log and state unless they are known; anew where others may have written to them since, if that is asked for.
     pub(crate) async fn load(&self, anew: bool) -> Result<()> {
-        if anew || self.log.with_copy(|log| log.is_none()) {
-            self.log.read().await?;
-        }
-        self.load_state(anew).await
+        // What is sealed stays as it is.
+        let is_sealed = self.with_log(|log| log.sealed().is_some()) == Some(true);
+        let is_read = !is_sealed && (anew || self.log.with_copy(|log| log.is_none()));
+        let log = async {
+            if is_read {
+                self.log.read().await?;
+            }
+            Ok(())
+        };
+        let (log, state) = futures::join!(log, self.load_state(anew));
+        log.and(state)
     }
 
     /// The same of the state alone.

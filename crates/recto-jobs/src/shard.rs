@@ -180,6 +180,15 @@ impl Inner {
         segment
     }
 
+    /// The same, if anything is known of it.
+    pub(crate) fn known_segment(&self, number: Segment) -> Option<Arc<LiveSegment>> {
+        let known = self.known();
+        known
+            .segments
+            .get(&number)
+            .map(|(_, segment)| Arc::clone(segment))
+    }
+
     /// Forgets the segments that nobody has looked for since this was done last: it is called at intervals.
     pub(crate) fn forget_idle(&self) {
         self.head.with_copy(|head| {

@@ -156,10 +156,10 @@ pub(crate) fn row_clustering(number: Seq) -> Cells {
     std::iter::once(Some(&i32::from(number).to_be_bytes()[..])).collect()
 }
 
-/// The key of a body in its partition.
+/// The key of a body in its partition: its chunk, and its place in that. One column, so that a store can read several at once.
 pub(crate) fn body_clustering(chunk: Chunk, index: u16) -> Cells {
-    let (chunk, index) = (chunk.0.to_be_bytes(), i32::from(index).to_be_bytes());
-    [&chunk[..], &index].into_iter().map(Some).collect()
+    let key = [&chunk.0.to_be_bytes()[..], &index.to_be_bytes()].concat();
+    std::iter::once(Some(&key[..])).collect()
 }
 
 fn place(address: Address) -> [u8; 4] {
@@ -231,8 +231,7 @@ fn bodies(number: BodyTable) -> Table {
         column("place", Type::Int, ColumnKind::Partition),
         column("shard", Type::Int, ColumnKind::Partition),
         column("segment", Type::BigInt, ColumnKind::Partition),
-        column("chunk", Type::Blob, ASCENDING),
-        column("index", Type::Int, ASCENDING),
+        column("message", Type::Blob, ASCENDING),
         column("body", Type::Blob, ColumnKind::Regular(WriteKind::Plain)),
     ];
     // It is emptied whole, again and again.

@@ -1,0 +1,65 @@
+//! The queue that articles warn of: a row a message, deleted when it is done with.
+
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::prepared::PreparedStatement;
+
+/// A queue of rows that are deleted.
+pub(crate) struct DeletedRows {
+    session: Session,
+    put: PreparedStatement,
+    first: PreparedStatement,
+    delete: PreparedStatement,
+}
+
+impl DeletedRows {
+    /// Makes its table in a keyspace that is there.
+    pub(crate) async fn make(address: &str, keyspace: &str) -> Self {
+        let session = SessionBuilder::new()
+            .known_node(address)
+            .use_keyspace(keyspace, false)
+            .build()
+            .await
+            .unwrap();
+        let table = "CREATE TABLE IF NOT EXISTS deleted_rows (queue text, number bigint, body blob, PRIMARY KEY (queue, number))";
+        session.query_unpaged(table, ()).await.unwrap();
+        session.await_schema_agreement().await.unwrap();
+        let prepare = async |text: &str| session.prepare(text).await.unwrap();
+        Self {
+            put: prepare("INSERT INTO deleted_rows (queue, number, body) VALUES ('jobs', ?, ?)").await,
+            first: prepare("SELECT number, body FROM deleted_rows WHERE queue = 'jobs' LIMIT ?").await,
+            delete: prepare("DELETE FROM deleted_rows WHERE queue = 'jobs' AND number = ?").await,
+            session,
+        }
+    }
+
+    /// Sends a message.
+    pub(crate) async fn send(&self, number: i64, body: &[u8]) {
+        self.session
+            .execute_unpaged(&self.put, (number, body))
+            .await
+            .unwrap();
+    }
+
+    /// The numbers of the oldest messages.
+    ///
+    /// # Errors
+    /// The read crossed more tombstones than Cassandra lets it.
+    pub(crate) async fn first(&self, count: i32) -> Result<Vec<i64>, String> {
+        let read = self.session.execute_unpaged(&self.first, (count,)).await;
+        let rows = read
+            .map_err(|error| error.to_string())?
+            .into_rows_result()
+            .unwrap();
+        let rows = rows.rows::<(i64, Vec<u8>)>().unwrap();
+        Ok(rows.map(|row| row.unwrap().0).collect())
+    }
+
+    /// Is done with a message.
+    pub(crate) async fn delete(&self, number: i64) {
+        self.session
+            .execute_unpaged(&self.delete, (number,))
+            .await
+            .unwrap();
+    }
+}
