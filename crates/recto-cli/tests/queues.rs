@@ -522,3 +522,75 @@ fn a_line_is_sent_as_it_comes_and_who_stops_is_told_how_far_it_was() {
     ran.failed(130, "lines after 2 were not sent");
     assert_eq!(amount(folder, "jobs").0, 2);
 }
+
+#[test]
+fn work_units_are_queues_that_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "jobs"]).done();
+    let none = queue(folder, &["unit", "list", "jobs"]).done();
+    assert!(none.contains("jobs has no work units"), "{none}");
+    let begun = queue(folder, &["unit", "begin", "jobs", "night"]).done();
+    assert!(begun.contains("work unit jobs/night has begun"), "{begun}");
+    queue(folder, &["unit", "begin", "none", "night"]).failed(3, "there is no queue none");
+    queue(folder, &["unit", "begin", "jobs", "no name"]).failed(2, "is no name");
+
+    // Whatever takes a queue takes a unit.
+    let unit = "jobs/night";
+    queue(folder, &["send", unit, "one", "two", "three", "four"]).done();
+    assert_eq!((amount(folder, unit), amount(folder, "jobs")), ((4, 0), (0, 0)));
+    let peeked = json(&queue(folder, &["peek", unit, "--json"]).done());
+    let position = peeked["messages"][3]["position"].as_str().unwrap();
+    queue(folder, &["remove", unit, position]).done();
+    let received = lines(&queue(folder, &["receive", unit, "--json"]).done());
+    let receipt = received[0]["receipt"].as_str().unwrap();
+    queue(folder, &["extend", unit, receipt, "--visibility", "1h"]).done();
+    queue(folder, &["nack", unit, receipt]).done();
+    queue(folder, &["receive", unit, "--ack"]).done();
+    assert_eq!(amount(folder, unit).0, 2);
+    queue(folder, &["redrive", unit, "--to", "jobs", "--max", "1"]).done();
+    let worked = queue(folder, &["work", "jobs/night", "--until-empty", "--", "cat"]);
+    assert_eq!(worked.code, 0, "{}", worked.err);
+    assert_eq!((amount(folder, unit).0, amount(folder, "jobs").0), (0, 1));
+    queue(folder, &["send", unit, "left"]).done();
+    let watched = queue(folder, &["watch", unit, "--count", "1", "--json"]).done();
+    assert!(watched.contains(unit), "{watched}");
+    queue(folder, &["change", unit, "--visibility", "1m"]).failed(2, "work unit");
+
+    let listed = json(&queue(folder, &["unit", "list", "jobs", "--json"]).done());
+    assert_eq!(
+        (&listed["units"][0]["name"], &listed["units"][0]["messages"]),
+        (&unit.into(), &1.into())
+    );
+    queue(folder, &["unit", "end", "jobs", "night"]).failed(2, "recto queue unit end jobs night --yes");
+    queue(folder, &["unit", "end", "jobs", "night", "--yes"]).done();
+    queue(folder, &["describe", unit]).failed(3, "there is no work unit jobs/night");
+    queue(folder, &["unit", "end", "jobs", "night", "--yes"]).failed(3, "no work unit night");
+    assert_eq!(amount(folder, "jobs").0, 1);
+}
+
+#[test]
+fn an_embedded_store_needs_no_ring() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    queue(folder, &["create", "jobs"]).done();
+    let drawn = queue(folder, &["ring"]).done();
+    assert!(
+        drawn.contains("needs no ring") && drawn.contains("4 work units"),
+        "{drawn}"
+    );
+    queue(folder, &["ring", "--slice-seconds", "9"]).failed(2, "`slice_seconds`");
+    let changed = queue(folder, &["ring", "--units", "1", "--slice", "1h"]).done();
+    assert!(changed.contains("1 work unit at once"), "{changed}");
+    let ring = json(&queue(folder, &["ring", "--json"]).done());
+    assert_eq!(
+        (&ring["needed"], &ring["tables"]),
+        (&false.into(), &Json::Array(Vec::new()))
+    );
+    assert_eq!(
+        (&ring["options"]["units"], &ring["options"]["slice_seconds"]),
+        (&1.into(), &3600.into())
+    );
+    queue(folder, &["unit", "begin", "jobs", "one"]).done();
+    queue(folder, &["unit", "begin", "jobs", "two"]).failed(2, "as many work units");
+}

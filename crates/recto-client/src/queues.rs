@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use hyper::Method;
 use recto::queues::MAX_BATCH;
 use recto::session::{
-    OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, Queues, ReceiveRequest, ReceivedMessage,
-    SentMessage, Settling,
+    OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues, ReceiveRequest,
+    ReceivedMessage, RingSettings, SentMessage, Settling,
 };
 use recto::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use crate::replies::queues::{
-    ListBody, MovedBody, PeekedBody, ReceivedBody, RemovedBody, SentBody, SettledBody,
+    ListBody, MovedBody, PeekedBody, ReceivedBody, RemovedBody, SentBody, SettledBody, UnitsBody,
 };
 use crate::replies::{self, misunderstood};
 use crate::session::HttpSession;
@@ -23,6 +23,8 @@ use crate::target::{Ask, Query, encode, of_queue};
 /// otherwise.
 pub const MAX_SENT_BYTES: usize = 8 << 20;
 
+/// How the tables of bodies stand.
+const RING: &str = "/v1/queue-ring";
 /// What becomes of messages whose receiver did not hear of them.
 const COMES_AGAIN: &str = "what was handed out is received again when its visibility is over";
 /// How to find out whether messages were sent.
@@ -226,6 +228,30 @@ impl Queues for HttpSession {
         let ask = Ask::post(of_queue(queue, "/messages:redrive"), &body);
         let body: MovedBody = self.changed(&ask).await?;
         Ok(body.moved)
+    }
+
+    async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus> {
+        let target = of_queue(queue, &format!("/units/{}:begin", encode(unit)));
+        self.changed(&Ask::new(Method::POST, target, "")).await
+    }
+
+    async fn end_unit(&self, queue: &str, unit: &str) -> Result<()> {
+        let target = of_queue(queue, &format!("/units/{}:end", encode(unit)));
+        self.transport.change(Method::POST, &target, None).await.map(drop)
+    }
+
+    async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>> {
+        let body: UnitsBody = self.asked(&of_queue(queue, "/units")).await?;
+        Ok(body.units)
+    }
+
+    async fn ring(&self) -> Result<QueueRing> {
+        self.asked(RING).await
+    }
+
+    async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing> {
+        let ask = Ask::new(Method::PATCH, RING, body(settings)?.to_string());
+        self.changed(&ask).await
     }
 }
 

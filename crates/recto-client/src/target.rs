@@ -27,9 +27,13 @@ pub(crate) fn of_record(collection: &str, key: &[String]) -> String {
     of_collection(collection, &format!("/records/{}", parts.join(",")))
 }
 
-/// The path of a queue's resource: `/v1/queues/mails/messages:send`.
+/// The path of a resource of a queue, or of a work unit, `QUEUE/UNIT`: `/v1/queues/mails/messages:send`,
+/// `/v1/queues/mails/units/night/messages:send`.
 pub(crate) fn of_queue(queue: &str, rest: &str) -> String {
-    format!("/v1/queues/{}{rest}", encode(queue))
+    match queue.split_once('/') {
+        None => format!("/v1/queues/{}{rest}", encode(queue)),
+        Some((queue, unit)) => format!("/v1/queues/{}/units/{}{rest}", encode(queue), encode(unit)),
+    }
 }
 
 /// The longest path and query that is sent. What is longer is asked in a body: servers take 16 KiB

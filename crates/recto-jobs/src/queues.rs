@@ -112,7 +112,7 @@ impl Queues {
         Ok(open)
     }
 
-    /// How often slices end, and the like, from now on; nothing where bodies need no ring.
+    /// How often slices end, and the like, from now on. Where bodies need no ring, only how many work units there may be matters.
     ///
     /// # Errors
     /// A number is not right, as the message says by its field.
@@ -121,6 +121,14 @@ impl Queues {
             RegistryAnswer::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// How often slices end, and the like, as it is now.
+    ///
+    /// # Errors
+    /// The registry cannot be read.
+    pub async fn options(&self) -> Result<StoreOptions> {
+        self.with_registry(Registry::options).await
     }
 
     /// Makes a queue; nothing if there is one of this name that is like that.

@@ -20,7 +20,7 @@ const FIFO: &str = ".fifo";
 const MAX_ORDERED_DELAY_SECONDS: u32 = (FAR_MICROS / SECOND) as u32;
 const MIN_SLICE_SECONDS: u32 = 10;
 /// While one table is open another is emptied.
-const MIN_RING: u8 = 2;
+const MIN_TABLES: u8 = 2;
 
 /// A queue's name: 1 to 80 letters, digits, `-` and `_` of ASCII; `.fifo` may follow, and counts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,7 +77,7 @@ pub struct StoreOptions {
     /// has so long to read it.
     pub margin_seconds: u32,
     /// How many tables slices have: 2 to 48, else 4.
-    pub ring: u8,
+    pub tables: u8,
     /// How many work units there may be at once, with a table each: 0 to 46, and 48 with the others; else 4.
     pub units: u8,
 }
@@ -335,7 +335,7 @@ impl Default for StoreOptions {
         Self {
             slice_seconds: 21_600,
             margin_seconds: (UNUSED_MICROS / SECOND) as u32,
-            ring: 4,
+            tables: 4,
             units: 4,
         }
     }
@@ -354,11 +354,11 @@ impl StoreOptions {
         )?;
         within("margin_seconds", self.margin_seconds, 1..=MAX_MARGIN_SECONDS)?;
         within(
-            "ring",
-            self.ring.into(),
-            MIN_RING.into()..=MAX_OPTION_TABLES.into(),
+            "tables",
+            self.tables.into(),
+            MIN_TABLES.into()..=MAX_OPTION_TABLES.into(),
         )?;
-        let units = MAX_OPTION_TABLES - self.ring;
+        let units = MAX_OPTION_TABLES - self.tables;
         within("units", self.units.into(), 0..=units.into())
     }
 }

@@ -13,6 +13,7 @@
 
 mod explanation;
 mod pages;
+mod queue_ring;
 mod queues;
 mod records;
 mod tools;
@@ -34,6 +35,7 @@ pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder,
 };
 pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
+pub use queue_ring::{QueueRing, RingSettings, RingTable};
 pub use queues::{
     DeadLetterSettings, DeduplicationScope, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus,
     QueueTotals, Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling, body_bytes,

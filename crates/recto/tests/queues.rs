@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use common::{Fresh, Kind};
 use recto::queues::{
-    DeadLetters, ERROR_ATTRIBUTE, NewMessage, QueueName, QueueOptions, Receive, Sent, Settled,
+    DeadLetters, ERROR_ATTRIBUTE, NewMessage, Queue, QueueName, QueueOptions, Receive, RingPhase, Sent,
+    Settled,
 };
 use recto::session::{
-    DeadLetterSettings, OutgoingMessage, QueueSettings, ReceiveRequest, Settling, body_bytes,
+    DeadLetterSettings, OutgoingMessage, QueueSettings, ReceiveRequest, RingSettings, Settling, body_bytes,
 };
 use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress};
 
@@ -45,6 +46,8 @@ on_both! {
     what_is_wrong_is_named_by_message_and_field,
     tools_do_the_same_in_words,
     messages_are_moved_within_one_store_only,
+    a_work_unit_is_a_queue_that_ends,
+    the_ring_is_told_and_changed_in_words,
 }
 
 async fn session(store: &Fresh) -> std::sync::Arc<dyn Session> {
@@ -327,4 +330,120 @@ async fn messages_are_moved_within_one_store_only(kind: Kind) {
     }
     assert_eq!(queues[0].receive(Receive::up_to(10)).await.unwrap().len(), 1);
     queues[0].send(NewMessage::new("b")).await.unwrap();
+}
+
+async fn a_work_unit_is_a_queue_that_ends(kind: Kind) {
+    let recto = Fresh::new(kind).open().await;
+    let queues = recto.queues().await.unwrap();
+    let options = QueueOptions {
+        visibility_seconds: 77,
+        ..QueueOptions::default()
+    };
+    let mut jobs = queues.create("jobs", options).await.unwrap();
+    let night = jobs.begin_unit("night").await.unwrap();
+    assert_eq!(
+        (night.name(), night.options().visibility_seconds),
+        ("jobs/night", 77)
+    );
+    night.send(NewMessage::new("a")).await.unwrap();
+    let found = queues.get("jobs/night").await.unwrap();
+    assert_eq!(found.receive(Receive::up_to(10)).await.unwrap()[0].body, b"a");
+    assert!(jobs.receive(Receive::up_to(10)).await.unwrap().is_empty());
+    assert_eq!(queues.list().await.unwrap().len(), 1);
+    let units = jobs.units().await.unwrap();
+    assert_eq!(units.iter().map(Queue::name).collect::<Vec<_>>(), ["jobs/night"]);
+
+    // It is as its queue is, and has no parts.
+    jobs.change(QueueOptions::default()).await.unwrap();
+    let mut night = queues.get("jobs/night").await.unwrap();
+    assert_eq!(night.options().visibility_seconds, 30);
+    for refused in [
+        night.change(QueueOptions::default()).await.unwrap_err(),
+        night.begin_unit("late").await.unwrap_err(),
+        jobs.begin_unit("no name").await.unwrap_err(),
+    ] {
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused:?}");
+    }
+    let ring = queues.ring().await.unwrap();
+    assert_eq!(ring.is_needed, kind == Kind::Cassandra);
+    let own = ring.tables.iter().find(|table| table.phase == RingPhase::Unit);
+    let own = own.and_then(|table| table.unit.as_deref());
+    assert_eq!(own, ring.is_needed.then_some("jobs/night"));
+
+    jobs.end_unit("night").await.unwrap();
+    let late = night.send(NewMessage::new("late")).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::NotFound);
+    let again = jobs.end_unit("night").await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::NotFound);
+    assert!(jobs.units().await.unwrap().is_empty());
+}
+
+async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
+    let store = Fresh::new(kind);
+    let session = session(&store).await;
+    let queues = session.queues().unwrap();
+    let ring = queues.ring().await.unwrap();
+    let whole = RingSettings {
+        slice_seconds: Some(21_600),
+        margin_seconds: Some(300),
+        tables: Some(4),
+        units: Some(4),
+    };
+    assert_eq!(
+        (ring.needed, ring.options),
+        (kind == Kind::Cassandra, whole.clone())
+    );
+    let open: Vec<_> = ring.tables.iter().filter(|table| table.phase == "open").collect();
+    assert_eq!(open.len(), usize::from(ring.needed), "{open:?}");
+    assert!(
+        open.iter()
+            .all(|table| table.age_seconds.is_some_and(|age| age < 60.0))
+    );
+
+    let units = |units| RingSettings {
+        units: Some(units),
+        ..RingSettings::default()
+    };
+    let changed = queues.change_ring(&units(1)).await.unwrap();
+    let expected = RingSettings {
+        units: Some(1),
+        ..whole
+    };
+    assert_eq!(
+        (&changed.options, &queues.ring().await.unwrap().options),
+        (&expected, &expected)
+    );
+    let short = RingSettings {
+        slice_seconds: Some(9),
+        ..RingSettings::default()
+    };
+    for (wrong, field) in [
+        (short, "slice_seconds"),
+        (units(300), "units"),
+        (units(45), "units"),
+    ] {
+        let error = queues.change_ring(&wrong).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.field()),
+            (ErrorKind::InvalidArgument, Some(field))
+        );
+    }
+
+    queues
+        .create_queue("jobs", &QueueSettings::default())
+        .await
+        .unwrap();
+    assert_eq!(queues.begin_unit("jobs", "one").await.unwrap().name, "jobs/one");
+    assert_eq!(queues.begin_unit("jobs", "one").await.unwrap().name, "jobs/one");
+    let full = queues.begin_unit("jobs", "two").await.unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::LimitExceeded, "{full:?}");
+    let message = OutgoingMessage::of(b"a".to_vec());
+    queues.send("jobs/one", vec![message]).await.unwrap();
+    let units = queues.units("jobs").await.unwrap();
+    assert_eq!((units.len(), units[0].messages), (1, 1));
+    queues.end_unit("jobs", "one").await.unwrap();
+    queues.begin_unit("jobs", "two").await.unwrap();
+    // Deleting it by its name ends it, too.
+    queues.delete_queue("jobs/two").await.unwrap();
+    assert!(queues.units("jobs").await.unwrap().is_empty());
 }

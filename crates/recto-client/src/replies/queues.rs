@@ -12,6 +12,12 @@ pub(crate) struct ListBody {
     pub(crate) queues: Vec<QueueStatus>,
 }
 
+/// The work units of a queue.
+#[derive(Debug, Deserialize)]
+pub(crate) struct UnitsBody {
+    pub(crate) units: Vec<QueueStatus>,
+}
+
 /// What became of messages that were sent.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SentBody {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use recto_queue::{
-    BodyTable, Ending, Micros, Phase, Registry, Ring, RingAnswer, RingWish, StoreOptions, UnitAction,
+    BodyTable, Ending, Life, Micros, Phase, Registry, Ring, RingAnswer, RingWish, StoreOptions, UnitAction,
     UnitEvent,
 };
 use tokio::sync::watch;
@@ -129,13 +129,7 @@ impl Keeper {
 
     /// Ends the slice when it is over, if another table is free.
     async fn roll(&self, ring: &Ring, options: &StoreOptions) -> Result<()> {
-        let now = self.queues.environment.now_micros();
-        let slice = Micros::from(options.slice_seconds) * 1_000_000;
-        let ended = ring.tables().iter().find_map(|(table, phase)| match phase {
-            Phase::Open { since, life } if now.saturating_sub(*since) >= slice => Some((*table, *life)),
-            _ => None,
-        });
-        let Some((table, life)) = ended else {
+        let Some((table, life)) = ended(ring, options, self.queues.environment.now_micros()) else {
             return Ok(());
         };
         match self.ask(RingWish::Roll(table, life)).await? {
@@ -154,7 +148,7 @@ impl Keeper {
         let now = self.queues.environment.now_micros();
         let is_older =
             |since: Micros, seconds: u32| now.saturating_sub(since) >= Micros::from(seconds) * 1_000_000;
-        let is_short = !ring.tables().values().any(|phase| *phase == Phase::Free);
+        let is_short = !ring.tables().values().any(is_free);
         let mut left = MAX_REHOMED;
         for (table, since) in closed {
             let references = survey.references(table);
@@ -195,7 +189,7 @@ impl Keeper {
 
 /// As many tables as there are to be: for slices, and for the units that there are.
 pub(crate) fn size(registry: &Registry) -> usize {
-    usize::from(registry.options().ring) + registry.units().count()
+    usize::from(registry.options().tables) + registry.units().count()
 }
 
 /// Its tables that are not retired.
@@ -213,6 +207,25 @@ fn closed(ring: &Ring) -> Vec<(BodyTable, Micros)> {
     let mut closed: Vec<_> = closed.collect();
     closed.sort_by_key(|(_, since)| *since);
     closed
+}
+
+/// The table whose slice is over, and which of its lives it is in.
+fn ended(ring: &Ring, options: &StoreOptions, now: Micros) -> Option<(BodyTable, Life)> {
+    let slice = Micros::from(options.slice_seconds) * 1_000_000;
+    ring.tables().iter().find_map(|(table, phase)| match phase {
+        Phase::Open { since, life } if now.saturating_sub(*since) >= slice => Some((*table, *life)),
+        _ => None,
+    })
+}
+
+fn is_free(phase: &Phase) -> bool {
+    *phase == Phase::Free
+}
+
+/// Why a slice that is over goes on, as the ring itself says it: no table is free.
+pub(crate) fn shortage(ring: &Ring, options: &StoreOptions, now: Micros) -> Option<QueueError> {
+    let is_short = ended(ring, options, now).is_some() && !ring.tables().values().any(is_free);
+    is_short.then(short)
 }
 
 fn short() -> QueueError {

@@ -1,19 +1,22 @@
 //! How the ring stands, for people.
 
-use recto_queue::{BodyTable, Micros, Phase, StoreOptions};
+use recto_queue::{BodyTable, Micros, Phase, QueueId, Registry, StoreOptions};
 
 use crate::error::Result;
 use crate::queues::Queues;
+use crate::ring::keeper;
 use crate::ring::survey::Survey;
 
 /// The ring of a store, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RingView {
+    /// Whether bodies lie in a ring of tables; else they go with their segments.
+    pub is_needed: bool,
     /// How often slices end, and the like.
     pub options: StoreOptions,
     /// Its tables, by number; none where bodies need no ring.
     pub tables: Vec<TableView>,
-    /// What stands still in this process, and why.
+    /// Why something stands still: in this process, or as the ring itself says it.
     pub obstacle: Option<String>,
 }
 
@@ -26,6 +29,8 @@ pub struct TableView {
     pub name: String,
     /// How it stands.
     pub phase: Phase,
+    /// Whose it is, if a work unit has it that has not ended: `QUEUE/UNIT`.
+    pub unit: Option<String>,
     /// How many live segments have bodies there.
     pub segments: usize,
     /// How many messages those have, done with or not; of an open one, none.
@@ -53,9 +58,9 @@ impl Queues {
     /// The store cannot be read.
     pub async fn ring(&self) -> Result<RingView> {
         let Some(keeper) = &self.0.keeper else {
-            let options = StoreOptions::default();
             return Ok(RingView {
-                options,
+                is_needed: false,
+                options: self.options().await?,
                 tables: Vec::new(),
                 obstacle: None,
             });
@@ -70,14 +75,30 @@ impl Queues {
                 number: *number,
                 name: keeper.queues.tables.bodies(*number).name().to_owned(),
                 phase: *phase,
+                unit: match phase {
+                    Phase::Unit { unit, .. } => unit_name(&registry, *unit),
+                    _ => None,
+                },
                 segments: references.len(),
                 messages: counts.map(u64::from).sum(),
             }
         };
+        let options = registry.options();
+        let now = keeper.queues.environment.now_micros();
+        let obstacle = keeper
+            .obstacle()
+            .or_else(|| keeper::shortage(&ring, &options, now));
         Ok(RingView {
-            options: registry.options(),
+            is_needed: true,
+            options,
             tables: ring.tables().iter().map(table).collect(),
-            obstacle: keeper.obstacle().map(|error| error.to_string()),
+            obstacle: obstacle.map(|error| error.to_string()),
         })
     }
+}
+
+fn unit_name(registry: &Registry, unit: QueueId) -> Option<String> {
+    let (.., unit) = registry.units().find(|(.., one)| one.id == unit)?;
+    let (.., queue) = registry.queue(unit.queue)?;
+    Some(format!("{}/{}", queue.name, unit.name))
 }

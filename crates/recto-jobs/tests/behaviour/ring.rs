@@ -55,7 +55,7 @@ pub(crate) async fn tables_are_emptied_in_turn(bed: Bed) {
     assert!(opened.len() > 5, "{opened:?}");
     assert_eq!(
         (last(&ring), ring.obstacle),
-        (u32::from(StoreOptions::default().ring), None)
+        (u32::from(StoreOptions::default().tables), None)
     );
     let mut rows = 0;
     for table in &ring.tables {
@@ -89,6 +89,13 @@ pub(crate) async fn a_ring_without_a_free_table_goes_on(bed: Bed) {
     tokio::time::sleep(2 * LONG).await;
     let ring = queues.ring().await.unwrap();
     assert_eq!(count(&ring, |phase| phase == Phase::Free), 0);
+    // Who has only begun to look sees it, too.
+    let seen = bed.open_queues().await.ring().await.unwrap().obstacle;
+    assert!(
+        seen.as_deref()
+            .is_some_and(|seen| seen.contains("the slice goes on")),
+        "{seen:?}"
+    );
     send(&jobs, NewMessage::new("a")).await;
     assert_eq!(bodies(&receive(&jobs, 1).await), ["a"]);
     *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Done;
@@ -115,7 +122,10 @@ pub(crate) async fn a_table_of_which_nobody_knows_whether_it_is_empty_is_replace
     *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Unknown;
     tokio::time::sleep(LONG).await;
     let ring = queues.ring().await.unwrap();
-    assert!(last(&ring) > u32::from(StoreOptions::default().ring), "{ring:?}");
+    assert!(
+        last(&ring) > u32::from(StoreOptions::default().tables),
+        "{ring:?}"
+    );
     assert!(ring.tables.iter().all(|table| table.number.0 != 1), "{ring:?}");
 }
 
@@ -141,6 +151,7 @@ pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
         .unwrap()
         .clone();
     assert_eq!((own.segments, bed.count_rows(&own.name).await), (1, 3));
+    assert_eq!(own.unit.as_deref(), Some("jobs/night"));
     let found = queues.find("jobs/night").await.unwrap();
     assert_eq!(bodies(&receive(&found.shard, 2).await), ["a", "b"]);
     assert_eq!(queues.units(jobs.id).await.unwrap().len(), 1);

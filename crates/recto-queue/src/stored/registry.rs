@@ -36,7 +36,7 @@ pub fn encode_registry(registry: &Registry) -> Vec<u8> {
     if let Some(options) = &registry.options {
         bytes.extend(options.slice_seconds.to_be_bytes());
         bytes.extend(options.margin_seconds.to_be_bytes());
-        bytes.extend([options.ring, options.units]);
+        bytes.extend([options.tables, options.units]);
     }
     if let Some(data_centre) = &registry.data_centre {
         push_text(&mut bytes, data_centre);
@@ -241,7 +241,7 @@ fn read_store_options(reader: &mut Reader<'_>) -> Result<StoreOptions, StoredErr
     let options = StoreOptions {
         slice_seconds: reader.u32()?,
         margin_seconds: reader.u32()?,
-        ring: reader.u8()?,
+        tables: reader.u8()?,
         units: reader.u8()?,
     };
     reader.check(options.check().is_ok(), "its options are none")?;

@@ -417,7 +417,7 @@ fn what_holds_for_all_queues_can_be_changed() {
     let good = StoreOptions {
         slice_seconds: 10,
         margin_seconds: 1,
-        ring: 2,
+        tables: 2,
         units: 46,
     };
     assert_eq!(
@@ -456,9 +456,9 @@ fn what_holds_for_all_queues_can_be_changed() {
                 ..good
             },
         ),
-        ("ring", StoreOptions { ring: 1, ..good }),
-        ("ring", StoreOptions { ring: 49, ..good }),
-        ("units", StoreOptions { ring: 3, ..good }),
+        ("tables", StoreOptions { tables: 1, ..good }),
+        ("tables", StoreOptions { tables: 49, ..good }),
+        ("units", StoreOptions { tables: 3, ..good }),
     ] {
         assert_eq!(
             registries.is_refused(RegistryWish::Configure(options)).field(),

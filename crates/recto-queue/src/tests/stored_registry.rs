@@ -83,7 +83,7 @@ fn golden() -> Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> {
             StoreOptions {
                 slice_seconds: number(parts[0]),
                 margin_seconds: number(parts[1]),
-                ring: number(parts[2]),
+                tables: number(parts[2]),
                 units: number(parts[3]),
             }
         });
@@ -300,13 +300,13 @@ fn registries() -> impl Strategy<Value = Registry> {
     let rows = proptest::collection::vec((2..=VERSION, 0..VERSION, held()), 1..8);
     let store = (10..=604_800_u32, 1..=86_400_u32, 2..=24_u8, 0..=24_u8);
     (store, proptest::option::of("\\PC{1,60}"), rows).prop_map(|(store, data_centre, rows)| {
-        let (slice_seconds, margin_seconds, ring, units) = store;
+        let (slice_seconds, margin_seconds, tables, units) = store;
         let mut registry = Registry {
             version: VERSION,
             options: Some(StoreOptions {
                 slice_seconds,
                 margin_seconds,
-                ring,
+                tables,
                 units,
             }),
             data_centre: data_centre.map(Arc::from),

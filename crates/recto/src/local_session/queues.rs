@@ -11,8 +11,9 @@ use crate::queues::{
     position_from_text, position_text, receipt_from_text, receipt_text,
 };
 use crate::session::{
-    OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTotals, Queues, ReceiveRequest,
-    ReceivedMessage, SentMessage, Settling, body_words, check_range, most_messages,
+    OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, QueueTotals, Queues,
+    ReceiveRequest, ReceivedMessage, RingSettings, RingTable, SentMessage, Settling, body_words, check_range,
+    most_messages,
 };
 
 use super::tools::LocalTools;
@@ -141,6 +142,31 @@ impl Queues for LocalTools {
         let moved = from.redrive(&to, most).await?;
         Ok(u64::try_from(moved).unwrap_or(u64::MAX))
     }
+
+    async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus> {
+        let unit = self.named(queue).await?.begin_unit(unit).await?;
+        self.status(&unit).await
+    }
+
+    async fn end_unit(&self, queue: &str, unit: &str) -> Result<()> {
+        self.named(queue).await?.end_unit(unit).await
+    }
+
+    async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>> {
+        let units = self.named(queue).await?.units().await?;
+        self.statuses(&units).await
+    }
+
+    async fn ring(&self) -> Result<QueueRing> {
+        self.ring_of(&self.recto.queues().await?).await
+    }
+
+    async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing> {
+        let queues = self.recto.queues().await?;
+        let options = settings.on(&queues.options().await?)?;
+        queues.configure(options).await?;
+        self.ring_of(&queues).await
+    }
 }
 
 impl LocalTools {
@@ -176,6 +202,26 @@ impl LocalTools {
         let all = queues.list().await?;
         let first = self.statuses(&all[..all.len().min(most)]).await?;
         Ok((first, all.len()))
+    }
+
+    async fn ring_of(&self, queues: &crate::queues::Queues) -> Result<QueueRing> {
+        let ring = queues.ring().await?;
+        let now = self.recto.now_micros();
+        let table = |table: crate::queues::RingTable| RingTable {
+            number: table.number,
+            name: table.name,
+            phase: table.phase.name().to_owned(),
+            age_seconds: table.since.map(|since| age_seconds(now, since)),
+            unit: table.unit,
+            segments: u64::try_from(table.segments).unwrap_or(u64::MAX),
+            messages: table.messages,
+        };
+        Ok(QueueRing {
+            needed: ring.is_needed,
+            options: RingSettings::of(&ring.options),
+            tables: ring.tables.into_iter().map(table).collect(),
+            obstacle: ring.obstacle,
+        })
     }
 
     /// Of several queues. One that is damaged does not hide the others.

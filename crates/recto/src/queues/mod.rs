@@ -33,10 +33,34 @@
 //! ```
 //!
 //! On Cassandra bodies lie in tables that slices of time take in turn, and that are emptied whole: nothing is deleted row by row.
+//! [`Queues::ring`] says how they stand.
+//!
+//! A *work unit* is a part of a queue's work that ends at once, whatever is left of it: an import, a night's run. It is a queue
+//! like its queue, and called `QUEUE/UNIT`.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> recto::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let folder = folder.path().join("store");
+//! # use recto::queues::{NewMessage, QueueOptions};
+//! # use recto::{OpenOptions, Recto};
+//! # let store = Recto::open_with(folder, OpenOptions::new().create()).await?;
+//! let queues = store.queues().await?;
+//! let mails = queues.create("mails", QueueOptions::default()).await?;
+//! let night = mails.begin_unit("night").await?;
+//! night.send(NewMessage::new("to ada")).await?;
+//! assert_eq!(queues.get("mails/night").await?.stats().await?.messages, 1);
+//! assert_eq!(mails.stats().await?.messages, 0);
+//! mails.end_unit("night").await?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod error;
 mod queue;
 mod receive;
+mod ring;
 mod typed;
 mod words;
 mod worker;
@@ -47,17 +71,19 @@ pub use recto_jobs::{
     Position, Sent, Settled, Stats, Totals,
 };
 pub use recto_queue::limits::{
-    MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS,
-    MAX_VISIBILITY_SECONDS, MIN_RETENTION_SECONDS,
+    MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_MARGIN_SECONDS, MAX_OPTION_TABLES,
+    MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_SLICE_SECONDS, MAX_VISIBILITY_SECONDS,
+    MIN_RETENTION_SECONDS,
 };
 pub use recto_queue::options::{DeadLetters, Deduplication};
-pub use recto_queue::{MessageId, QueueName, QueueOptions, Receipt};
+pub use recto_queue::{MessageId, QueueName, QueueOptions, Receipt, StoreOptions};
 
 use crate::error::Result;
 use crate::shared::Shared;
 
 pub use queue::Queue;
 pub use receive::Receive;
+pub use ring::{Ring, RingPhase, RingTable};
 pub use typed::TypedQueue;
 pub use words::{message_id_text, position_from_text, position_text, receipt_from_text, receipt_text};
 pub use worker::{DEFAULT_CONCURRENCY, Failure, MAX_CONCURRENCY, Source, WorkEvent, Worked, Worker};
@@ -100,7 +126,7 @@ impl Queues {
         })
     }
 
-    /// The queue of this name.
+    /// The queue of this name, or the work unit of one, as `QUEUE/UNIT`.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]: there is none.
@@ -108,7 +134,7 @@ impl Queues {
         Ok(self.handle(self.engine.find(name).await?))
     }
 
-    /// All queues, by name.
+    /// All queues, by name. Their work units are not among them: see [`Queue::units`].
     ///
     /// # Errors
     /// The store cannot be read.
@@ -117,13 +143,38 @@ impl Queues {
         Ok(all.into_iter().map(|queue| self.handle(queue)).collect())
     }
 
-    /// Deletes a queue with all of its messages. Another one can have its name at once; handles of this one find it gone.
+    /// Deletes a queue with all of its messages and work units; or ends a unit, named `QUEUE/UNIT`. Another one can have its name at once; handles of this one find it gone.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]: there is none. [`ErrorKind::Conflict`]: another queue sends its dead letters there.
     pub async fn delete(&self, name: &str) -> Result<()> {
         let found = self.engine.find(name).await?;
         Ok(self.engine.delete(found.id).await?)
+    }
+
+    /// How the tables of bodies stand. Reads a row of every queue, where bodies lie in such tables.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn ring(&self) -> Result<Ring> {
+        Ok(self.engine.ring().await?.into())
+    }
+
+    /// How often slices end, and the like, as it is now.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn options(&self) -> Result<StoreOptions> {
+        Ok(self.engine.options().await?)
+    }
+
+    /// All queues of the store go by these options from now on: how often slices end, and the like. Where bodies need no
+    /// ring, only how many work units there may be matters.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`]: a number is too small or too great, as [`Error::field`] says.
+    pub async fn configure(&self, options: StoreOptions) -> Result<()> {
+        Ok(self.engine.configure(options).await?)
     }
 
     fn handle(&self, queue: recto_jobs::Queue) -> Queue {

@@ -1,6 +1,7 @@
 //! One queue.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::typed::TypedQueue;
@@ -8,11 +9,12 @@ use super::worker::{Failure, Worker};
 use super::{Message, NewMessage, Peeked, Position, QueueOptions, Receipt, Receive, Sent, Settled, Stats};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A queue. Cheap to clone; every clone is the same queue, and finds it gone once it is deleted, whatever has its name then.
+/// A queue, or a work unit of one. Cheap to clone; every clone is the same queue, and finds it gone once it is deleted, whatever has its name then.
 #[derive(Clone)]
 pub struct Queue {
     engine: recto_jobs::Queues,
-    queue: recto_jobs::Queue,
+    known: recto_jobs::Queue,
+    name: Arc<str>,
 }
 
 impl std::fmt::Debug for Queue {
@@ -23,33 +25,42 @@ impl std::fmt::Debug for Queue {
 
 impl Queue {
     pub(super) fn new(engine: recto_jobs::Queues, queue: recto_jobs::Queue) -> Self {
-        Self { engine, queue }
+        let name = match &queue.unit {
+            None => queue.name.as_str().into(),
+            Some(unit) => format!("{}/{unit}", queue.name).into(),
+        };
+        Self {
+            engine,
+            known: queue,
+            name,
+        }
     }
 
-    /// What it is called.
+    /// What it is called; a work unit: `QUEUE/UNIT`.
     pub fn name(&self) -> &str {
-        self.queue.name.as_str()
+        &self.name
     }
 
     /// What it was like when this handle was got.
     pub fn options(&self) -> &QueueOptions {
-        &self.queue.options
+        &self.known.options
     }
 
     /// When its options were changed last, as this handle knows it: a number that only rises.
     pub fn version(&self) -> u64 {
-        self.queue.changed
+        self.known.changed
     }
 
     /// It is like that from now on; this handle too. If it was changed since this handle was got, nothing is done.
     ///
     /// # Errors
     /// [`ErrorKind::Changed`]: it was changed since. [`ErrorKind::InvalidArgument`]: an option is not right, or one that cannot
-    /// be changed, as [`Error::field`] says. [`ErrorKind::NotFound`]: it was deleted.
+    /// be changed, as [`Error::field`] says, or it is a work unit. [`ErrorKind::NotFound`]: it was deleted.
     pub async fn change(&mut self, options: QueueOptions) -> Result<()> {
-        let expected = Some(self.queue.changed);
-        self.engine.change(self.queue.id, expected, options).await?;
-        self.queue = self.engine.queue(self.queue.id).await?;
+        self.check_no_unit("is as its queue is", "change its queue")?;
+        let expected = Some(self.known.changed);
+        self.engine.change(self.known.id, expected, options).await?;
+        self.known = self.engine.queue(self.known.id).await?;
         Ok(())
     }
 
@@ -73,7 +84,7 @@ impl Queue {
     /// Sends messages, in this order; what became of each. Those that are not right are left out, and the others sent.
     /// [`Error::change`] is which message an error is about.
     pub async fn send_all(&self, messages: Vec<NewMessage>) -> Vec<Result<Sent>> {
-        let results = self.queue.shard.send(messages).await;
+        let results = self.known.shard.send(messages).await;
         results
             .into_iter()
             .map(|sent| sent.map_err(Error::from))
@@ -90,7 +101,7 @@ impl Queue {
             visibility,
             wait,
         } = receive;
-        Ok(self.queue.shard.receive(most, visibility, wait).await?)
+        Ok(self.known.shard.receive(most, visibility, wait).await?)
     }
 
     /// Is done with messages: durably, when this returns. What became of each receipt.
@@ -99,7 +110,7 @@ impl Queue {
     /// The store cannot be reached. [`ErrorKind::OutcomeUnknown`]: it may have been done; showing the receipts again settles
     /// that. [`ErrorKind::InvalidArgument`]: a receipt is of another queue.
     pub async fn ack(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
-        Ok(self.queue.shard.ack(receipts).await?)
+        Ok(self.known.shard.ack(receipts).await?)
     }
 
     /// Gives messages back, to be received again after `delay`, with the reason in `error` (empty for none). One that was
@@ -108,7 +119,7 @@ impl Queue {
     /// # Errors
     /// As of [`ack`](Self::ack).
     pub async fn nack(&self, receipts: &[Receipt], delay: Duration, error: &str) -> Result<Vec<Settled>> {
-        Ok(self.queue.shard.nack(receipts, delay, error).await?)
+        Ok(self.known.shard.nack(receipts, delay, error).await?)
     }
 
     /// Gives messages back that nobody worked on: they are there at once, and that they were received is not counted.
@@ -116,7 +127,7 @@ impl Queue {
     /// # Errors
     /// As of [`ack`](Self::ack).
     pub async fn give_back(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
-        Ok(self.queue.shard.give_back(receipts).await?)
+        Ok(self.known.shard.give_back(receipts).await?)
     }
 
     /// Keeps messages for so long from now.
@@ -124,7 +135,7 @@ impl Queue {
     /// # Errors
     /// As of [`ack`](Self::ack).
     pub async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<Settled>> {
-        Ok(self.queue.shard.extend(receipts, visibility).await?)
+        Ok(self.known.shard.extend(receipts, visibility).await?)
     }
 
     /// A worker that hands each message to `handler`; see [`Worker`].
@@ -146,7 +157,7 @@ impl Queue {
     /// # Errors
     /// The store cannot be read.
     pub async fn stats(&self) -> Result<Stats> {
-        Ok(self.queue.shard.stats().await?)
+        Ok(self.known.shard.stats().await?)
     }
 
     /// The first messages by position, at most so many of up to 1,000, as they stand: nobody receives them by that. They are about
@@ -156,7 +167,7 @@ impl Queue {
     /// # Errors
     /// As of [`stats`](Self::stats), or the number is not right.
     pub async fn peek(&self, most: usize) -> Result<Vec<Peeked>> {
-        Ok(self.queue.shard.peek(most).await?)
+        Ok(self.known.shard.peek(most).await?)
     }
 
     /// Takes a message out, whoever has received it. Whether it was there, and not on its way to another queue.
@@ -164,7 +175,7 @@ impl Queue {
     /// # Errors
     /// As of [`ack`](Self::ack).
     pub async fn remove(&self, position: Position) -> Result<bool> {
-        Ok(self.queue.shard.remove(position).await?)
+        Ok(self.known.shard.remove(position).await?)
     }
 
     /// Every message that is there now is received no more.
@@ -172,8 +183,47 @@ impl Queue {
     /// # Errors
     /// The store cannot be reached: some may be gone; doing it again goes on.
     pub async fn purge(&self) -> Result<()> {
-        self.queue.shard.purge().await?;
+        self.known.shard.purge().await?;
         Ok(())
+    }
+
+    /// Begins a work unit of this queue, or finds that it has begun: a queue like this one, whose messages all go when it ends. On Cassandra it
+    /// has a table to itself, which is emptied whole.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`]: the name is not right, or this is a unit itself. [`ErrorKind::LimitExceeded`]: as many have
+    /// begun as there may be, or no table is free. [`ErrorKind::NotFound`]: the queue was deleted.
+    pub async fn begin_unit(&self, name: &str) -> Result<Queue> {
+        self.check_no_unit("has no units of its own", "begin another one of its queue")?;
+        let unit = self.engine.begin_unit(self.known.id, name).await?;
+        Ok(Self::new(self.engine.clone(), unit))
+    }
+
+    /// Ends a work unit of this queue: what is left of it is gone, and its handles find it so.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]: there is none of this name, or no longer.
+    pub async fn end_unit(&self, name: &str) -> Result<()> {
+        Ok(self.engine.end_unit(self.known.id, name).await?)
+    }
+
+    /// The work units of this queue that have begun, by name.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn units(&self) -> Result<Vec<Queue>> {
+        let units = self.engine.units(self.known.id).await?;
+        let handle = |unit| Self::new(self.engine.clone(), unit);
+        Ok(units.into_iter().map(handle).collect())
+    }
+
+    /// Refuses what only queues do.
+    fn check_no_unit(&self, why: &str, hint: &str) -> Result<()> {
+        if self.known.unit.is_none() {
+            return Ok(());
+        }
+        let message = format!("{} is a work unit, which {why}: nothing was done", self.name);
+        Err(Error::new(ErrorKind::InvalidArgument, message).with_hint(hint))
     }
 
     /// Moves messages that nobody has received to another queue, the oldest first, at most so many, or all: dead letters back to
@@ -183,6 +233,6 @@ impl Queue {
     /// [`ErrorKind::InvalidArgument`]: both are one queue. The store cannot be reached, or the other queue takes no more: some may
     /// be moved.
     pub async fn redrive(&self, to: &Queue, most: Option<usize>) -> Result<usize> {
-        Ok(self.engine.redrive(&self.queue, &to.queue, most).await?)
+        Ok(self.engine.redrive(&self.known, &to.known, most).await?)
     }
 }

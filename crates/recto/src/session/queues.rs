@@ -13,6 +13,7 @@ use recto_queue::options::{DeadLetters, Deduplication};
 use recto_queue::{QueueName, QueueOptions};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::queue_ring::{QueueRing, RingSettings};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What a queue is like, or is to be like: what is not said is the default of one that is made, and stays as it is of one that is changed.
@@ -430,7 +431,7 @@ pub struct PeekedMessage {
     pub damage: Option<String>,
 }
 
-/// The queues of a store.
+/// The queues of a store. Where a queue is named, a work unit is named as `QUEUE/UNIT`.
 ///
 /// ```
 /// use recto::session::{OutgoingMessage, QueueSettings, ReceiveRequest, Settling};
@@ -486,4 +487,15 @@ pub trait Queues: Send + Sync {
     /// Moves messages that nobody has received to another queue, at most so many; without one, to that which sends its dead
     /// letters here, if only one does. How many were moved.
     async fn redrive(&self, queue: &str, to: Option<&str>, most: Option<u64>) -> Result<u64>;
+    /// Begins a work unit of a queue, or finds that it has begun: a queue like its queue, which ends at once. Its name is
+    /// `QUEUE/UNIT`.
+    async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus>;
+    /// Ends a work unit: what is left of it is gone.
+    async fn end_unit(&self, queue: &str, unit: &str) -> Result<()>;
+    /// The work units of a queue that have begun, by name.
+    async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>>;
+    /// How the tables of bodies stand.
+    async fn ring(&self) -> Result<QueueRing>;
+    /// Changes what all queues go by.
+    async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing>;
 }

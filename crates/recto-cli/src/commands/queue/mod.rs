@@ -6,10 +6,12 @@ mod lines;
 mod peek;
 mod program;
 mod receive;
+mod ring;
 mod send;
 mod settings;
 mod settle;
 mod status;
+mod unit;
 mod watch;
 mod work;
 
@@ -78,6 +80,10 @@ pub(crate) enum QueueCommand {
     Redrive(empty::RedriveArgs),
     /// Deletes a queue with its messages
     Delete(empty::DeleteArgs),
+    /// Parts of a queue's work that end at once: begun, listed, ended
+    Unit(unit::UnitArgs),
+    /// Shows the tables in which bodies lie on Cassandra, and changes how they take turns
+    Ring(ring::RingArgs),
     /// Shows every second how much is in queues, and what becomes of it
     Watch(watch::WatchArgs),
     /// Runs a command for each message, which is done with if that ends well
@@ -109,6 +115,8 @@ impl QueueArgs {
             QueueCommand::Purge(args) => &args.store,
             QueueCommand::Redrive(args) => &args.store,
             QueueCommand::Delete(args) => &args.store,
+            QueueCommand::Unit(args) => args.store(),
+            QueueCommand::Ring(args) => &args.store,
             QueueCommand::Watch(args) => &args.store,
             QueueCommand::Work(args) => &args.store,
         }
@@ -148,6 +156,8 @@ pub(crate) async fn run(args: &QueueArgs, session: Arc<dyn Session>, console: &m
         QueueCommand::Purge(args) => empty::purge(args, queues, console).await,
         QueueCommand::Redrive(args) => empty::redrive(args, queues, console).await,
         QueueCommand::Delete(args) => empty::delete(args, queues, console).await,
+        QueueCommand::Unit(args) => unit::run(args, queues, console).await,
+        QueueCommand::Ring(args) => ring::run(args, queues, console).await,
         QueueCommand::Watch(args) => watch::run(args, queues, console).await,
         QueueCommand::Work(args) => work::run(args, Arc::clone(&session), console).await,
     }

@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 use recto::session::{
-    OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, Queues, ReceiveRequest, ReceivedMessage,
-    SentMessage, Settling,
+    OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues, ReceiveRequest,
+    ReceivedMessage, RingSettings, SentMessage, Settling,
 };
 use recto::{Result, Session};
 
@@ -101,6 +101,34 @@ impl<S: Session> Queues for Observed<S> {
     async fn redrive(&self, queue: &str, to: Option<&str>, most: Option<u64>) -> Result<u64> {
         let deed = self.begin_queue("redrive", queue);
         self.audited(deed, self.session.queues()?.redrive(queue, to, most))
+            .await
+    }
+
+    async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus> {
+        let mut deed = self.begin_queue("begin unit", queue);
+        deed.detail("unit", unit);
+        self.audited(deed, self.session.queues()?.begin_unit(queue, unit))
+            .await
+    }
+
+    async fn end_unit(&self, queue: &str, unit: &str) -> Result<()> {
+        let mut deed = self.begin_queue("end unit", queue);
+        deed.detail("unit", unit);
+        self.audited(deed, self.session.queues()?.end_unit(queue, unit))
+            .await
+    }
+
+    async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>> {
+        self.seen(self.session.queues()?.units(queue).await)
+    }
+
+    async fn ring(&self) -> Result<QueueRing> {
+        self.seen(self.session.queues()?.ring().await)
+    }
+
+    async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing> {
+        let deed = self.begin_change("change ring");
+        self.audited(deed, self.session.queues()?.change_ring(settings))
             .await
     }
 }

@@ -1,0 +1,163 @@
+//! `recto queue unit`: work units, parts of a queue's work that end at once.
+
+use clap::{Args, Subcommand};
+use recto::session::Queues;
+use serde_json::json;
+
+use super::status::amounts;
+use crate::commands::{agrees, print_json};
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Result};
+use crate::store::StoreArgs;
+use crate::table::Table;
+use crate::text::counted;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto queue unit begin mails night
+  recto queue send mails/night 'to ada' 'to grace'
+  recto queue work mails/night -- ./send-mail
+  recto queue unit list mails
+  recto queue unit end mails night --yes
+
+A work unit is a queue like its queue, for work that ends at once, whatever is left of it: an import, a night's run. \
+It is called QUEUE/UNIT wherever a queue is named. On Cassandra it has a table to itself, which is emptied whole.";
+
+/// Arguments of `recto queue unit`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct UnitArgs {
+    #[command(subcommand)]
+    command: UnitCommand,
+}
+
+/// What can be done with work units.
+#[derive(Debug, Subcommand)]
+enum UnitCommand {
+    /// Begins a work unit of a queue, or finds that it has begun
+    Begin(BeginArgs),
+    /// Ends a work unit: what is left of it is gone
+    End(EndArgs),
+    /// Shows the work units of a queue, and how much is in them
+    List(ListArgs),
+}
+
+/// Which work unit.
+#[derive(Debug, Args)]
+struct NamedArgs {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: String,
+    /// What the unit is called, in its queue
+    #[arg(value_name = "UNIT")]
+    unit: String,
+}
+
+/// Arguments of `recto queue unit begin`.
+#[derive(Debug, Args)]
+struct BeginArgs {
+    #[command(flatten)]
+    named: NamedArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Arguments of `recto queue unit end`.
+#[derive(Debug, Args)]
+struct EndArgs {
+    #[command(flatten)]
+    named: NamedArgs,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Arguments of `recto queue unit list`.
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl UnitArgs {
+    /// Options that say which store.
+    pub(crate) fn store(&self) -> &StoreArgs {
+        match &self.command {
+            UnitCommand::Begin(args) => &args.store,
+            UnitCommand::End(args) => &args.store,
+            UnitCommand::List(args) => &args.store,
+        }
+    }
+}
+
+/// Does what was asked.
+pub(crate) async fn run(args: &UnitArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    match &args.command {
+        UnitCommand::Begin(args) => begin(args, queues, console).await,
+        UnitCommand::End(args) => end(args, queues, console).await,
+        UnitCommand::List(args) => list(args, queues, console).await,
+    }
+}
+
+async fn begin(args: &BeginArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    let NamedArgs { queue, unit } = &args.named;
+    let status = queues.begin_unit(queue, unit).await?;
+    if args.json {
+        print_json(console, &json!(status))?;
+        return Ok(Exit::Done);
+    }
+    let mark = console.paint(Tone::Good, "✓");
+    console.line(format_args!("{mark} work unit {} has begun", status.name))?;
+    Ok(Exit::Done)
+}
+
+async fn end(args: &EndArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    let NamedArgs { queue, unit } = &args.named;
+    if !args.yes {
+        let status = queues.queue(&format!("{queue}/{unit}")).await?;
+        let messages = counted(status.messages, "message", "messages");
+        let question = format!("End {}, with {messages}?", status.name);
+        if !agrees(
+            &question,
+            &format!("recto queue unit end {queue} {unit}"),
+            console,
+        )? {
+            return Ok(Exit::Done);
+        }
+    }
+    queues.end_unit(queue, unit).await?;
+    let mark = console.paint(Tone::Good, "✓");
+    console.line(format_args!("{mark} work unit {queue}/{unit} has ended"))?;
+    Ok(Exit::Done)
+}
+
+async fn list(args: &ListArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    let units = queues.units(&args.queue).await?;
+    if args.json {
+        print_json(console, &json!({ "units": units }))?;
+        return Ok(Exit::Done);
+    }
+    if units.is_empty() {
+        console.line(format_args!(
+            "{} has no work units: `recto queue unit begin` begins them.",
+            args.queue
+        ))?;
+        return Ok(Exit::Done);
+    }
+    for line in Table::of_columns(amounts(&units), console.width()).lines(console) {
+        console.line(line.trim_end())?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,120 @@
+//! The ring of tables in which bodies lie, on a store where deleting costs.
+
+use recto_jobs::{RingView, TableView};
+use recto_queue::{Phase, StoreOptions};
+
+/// How the tables of bodies stood when they were looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ring {
+    /// Whether bodies lie in such tables. An embedded store has none: bodies go with their messages there.
+    pub is_needed: bool,
+    /// How often slices end, and the like.
+    pub options: StoreOptions,
+    /// The tables, by number.
+    pub tables: Vec<RingTable>,
+    /// What stands still and why, if something does: nothing is lost, and sending goes on.
+    pub obstacle: Option<String>,
+}
+
+/// A table of the ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RingTable {
+    /// Its number: no other table ever has it.
+    pub number: u32,
+    /// What it is called in the store.
+    pub name: String,
+    /// How it stands.
+    pub phase: RingPhase,
+    /// Since when, in microseconds since 1970, by the clock of who said so; not of one that is free or retired.
+    pub since: Option<i64>,
+    /// Of which work unit it is, as `QUEUE/UNIT`, if it is of one that has not ended.
+    pub unit: Option<String>,
+    /// How many segments, of 4,096 messages at most, have bodies there that may still be needed.
+    pub segments: usize,
+    /// How many messages those had sent to them, done with or not; those of segments that are open are not counted.
+    pub messages: u64,
+}
+
+/// How a table stands. It goes from one to the next, and from being emptied to being free again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RingPhase {
+    /// It is empty, and waits for its slice.
+    Free,
+    /// What is sent goes there.
+    Open,
+    /// Its slice is over, and not all queues know that yet.
+    Closing,
+    /// Nothing new comes there; it is emptied when nothing in it is needed any more.
+    Closed,
+    /// Somebody is emptying it.
+    Emptying,
+    /// A work unit has it to itself.
+    Unit,
+    /// Nobody knows what became of emptying it: it is never used again, and dropped.
+    Retired,
+}
+
+impl RingPhase {
+    /// All that there are, in the order in which a table goes through them.
+    pub const ALL: [Self; 7] = [
+        Self::Free,
+        Self::Open,
+        Self::Closing,
+        Self::Closed,
+        Self::Emptying,
+        Self::Unit,
+        Self::Retired,
+    ];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Open => "open",
+            Self::Closing => "closing",
+            Self::Closed => "closed",
+            Self::Emptying => "emptying",
+            Self::Unit => "unit",
+            Self::Retired => "retired",
+        }
+    }
+}
+
+impl From<RingView> for Ring {
+    fn from(view: RingView) -> Self {
+        Self {
+            is_needed: view.is_needed,
+            options: view.options,
+            tables: view.tables.into_iter().map(RingTable::from).collect(),
+            obstacle: view.obstacle,
+        }
+    }
+}
+
+impl From<TableView> for RingTable {
+    fn from(view: TableView) -> Self {
+        Self {
+            number: view.number.0,
+            phase: RingPhase::from(view.phase),
+            since: view.since(),
+            name: view.name,
+            unit: view.unit,
+            segments: view.segments,
+            messages: view.messages,
+        }
+    }
+}
+
+impl From<Phase> for RingPhase {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::Free => Self::Free,
+            Phase::Open { .. } => Self::Open,
+            Phase::Closing { .. } => Self::Closing,
+            Phase::Closed { .. } => Self::Closed,
+            Phase::Emptying { .. } => Self::Emptying,
+            Phase::Unit { .. } => Self::Unit,
+            Phase::Retired => Self::Retired,
+        }
+    }
+}
