@@ -23,7 +23,7 @@
 //! | `ddl`, `schema` | tables as CQL and back; what tables there are |
 //! | `tables` | making, extending, listing, emptying, dropping them |
 //! | `error` | the driver's errors in the store's words |
-//! | `testing` (a feature) | traces of statements, for tests |
+//! | `testing` (a feature) | plain statements and their traces, for tests |
 
 mod cas;
 mod client;

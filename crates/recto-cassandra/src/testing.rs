@@ -1,33 +1,131 @@
-//! What a node says of how it answered a statement: for tests that count what was deleted.
+//! Plain statements, as a program without Recto sends them, and what a node says of how it answered one: for tests that show what
+//! deletions do.
+
+use std::time::Duration;
 
 use recto_model::Environment;
 use recto_store::{StoreError, StoreErrorKind};
+use scylla::client::session::Session;
+use scylla::response::query_result::QueryResult;
 use scylla::statement::unprepared::Statement;
+use scylla::value::{CqlValue, Row};
 
 use crate::config::CassandraConfig;
 use crate::connect::connect;
 
-/// Sends a statement with tracing on, and returns what the nodes did for it, in their words.
-///
-/// # Errors
-/// The cluster cannot be reached, does not take the statement, or has no trace of it.
-pub async fn trace(
-    config: CassandraConfig,
-    environment: Environment,
-    text: &str,
-) -> Result<Vec<String>, StoreError> {
-    let client = connect(config, environment).await?;
-    let failed = |what: &str| StoreError::new(StoreErrorKind::Other, format!("{text}: {what}"));
-    let mut statement = Statement::new(text);
-    statement.set_tracing(true);
-    let answered = client.session.query_unpaged(statement, ()).await;
-    let answered = answered.map_err(|error| failed("it failed").with_source(error))?;
-    let id = answered.tracing_id().ok_or_else(|| failed("it was not traced"))?;
-    let traced = client.session.get_tracing_info(&id).await;
-    let traced = traced.map_err(|error| failed("its trace cannot be read").with_source(error))?;
-    Ok(traced
-        .events
-        .into_iter()
-        .filter_map(|event| event.activity)
-        .collect())
+/// How often a statement is sent until its trace tells of a read, and how long to wait in between.
+const MAX_TRACES: u32 = 20;
+const TRACE_PAUSE: Duration = Duration::from_millis(200);
+
+/// What a node met that read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Met {
+    /// Rows that are there.
+    pub rows: usize,
+    /// Rows and cells that were deleted.
+    pub tombstones: usize,
+}
+
+impl Met {
+    /// `Read 17 live rows and 0 tombstone cells`, in other lines nothing.
+    fn in_words(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ["Read", rows, "live", "rows", "and", tombstones, "tombstone", ..] = words[..] else {
+            return None;
+        };
+        Some(Self {
+            rows: rows.parse().ok()?,
+            tombstones: tombstones.parse().ok()?,
+        })
+    }
+}
+
+/// A connection that statements are sent by.
+pub struct PlainCql(Session);
+
+impl PlainCql {
+    /// Connects to a keyspace that is there: names of tables are its own.
+    ///
+    /// # Errors
+    /// The cluster cannot be reached.
+    pub async fn connect(config: CassandraConfig, environment: Environment) -> Result<Self, StoreError> {
+        let keyspace = config.keyspace.clone();
+        let session = connect(config, environment).await?.session;
+        let used = session.use_keyspace(&keyspace, false).await;
+        used.map_err(|error| failed(&keyspace, "it cannot be used").with_source(error))?;
+        Ok(Self(session))
+    }
+
+    /// Sends a statement.
+    ///
+    /// # Errors
+    /// The cluster does not take it.
+    pub async fn send(&self, text: &str) -> Result<(), StoreError> {
+        self.answer(Statement::new(text)).await.map(drop)
+    }
+
+    /// The first column of all rows that a statement selects, as text.
+    ///
+    /// # Errors
+    /// The cluster does not take it, or does not answer with texts or whole numbers.
+    pub async fn first_column(&self, text: &str) -> Result<Vec<String>, StoreError> {
+        let answer = self.answer(Statement::new(text)).await?;
+        let rows = answer.into_rows_result();
+        let rows = rows.map_err(|error| failed(text, "it selects nothing").with_source(error))?;
+        let rows = rows.rows::<Row>();
+        let rows = rows.map_err(|error| failed(text, "its rows cannot be read").with_source(error))?;
+        let first = |row: Row| match row.columns.into_iter().next()?? {
+            CqlValue::Text(text) => Some(text),
+            CqlValue::BigInt(number) => Some(number.to_string()),
+            CqlValue::Int(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let read = |row: Result<Row, _>| row.ok().and_then(first);
+        rows.map(|row| read(row).ok_or_else(|| failed(text, "its first column is another type's")))
+            .collect()
+    }
+
+    /// What nodes met that read for a statement, each by itself. They write their traces behind their answers: where nothing is
+    /// told of a read, the statement is sent again.
+    ///
+    /// # Errors
+    /// The cluster does not take the statement, or tells of no read, though it was asked often.
+    pub async fn met(&self, text: &str) -> Result<Vec<Met>, StoreError> {
+        for _ in 0..MAX_TRACES {
+            let told = self.trace(text).await?;
+            let met: Vec<Met> = told.iter().filter_map(|line| Met::in_words(line)).collect();
+            if !met.is_empty() {
+                return Ok(met);
+            }
+            tokio::time::sleep(TRACE_PAUSE).await;
+        }
+        Err(failed(text, "its traces tell of no read"))
+    }
+
+    /// Sends a statement with tracing on, and returns what the nodes did for it, in their words.
+    async fn trace(&self, text: &str) -> Result<Vec<String>, StoreError> {
+        let mut statement = Statement::new(text);
+        statement.set_tracing(true);
+        let answered = self.answer(statement).await?;
+        let id = answered
+            .tracing_id()
+            .ok_or_else(|| failed(text, "it was not traced"))?;
+        let traced = self.0.get_tracing_info(&id).await;
+        let traced = traced.map_err(|error| failed(text, "its trace cannot be read").with_source(error))?;
+        Ok(traced
+            .events
+            .into_iter()
+            .filter_map(|event| event.activity)
+            .collect())
+    }
+
+    async fn answer(&self, statement: Statement) -> Result<QueryResult, StoreError> {
+        let text = statement.contents.clone();
+        let answered = self.0.query_unpaged(statement, ()).await;
+        answered.map_err(|error| failed(&text, "it failed").with_source(error))
+    }
+}
+
+fn failed(text: &str, what: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Other, format!("{text}: {what}"))
 }

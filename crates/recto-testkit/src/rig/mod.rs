@@ -50,6 +50,7 @@ mod options;
 mod process;
 mod scratch;
 mod shared;
+mod sstables;
 
 use std::env;
 use std::fs;

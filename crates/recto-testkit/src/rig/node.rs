@@ -182,6 +182,14 @@ impl Node {
 
     /// Calls nodetool on this node, for example `&["flush", "my_keyspace"]`. Another code than 0 is an error.
     pub fn nodetool(&self, arguments: &[&str]) -> Result<Output, RigError> {
+        let port = block::jmx_port(self.block, self.number).to_string();
+        let mut command = self.tool("org.apache.cassandra.tools.NodeTool")?;
+        command.args(["-h", "127.0.0.1", "-p", &port]);
+        run(command.args(arguments), NODETOOL_TIMEOUT)
+    }
+
+    /// One of Cassandra's tools, that knows this node's settings.
+    pub(super) fn tool(&self, class: &str) -> Result<Command, RigError> {
         let home = self.dir.join("home");
         fs::create_dir_all(&home).map_err(RigError::io("make", &home))?;
         let silent = home.join("silent.xml");
@@ -197,14 +205,10 @@ impl Node {
         ]);
         command.arg(format!("-Duser.home={}", home.display()));
         command.arg(format!("-Dlogback.configurationFile={}", file_url(&silent)));
-        command.arg("org.apache.cassandra.tools.NodeTool");
-        command.args([
-            "-h",
-            "127.0.0.1",
-            "-p",
-            &block::jmx_port(self.block, self.number).to_string(),
-        ]);
-        run(command.args(arguments), NODETOOL_TIMEOUT)
+        let config = self.dir.join("cassandra.yaml");
+        command.arg(format!("-Dcassandra.config={}", file_url(&config)));
+        command.arg(class);
+        Ok(command)
     }
 
     /// The cluster as this node sees it.

@@ -11,7 +11,8 @@ use recto::store::{
     StoreError, WriteOptions, WriteOutcome,
 };
 use recto::{Environment, OpenOptions, Recto, StoreAddress};
-use recto_cassandra::{CassandraConfig, testing};
+use recto_cassandra::CassandraConfig;
+use recto_cassandra::testing::{Met, PlainCql};
 use recto_model::Slice;
 
 use crate::changes::{Suspension, suspension};
@@ -22,7 +23,7 @@ use crate::{SCHEMA, TESTS};
 const QUIET: Duration = Duration::from_secs(1);
 /// How long the mark may take, for which nobody waits.
 const MARKED: Duration = Duration::from_millis(300);
-/// How often a change is made until nothing else is sent beside it, and a trace asked for until it is whole.
+/// How often a change is made until nothing else is sent beside it.
 const MAX_ATTEMPTS: usize = 5;
 /// Changes of one record, which leave it where it stands.
 const CHANGES: i32 = 300;
@@ -139,36 +140,15 @@ impl SnapshotWrapper for NotingReads {
     }
 }
 
-/// How many rows and how many deletions a node met that read all of a table. It writes its trace behind its answer: one
-/// that lacks the read is asked for by reading again.
+/// How many rows and how many deletions a node met that read all of a table.
 async fn rows_and_deletions(config: &CassandraConfig, table: &str) -> (usize, usize) {
-    for _ in 0..MAX_ATTEMPTS {
-        if let Some(met) = traced(config, table).await {
-            return met;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    panic!("no trace of the node says that {table} was read");
-}
-
-async fn traced(config: &CassandraConfig, table: &str) -> Option<(usize, usize)> {
-    let text = format!("SELECT * FROM {}.{table}", config.keyspace);
-    let told = testing::trace(config.clone(), Environment::system(), &text)
+    let cql = PlainCql::connect(config.clone(), Environment::system())
         .await
         .unwrap();
-    let (mut rows, mut deletions, mut times) = (0, 0, 0);
-    for line in told {
-        // "Read 17 live rows and 0 tombstone cells"
-        let words: Vec<&str> = line.split(' ').collect();
-        if let ["Read", live, "live", "rows", "and", dead, "tombstone", ..] = words[..] {
-            (rows, deletions) = (
-                rows + live.parse::<usize>().unwrap(),
-                deletions + dead.parse::<usize>().unwrap(),
-            );
-            times += 1;
-        }
-    }
-    (times > 0).then_some((rows, deletions))
+    let text = format!("SELECT * FROM {}.{table}", config.keyspace);
+    let met = cql.met(&text).await.unwrap();
+    let sum = |number: fn(&Met) -> usize| met.iter().map(number).sum();
+    (sum(|met| met.rows), sum(|met| met.tombstones))
 }
 
 fn stages(lines: &[(usize, &str)]) -> Vec<(usize, String)> {

@@ -1,0 +1,91 @@
+//! The queue that one writes first: a row a job, deleted when the job is done.
+
+use std::time::Duration;
+
+use futures::stream::{self, TryStreamExt as _};
+use recto::store::StoreError;
+use recto::{CassandraAddress, Environment};
+use recto_cassandra::CassandraConfig;
+use recto_cassandra::testing::{Met, PlainCql};
+
+pub(crate) const TABLE: &str = "naive_jobs";
+const RECEIVE: &str = "SELECT id FROM naive_jobs WHERE queue = 'jobs' LIMIT 10";
+/// Statements under way.
+const AT_ONCE: usize = 16;
+/// How often a statement is sent, and how long to wait in between: a node may have died.
+const MAX_ATTEMPTS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(200);
+
+pub(crate) struct Naive(PlainCql);
+
+impl Naive {
+    /// In a keyspace that is there. Each node may drop a deletion that is so many seconds old.
+    pub(crate) async fn create(address: &CassandraAddress, gc_grace_seconds: u32) -> Self {
+        let naive = Self(cql(address).await);
+        let table = format!(
+            "CREATE TABLE {TABLE} (queue text, id bigint, body text, PRIMARY KEY (queue, id)) \
+             WITH gc_grace_seconds = {gc_grace_seconds}"
+        );
+        naive.0.send(&table).await.unwrap();
+        naive
+    }
+
+    pub(crate) async fn send(&self, count: usize) {
+        let inserts = (0..count)
+            .map(|id| format!("INSERT INTO {TABLE} (queue, id, body) VALUES ('jobs', {id}, 'job {id}')"));
+        self.send_all(inserts).await;
+    }
+
+    /// Does jobs until there are none; which ones.
+    pub(crate) async fn work_until_empty(&self) -> Vec<String> {
+        let mut fired = Vec::new();
+        loop {
+            let received = until_answered(async || self.0.first_column(RECEIVE).await).await;
+            if received.is_empty() {
+                return fired;
+            }
+            let delete = |id: &String| format!("DELETE FROM {TABLE} WHERE queue = 'jobs' AND id = {id}");
+            self.send_all(received.iter().map(delete)).await;
+            fired.extend(received);
+        }
+    }
+
+    /// What nodes meet that look for the next jobs.
+    pub(crate) async fn met_by_a_receive(&self) -> Vec<Met> {
+        self.0.met(RECEIVE).await.unwrap()
+    }
+
+    async fn send_all(&self, statements: impl Iterator<Item = String>) {
+        let sent = stream::iter(statements.map(Ok::<_, StoreError>));
+        let each = sent.try_for_each_concurrent(AT_ONCE, async |statement| {
+            until_answered(async || self.0.send(&statement).await).await;
+            Ok(())
+        });
+        each.await.unwrap();
+    }
+}
+
+/// Sends plain statements to a keyspace that is there.
+pub(crate) async fn cql(address: &CassandraAddress) -> PlainCql {
+    let config = CassandraConfig::new(address.hosts.clone(), address.keyspace.clone());
+    PlainCql::connect(config, Environment::system()).await.unwrap()
+}
+
+/// How many rows a table has.
+pub(crate) async fn rows(address: &CassandraAddress, table: &str) -> usize {
+    let cql = cql(address).await;
+    let count = format!("SELECT count(*) FROM {table}");
+    let counted = until_answered(async || cql.first_column(&count).await).await;
+    counted[0].parse().unwrap()
+}
+
+/// What a statement gives that may be sent again.
+async fn until_answered<T>(statement: impl AsyncFn() -> Result<T, StoreError>) -> T {
+    for _ in 1..MAX_ATTEMPTS {
+        if let Ok(answer) = statement().await {
+            return answer;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    statement().await.unwrap()
+}

@@ -1,0 +1,107 @@
+//! How many tombstones there are after some thousands of jobs: what a receive crosses, and what lies on disk.
+
+use std::time::Duration;
+
+use recto::queues::{DeadLetters, QueueName, QueueOptions};
+use recto_jobs::{NewMessage, Queue, TableView};
+use recto_queue::{BodyTable, Phase};
+
+use crate::common::run;
+use crate::naive::{Naive, TABLE, cql};
+use crate::nodes::{Lease, address};
+use crate::ring::{Bed, receive, send, slices_of, work_until_empty};
+
+const JOBS: usize = 3_000;
+/// How many are there at a time.
+const BATCH: usize = 100;
+/// As Cassandra has it, if nobody says otherwise.
+const TEN_DAYS: u32 = 864_000;
+const SLICE: u32 = 10;
+/// The table that is open first.
+const FIRST: BodyTable = BodyTable(1);
+/// How long a table may take until it is emptied.
+const EMPTIED: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_receive_crosses_tombstones_where_rows_are_deleted_and_recto_writes_none() {
+    let lease = Lease::new();
+    let cluster = lease.cluster();
+    run(async {
+        let bed = Bed::new(address(cluster), slices_of(SLICE)).await;
+        let keyspace = bed.address.keyspace.as_str();
+        let naive = Naive::create(&bed.address, TEN_DAYS).await;
+        let jobs = bed.create("jobs", QueueOptions::default()).await;
+        naive.send(JOBS).await;
+        assert_eq!(naive.work_until_empty().await.len(), JOBS);
+        for _ in 0..JOBS / BATCH {
+            send(&jobs.shard, BATCH).await;
+            assert_eq!(work_until_empty(&jobs.shard).await.len(), BATCH);
+        }
+        do_everything(&bed, &jobs).await;
+        // One was open, and was emptied.
+        let is_emptied = |table: &TableView| table.number == FIRST && table.phase == Phase::Free;
+        bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_emptied))
+            .await;
+
+        let crossed = naive.met_by_a_receive().await;
+        let most = crossed.iter().map(|met| met.tombstones).max().unwrap();
+        println!("after {JOBS} jobs a receive of the naive queue crosses {most} tombstones");
+        assert!(most >= JOBS, "{crossed:?}");
+        let cql = cql(&bed.address).await;
+        let tables = bed.tables().await;
+        assert!(tables.len() >= 9, "{tables:?}");
+        for table in &tables {
+            let met = cql.met(&format!("SELECT * FROM {table}")).await.unwrap();
+            assert!(met.iter().all(|met| met.tombstones == 0), "{table}: {met:?}");
+        }
+        for node in cluster.nodes() {
+            node.nodetool(&["flush", keyspace]).unwrap();
+            assert!(node.tombstones(keyspace, TABLE).unwrap() >= JOBS as u64);
+            for table in &tables {
+                assert_eq!(node.tombstones(keyspace, table).unwrap(), 0, "{table}");
+            }
+        }
+    });
+}
+
+/// All that changes what is stored of a queue.
+async fn do_everything(bed: &Bed, jobs: &Queue) {
+    let dead = bed.create("dead", QueueOptions::default()).await;
+    let options = QueueOptions {
+        dead_letters: Some(DeadLetters {
+            queue: QueueName::new("queue", "dead").unwrap(),
+            attempts: 1,
+        }),
+        ..QueueOptions::default()
+    };
+    bed.queues.change(jobs.id, None, options).await.unwrap();
+    send(&jobs.shard, 3).await;
+    let received = receive(&jobs.shard, 3).await;
+    jobs.shard
+        .nack(&[received[0].receipt], Duration::ZERO, "no disk")
+        .await
+        .unwrap();
+    jobs.shard.give_back(&[received[1].receipt]).await.unwrap();
+    jobs.shard
+        .extend(&[received[2].receipt], Duration::from_secs(60))
+        .await
+        .unwrap();
+    assert_eq!(bed.queues.redrive(&dead, jobs, None).await.unwrap(), 1);
+    let twice = NewMessage {
+        deduplication_id: Some("once".to_owned()),
+        delay: Some(Duration::from_secs(1)),
+        ..NewMessage::new("later")
+    };
+    jobs.shard.send(vec![twice.clone(), twice]).await;
+    jobs.shard.purge().await.unwrap();
+    let night = bed.queues.begin_unit(jobs.id, "night").await.unwrap();
+    send(&night.shard, 3).await;
+    bed.queues.end_unit(jobs.id, "night").await.unwrap();
+    let ordered = bed.create("groups.fifo", QueueOptions::ordered()).await;
+    let grouped = NewMessage {
+        group: Some("g".to_owned()),
+        ..NewMessage::new("grouped")
+    };
+    ordered.shard.send(vec![grouped]).await[0].as_ref().unwrap();
+    bed.queues.delete(ordered.id).await.unwrap();
+}
