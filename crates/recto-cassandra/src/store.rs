@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Store, StoreError, StoreErrorKind,
-    StoreKind, StoreMetrics, TableOutcome, TableState, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, Snapshot, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, WriteOptions, WriteOutcome,
 };
 
 use crate::client::Client;
@@ -107,6 +107,10 @@ impl Store for CassandraStore {
 
     fn check_decisions(&self) -> Result<(), StoreError> {
         connect::check_decisions(&self.client)
+    }
+
+    fn serial_consistency(&self) -> Option<ConsistencyLevel> {
+        Some(self.client.config.serial_consistency)
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_queue::{Address, BodyTable, Clock, Micros, Protocol, Tenure};
 use recto_store::{
-    Atomicity, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind,
-    TableOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind, TableOutcome,
+    WriteOptions, WriteOutcome,
 };
 
 use crate::bell::Bell;
@@ -202,9 +202,8 @@ impl QueueStore {
 
     /// How registers are read: as every conditional write that was decided left them.
     pub(crate) fn read_options(&self) -> ReadOptions {
-        let limits = self.store.limits();
         ReadOptions {
-            consistency: limits.remote.then_some(ConsistencyLevel::LocalSerial),
+            consistency: self.store.serial_consistency(),
             max_bytes: MAX_READ_BYTES,
             ..body_options()
         }

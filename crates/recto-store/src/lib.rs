@@ -176,6 +176,11 @@ pub trait Store: Send + Sync + 'static {
         Ok(())
     }
 
+    /// At which level a read sees every conditional write that was decided before; none: at any.
+    fn serial_consistency(&self) -> Option<ConsistencyLevel> {
+        None
+    }
+
     /// Applies mutations of one partition, all or none.
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError>;
 

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use recto_model::{Cells, Slice, Table};
 
 use crate::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead, ScanPosition,
-    ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind, StoreMetrics, TableOutcome, TableState,
-    TokenRange, TransactionOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead,
+    ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind, StoreMetrics, TableOutcome,
+    TableState, TokenRange, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 /// What is a [`Store`] by passing all calls on, but for those that it has a say in.
@@ -109,6 +109,10 @@ impl<W: StoreWrapper> Store for W {
 
     fn check_decisions(&self) -> Result<(), StoreError> {
         self.inner().check_decisions()
+    }
+
+    fn serial_consistency(&self) -> Option<ConsistencyLevel> {
+        self.inner().serial_consistency()
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {

@@ -27,8 +27,9 @@ pub use self::revived::MAX_REVIVED_ROWS;
 use self::revived::decided_rows;
 use self::snapshot::FaultySnapshot;
 use crate::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Snapshot, Stamp, Store, StoreError, StoreErrorKind,
-    StoreKind, StoreMetrics, TableOutcome, TableState, TransactionOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, Snapshot, Stamp, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TransactionOutcome, WriteOptions,
+    WriteOutcome,
 };
 
 /// Writes that may be late at once; when there are more, the next call applies one.
@@ -392,6 +393,10 @@ impl Store for FaultyStore {
 
     fn check_decisions(&self) -> Result<(), StoreError> {
         self.inner.check_decisions()
+    }
+
+    fn serial_consistency(&self) -> Option<ConsistencyLevel> {
+        self.inner.serial_consistency()
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {

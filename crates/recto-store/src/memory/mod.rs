@@ -20,9 +20,9 @@ use self::snapshot::MemorySnapshot;
 use crate::check::no_transactions;
 use crate::tables::{added_columns, serves};
 use crate::{
-    Atomicity, Cas, CasCondition, CasOutcome, Limits, Mutation, Operation, PartitionWrite, RowsMet, Snapshot,
-    Stamp, Store, StoreError, StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome, WriteOptions,
-    WriteOutcome,
+    Atomicity, Cas, CasCondition, CasOutcome, ConsistencyLevel, Limits, Mutation, Operation, PartitionWrite,
+    RowsMet, Snapshot, Stamp, Store, StoreError, StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome,
+    WriteOptions, WriteOutcome,
 };
 
 /// What one request to a [`MemoryStore`] may hold unless told otherwise.
@@ -293,6 +293,10 @@ impl Store for MemoryStore {
 
     fn limits(&self) -> Limits {
         self.limits
+    }
+
+    fn serial_consistency(&self) -> Option<ConsistencyLevel> {
+        self.limits.remote.then_some(ConsistencyLevel::LocalSerial)
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
