@@ -1,4 +1,4 @@
-//! Queues by the command line, on an embedded store.
+//! Queues by the command line.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -10,17 +10,17 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value as Json;
 use support::guide::{blocks, is_shown};
-use support::{Ran, recto, recto_with};
+use support::place::Place;
+use support::{Ran, recto};
 
-/// Runs `recto queue …` in a folder.
-fn queue(folder: &Path, line: &[&str]) -> Ran {
-    queue_with(folder, line, b"")
+/// Runs `recto queue …`.
+fn queue(place: &Place, line: &[&str]) -> Ran {
+    queue_with(place, line, b"")
 }
 
 /// The same, with standard input.
-fn queue_with(folder: &Path, line: &[&str], input: &[u8]) -> Ran {
-    let line: Vec<&str> = ["queue"].iter().chain(line).copied().collect();
-    recto_with(folder, &line, &[], input)
+fn queue_with(place: &Place, line: &[&str], input: &[u8]) -> Ran {
+    place.run(&[&["queue"], line].concat(), input)
 }
 
 /// The lines of JSON that a command printed.
@@ -34,8 +34,8 @@ fn json(text: &str) -> Json {
 }
 
 /// How many messages a queue has, and how many of them are in flight.
-fn amount(folder: &Path, name: &str) -> (u64, u64) {
-    let status = json(&queue(folder, &["describe", name, "--json"]).done());
+fn amount(place: &Place, name: &str) -> (u64, u64) {
+    let status = json(&queue(place, &["describe", name, "--json"]).done());
     assert_eq!(status["exact"], true);
     (
         status["messages"].as_u64().unwrap(),
@@ -51,23 +51,51 @@ fn bodies(messages: &[Json]) -> Vec<&str> {
         .collect()
 }
 
-#[test]
-fn the_life_of_a_queue() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+/// What holds of a store of either kind, as tests.
+macro_rules! on_both_stores {
+    ($($name:ident),+ $(,)?) => {
+        mod embedded {
+            $(#[test]
+            fn $name() {
+                super::$name(&super::Place::embedded());
+            })+
+        }
+        mod cassandra {
+            $(#[test]
+            fn $name() {
+                super::$name(&super::Place::on_cassandra());
+            })+
+        }
+    };
+}
+
+on_both_stores! {
+    the_life_of_a_queue,
+    what_cannot_be_taken_back_is_agreed_to,
+    a_queue_is_changed_upon_what_it_is,
+    dead_letters_are_kept_with_their_error_and_driven_back,
+    ten_thousand_lines_are_messages_in_their_order,
+    what_is_wrong_is_named_by_its_line_and_the_others_are_sent,
+    arguments_that_are_not_right_do_nothing,
+    what_nobody_reads_is_given_back,
+    a_watch_prints_a_line_a_second,
+    work_units_are_queues_that_end,
+}
+
+fn the_life_of_a_queue(place: &Place) {
     // Only `create` makes a store.
-    queue(folder, &["send", "jobs", "a"]).failed(3, "recto apply");
-    queue(folder, &["list"]).failed(3, "there is no store");
-    assert!(!folder.join("recto.data").exists());
-    let made = queue(folder, &["create", "jobs", "--visibility", "5m"]);
+    queue(place, &["send", "jobs", "a"]).failed(3, "recto apply");
+    queue(place, &["list"]).failed(3, "there is no");
+    assert!(!place.path().join("recto.data").exists());
+    let made = queue(place, &["create", "jobs", "--visibility", "5m"]);
     assert!(made.err.contains("made the store"), "{}", made.err);
     assert!(made.done().contains("queue jobs was made"));
-    let again = queue(folder, &["create", "jobs", "--visibility", "300"]).done();
+    let again = queue(place, &["create", "jobs", "--visibility", "300"]).done();
     assert!(again.contains("was there"), "{again}");
-    queue(folder, &["create", "jobs"]).failed(2, "its options are others");
+    queue(place, &["create", "jobs"]).failed(2, "its options are others");
 
     let sent = queue(
-        folder,
+        place,
         &[
             "send",
             "jobs",
@@ -87,99 +115,93 @@ fn the_life_of_a_queue() {
         (&3.into(), &false.into())
     );
 
-    let listed = queue(folder, &["list"]).done();
+    let listed = queue(place, &["list"]).done();
     assert!(
         listed.contains("jobs") && listed.contains("in flight"),
         "{listed}"
     );
-    let listed = json(&queue(folder, &["list", "--json"]).done());
+    let listed = json(&queue(place, &["list", "--json"]).done());
     assert_eq!(listed["queues"][0]["messages"], 3);
     assert_eq!(listed["queues"][0]["options"]["visibility_seconds"], 300);
 
-    let received = lines(&queue(folder, &["receive", "jobs", "--max", "2", "--json"]).done());
+    let received = lines(&queue(place, &["receive", "jobs", "--max", "2", "--json"]).done());
     assert_eq!(bodies(&received), ["one", "two"]);
     assert_eq!(received[0]["id"], sent[0]["id"]);
     assert_eq!(received[0]["attributes"]["lang"], "en");
-    assert_eq!(amount(folder, "jobs"), (3, 2));
+    assert_eq!(amount(place, "jobs"), (3, 2));
     let (first, second) = (
         received[0]["receipt"].as_str().unwrap(),
         received[1]["receipt"].as_str().unwrap(),
     );
 
-    let acked = queue(folder, &["ack", "jobs", first]).done();
+    let acked = queue(place, &["ack", "jobs", first]).done();
     assert!(acked.contains("1 message acknowledged"), "{acked}");
-    queue(folder, &["ack", "jobs", first]).done();
+    queue(place, &["ack", "jobs", first]).done();
     assert!(
-        queue(folder, &["extend", "jobs", second, "--visibility", "1h"])
+        queue(place, &["extend", "jobs", second, "--visibility", "1h"])
             .done()
             .contains("1 message kept")
     );
     // As `receive --json` printed it.
     let input = received[1].to_string();
-    let back = queue_with(folder, &["nack", "jobs", "--error", "later"], input.as_bytes()).done();
+    let back = queue_with(place, &["nack", "jobs", "--error", "later"], input.as_bytes()).done();
     assert!(back.contains("1 message given back"), "{back}");
-    assert_eq!(amount(folder, "jobs"), (2, 0));
+    assert_eq!(amount(place, "jobs"), (2, 0));
 
-    let drawn = queue(folder, &["receive", "jobs"]).done();
+    let drawn = queue(place, &["receive", "jobs"]).done();
     for said in ["two", "2 attempts", "lang = en"] {
         assert!(drawn.contains(said), "{said}: {drawn}");
     }
     // It is whose who received it last.
-    let late = queue(folder, &["ack", "jobs", second]);
+    let late = queue(place, &["ack", "jobs", second]);
     assert!(
         late.out.contains("no longer yours") && late.out.contains(second),
         "{}",
         late.out
     );
-    assert_eq!((late.code, amount(folder, "jobs")), (4, (2, 1)));
+    assert_eq!((late.code, amount(place, "jobs")), (4, (2, 1)));
     let receipt = drawn
         .split_whitespace()
         .skip_while(|word| *word != "receipt")
         .nth(1)
         .unwrap();
-    queue(folder, &["ack", "jobs", receipt]).done();
+    queue(place, &["ack", "jobs", receipt]).done();
 
-    let peeked = json(&queue(folder, &["peek", "jobs", "--json"]).done());
+    let peeked = json(&queue(place, &["peek", "jobs", "--json"]).done());
     assert_eq!(
         (&peeked["messages"][0]["body"], &peeked["messages"][0]["state"]),
         (&"three".into(), &"ready".into())
     );
     let position = peeked["messages"][0]["position"].as_str().unwrap();
-    assert!(queue(folder, &["peek", "jobs"]).done().contains(position));
+    assert!(queue(place, &["peek", "jobs"]).done().contains(position));
     assert!(
-        queue(folder, &["remove", "jobs", position])
+        queue(place, &["remove", "jobs", position])
             .done()
             .contains("1 message removed")
     );
-    queue(folder, &["remove", "jobs", position]).failed(3, "there is no message at");
-    let nothing = queue(folder, &["receive", "jobs"]);
+    queue(place, &["remove", "jobs", position]).failed(3, "there is no message at");
+    let nothing = queue(place, &["receive", "jobs"]);
     assert!(nothing.err.contains("no message to receive"), "{}", nothing.err);
     assert_eq!(nothing.done(), "");
 }
 
-#[test]
-fn what_cannot_be_taken_back_is_agreed_to() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "jobs"]).done();
-    queue(folder, &["send", "jobs", "four"]).done();
-    queue(folder, &["purge", "jobs"]).failed(2, "--yes");
-    assert_eq!(amount(folder, "jobs").0, 1);
-    queue(folder, &["purge", "jobs", "--yes"]).done();
-    assert_eq!(amount(folder, "jobs").0, 0);
-    queue(folder, &["delete", "jobs"]).failed(2, "recto queue delete jobs --yes");
-    queue(folder, &["delete", "jobs", "--yes"]).done();
-    queue(folder, &["describe", "jobs"]).failed(3, "jobs");
-    assert!(queue(folder, &["list"]).done().contains("There are no queues"));
+fn what_cannot_be_taken_back_is_agreed_to(place: &Place) {
+    queue(place, &["create", "jobs"]).done();
+    queue(place, &["send", "jobs", "four"]).done();
+    queue(place, &["purge", "jobs"]).failed(2, "--yes");
+    assert_eq!(amount(place, "jobs").0, 1);
+    queue(place, &["purge", "jobs", "--yes"]).done();
+    assert_eq!(amount(place, "jobs").0, 0);
+    queue(place, &["delete", "jobs"]).failed(2, "recto queue delete jobs --yes");
+    queue(place, &["delete", "jobs", "--yes"]).done();
+    queue(place, &["describe", "jobs"]).failed(3, "jobs");
+    assert!(queue(place, &["list"]).done().contains("There are no queues"));
 }
 
-#[test]
-fn a_queue_is_changed_upon_what_it_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "dead"]).done();
+fn a_queue_is_changed_upon_what_it_is(place: &Place) {
+    queue(place, &["create", "dead"]).done();
     queue(
-        folder,
+        place,
         &[
             "create",
             "jobs",
@@ -192,10 +214,10 @@ fn a_queue_is_changed_upon_what_it_is() {
         ],
     )
     .done();
-    let status = json(&queue(folder, &["describe", "jobs", "--json"]).done());
+    let status = json(&queue(place, &["describe", "jobs", "--json"]).done());
     let version = status["version"].to_string();
     let changed = queue(
-        folder,
+        place,
         &["change", "jobs", "--visibility", "10m", "--if-version", &version],
     )
     .done();
@@ -204,11 +226,11 @@ fn a_queue_is_changed_upon_what_it_is() {
         "{changed}"
     );
     queue(
-        folder,
+        place,
         &["change", "jobs", "--delay", "1m", "--if-version", &version],
     )
     .failed(2, "version");
-    queue(folder, &["delete", "dead", "--yes"]).failed(2, "dead");
+    queue(place, &["delete", "dead", "--yes"]).failed(2, "dead");
     let line = [
         "change",
         "jobs",
@@ -217,43 +239,36 @@ fn a_queue_is_changed_upon_what_it_is() {
         "forever",
         "--json",
     ];
-    let changed = json(&queue(folder, &line).done());
+    let changed = json(&queue(place, &line).done());
     assert_eq!(changed["options"]["dead_letters"], Json::Null);
     assert_eq!(changed["options"]["retention_seconds"], Json::Null);
     assert_eq!(changed["options"]["visibility_seconds"], 600);
-    queue(folder, &["delete", "dead", "--yes"]).done();
+    queue(place, &["delete", "dead", "--yes"]).done();
 }
 
-#[test]
-fn dead_letters_are_kept_with_their_error_and_driven_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "dead"]).done();
+fn dead_letters_are_kept_with_their_error_and_driven_back(place: &Place) {
+    queue(place, &["create", "dead"]).done();
     queue(
-        folder,
+        place,
         &["create", "jobs", "--dead-letters", "dead", "--attempts", "1"],
     )
     .done();
-    queue(folder, &["send", "jobs", "bad", "good"]).done();
-    let received = lines(&queue(folder, &["receive", "jobs", "--json"]).done());
+    queue(place, &["send", "jobs", "bad", "good"]).done();
+    let received = lines(&queue(place, &["receive", "jobs", "--json"]).done());
     let receipt = received[0]["receipt"].as_str().unwrap();
-    queue(folder, &["nack", "jobs", receipt, "--error", "no such address"]).done();
-    assert_eq!((amount(folder, "jobs").0, amount(folder, "dead").0), (1, 1));
+    queue(place, &["nack", "jobs", receipt, "--error", "no such address"]).done();
+    assert_eq!((amount(place, "jobs").0, amount(place, "dead").0), (1, 1));
+    assert!(queue(place, &["peek", "dead"]).done().contains("no such address"));
     assert!(
-        queue(folder, &["peek", "dead"])
-            .done()
-            .contains("no such address")
-    );
-    assert!(
-        queue(folder, &["redrive", "dead"])
+        queue(place, &["redrive", "dead"])
             .done()
             .contains("1 message moved")
     );
-    assert_eq!((amount(folder, "jobs").0, amount(folder, "dead").0), (2, 0));
-    queue(folder, &["redrive", "jobs"]).failed(2, "to which queue");
+    assert_eq!((amount(place, "jobs").0, amount(place, "dead").0), (2, 0));
+    queue(place, &["redrive", "jobs"]).failed(2, "to which queue");
     let moved = json(
         &queue(
-            folder,
+            place,
             &["redrive", "jobs", "--to", "dead", "--max", "1", "--json"],
         )
         .done(),
@@ -261,35 +276,29 @@ fn dead_letters_are_kept_with_their_error_and_driven_back() {
     assert_eq!(moved["moved"], 1);
 }
 
-#[test]
-fn ten_thousand_lines_are_messages_in_their_order() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "jobs"]).done();
+fn ten_thousand_lines_are_messages_in_their_order(place: &Place) {
+    queue(place, &["create", "jobs"]).done();
     let mut input = String::new();
     for number in 0..10_000 {
         writeln!(input, "job {number}").unwrap();
     }
-    let sent = queue_with(folder, &["send", "jobs"], input.as_bytes());
+    let sent = queue_with(place, &["send", "jobs"], input.as_bytes());
     assert!(sent.err.contains("10,000 messages sent"), "{}", sent.err);
     sent.done();
-    assert_eq!(amount(folder, "jobs").0, 10_000);
+    assert_eq!(amount(place, "jobs").0, 10_000);
     let mut next = 0;
     for _ in 0..10 {
-        let received = queue(folder, &["receive", "jobs", "--max", "1000", "--json", "--ack"]).done();
+        let received = queue(place, &["receive", "jobs", "--max", "1000", "--json", "--ack"]).done();
         for message in lines(&received) {
             assert_eq!(message["body"], format!("job {next}"));
             next += 1;
         }
     }
-    assert_eq!((next, amount(folder, "jobs").0), (10_000, 0));
+    assert_eq!((next, amount(place, "jobs").0), (10_000, 0));
 }
 
-#[test]
-fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "jobs", "--body-bytes", "20"]).done();
+fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent(place: &Place) {
+    queue(place, &["create", "jobs", "--body-bytes", "20"]).done();
     let input = concat!(
         "{\"body\": \"a\", \"attributes\": {\"k\": \"v\"}, \"deduplication_id\": \"1\"}\n",
         "not json\n",
@@ -300,7 +309,7 @@ fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent() {
         "{\"body\": \"a again\", \"deduplication_id\": \"1\"}\n",
         "{\"body_base64\": \"/wA=\"}"
     );
-    let sent = queue_with(folder, &["send", "jobs", "--ndjson"], input.as_bytes());
+    let sent = queue_with(place, &["send", "jobs", "--ndjson"], input.as_bytes());
     for line in [
         "line 2: this is no message",
         "line 4: this is no message",
@@ -319,7 +328,7 @@ fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent() {
         said.contains("1 had been sent already") && said.contains("4 not sent"),
         "{said}"
     );
-    let received = lines(&queue(folder, &["receive", "jobs", "--max", "10", "--json"]).done());
+    let received = lines(&queue(place, &["receive", "jobs", "--max", "10", "--json"]).done());
     assert_eq!(received.len(), 2);
     assert_eq!(
         (&received[0]["body"], &received[1]["body_base64"]),
@@ -328,7 +337,7 @@ fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent() {
 
     // As many lines that are wrong as there may be are shown, and all are counted.
     let many = queue_with(
-        folder,
+        place,
         &["send", "jobs", "--ndjson", "--json"],
         "x\n".repeat(5_000).as_bytes(),
     );
@@ -338,11 +347,8 @@ fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent() {
     assert_eq!(shown, 20, "{}", many.err);
 }
 
-#[test]
-fn arguments_that_are_not_right_do_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "jobs"]).done();
+fn arguments_that_are_not_right_do_nothing(place: &Place) {
+    queue(place, &["create", "jobs"]).done();
     for (line, code, said) in [
         (&["create", "no name"][..], 2, "letters, digits"),
         (
@@ -384,39 +390,35 @@ fn arguments_that_are_not_right_do_nothing() {
         (&["redrive", "jobs", "--to", "jobs"], 2, "queue"),
         (&["watch", "nothing", "--count", "1"], 3, "nothing"),
     ] {
-        queue(folder, line).failed(code, said);
+        queue(place, line).failed(code, said);
     }
     for input in ["garbage\n", "{\"id\": 1}\n", "{not json\n", "\u{0}\n"] {
-        queue_with(folder, &["ack", "jobs"], input.as_bytes()).failed(2, "line 1: ");
+        queue_with(place, &["ack", "jobs"], input.as_bytes()).failed(2, "line 1: ");
     }
-    let names = queue(folder, &["list", "--json"]).done();
+    let names = queue(place, &["list", "--json"]).done();
     assert_eq!(json(&names)["queues"].as_array().unwrap().len(), 1);
-    assert_eq!(amount(folder, "jobs").0, 0);
-    // An embedded store without queues has none.
-    let other = tempfile::tempdir().unwrap();
-    std::fs::write(other.path().join("recto.toml"), support::ORDERS).unwrap();
-    recto(other.path(), &["apply", "--yes"]).done();
-    assert!(
-        queue(other.path(), &["list"])
-            .done()
-            .contains("There are no queues")
-    );
-    queue(other.path(), &["peek", "jobs"]).failed(3, "jobs");
+    assert_eq!(amount(place, "jobs").0, 0);
 }
 
 #[test]
-fn what_nobody_reads_is_given_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "jobs", "--visibility", "1h"]).done();
+fn a_store_without_queues_has_none() {
+    let other = Place::embedded();
+    std::fs::write(other.path().join("recto.toml"), support::ORDERS).unwrap();
+    recto(other.path(), &["apply", "--yes"]).done();
+    assert!(queue(&other, &["list"]).done().contains("There are no queues"));
+    queue(&other, &["peek", "jobs"]).failed(3, "jobs");
+}
+
+fn what_nobody_reads_is_given_back(place: &Place) {
+    queue(place, &["create", "jobs", "--visibility", "1h"]).done();
     let bodies = "x".repeat(100_000);
-    queue(folder, &["send", "jobs", &bodies, &bodies, &bodies]).done();
-    let mut command = support::command(folder);
+    queue(place, &["send", "jobs", &bodies, &bodies, &bodies]).done();
+    let mut command = place.command();
     command.args(["queue", "receive", "jobs", "--max", "10", "--ack", "--json"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert_eq!(amount(folder, "jobs"), (3, 0));
+    assert_eq!(amount(place, "jobs"), (3, 0));
     // So does every other command end quietly.
     for line in [
         &["list"][..],
@@ -424,7 +426,7 @@ fn what_nobody_reads_is_given_back() {
         &["watch", "--count", "2"],
         &["send", "jobs", "a", "--json"],
     ] {
-        let mut command = support::command(folder);
+        let mut command = place.command();
         let mut child = command
             .arg("queue")
             .args(line)
@@ -436,21 +438,18 @@ fn what_nobody_reads_is_given_back() {
     }
 }
 
-#[test]
-fn a_watch_prints_a_line_a_second() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "jobs"]).done();
-    queue(folder, &["send", "jobs", "a", "b"]).done();
+fn a_watch_prints_a_line_a_second(place: &Place) {
+    queue(place, &["create", "jobs"]).done();
+    queue(place, &["send", "jobs", "a", "b"]).done();
     let begun = std::time::Instant::now();
-    let looks = lines(&queue(folder, &["watch", "--count", "3", "--json"]).done());
+    let looks = lines(&queue(place, &["watch", "--count", "3", "--json"]).done());
     assert!(begun.elapsed() >= std::time::Duration::from_secs(2));
     assert_eq!(looks.len(), 3);
     let last = &looks[2]["queues"][0];
     assert_eq!((&last["name"], &last["messages"]), (&"jobs".into(), &2.into()));
     assert_eq!(last["rates"]["sent_per_second"], 0.0);
     assert_eq!(looks[0]["queues"][0]["rates"], Json::Null);
-    let drawn = queue(folder, &["watch", "jobs", "--count", "1"]).done();
+    let drawn = queue(place, &["watch", "jobs", "--count", "1"]).done();
     assert!(drawn.contains("sent/s") && drawn.contains("jobs"), "{drawn}");
 }
 
@@ -491,10 +490,9 @@ fn the_guides_commands_do_what_it_says() {
 #[cfg(unix)]
 #[test]
 fn a_line_is_sent_as_it_comes_and_who_stops_is_told_how_far_it_was() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "jobs"]).done();
-    let mut command = support::command(folder);
+    let place = &Place::embedded();
+    queue(place, &["create", "jobs"]).done();
+    let mut command = place.command();
     command.args(["queue", "send", "jobs", "--json"]);
     let command = command
         .stdin(Stdio::piped())
@@ -520,69 +518,65 @@ fn a_line_is_sent_as_it_comes_and_who_stops_is_told_how_far_it_was() {
     );
     let ran = Ran::of(&child.wait_with_output().unwrap());
     ran.failed(130, "lines after 2 were not sent");
-    assert_eq!(amount(folder, "jobs").0, 2);
+    assert_eq!(amount(place, "jobs").0, 2);
 }
 
-#[test]
-fn work_units_are_queues_that_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "jobs"]).done();
-    let none = queue(folder, &["unit", "list", "jobs"]).done();
+fn work_units_are_queues_that_end(place: &Place) {
+    queue(place, &["create", "jobs"]).done();
+    let none = queue(place, &["unit", "list", "jobs"]).done();
     assert!(none.contains("jobs has no work units"), "{none}");
-    let begun = queue(folder, &["unit", "begin", "jobs", "night"]).done();
+    let begun = queue(place, &["unit", "begin", "jobs", "night"]).done();
     assert!(begun.contains("work unit jobs/night has begun"), "{begun}");
-    queue(folder, &["unit", "begin", "none", "night"]).failed(3, "there is no queue none");
-    queue(folder, &["unit", "begin", "jobs", "no name"]).failed(2, "is no name");
+    queue(place, &["unit", "begin", "none", "night"]).failed(3, "there is no queue none");
+    queue(place, &["unit", "begin", "jobs", "no name"]).failed(2, "is no name");
 
     // Whatever takes a queue takes a unit.
     let unit = "jobs/night";
-    queue(folder, &["send", unit, "one", "two", "three", "four"]).done();
-    assert_eq!((amount(folder, unit), amount(folder, "jobs")), ((4, 0), (0, 0)));
-    let peeked = json(&queue(folder, &["peek", unit, "--json"]).done());
+    queue(place, &["send", unit, "one", "two", "three", "four"]).done();
+    assert_eq!((amount(place, unit), amount(place, "jobs")), ((4, 0), (0, 0)));
+    let peeked = json(&queue(place, &["peek", unit, "--json"]).done());
     let position = peeked["messages"][3]["position"].as_str().unwrap();
-    queue(folder, &["remove", unit, position]).done();
-    let received = lines(&queue(folder, &["receive", unit, "--json"]).done());
+    queue(place, &["remove", unit, position]).done();
+    let received = lines(&queue(place, &["receive", unit, "--json"]).done());
     let receipt = received[0]["receipt"].as_str().unwrap();
-    queue(folder, &["extend", unit, receipt, "--visibility", "1h"]).done();
-    queue(folder, &["nack", unit, receipt]).done();
-    queue(folder, &["receive", unit, "--ack"]).done();
-    assert_eq!(amount(folder, unit).0, 2);
-    queue(folder, &["redrive", unit, "--to", "jobs", "--max", "1"]).done();
-    let worked = queue(folder, &["work", "jobs/night", "--until-empty", "--", "cat"]);
+    queue(place, &["extend", unit, receipt, "--visibility", "1h"]).done();
+    queue(place, &["nack", unit, receipt]).done();
+    queue(place, &["receive", unit, "--ack"]).done();
+    assert_eq!(amount(place, unit).0, 2);
+    queue(place, &["redrive", unit, "--to", "jobs", "--max", "1"]).done();
+    let worked = queue(place, &["work", "jobs/night", "--until-empty", "--", "cat"]);
     assert_eq!(worked.code, 0, "{}", worked.err);
-    assert_eq!((amount(folder, unit).0, amount(folder, "jobs").0), (0, 1));
-    queue(folder, &["send", unit, "left"]).done();
-    let watched = queue(folder, &["watch", unit, "--count", "1", "--json"]).done();
+    assert_eq!((amount(place, unit).0, amount(place, "jobs").0), (0, 1));
+    queue(place, &["send", unit, "left"]).done();
+    let watched = queue(place, &["watch", unit, "--count", "1", "--json"]).done();
     assert!(watched.contains(unit), "{watched}");
-    queue(folder, &["change", unit, "--visibility", "1m"]).failed(2, "work unit");
+    queue(place, &["change", unit, "--visibility", "1m"]).failed(2, "work unit");
 
-    let listed = json(&queue(folder, &["unit", "list", "jobs", "--json"]).done());
+    let listed = json(&queue(place, &["unit", "list", "jobs", "--json"]).done());
     assert_eq!(
         (&listed["units"][0]["name"], &listed["units"][0]["messages"]),
         (&unit.into(), &1.into())
     );
-    queue(folder, &["unit", "end", "jobs", "night"]).failed(2, "recto queue unit end jobs night --yes");
-    queue(folder, &["unit", "end", "jobs", "night", "--yes"]).done();
-    queue(folder, &["describe", unit]).failed(3, "there is no work unit jobs/night");
-    queue(folder, &["unit", "end", "jobs", "night", "--yes"]).failed(3, "no work unit night");
-    assert_eq!(amount(folder, "jobs").0, 1);
+    queue(place, &["unit", "end", "jobs", "night"]).failed(2, "recto queue unit end jobs night --yes");
+    queue(place, &["unit", "end", "jobs", "night", "--yes"]).done();
+    queue(place, &["describe", unit]).failed(3, "there is no work unit jobs/night");
+    queue(place, &["unit", "end", "jobs", "night", "--yes"]).failed(3, "no work unit night");
+    assert_eq!(amount(place, "jobs").0, 1);
 }
 
 #[test]
 fn an_embedded_store_needs_no_ring() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    queue(folder, &["create", "jobs"]).done();
-    let drawn = queue(folder, &["ring"]).done();
+    let place = &Place::embedded();
+    queue(place, &["create", "jobs"]).done();
+    let drawn = queue(place, &["ring"]).done();
     assert!(
         drawn.contains("needs no ring") && drawn.contains("4 work units"),
         "{drawn}"
     );
-    queue(folder, &["ring", "--slice-seconds", "9"]).failed(2, "`slice_seconds`");
-    let changed = queue(folder, &["ring", "--units", "1", "--slice", "1h"]).done();
+    queue(place, &["ring", "--slice-seconds", "9"]).failed(2, "`slice_seconds`");
+    let changed = queue(place, &["ring", "--units", "1", "--slice", "1h"]).done();
     assert!(changed.contains("1 work unit at once"), "{changed}");
-    let ring = json(&queue(folder, &["ring", "--json"]).done());
+    let ring = json(&queue(place, &["ring", "--json"]).done());
     assert_eq!(
         (&ring["needed"], &ring["tables"]),
         (&false.into(), &Json::Array(Vec::new()))
@@ -591,6 +585,6 @@ fn an_embedded_store_needs_no_ring() {
         (&ring["options"]["units"], &ring["options"]["slice_seconds"]),
         (&1.into(), &3600.into())
     );
-    queue(folder, &["unit", "begin", "jobs", "one"]).done();
-    queue(folder, &["unit", "begin", "jobs", "two"]).failed(2, "as many work units");
+    queue(place, &["unit", "begin", "jobs", "one"]).done();
+    queue(place, &["unit", "begin", "jobs", "two"]).failed(2, "as many work units");
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use recto_model::Slice;
 use recto_queue::{Address, Micros};
 use recto_store::{Atomicity, Operation, PartitionWrite, Stamp};
+use tokio::sync::Notify;
 
 use crate::error::Result;
 use crate::place::{QueueStore, body_options, write_options};
@@ -30,7 +31,11 @@ const MAX_IDLE_READS: u32 = 50;
 
 /// The bell, as a process knows it.
 #[derive(Default)]
-pub(crate) struct Bell(Mutex<State>);
+pub(crate) struct Bell {
+    state: Mutex<State>,
+    /// The row was written, or that failed.
+    written: Notify,
+}
 
 #[derive(Default)]
 struct State {
@@ -38,8 +43,12 @@ struct State {
     own: Option<Own>,
     /// Whether somebody is writing the row.
     is_ringing: bool,
-    /// Whether it was changed since.
-    is_changed: bool,
+    /// How often it was changed.
+    changes: u64,
+    /// The changes that are on their way, or were written.
+    sent: u64,
+    /// Those that were written, or could not be.
+    told: u64,
     /// Who waits.
     listeners: usize,
     /// Whether somebody reads the bell.
@@ -134,7 +143,15 @@ impl Quiet {
 
 impl Bell {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the row says is written, or that failed.
+    fn is_written(&self) {
+        let mut state = self.lock();
+        state.told = state.sent;
+        drop(state);
+        self.written.notify_waiters();
     }
 }
 
@@ -153,7 +170,7 @@ impl QueueStore {
             let own = state.own.get_or_insert_with(|| self.own_row());
             let byte = &mut own.slots[slot(address)];
             *byte = byte.wrapping_add(1);
-            state.is_changed = true;
+            state.changes += 1;
             if std::mem::replace(&mut state.is_ringing, true) {
                 return;
             }
@@ -166,9 +183,24 @@ impl QueueStore {
                     .store
                     .write_many(vec![write], Atomicity::Each, write_options());
                 let _ = sent.await;
+                queues.bell.is_written();
                 tokio::time::sleep(RING_INTERVAL).await;
             }
         });
+    }
+
+    /// Waits until other processes were told of all that was done here, as before this one ends: what was not told by then is
+    /// found only when who waits looks again.
+    pub(crate) async fn has_rung(&self) {
+        let changes = self.bell.lock().changes;
+        loop {
+            let mut written = std::pin::pin!(self.bell.written.notified());
+            written.as_mut().enable();
+            if self.bell.lock().told >= changes {
+                return;
+            }
+            written.await;
+        }
     }
 
     /// Which nothing else has, most likely.
@@ -185,10 +217,11 @@ impl QueueStore {
 
     fn changed_row(&self) -> Option<PartitionWrite> {
         let mut state = self.bell.lock();
-        if !std::mem::take(&mut state.is_changed) {
+        if state.sent == state.changes {
             state.is_ringing = false;
             return None;
         }
+        state.sent = state.changes;
         let own = state.own.as_ref()?;
         let put = Operation::Put {
             clustering: bell_clustering(own.row),

@@ -131,6 +131,12 @@ impl Queues {
         self.with_registry(Registry::options).await
     }
 
+    /// Waits until other processes were told of all that was done here, as before this one ends: who waits there would find
+    /// what was sent only when it looks again.
+    pub async fn has_told(&self) {
+        self.0.queues.has_rung().await;
+    }
+
     /// Makes a queue; nothing if there is one of this name that is like that.
     ///
     /// # Errors

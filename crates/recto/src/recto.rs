@@ -245,10 +245,12 @@ impl Recto {
     /// # Errors
     /// The store could not be closed in time: another call closes it when what still uses it has ended.
     pub async fn close(&self) -> Result<()> {
-        self.shared
-            .writer
-            .close(self.shared.write_options().timeout)
-            .await;
+        let time = self.shared.write_options().timeout;
+        if let Some(queues) = self.own.queues.get() {
+            // If there is no time for it, who waits elsewhere finds what was sent when it looks again.
+            let _ = tokio::time::timeout(time, queues.has_told()).await;
+        }
+        self.shared.writer.close(time).await;
         Ok(self.shared.store.close().await?)
     }
 

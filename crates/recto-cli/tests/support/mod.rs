@@ -4,6 +4,7 @@
 
 pub(crate) mod cutter;
 pub(crate) mod guide;
+pub(crate) mod place;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};

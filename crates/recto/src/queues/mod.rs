@@ -108,6 +108,11 @@ impl Queues {
         Ok(Self { engine })
     }
 
+    /// Tells other processes of what was done here, before the store is closed.
+    pub(crate) async fn has_told(&self) {
+        self.engine.has_told().await;
+    }
+
     /// Makes a queue. One of this name that is like that is taken as it is.
     ///
     /// # Errors

@@ -1,0 +1,70 @@
+//! A store for a test, and the folder where commands run on it.
+
+use std::path::Path;
+use std::process::Command;
+
+use recto::Environment;
+use recto_cassandra::{CassandraConfig, drop_keyspace};
+use recto_testkit::rig::{Cluster, unique_keyspace};
+
+use super::{Ran, command, recto_with};
+
+/// A folder, with the store in it or a keyspace of its own that goes with it.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+    /// Where it is and what it is called.
+    keyspace: Option<(String, String)>,
+}
+
+impl Place {
+    pub(crate) fn embedded() -> Self {
+        Self::of(None)
+    }
+
+    pub(crate) fn on_cassandra() -> Self {
+        let cassandra = Cluster::shared().expect("tests need a Cassandra").address();
+        Self::of(Some((cassandra.to_owned(), unique_keyspace("recto_commands"))))
+    }
+
+    fn of(keyspace: Option<(String, String)>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, keyspace }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The store, if it is not that of the folder.
+    pub(crate) fn store(&self) -> Option<String> {
+        let (cassandra, keyspace) = self.keyspace.as_ref()?;
+        Some(format!("cassandra://{cassandra}/{keyspace}"))
+    }
+
+    /// A command on the store.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = command(self.path());
+        command.envs(self.store().map(|store| ("RECTO_STORE", store)));
+        command
+    }
+
+    /// Runs one, with standard input.
+    pub(crate) fn run(&self, line: &[&str], input: &[u8]) -> Ran {
+        let store = self.store();
+        let variables: Vec<_> = store
+            .iter()
+            .map(|store| ("RECTO_STORE", store.as_str()))
+            .collect();
+        recto_with(self.path(), line, &variables, input)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some((cassandra, keyspace)) = self.keyspace.take() {
+            let config = CassandraConfig::new([cassandra], keyspace);
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            let _ = runtime.block_on(drop_keyspace(config, Environment::system()));
+        }
+    }
+}
