@@ -1,6 +1,6 @@
 //! All queues of a store: made, changed, deleted, found.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -199,7 +199,13 @@ impl Queues {
     pub async fn delete(&self, queue: QueueId) -> Result<()> {
         match self.ask(RegistryWish::Delete(queue)).await? {
             RegistryAnswer::Done => {
-                self.kept().remove(&queue);
+                let left: BTreeSet<_> = self
+                    .with_registry(|registry| {
+                        registry.places().filter_map(|(_, row)| row.held.id()).collect()
+                    })
+                    .await?;
+                // With its work units.
+                self.kept().retain(|id, _| *id != queue && left.contains(id));
                 self.clear_deleted().await
             }
             other => Err(unexpected(&other)),

@@ -149,6 +149,7 @@ behaviours! {
     ring::a_table_of_which_nobody_knows_whether_it_is_empty_is_replaced,
     ring::a_work_unit_ends_at_once,
     ring::work_units_that_cannot_begin_are_refused,
+    ring::batches_take_few_conditional_writes,
     ring::what_another_process_sends_is_heard,
     ring::who_waits_for_nothing_reads_little,
 }

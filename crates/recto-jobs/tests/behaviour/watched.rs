@@ -25,6 +25,8 @@ pub(crate) struct Watch {
     pub(crate) refused_appends: AtomicUsize,
     /// Emptying a table ends like that.
     pub(crate) emptying: Mutex<EmptyingEnds>,
+    /// How many conditional writes were sent.
+    pub(crate) conditional_writes: AtomicUsize,
     /// How often a state was read.
     pub(crate) state_reads: AtomicUsize,
 }
@@ -88,6 +90,7 @@ impl StoreWrapper for Watched {
         if self.watch.refuses(&cas) {
             return Ok(CasOutcome::Refused(refused()));
         }
+        self.watch.conditional_writes.fetch_add(1, Ordering::Relaxed);
         self.inner.cas(cas, options).await
     }
 
